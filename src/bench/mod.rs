@@ -1,0 +1,1 @@
+//! Measurements and their tables. Must never know widgets.

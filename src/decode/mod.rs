@@ -1,0 +1,6 @@
+//! One round (draft → verify → accept → commit) and the loop over rounds. Owns the [`Round`]
+//! record. Must never know terminals or files.
+
+mod round;
+
+pub use round::{Committed, Finish, Origin, Round, Summary, Timing};

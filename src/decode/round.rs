@@ -1,0 +1,111 @@
+//! The record of one round: the screen, `run --json`, the bench, a saved trace and a replay all
+//! read this one.
+
+use crate::draft::Budget;
+use crate::speculate::Tree;
+use serde::{Deserialize, Serialize};
+
+/// Who put a token into the text first. Either way it is the target's own choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// Proposed by the draft and confirmed by the target.
+    Accepted,
+    /// Chosen by the target where the draft had nothing right.
+    Target,
+}
+
+/// One token of the answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Committed {
+    /// Token id.
+    pub token: u32,
+    /// The text this token completes; empty while a character is still incomplete.
+    pub text: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// The target ended its turn.
+    Eos,
+    /// A stop string appeared.
+    StopString,
+    /// The token limit was reached.
+    MaxTokens,
+    /// The context has no room left.
+    ContextFull,
+    /// The user stopped it.
+    Cancelled,
+}
+
+/// Wall-clock split of a round, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// T_draft: observing and growing the tree.
+    pub draft_ms: f64,
+    /// T_verify: the target's forward pass.
+    pub verify_ms: f64,
+    /// Acceptance, commit, text, bookkeeping.
+    pub other_ms: f64,
+}
+
+/// One round of speculation. Round 0 of an answer follows the prefill and has a tree as any other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Number of the round in its answer, from 0.
+    pub index: usize,
+    /// The tree that was checked; node 0 is the last committed token.
+    pub tree: Tree,
+    /// Display text of each node's token (whitespace kept, bytes of split characters as `\xNN`).
+    pub labels: Vec<String>,
+    /// Accepted nodes from the root's child down; empty if the draft had nothing right.
+    pub accepted: Vec<usize>,
+    /// The token the target chose where the path ended (the bonus, root of the next round).
+    pub bonus: u32,
+    /// Display text of `bonus`.
+    pub bonus_label: String,
+    /// What this round added to the answer, in order: accepted tokens, then the bonus, cut at the
+    /// end of the answer.
+    pub committed: Vec<Committed>,
+    /// What the round was allowed to spend.
+    pub budget: Budget,
+    /// Whether speculation was on.
+    pub speculative: bool,
+    /// Where its time went.
+    pub timing: Timing,
+    /// Committed positions of the target after the round.
+    pub context: usize,
+    /// Set on the last round of an answer.
+    pub finish: Option<Finish>,
+}
+
+/// Totals of one answer. τ = committed tokens / target passes, prefill and its token excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of these, taken over from the KV cache of the turn before.
+    pub reused_tokens: usize,
+    /// Tokens of the answer.
+    pub tokens: usize,
+    /// Target passes after the prefill.
+    pub rounds: usize,
+    /// Mean tokens a round.
+    pub tau: f64,
+    /// Committed tokens per second of decoding, prefill excluded.
+    pub tokens_per_second: f64,
+    /// Prefill.
+    pub prefill_ms: f64,
+    /// Sum over rounds.
+    pub draft_ms: f64,
+    /// Sum over rounds.
+    pub verify_ms: f64,
+    /// Sum over rounds.
+    pub other_ms: f64,
+    /// Why the answer ended.
+    pub finish: Option<Finish>,
+}

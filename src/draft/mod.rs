@@ -1,0 +1,56 @@
+//! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
+
+use crate::speculate::{Shape, Tree};
+
+/// What a round may spend on drafting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Budget {
+    /// γ, width and depth of the tree.
+    pub shape: Shape,
+    /// m: blocks of the head to run; ignored by drafters without [`Depths::Elastic`].
+    pub blocks: usize,
+}
+
+/// Which values of M a drafter can run with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum Depths {
+    /// Exactly this many blocks; 0 for drafters that have none.
+    Fixed(usize),
+    /// Any number from 1 to this one, changeable between rounds.
+    Elastic(usize),
+}
+
+/// Why drafting failed. Decoding goes on without a draft: no token depends on it.
+#[derive(Debug, thiserror::Error)]
+pub enum DraftError {
+    /// The drafter's device failed or ran out of memory.
+    #[error("the draft device failed: {0}")]
+    Device(String),
+}
+
+/// Proposes trees. It is told every committed token with the target's features and owns whatever
+/// cache it needs; the tree may be anything, since the target decides every token.
+pub trait Drafter: Send {
+    /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
+    fn describe(&self) -> String;
+    /// Which M can be chosen.
+    fn depths(&self) -> Depths;
+    /// Most tokens of context the drafter can hold.
+    fn capacity(&self) -> usize;
+    /// Keeps only what belongs to the first `len` committed positions (0: a fresh start).
+    fn truncate(&mut self, len: usize);
+    /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position
+    /// whose feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i,
+    /// x_{i+1}) of spec §2. Pairs arrive in order and without gaps; the last token is the new root.
+    ///
+    /// # Errors
+    /// [`DraftError`]: the drafter is then of no use until `truncate(0)` and a replay.
+    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
+    /// Proposes a tree of at most `budget.shape.gamma` nodes under `root`, the last token observed.
+    ///
+    /// # Errors
+    /// [`DraftError`].
+    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError>;
+    /// Bytes held on the drafter's device: weights and caches.
+    fn device_bytes(&self) -> u64;
+}

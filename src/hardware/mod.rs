@@ -1,0 +1,1 @@
+//! Cores, memory, CPU features (sysinfo), VRAM and load (NVML). Must never know models.

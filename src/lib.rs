@@ -1,0 +1,42 @@
+//! Dovetail: speculative decoding split over two devices, live and steerable in a terminal.
+//!
+//! A small draft model proposes a tree of tokens, the big target model on the CPU checks the whole
+//! tree in one forward pass and keeps the longest right path. The text is the target's own, token
+//! for token; only sooner.
+//!
+//! The crate is a house of floors. A module imports only from floors below its own:
+//!
+//! | floor | module | owns |
+//! |---|---|---|
+//! | 7 | [`cli`] | one file a command, exit codes |
+//! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
+//! | 5 | [`worker`] | the decode thread, its protocol and controls |
+//! | 5 | [`bench`] | measurements and their tables |
+//! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
+//! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |
+//! | 3 | [`library`] | models on disk and on the hub, tokenizer, the bundled pair |
+//! | 2 | [`model`] | the transformer as pure functions of tensors, KV cache, the [`model::Target`] trait |
+//! | 2 | [`plan`] | cost model, first choice of γ and M, the controller |
+//! | 2 | [`settings`] | the TOML file and the flags, merged and checked |
+//! | 1 | [`speculate`] | the algorithm without tensors: tree, growth, acceptance, sampler |
+//! | 1 | [`chat`] | conversation, template, saved sessions |
+//! | 1 | [`hardware`] | cores, memory, VRAM and load |
+//! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
+//!
+//! A token's way: keyboard → `tui::update` → `worker::Command` → `worker` → `decode`
+//! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
+
+pub mod bench;
+pub mod chat;
+pub mod cli;
+pub mod decode;
+pub mod draft;
+pub mod hardware;
+pub mod kernels;
+pub mod library;
+pub mod model;
+pub mod plan;
+pub mod settings;
+pub mod speculate;
+pub mod tui;
+pub mod worker;

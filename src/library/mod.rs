@@ -1,0 +1,2 @@
+//! Getting models: GGUF, safetensors, tokenizer, hub download, the bundled pair.
+//! Must never know decoding.

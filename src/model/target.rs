@@ -1,0 +1,72 @@
+//! What decoding needs of a target model, whatever it is made of.
+
+use crate::speculate::Tree;
+
+/// Rows that one forward pass returns, row-major.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verified {
+    /// `[rows, vocab]` raw logits.
+    pub logits: Vec<f32>,
+    /// `[rows, hidden]` features: the output of the final norm, the LM head's input (spec §1).
+    pub features: Vec<f32>,
+}
+
+/// Why a pass could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// The KV cache has no room.
+    #[error(
+        "the context is full: {needed} positions needed, {capacity} available; shorten the conversation or raise `context`"
+    )]
+    ContextFull {
+        /// Positions the pass would need.
+        needed: usize,
+        /// Positions the cache was allocated for.
+        capacity: usize,
+    },
+    /// A token id outside the vocabulary.
+    #[error("token {token} is outside the vocabulary of {vocab}")]
+    Token {
+        /// The id.
+        token: u32,
+        /// Vocabulary size.
+        vocab: usize,
+    },
+    /// The device that holds a part of the target failed.
+    #[error("the target's device failed: {0}")]
+    Device(String),
+}
+
+/// A target model with its KV cache. Positions 0..`len` are committed; the rows of a tree lie
+/// behind them until `commit` keeps a path or the next pass overwrites them.
+pub trait Target: Send {
+    /// Vocabulary size V.
+    fn vocab(&self) -> usize;
+    /// Hidden size H.
+    fn hidden(&self) -> usize;
+    /// Positions the KV cache can hold.
+    fn capacity(&self) -> usize;
+    /// Committed positions.
+    fn len(&self) -> usize;
+    /// Whether nothing is committed.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Runs `tokens` after the committed prefix and commits them. Returns the features of every
+    /// token `[tokens, hidden]` and the logits of the last `[1, vocab]`.
+    ///
+    /// # Errors
+    /// [`TargetError`]; the committed prefix is then unchanged.
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError>;
+    /// One forward pass over all nodes of `tree`, each seeing the committed prefix, its ancestors
+    /// and itself, at RoPE position `len + depth`. Commits nothing.
+    ///
+    /// # Errors
+    /// [`TargetError`]; the committed prefix is then unchanged.
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError>;
+    /// Keeps the KV rows of `path` (ascending node indices of the last verified tree, root first,
+    /// each the parent of the next) as the next committed positions.
+    fn commit(&mut self, path: &[usize]);
+    /// Forgets every position from `len` on.
+    fn truncate(&mut self, len: usize);
+}

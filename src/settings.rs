@@ -1,0 +1,1 @@
+//! The TOML settings file and the flags, merged once into checked settings.

@@ -1,0 +1,71 @@
+//! The draft tree as plain data: a root (the last committed token, not yet checked) and the
+//! drafted tokens below it, parents before children.
+
+use serde::{Deserialize, Serialize};
+
+/// How a tree may grow: the paper's parameters k, D and the number of nodes kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// γ: nodes of the tree that the target checks, the root included (1 = no draft).
+    pub gamma: usize,
+    /// k: children per expanded node and width of the beam (EAGLE-2's `top_k`).
+    pub width: usize,
+    /// D: beam expansions below the first level; the tree has at most D + 1 drafted levels.
+    pub depth: usize,
+}
+
+/// One token of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Node {
+    /// Token id.
+    pub token: u32,
+    /// Index of the parent; the root is its own parent (0).
+    pub parent: usize,
+    /// Distance from the root (root 0).
+    pub depth: usize,
+    /// The draft's log-probability of this token after its parent; 0 for the root.
+    pub log_prob: f32,
+    /// Sum of `log_prob` from the root to here: the score the tree was ranked by.
+    pub score: f32,
+}
+
+/// A tree in an order in which parents precede children; node 0 is the root.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tree {
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    /// The tree that holds only the last committed token: plain decoding.
+    pub fn root(token: u32) -> Self {
+        Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob: 0.0, score: 0.0 }] }
+    }
+
+    /// Appends a child of `parent` and returns its index.
+    ///
+    /// # Panics
+    /// If `parent` is not a node of the tree (a bug of the drafter, never of its input).
+    pub fn push(&mut self, parent: usize, token: u32, log_prob: f32) -> usize {
+        let above = self.nodes[parent];
+        let score = above.score + log_prob;
+        self.nodes.push(Node { token, parent, depth: above.depth + 1, log_prob, score });
+        self.nodes.len() - 1
+    }
+
+    /// All nodes, root first.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Number of nodes, the root included; never 0.
+    #[allow(clippy::len_without_is_empty)] // a tree always has its root
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The child of `node` that holds `token`, if the tree has one.
+    pub fn child(&self, node: usize, token: u32) -> Option<usize> {
+        (node + 1..self.nodes.len())
+            .find(|&i| self.nodes[i].parent == node && self.nodes[i].token == token)
+    }
+}

@@ -1,0 +1,72 @@
+//! What the user turns while the worker runs. Settings overwrite each other, so they are shared
+//! state and not a queue; the worker reads them before every round.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::speculate::SamplerSettings;
+
+/// A value left to the controller or held by the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The plan and its controller choose.
+    Auto,
+    /// The user's value.
+    Held(usize),
+}
+
+/// One snapshot of everything that can be turned live.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Controls {
+    /// Speculation on or off; the text is the same either way.
+    pub speculate: bool,
+    /// γ.
+    pub gamma: Choice,
+    /// M.
+    pub blocks: Choice,
+    /// Tree width k.
+    pub width: Choice,
+    /// Tree depth D.
+    pub depth: Choice,
+    /// Temperature, filters, penalties, seed.
+    pub sampler: SamplerSettings,
+    /// Whether rounds wait for a step.
+    pub paused: bool,
+    /// Rounds granted so far while paused; the screen adds one a step.
+    pub steps: u64,
+    /// The answer the user wants: the worker stops any other. 0 before the first.
+    pub generation: u64,
+}
+
+/// The controls behind a lock, with a bell for a paused worker.
+#[derive(Clone, Debug)]
+pub struct SharedControls(Arc<(Mutex<Controls>, Condvar)>);
+
+impl SharedControls {
+    /// Shares `controls`.
+    pub fn new(controls: Controls) -> Self {
+        Self(Arc::new((Mutex::new(controls), Condvar::new())))
+    }
+
+    /// A copy of the current values.
+    pub fn get(&self) -> Controls {
+        self.lock().clone()
+    }
+
+    /// Changes the values and wakes a paused worker.
+    pub fn update(&self, change: impl FnOnce(&mut Controls)) {
+        change(&mut self.lock());
+        self.0.1.notify_all();
+    }
+
+    /// Blocks while `hold` says so, re-asking after every update.
+    pub fn wait_while(&self, hold: impl Fn(&Controls) -> bool) -> Controls {
+        let guard = self.lock();
+        let guard = self.0.1.wait_while(guard, |c| hold(c)).unwrap_or_else(PoisonError::into_inner);
+        guard.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Controls> {
+        // A panic while holding the lock leaves plain values behind: still usable.
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

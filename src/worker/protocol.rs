@@ -1,0 +1,108 @@
+//! What the screen and the worker say to each other. Ordered events go through channels; what
+//! overwrites goes through [`super::SharedControls`].
+
+use crate::chat::Message;
+use crate::decode::{Round, Summary};
+use crate::draft::Depths;
+
+/// One answer to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Every answer has a number of its own, rising; events of an older one are dropped.
+    pub generation: u64,
+    /// The conversation up to and including the user's last message.
+    pub messages: Vec<Message>,
+    /// Most tokens of the answer.
+    pub max_tokens: usize,
+}
+
+/// To the worker. Dropping the sender ends it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Make this answer; stopped by `Controls::generation` becoming another number.
+    Generate(Job),
+}
+
+/// What was loaded and chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ready {
+    /// Name of the target for the title, e.g. `dovetail-demo 6M`.
+    pub target: String,
+    /// Size and format, e.g. `6.1 M parameters, bf16, 12 MB`.
+    pub target_detail: String,
+    /// The drafter's own description; `None` when there is no draft model.
+    pub draft: Option<String>,
+    /// Which M can be chosen.
+    pub depths: Depths,
+    /// KV capacity in tokens.
+    pub context: usize,
+    /// What `Auto` starts with.
+    pub gamma: usize,
+    /// What `Auto` starts with.
+    pub blocks: usize,
+    /// What `Auto` starts with.
+    pub width: usize,
+    /// What `Auto` starts with.
+    pub depth: usize,
+    /// Why these were chosen, one sentence a line.
+    pub reasons: Vec<String>,
+    /// VRAM held by our draft, bytes; 0 without a GPU.
+    pub vram_used: u64,
+}
+
+/// From the worker, in order. Rounds are small and an answer is bounded, so the channel is
+/// unbounded: the worker never waits for the screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Models are being loaded; `fraction` from 0 to 1 where it is known.
+    Loading {
+        /// What is being done, e.g. `reading model.gguf`.
+        stage: String,
+        /// Progress of the stage.
+        fraction: Option<f32>,
+    },
+    /// Ready for the first job.
+    Ready(Box<Ready>),
+    /// The prompt is being read.
+    Prefill {
+        /// The answer.
+        generation: u64,
+        /// Tokens done, those taken over from the cache included.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// The prompt's last logits gave the first token (it precedes round 0).
+    First {
+        /// The answer.
+        generation: u64,
+        /// The token, chosen by the target.
+        token: crate::decode::Committed,
+        /// Totals so far: prompt and reused tokens, prefill time.
+        summary: Box<Summary>,
+    },
+    /// One round is done.
+    Round {
+        /// The answer.
+        generation: u64,
+        /// What happened.
+        round: Box<Round>,
+    },
+    /// The answer is complete (or was stopped).
+    Finished {
+        /// The answer.
+        generation: u64,
+        /// Its totals.
+        summary: Box<Summary>,
+    },
+    /// Something changed that the user should know; work goes on.
+    Notice(String),
+    /// An answer failed (`Some`) or the models could not be loaded (`None`). The text names the
+    /// value, the file and the remedy.
+    Failed {
+        /// The answer, if it was one.
+        generation: Option<u64>,
+        /// What to tell the user.
+        error: String,
+    },
+}

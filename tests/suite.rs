@@ -1,0 +1,8 @@
+//! The integration tests, one binary so that the crate is linked once. One module a subject.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
