@@ -1,0 +1,222 @@
+//! What a decoder-only transformer is made of, as numbers, and the check that they can be run.
+
+use super::rope::RopeScaling;
+
+/// The order in which a checkpoint stores the rows of q and k.
+///
+/// The target itself always rotates halves; rows of an interleaved checkpoint are put in that order
+/// while they are packed, which changes no number, since a row stays whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RopeLayout {
+    /// Component i is rotated with i + d/2: Hugging Face checkpoints, GGUF of Qwen2 and Qwen3.
+    #[default]
+    Halves,
+    /// Component 2i is rotated with 2i + 1: GGUF files of architecture `llama`.
+    Interleaved,
+}
+
+/// Shape and constants of a Llama-family transformer: pre-norm RMSNorm blocks, grouped-query
+/// attention with RoPE, SwiGLU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// V: rows of the embedding and of the head.
+    pub vocab: usize,
+    /// H: width of the residual stream.
+    pub hidden: usize,
+    /// I: width of the SwiGLU.
+    pub intermediate: usize,
+    /// N: decoder blocks.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// d: width of a head; even. `heads · head_dim` may differ from `hidden` (Qwen3).
+    pub head_dim: usize,
+    /// ε of every RMSNorm.
+    pub rms_eps: f32,
+    /// Base of the rotary frequencies.
+    pub rope_theta: f64,
+    /// Change of the rotary frequencies for long contexts.
+    pub rope_scaling: RopeScaling,
+    /// How the checkpoint orders the rows of q and k.
+    pub rope_layout: RopeLayout,
+    /// Whether q, k and v have biases (Qwen2).
+    pub qkv_bias: bool,
+    /// Whether the attention's output projection has one (Llama with `attention_bias`).
+    pub o_bias: bool,
+    /// Whether each head's q and k pass an RMSNorm before RoPE (Qwen3).
+    pub qk_norm: bool,
+    /// Whether the head is the embedding matrix.
+    pub tied_head: bool,
+    /// Positions the model was made for; a sliding window caps it (see [`Config::from_hf_json`]).
+    pub max_positions: usize,
+}
+
+/// Why a configuration cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("model config: `{field}` is {value}: {reason}")]
+pub struct ConfigError {
+    /// Name of the field as the checkpoint writes it.
+    pub field: &'static str,
+    /// What stands there.
+    pub value: String,
+    /// What is wrong with it and what would be right.
+    pub reason: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(
+        field: &'static str,
+        value: impl ToString,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self { field, value: value.to_string(), reason: reason.into() }
+    }
+}
+
+// Far above every known model: they keep the sizes of a lying header from overflowing a product.
+const MOST_VOCAB: usize = 1 << 24;
+const MOST_WIDTH: usize = 1 << 20;
+const MOST_LAYERS: usize = 1 << 12;
+const MOST_HEADS: usize = 1 << 12;
+const MOST_HEAD_DIM: usize = 1 << 12;
+const MOST_POSITIONS: usize = 1 << 28;
+
+impl Config {
+    /// Width of all query heads.
+    pub fn q_width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Width of all key heads, and of all value heads.
+    pub fn kv_width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// Weights of the linear layers, the head included once: what one pass reads.
+    pub fn linear_weights(&self) -> u64 {
+        let [q, kv] = [self.q_width() as u64, self.kv_width() as u64];
+        let [h, i] = [self.hidden as u64, self.intermediate as u64];
+        self.layers as u64 * h * (2 * q + 2 * kv + 3 * i) + self.vocab as u64 * h
+    }
+
+    /// Checks that the numbers fit together and that the transformer can run them.
+    ///
+    /// # Errors
+    /// [`ConfigError`] on the first field that is wrong.
+    pub fn checked(self) -> Result<Self, ConfigError> {
+        for (field, value, most) in [
+            ("vocab_size", self.vocab, MOST_VOCAB),
+            ("hidden_size", self.hidden, MOST_WIDTH),
+            ("intermediate_size", self.intermediate, MOST_WIDTH),
+            ("num_hidden_layers", self.layers, MOST_LAYERS),
+            ("num_attention_heads", self.heads, MOST_HEADS),
+            ("num_key_value_heads", self.kv_heads, MOST_HEADS),
+            ("head_dim", self.head_dim, MOST_HEAD_DIM),
+            ("max_position_embeddings", self.max_positions, MOST_POSITIONS),
+        ] {
+            if value == 0 || value > most {
+                return Err(ConfigError::new(
+                    field,
+                    value,
+                    format!("it must be between 1 and {most}; is the file damaged?"),
+                ));
+            }
+        }
+        if self.heads % self.kv_heads != 0 {
+            return Err(ConfigError::new(
+                "num_key_value_heads",
+                self.kv_heads,
+                format!("it must divide num_attention_heads, {}", self.heads),
+            ));
+        }
+        if self.head_dim % 2 != 0 {
+            return Err(ConfigError::new(
+                "head_dim",
+                self.head_dim,
+                "rotary positions turn pairs of components, so it must be even",
+            ));
+        }
+        if !(self.rms_eps.is_finite() && self.rms_eps > 0.0) {
+            return Err(ConfigError::new(
+                "rms_norm_eps",
+                self.rms_eps,
+                "it must be a small positive number such as 1e-5",
+            ));
+        }
+        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
+            return Err(ConfigError::new(
+                "rope_theta",
+                self.rope_theta,
+                "it must be a positive number such as 10000",
+            ));
+        }
+        self.rope_scaling.check(self.head_dim)?;
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn small() -> Config {
+        Config {
+            vocab: 32,
+            hidden: 16,
+            intermediate: 24,
+            layers: 2,
+            heads: 4,
+            kv_heads: 2,
+            head_dim: 8,
+            rms_eps: 1e-5,
+            rope_theta: 10_000.0,
+            rope_scaling: RopeScaling::None,
+            rope_layout: RopeLayout::Halves,
+            qkv_bias: false,
+            o_bias: false,
+            qk_norm: false,
+            tied_head: false,
+            max_positions: 64,
+        }
+    }
+
+    #[test]
+    fn sound_numbers_pass_unchanged() {
+        assert_eq!(small().checked(), Ok(small()));
+        // q is 4·8 = 32 wide, k and v 16.
+        assert_eq!(small().linear_weights(), 2 * 16 * (64 + 32 + 72) + 32 * 16);
+    }
+
+    #[test]
+    fn each_unsound_field_is_named() {
+        let cases: [(Config, &str); 9] = [
+            (Config { vocab: 0, ..small() }, "vocab_size"),
+            (Config { hidden: usize::MAX, ..small() }, "hidden_size"),
+            (Config { layers: 0, ..small() }, "num_hidden_layers"),
+            (Config { kv_heads: 3, ..small() }, "num_key_value_heads"),
+            (Config { head_dim: 7, ..small() }, "head_dim"),
+            (Config { rms_eps: f32::NAN, ..small() }, "rms_norm_eps"),
+            (Config { rope_theta: -1.0, ..small() }, "rope_theta"),
+            (
+                Config { rope_scaling: RopeScaling::Linear { factor: 0.0 }, ..small() },
+                "rope_scaling",
+            ),
+            (
+                Config { rope_scaling: RopeScaling::Factors(vec![1.0; 3]), ..small() },
+                "rope_scaling",
+            ),
+        ];
+        for (config, field) in cases {
+            let error = config.checked().unwrap_err();
+            assert_eq!(error.field, field, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_reads_as_field_value_remedy() {
+        let error = Config { kv_heads: 3, ..small() }.checked().unwrap_err();
+        insta::assert_snapshot!(error, @"model config: `num_key_value_heads` is 3: it must divide num_attention_heads, 4");
+    }
+}

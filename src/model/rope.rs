@@ -1,0 +1,197 @@
+//! Rotary positions: frequencies, their scalings for long contexts, and the rotation itself
+//! ("rotate half", spec §1).
+
+use super::ConfigError;
+
+/// How the rotary frequencies are changed for contexts longer than the model was first trained on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    #[default]
+    None,
+    /// Positions are divided by `factor`.
+    Linear {
+        /// How many times the context was stretched.
+        factor: f64,
+    },
+    /// Llama 3: low frequencies are divided by `factor`, high ones kept, those between blended.
+    Llama3 {
+        /// Divisor of the low frequencies.
+        factor: f64,
+        /// Wavelengths above `original_positions / low_freq_factor` are low frequencies.
+        low_freq_factor: f64,
+        /// Wavelengths below `original_positions / high_freq_factor` are high frequencies.
+        high_freq_factor: f64,
+        /// Context before the stretching.
+        original_positions: usize,
+    },
+    /// A divisor for each frequency, `[head_dim / 2]` (the `rope_freqs.weight` of GGUF files).
+    Factors(Vec<f32>),
+}
+
+impl RopeScaling {
+    /// Refuses numbers that give no frequencies.
+    pub(super) fn check(&self, head_dim: usize) -> Result<(), ConfigError> {
+        let refuse =
+            |reason: &str| Err(ConfigError::new("rope_scaling", format!("{self:?}"), reason));
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        match self {
+            Self::None => Ok(()),
+            Self::Linear { factor } if positive(*factor) => Ok(()),
+            Self::Linear { .. } => refuse("the factor must be a positive number"),
+            &Self::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
+                if ![factor, low_freq_factor, high_freq_factor].into_iter().all(positive)
+                    || original_positions == 0
+                {
+                    refuse("all its numbers must be positive")
+                } else if high_freq_factor <= low_freq_factor {
+                    refuse("high_freq_factor must be above low_freq_factor")
+                } else {
+                    Ok(())
+                }
+            }
+            Self::Factors(factors) if factors.len() != head_dim / 2 => {
+                refuse(&format!("it must hold {} numbers, half of head_dim", head_dim / 2))
+            }
+            Self::Factors(factors) if factors.iter().all(|&x| positive(f64::from(x))) => Ok(()),
+            Self::Factors(_) => refuse("all its numbers must be positive"),
+        }
+    }
+}
+
+/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied.
+pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
+    (0..head_dim / 2)
+        .map(|i| {
+            let plain = theta.powf(-((2 * i) as f64) / head_dim as f64);
+            let scaled = match scaling {
+                RopeScaling::None => plain,
+                RopeScaling::Linear { factor } => plain / factor,
+                RopeScaling::Factors(factors) => plain / f64::from(factors[i]),
+                &RopeScaling::Llama3 {
+                    factor,
+                    low_freq_factor: low,
+                    high_freq_factor: high,
+                    original_positions,
+                } => {
+                    // Turns that this pair makes over the original context.
+                    let turns = original_positions as f64 * plain / (2.0 * std::f64::consts::PI);
+                    // 0 for low frequencies, 1 for high ones.
+                    let blend = ((turns - low) / (high - low)).clamp(0.0, 1.0);
+                    blend * plain + (1.0 - blend) * plain / factor
+                }
+            };
+            scaled as f32
+        })
+        .collect()
+}
+
+/// Cosines and sines of the rows of one pass, shared by all layers and heads.
+#[derive(Clone, Debug, Default)]
+pub struct Rotations {
+    half: usize,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+impl Rotations {
+    /// Room for `rows` rows, so that [`Rotations::set`] never allocates.
+    pub fn with_rows(rows: usize, head_dim: usize) -> Self {
+        let half = head_dim / 2;
+        Self { half, cos: vec![0.0; rows * half], sin: vec![0.0; rows * half] }
+    }
+
+    /// Sets row `row` to `position`. The angle is rounded to f32 as the reference does.
+    pub fn set(&mut self, row: usize, position: usize, frequencies: &[f32]) {
+        let at = row * self.half;
+        for (i, &frequency) in frequencies.iter().enumerate() {
+            let (sin, cos) = (position as f32 * frequency).sin_cos();
+            self.cos[at + i] = cos;
+            self.sin[at + i] = sin;
+        }
+    }
+
+    /// Turns one head's components in place by the angles of `row`.
+    pub fn rotate(&self, row: usize, head: &mut [f32]) {
+        let at = row * self.half..(row + 1) * self.half;
+        let (first, second) = head.split_at_mut(self.half);
+        for (((a, b), &cos), &sin) in
+            first.iter_mut().zip(second).zip(&self.cos[at.clone()]).zip(&self.sin[at])
+        {
+            (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LLAMA_3_1: RopeScaling = RopeScaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_positions: 8192,
+    };
+
+    #[test]
+    fn llama_3_keeps_high_frequencies_and_slows_low_ones() {
+        let plain = frequencies(128, 500_000.0, &RopeScaling::None);
+        let scaled = frequencies(128, 500_000.0, &LLAMA_3_1);
+        assert_eq!(plain[0], 1.0);
+        assert_eq!(scaled[0], plain[0]);
+        let last = plain.len() - 1;
+        assert!((scaled[last] * 8.0 / plain[last] - 1.0).abs() < 1e-6);
+        // Between the two the divisor only grows.
+        let divisors: Vec<f32> = plain.iter().zip(&scaled).map(|(p, s)| p / s).collect();
+        assert!(divisors.windows(2).all(|w| w[1] >= w[0] - 1e-6), "{divisors:?}");
+        assert!(divisors.iter().any(|&d| d > 1.5 && d < 7.5));
+    }
+
+    #[test]
+    fn a_list_of_divisors_does_what_the_rule_behind_it_does() {
+        let plain = frequencies(64, 10_000.0, &RopeScaling::None);
+        let rule = frequencies(64, 10_000.0, &LLAMA_3_1);
+        let divisors = plain.iter().zip(&rule).map(|(p, r)| p / r).collect();
+        let listed = frequencies(64, 10_000.0, &RopeScaling::Factors(divisors));
+        for (a, b) in rule.iter().zip(listed) {
+            assert!((a / b - 1.0).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn linear_scaling_stretches_positions() {
+        let head: Vec<f32> = (0..8).map(|i| i as f32 - 3.5).collect();
+        let turned = |position, scaling| {
+            let mut rotations = Rotations::with_rows(1, 8);
+            rotations.set(0, position, &frequencies(8, 10_000.0, &scaling));
+            let mut head = head.clone();
+            rotations.rotate(0, &mut head);
+            head
+        };
+        assert_eq!(turned(3, RopeScaling::None), turned(12, RopeScaling::Linear { factor: 4.0 }));
+    }
+
+    proptest! {
+        /// What RoPE is for: a product of two rotated heads depends on their distance alone.
+        #[test]
+        fn products_depend_on_distance(
+            q in prop::collection::vec(-1.0f32..1.0, 16),
+            k in prop::collection::vec(-1.0f32..1.0, 16),
+            at in 0usize..200, distance in 0usize..200, shift in 0usize..500,
+        ) {
+            let frequencies = frequencies(16, 10_000.0, &RopeScaling::None);
+            let product = |from: usize| {
+                let mut rotations = Rotations::with_rows(2, 16);
+                rotations.set(0, from, &frequencies);
+                rotations.set(1, from + distance, &frequencies);
+                let (mut q, mut k) = (q.clone(), k.clone());
+                rotations.rotate(1, &mut q);
+                rotations.rotate(0, &mut k);
+                q.iter().zip(&k).map(|(a, b)| a * b).sum::<f32>()
+            };
+            prop_assert!((product(at) - product(at + shift)).abs() < 1e-3);
+        }
+    }
+}
