@@ -2,5 +2,7 @@
 //! record. Must never know terminals or files.
 
 mod round;
+mod text;
 
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
+pub use text::{Piece, TextStream, TokenText};

@@ -37,7 +37,9 @@ pub trait Drafter: Send {
     fn depths(&self) -> Depths;
     /// Most tokens of context the drafter can hold.
     fn capacity(&self) -> usize;
-    /// Keeps only what belongs to the first `len` committed positions (0: a fresh start).
+    /// Keeps only the first `len` observed pairs (0: a fresh start; no effect if there are fewer).
+    /// Called when the text changes from position `len + 1` on, before the changed pairs are
+    /// observed again.
     fn truncate(&mut self, len: usize);
     /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position
     /// whose feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i,

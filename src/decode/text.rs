@@ -1,0 +1,168 @@
+//! Token ids to streamed text: characters split over tokens, stop strings split over tokens.
+
+/// What decoding needs of a tokenizer.
+pub trait TokenText: Send {
+    /// How a token is shown on its own: whitespace kept, bytes of split characters as `\xNN`,
+    /// special tokens by their name.
+    fn label(&self, token: u32) -> String;
+    /// The text of `tokens` decoded together, special tokens left out, a character that is not
+    /// complete as U+FFFD.
+    fn text(&self, tokens: &[u32]) -> String;
+}
+
+/// What one token added to the visible text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Text that is now certain; empty while a character or a stop string is undecided.
+    pub text: String,
+    /// A stop string is complete: `text` ends just before it and nothing may follow.
+    pub stopped: bool,
+}
+
+/// The text of one answer as it grows. What has been given out is never taken back: text that may
+/// be the beginning of a stop string waits until it is decided.
+#[derive(Debug)]
+pub struct TextStream {
+    stop: Vec<String>,
+    /// The tokens from `prefix` on are decoded together, since a token's text may depend on the one
+    /// before it; the first `read` of them have been given out.
+    window: Vec<u32>,
+    read: usize,
+    held: String,
+}
+
+impl TextStream {
+    /// A stream that ends at the first of `stop` (empty strings are ignored).
+    pub fn new(stop: &[String]) -> Self {
+        let stop = stop.iter().filter(|s| !s.is_empty()).cloned().collect();
+        Self { stop, window: Vec::new(), read: 0, held: String::new() }
+    }
+
+    /// Appends a token and returns the text it makes certain.
+    pub fn push(&mut self, token: u32, names: &dyn TokenText) -> Piece {
+        self.window.push(token);
+        let fresh = self.decode(names, false);
+        self.held.push_str(&fresh);
+        let first = self.stop.iter().filter_map(|s| self.held.find(s.as_str())).min();
+        if let Some(at) = first {
+            self.held.truncate(at);
+            return Piece { text: std::mem::take(&mut self.held), stopped: true };
+        }
+        let keep = self.undecided();
+        let rest = self.held.split_off(self.held.len() - keep);
+        Piece { text: std::mem::replace(&mut self.held, rest), stopped: false }
+    }
+
+    /// The end of the answer: everything still held, incomplete characters as U+FFFD.
+    pub fn finish(&mut self, names: &dyn TokenText) -> String {
+        let fresh = self.decode(names, true);
+        let mut text = std::mem::take(&mut self.held);
+        text.push_str(&fresh);
+        text
+    }
+
+    /// The text of the window that was not given out yet; nothing while it ends inside a
+    /// character, unless `all`.
+    fn decode(&mut self, names: &dyn TokenText, all: bool) -> String {
+        let before = names.text(&self.window[..self.read]);
+        let after = names.text(&self.window);
+        // A tokenizer may decode the longer window to other text than the shorter one followed by
+        // something; then there is no safe boundary yet.
+        let fresh = match after.get(before.len()..) {
+            Some(fresh) if !fresh.is_empty() && (all || !fresh.ends_with('\u{FFFD}')) => fresh,
+            _ => return String::new(),
+        };
+        self.window.drain(..self.read);
+        self.read = self.window.len();
+        fresh.to_owned()
+    }
+
+    /// Bytes at the end of the held text that may yet become a stop string.
+    fn undecided(&self) -> usize {
+        let longest = |stop: &String| {
+            (1..stop.len().min(self.held.len() + 1))
+                .rev()
+                .find(|&n| stop.is_char_boundary(n) && self.held.ends_with(&stop[..n]))
+                .unwrap_or(0)
+        };
+        self.stop.iter().map(longest).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One token a byte.
+    struct Bytes;
+
+    impl TokenText for Bytes {
+        fn label(&self, token: u32) -> String {
+            format!("{token}")
+        }
+        fn text(&self, tokens: &[u32]) -> String {
+            let bytes: Vec<u8> = tokens.iter().map(|&t| t as u8).collect();
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+    }
+
+    fn stream(text: &str, stop: &[&str]) -> (Vec<String>, bool) {
+        let stop: Vec<String> = stop.iter().map(|s| (*s).to_owned()).collect();
+        let mut stream = TextStream::new(&stop);
+        let mut pieces = Vec::new();
+        for byte in text.bytes() {
+            let piece = stream.push(u32::from(byte), &Bytes);
+            pieces.push(piece.text);
+            if piece.stopped {
+                return (pieces, true);
+            }
+        }
+        pieces.push(stream.finish(&Bytes));
+        (pieces, false)
+    }
+
+    #[test]
+    fn a_character_appears_with_its_last_byte() {
+        let (pieces, _) = stream("aé🦀", &[]);
+        assert_eq!(pieces, ["a", "", "é", "", "", "", "🦀", ""]);
+    }
+
+    #[test]
+    fn an_unfinished_character_is_shown_at_the_end() {
+        let mut stream = TextStream::new(&[]);
+        assert_eq!(stream.push(0xC3, &Bytes).text, "");
+        assert_eq!(stream.finish(&Bytes), "\u{FFFD}");
+    }
+
+    #[test]
+    fn the_beginning_of_a_stop_string_waits() {
+        let (pieces, stopped) = stream("ab<x<end>never", &["<end>"]);
+        assert!(stopped);
+        assert_eq!(pieces, ["a", "b", "", "<x", "", "", "", "", ""]);
+        assert_eq!(stream("ab<en", &["<end>"]).0.concat(), "ab<en");
+    }
+
+    proptest! {
+        #[test]
+        fn text_before_the_first_stop_string_is_kept(
+            text in "[abé]{0,24}", stops in proptest::collection::vec("[abé]{1,4}", 0..3)
+        ) {
+            let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
+            let (pieces, stopped) = stream(&text, &stops);
+            // The stream stops at the stop string that is complete first, not the one that begins
+            // first; of two that end together the longer one wins.
+            let end = stops.iter().filter_map(|s| text.find(s).map(|at| (at + s.len(), at))).min();
+            match end {
+                Some((_, at)) => {
+                    prop_assert!(stopped);
+                    prop_assert_eq!(pieces.concat(), &text[..at]);
+                }
+                None => {
+                    prop_assert!(!stopped);
+                    prop_assert_eq!(pieces.concat(), text);
+                }
+            }
+        }
+    }
+}
