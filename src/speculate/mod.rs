@@ -1,8 +1,18 @@
 //! The speculation algorithm without tensors: the draft tree, its growth and reranking, the
 //! acceptance walk, the sampler and its noise. Must never know devices, models or text.
 
+mod accept;
+mod grow;
+mod history;
+mod noise;
+mod rows;
 mod sampler;
 mod tree;
 
-pub use sampler::SamplerSettings;
+pub use accept::{Accepted, accept};
+pub use grow::{BeamRow, Growth};
+pub use history::History;
+pub use noise::Noise;
+pub use rows::{argmax, log_softmax, top_k, top_log_probs};
+pub use sampler::{Sampler, SamplerSettings};
 pub use tree::{Node, Shape, Tree};

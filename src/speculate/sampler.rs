@@ -1,6 +1,24 @@
 //! From logits to the target's token: processors, then one draw a position.
+//!
+//! The processors act in this order, each on what the one before left:
+//! 1. penalties on the raw logits of tokens in the [`History`]: repetition (divides positive,
+//!    multiplies negative logits), then presence and frequency (subtracted);
+//! 2. temperature (division);
+//! 3. top-p over the whole distribution, then top-k, then min-p. Each keeps a head of the tokens in
+//!    order of probability (ties by lower id), so the shortest of the three heads remains.
+//!
+//! The draw is Gumbel-max: the argmax of scaled logit + noise over the tokens that remain, with
+//! noise that depends on seed, position and token alone ([`Noise`]).
 
+use super::history::History;
+use super::noise::{Noise, gumbel, gumbel_bound};
+use super::rows;
 use serde::{Deserialize, Serialize};
+
+/// Temperatures up to this one are greedy (spec §5.3).
+const GREEDY: f32 = 1e-5;
+/// Tokens sorted at first for top-p; grows until their mass suffices.
+const FIRST_HEAD: usize = 64;
 
 /// How the target's token is drawn. Temperature 0 is greedy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,4 +55,161 @@ impl Default for SamplerSettings {
             seed: 0,
         }
     }
+}
+
+impl SamplerSettings {
+    /// Whether the likeliest token is always taken.
+    pub fn is_greedy(&self) -> bool {
+        // NaN is greedy too.
+        !(self.temperature > GREEDY)
+    }
+
+    fn penalises(&self) -> bool {
+        self.repetition_penalty != 1.0
+            || self.presence_penalty != 0.0
+            || self.frequency_penalty != 0.0
+    }
+
+    fn filters(&self) -> bool {
+        self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
+    }
+}
+
+/// Draws the target's tokens. Keeps no state between draws except memory.
+#[derive(Clone, Debug, Default)]
+pub struct Sampler {
+    /// What is drawn by; may be changed between draws.
+    pub settings: SamplerSettings,
+    scratch: Vec<f32>,
+}
+
+impl Sampler {
+    /// A sampler with these settings.
+    pub fn new(settings: SamplerSettings) -> Self {
+        Self { settings, scratch: Vec::new() }
+    }
+
+    /// The token at `position` of the text (0 is the first token of the prompt), from its raw
+    /// logits `[vocab]` and the text before it.
+    pub fn draw(&mut self, logits: &[f32], position: usize, history: &History) -> u32 {
+        let settings = self.settings;
+        if settings.is_greedy() {
+            return rows::argmax(self.penalise(logits, history));
+        }
+        let noise = Noise::new(settings.seed, position);
+        let row = self.penalise(logits, history);
+        let top = rows::max(row).min(f32::MAX);
+        let scaled = |x: f32| f64::from((x.min(f32::MAX) - top) / settings.temperature);
+        if !settings.filters() {
+            return race((0..).zip(row.iter().map(|&x| scaled(x))), rows::argmax(row), noise);
+        }
+        let kept = head(row, &settings);
+        let best = kept.first().map_or(0, |&(token, _)| token);
+        race(kept.into_iter().map(|(token, x)| (token, scaled(x))), best, noise)
+    }
+
+    /// The distribution that [`Self::draw`] draws from: (token, probability), likeliest first,
+    /// without tokens of probability 0. Greedy is a point mass.
+    pub fn distribution(&mut self, logits: &[f32], history: &History) -> Vec<(u32, f32)> {
+        let settings = self.settings;
+        let row = self.penalise(logits, history);
+        if settings.is_greedy() {
+            return vec![(rows::argmax(row), 1.0)];
+        }
+        let kept = head(row, &settings);
+        let top = kept.first().map_or(0.0, |&(_, x)| x);
+        let weight = |x: f32| f64::from(rows::exp((x - top) / settings.temperature));
+        let total: f64 = kept.iter().map(|&(_, x)| weight(x)).sum();
+        let shares = kept.into_iter().map(|(token, x)| (token, (weight(x) / total) as f32));
+        shares.filter(|&(_, p)| p > 0.0).collect()
+    }
+
+    /// The logits with the penalties of `history`.
+    fn penalise<'a>(&'a mut self, logits: &'a [f32], history: &History) -> &'a [f32] {
+        let settings = self.settings;
+        if !settings.penalises() {
+            return logits;
+        }
+        self.scratch.clear();
+        self.scratch.extend_from_slice(logits);
+        for (token, uses) in history.uses() {
+            let Some(x) = self.scratch.get_mut(token as usize) else { continue };
+            let penalty = settings.repetition_penalty;
+            *x = if *x > 0.0 { *x / penalty } else { *x * penalty };
+            *x -= settings.presence_penalty + settings.frequency_penalty * uses as f32;
+        }
+        &self.scratch
+    }
+}
+
+/// Gumbel-max over (token, log-weight ≤ 0). `best` is the token of log-weight 0: it probably wins,
+/// and with its score known hardly any other one's noise has to be computed.
+fn race(weights: impl Iterator<Item = (u32, f64)>, best: u32, noise: Noise) -> u32 {
+    let mut leader = (best, noise.gumbel(best));
+    for (token, weight) in weights {
+        let bits = noise.bits(token);
+        // Also skips NaN and minus infinity.
+        if weight + gumbel_bound(bits) > leader.1 {
+            let score = weight + gumbel(bits);
+            if score > leader.1 {
+                leader = (token, score);
+            }
+        }
+    }
+    leader.0
+}
+
+/// The tokens that top-p, top-k and min-p leave, as (token, logit), likeliest first; at least one
+/// if any logit is a number.
+fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
+    let limit = if settings.top_k > 0 { settings.top_k.min(row.len()) } else { row.len() };
+    let top = rows::max(row).min(f32::MAX);
+    let scaled = |x: f32| (x.min(f32::MAX) - top) / settings.temperature;
+    let nucleus = settings.top_p < 1.0;
+    let mass = if nucleus {
+        f64::from(settings.top_p)
+            * row.iter().map(|&x| f64::from(rows::exp(scaled(x)))).sum::<f64>()
+    } else {
+        f64::INFINITY
+    };
+    // Sorting a whole vocabulary is dear and the head is usually short: sort a little, and more
+    // only if that was not enough.
+    let short = nucleus || settings.min_p > 0.0;
+    let mut size = if short { FIRST_HEAD.min(limit) } else { limit };
+    loop {
+        let mut kept = best(row, size);
+        let mut sum = 0.0;
+        let end = kept.iter().position(|&(_, x)| {
+            let enough = sum >= mass && sum > 0.0;
+            sum += f64::from(rows::exp(scaled(x)));
+            enough || rows::exp(scaled(x)) < settings.min_p
+        });
+        match end {
+            Some(end) => kept.truncate(end.max(1)),
+            None if size < limit => {
+                size = (size * 8).min(limit);
+                continue;
+            }
+            None => {}
+        }
+        kept.iter_mut().for_each(|(_, x)| *x = x.min(f32::MAX));
+        return kept;
+    }
+}
+
+/// The `k` largest numbers of `row`, best first, ties by lower id.
+fn best(row: &[f32], k: usize) -> Vec<(u32, f32)> {
+    if k <= FIRST_HEAD {
+        return rows::top_k(row, k);
+    }
+    let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+    // Adding 0 turns -0 into 0, which total_cmp would tell apart.
+    let numbers = (0..).zip(row).map(|(token, &x)| (token, x + 0.0));
+    let mut all: Vec<(u32, f32)> = numbers.filter(|&(_, x)| x > f32::NEG_INFINITY).collect();
+    if k < all.len() {
+        all.select_nth_unstable_by(k, order);
+        all.truncate(k);
+    }
+    all.sort_unstable_by(order);
+    all
 }

@@ -65,7 +65,27 @@ impl Tree {
 
     /// The child of `node` that holds `token`, if the tree has one.
     pub fn child(&self, node: usize, token: u32) -> Option<usize> {
-        (node + 1..self.nodes.len())
-            .find(|&i| self.nodes[i].parent == node && self.nodes[i].token == token)
+        self.children(node).find(|&i| self.nodes[i].token == token)
+    }
+
+    /// The children of `node`, in order of index.
+    pub fn children(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        (node + 1..self.nodes.len()).filter(move |&i| self.nodes[i].parent == node)
+    }
+
+    /// The path from `node` up to the root, both included.
+    pub fn ancestors(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
+        let above = |&i: &usize| (i != 0).then(|| self.nodes[i].parent);
+        std::iter::successors(Some(node), above)
+    }
+
+    /// Whether `node` attends to `other`: its ancestors and itself.
+    pub fn sees(&self, node: usize, other: usize) -> bool {
+        self.ancestors(node).any(|i| i == other)
+    }
+
+    /// Levels below the root; 0 for the root alone.
+    pub fn height(&self) -> usize {
+        self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
     }
 }

@@ -1,0 +1,50 @@
+//! The acceptance walk: one draw of the target a position, then down to the child that holds it
+//! (spec §5). Since the candidates are a deterministic function of the text, this is the same law as
+//! rejecting them one by one, for every sampler; and the draws are those of plain decoding.
+
+use super::{History, Sampler, Tree};
+
+/// How far a tree was right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Accepted nodes, root first, each the parent of the next.
+    pub path: Vec<usize>,
+    /// The target's token after the last of them.
+    pub bonus: u32,
+}
+
+impl Accepted {
+    /// The tokens that `tree` won: accepted drafts, then the bonus.
+    pub fn tokens<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = u32> + 'a {
+        let drafted = self.path[1..].iter().map(|&node| tree.nodes()[node].token);
+        drafted.chain([self.bonus])
+    }
+}
+
+/// Walks down `tree`.
+///
+/// `logits` are the target's, `[tree.len(), vocab]` row-major; `position` is that of the root in the
+/// text; `history` is the text up to and including the root and is extended by every token won.
+pub fn accept(
+    tree: &Tree,
+    logits: &[f32],
+    sampler: &mut Sampler,
+    position: usize,
+    history: &mut History,
+) -> Accepted {
+    let vocab = logits.len() / tree.len();
+    let mut path = vec![0];
+    let mut node = 0;
+    loop {
+        let row = &logits[node * vocab..(node + 1) * vocab];
+        let token = sampler.draw(row, position + path.len(), history);
+        history.push(token);
+        match tree.child(node, token) {
+            Some(child) => {
+                path.push(child);
+                node = child;
+            }
+            None => return Accepted { path, bonus: token },
+        }
+    }
+}

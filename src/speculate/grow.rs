@@ -1,0 +1,155 @@
+//! Growing and reranking a dynamic tree (EAGLE-2; spec §4) as a state machine that a drafter
+//! drives: it feeds the first level's candidates, then for each beam the candidates of its rows.
+//!
+//! Candidates have flat ids in order of creation and are ranked by (score descending, id
+//! ascending). A child's score is no higher and its id higher than its parent's, so every head of
+//! that ranking is closed under parents.
+//!
+//! **What is left out without changing the result.** The tree keeps the γ − 1 best candidates. Ranks
+//! only fall as candidates are added, so one that is not among the γ − 1 best is forgotten at once.
+//! A child ranks behind its parent, so a beam row is expanded only if its own rank leaves room for
+//! one more, that is, if it is among the γ − 2 best. Leaving a row out makes room in the next beam
+//! only for candidates that rank behind the row's children, hence behind the row, hence not kept
+//! either. A small γ so saves most of the k·k products of a level, and often whole levels.
+
+use super::tree::{Shape, Tree};
+
+/// A row of the next draft forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeamRow {
+    /// The token to embed.
+    pub token: u32,
+    /// The scratch row whose output is this row's feature, `None` for the last stable row. Scratch
+    /// rows are numbered over all beams of the tree in order of expansion, from 0.
+    pub source: Option<usize>,
+    /// The scratch rows this row attends to besides the stable prefix and itself, from the first
+    /// level down. The last one is `source`.
+    pub ancestors: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    id: usize,
+    /// Flat id of the parent, `None` below the root.
+    parent: Option<usize>,
+    /// Scratch row that proposed it.
+    source: Option<usize>,
+    token: u32,
+    log_prob: f32,
+    score: f32,
+}
+
+/// A tree while it grows.
+#[derive(Debug)]
+pub struct Growth {
+    shape: Shape,
+    /// The best candidates so far, in ranking order; at most γ − 1.
+    pool: Vec<Candidate>,
+    /// Candidates made so far.
+    made: usize,
+    /// The rows to expand next with the candidate each stands for.
+    beam: Vec<BeamRow>,
+    members: Vec<Candidate>,
+    /// Ancestors of each scratch row, itself included.
+    paths: Vec<Vec<usize>>,
+    /// Expansions still allowed.
+    levels: usize,
+}
+
+impl Growth {
+    /// A tree of at most `shape.gamma` nodes, from the candidates of the first level: (token,
+    /// log-probability), likeliest first, as [`super::top_log_probs`] of the last stable row with
+    /// `shape.width` gives them. More than `shape.width` are cut, NaN and minus infinity left out.
+    pub fn new(shape: Shape, first: &[(u32, f32)]) -> Self {
+        let mut growth = Self {
+            shape,
+            pool: Vec::new(),
+            made: 0,
+            beam: Vec::new(),
+            members: Vec::new(),
+            paths: Vec::new(),
+            levels: shape.depth,
+        };
+        growth.add(None, None, 0.0, first);
+        growth.close(0);
+        growth
+    }
+
+    /// The rows of the next draft forward; empty when the tree is grown.
+    pub fn beam(&self) -> &[BeamRow] {
+        if self.levels == 0 { &[] } else { &self.beam }
+    }
+
+    /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes, and
+    /// chooses the next beam. Rows without candidates (or missing ones) end there.
+    pub fn expand(&mut self, candidates: &[Vec<(u32, f32)>]) {
+        if self.beam().is_empty() {
+            return;
+        }
+        let level = self.made;
+        let rows = std::mem::take(&mut self.beam);
+        let members = std::mem::take(&mut self.members);
+        for (i, (row, member)) in rows.into_iter().zip(members).enumerate() {
+            let number = self.paths.len();
+            let mut path = row.ancestors;
+            path.push(number);
+            self.paths.push(path);
+            let children = candidates.get(i).map_or(&[][..], Vec::as_slice);
+            self.add(Some(member.id), Some(number), member.score, children);
+        }
+        self.levels -= 1;
+        self.close(level);
+    }
+
+    /// The best γ − 1 candidates (or all, if there are fewer) under `root`, in order of creation.
+    pub fn finish(mut self, root: u32) -> Tree {
+        self.pool.sort_unstable_by_key(|candidate| candidate.id);
+        let mut tree = Tree::root(root);
+        for candidate in &self.pool {
+            // The pool is closed under parents and parents have lower ids.
+            let parent = candidate
+                .parent
+                .and_then(|id| self.pool.binary_search_by_key(&id, |c| c.id).ok())
+                .map_or(0, |rank| rank + 1);
+            tree.push(parent, candidate.token, candidate.log_prob);
+        }
+        tree
+    }
+
+    /// Appends the children of one row to the pool, unranked.
+    fn add(
+        &mut self,
+        parent: Option<usize>,
+        source: Option<usize>,
+        above: f32,
+        children: &[(u32, f32)],
+    ) {
+        for &(token, log_prob) in children.iter().take(self.shape.width) {
+            let id = self.made;
+            self.made += 1;
+            // Rounding may make a log-probability positive; scores must not rise.
+            let log_prob = log_prob.min(0.0);
+            // Adding 0 makes -0 into 0: the two must rank alike.
+            let score = above + log_prob + 0.0;
+            if log_prob.is_finite() && score.is_finite() {
+                self.pool.push(Candidate { id, parent, source, token, log_prob, score });
+            }
+        }
+    }
+
+    /// Ranks the pool, forgets what cannot be kept and chooses the beam among the candidates with
+    /// ids from `level` on.
+    fn close(&mut self, level: usize) {
+        self.pool.sort_unstable_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+        self.pool.truncate(self.shape.gamma.saturating_sub(1));
+        let hopeful = self.pool.iter().take(self.shape.gamma.saturating_sub(2));
+        let newest = hopeful.filter(|candidate| candidate.id >= level);
+        self.members = newest.take(self.shape.width).copied().collect();
+        let row = |candidate: &Candidate| BeamRow {
+            token: candidate.token,
+            source: candidate.source,
+            ancestors: candidate.source.map_or_else(Vec::new, |row| self.paths[row].clone()),
+        };
+        self.beam = self.members.iter().map(row).collect();
+    }
+}
