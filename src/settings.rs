@@ -1,1 +1,221 @@
-//! The TOML settings file and the flags, merged once into checked settings.
+//! The TOML settings file and the flags, merged once into checked [`Settings`].
+//!
+//! Precedence: flags, then environment, then the file, then the defaults here. Every source goes
+//! through the one table of [`keys`], so a value is checked the same way wherever it comes from,
+//! and an error names the place, the key and the remedy.
+
+mod file;
+mod keys;
+
+use std::path::{Path, PathBuf};
+
+use crate::plan::Wishes;
+use crate::speculate::SamplerSettings;
+
+pub use crate::plan::{DeviceChoice, Prefer};
+pub use file::{apply_file, default_path};
+pub use keys::{KEYS, Key, Value};
+
+/// Colours of the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// For dark terminals.
+    #[default]
+    Dark,
+    /// For light terminals.
+    Light,
+    /// No colours: marks, bold, underline. Also what a set `NO_COLOR` gives.
+    Mono,
+}
+
+/// Precision of the target's KV cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KvPrecision {
+    /// 32-bit: exact.
+    #[default]
+    F32,
+    /// 16-bit: half the memory.
+    F16,
+}
+
+/// Everything a user can set, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Target: file, folder or hub id; `None` is the bundled pair's.
+    pub target: Option<String>,
+    /// Draft head: folder or hub id; `None` is the bundled one when the target is, else none.
+    pub draft: Option<String>,
+    /// System prompt; `None` sends none.
+    pub system: Option<String>,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// Texts that end an answer; not shown.
+    pub stop: Vec<String>,
+    /// KV capacity in tokens; `None` is the model's own, at most [`Self::AUTO_CONTEXT`].
+    pub context: Option<usize>,
+    /// Precision of the target's KV cache.
+    pub kv: KvPrecision,
+    /// Compute threads; `None` is one a physical core.
+    pub threads: Option<usize>,
+    /// Where the draft runs.
+    pub device: DeviceChoice,
+    /// What automatic control strives for.
+    pub prefer: Prefer,
+    /// Whether speculation starts switched on.
+    pub speculate: bool,
+    /// γ, M, width, depth: automatic or held.
+    pub controls: Wishes,
+    /// Temperature, filters, penalties, seed.
+    pub sampler: SamplerSettings,
+    /// Colours.
+    pub theme: Theme,
+    /// Whether each token's origin is marked in the chat.
+    pub marks: bool,
+}
+
+impl Settings {
+    /// Context that is allocated when nothing is asked for: a long chat, not all of a 128 k window.
+    pub const AUTO_CONTEXT: usize = 4096;
+
+    /// Sets one value by its dotted key, as file, flags and the screen's `/set` do.
+    ///
+    /// # Errors
+    /// [`Problem`]: the key is unknown, or the value has the wrong type or range.
+    pub fn set(&mut self, key: &str, value: &Value) -> Result<(), Problem> {
+        keys::set(self, key, value)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            target: None,
+            draft: None,
+            system: None,
+            max_tokens: 512,
+            stop: Vec::new(),
+            context: None,
+            kv: KvPrecision::default(),
+            threads: None,
+            device: DeviceChoice::default(),
+            prefer: Prefer::default(),
+            speculate: true,
+            controls: Wishes::default(),
+            sampler: SamplerSettings::default(),
+            theme: Theme::default(),
+            marks: true,
+        }
+    }
+}
+
+/// What is wrong with one setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// No such key.
+    #[error("unknown key `{key}`{}", suggestion.as_ref().map_or_else(
+        || format!("; the keys are {}", keys::list()),
+        |near| format!(": did you mean `{near}`?")))]
+    UnknownKey {
+        /// The dotted key.
+        key: String,
+        /// The nearest known key, if one is near.
+        suggestion: Option<String>,
+    },
+    /// The value does not do.
+    #[error("`{key}` must be {expects}, not {found}")]
+    Value {
+        /// The dotted key.
+        key: String,
+        /// What would do, e.g. `a whole number from 1 to 64, or "auto"`.
+        expects: String,
+        /// What was given.
+        found: String,
+    },
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the settings file {}: {source}; correct its permissions or name another with --config", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not TOML.
+    #[error("{}:{line}:{column}: not valid TOML: {message}; correct the line or delete it", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// The parser's own words.
+        message: String,
+    },
+    /// A key or value in the file is wrong.
+    #[error("{}:{line}:{column}: {problem}; correct the line or delete it", path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong.
+        problem: Problem,
+    },
+    /// A flag's value is wrong.
+    #[error("{flag}: {problem}; see `dovetail help`")]
+    InFlag {
+        /// The flag, e.g. `--gamma`.
+        flag: String,
+        /// What is wrong.
+        problem: Problem,
+    },
+}
+
+/// One value from the command line (or the environment variable behind a flag).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Override {
+    /// The flag as typed, e.g. `--gamma`.
+    pub flag: &'static str,
+    /// The dotted key it sets.
+    pub key: &'static str,
+    /// The value.
+    pub value: Value,
+}
+
+/// Merges defaults, the file (if there is one) and the flags. `file`: a named file must exist;
+/// `None` reads the default place if there is something. `no_color` is whether `NO_COLOR` is set
+/// to anything: it wins over the file, an explicit `--theme` wins over it.
+///
+/// # Errors
+/// [`SettingsError`].
+pub fn load(
+    file: Option<&Path>,
+    overrides: &[Override],
+    no_color: bool,
+) -> Result<Settings, SettingsError> {
+    let mut settings = Settings::default();
+    match (file, default_path()) {
+        (Some(path), _) => apply_file(&mut settings, path)?,
+        (None, Some(path)) if path.exists() => apply_file(&mut settings, &path)?,
+        _ => {}
+    }
+    if no_color {
+        settings.theme = Theme::Mono;
+    }
+    for Override { flag, key, value } in overrides {
+        settings
+            .set(key, value)
+            .map_err(|problem| SettingsError::InFlag { flag: (*flag).to_owned(), problem })?;
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests;

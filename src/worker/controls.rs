@@ -5,14 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::speculate::SamplerSettings;
 
-/// A value left to the controller or held by the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The plan and its controller choose.
-    Auto,
-    /// The user's value.
-    Held(usize),
-}
+pub use crate::plan::Choice;
 
 /// One snapshot of everything that can be turned live.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,154 @@
+//! What the machine is made of, looked up once at start.
+
+use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
+
+use super::gpu::{self, GpuFinding};
+
+/// The processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// Its own name, e.g. `AMD Ryzen 7 5800H`.
+    pub name: String,
+    /// Physical cores this process may use.
+    pub physical: usize,
+    /// Logical cores (hardware threads) this process may use.
+    pub logical: usize,
+    /// Instruction sets that matter for matrix products, weakest first.
+    pub features: Vec<&'static str>,
+}
+
+/// Main memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Installed, or the limit of the control group where that is lower.
+    pub total: u64,
+    /// Available to a new program without swapping.
+    pub free: u64,
+}
+
+/// Everything the plan asks about the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Machine {
+    /// The processor.
+    pub cpu: Cpu,
+    /// Main memory.
+    pub memory: Memory,
+    /// The GPU, or why there is none.
+    pub gpu: GpuFinding,
+    /// GPU back ends this binary was built with: `cuda`, `metal`, or nothing.
+    pub built_with: Vec<&'static str>,
+}
+
+impl Machine {
+    /// Looks at the machine. Never fails: what cannot be found out is said in words
+    /// ([`GpuFinding::Absent`]), guessed low (one core), or 0 (memory).
+    pub fn probe() -> Self {
+        let system = System::new_with_specifics(
+            RefreshKind::nothing()
+                .with_cpu(CpuRefreshKind::nothing())
+                .with_memory(MemoryRefreshKind::nothing().with_ram()),
+        )
+        .ok();
+        Self {
+            cpu: cpu(system.as_ref()),
+            memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
+            gpu: gpu::find(),
+            built_with: built_with(),
+        }
+    }
+}
+
+fn cpu(system: Option<&System>) -> Cpu {
+    // Affinity masks and control groups can leave fewer threads than the machine has.
+    let usable = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let installed = system.map_or(usable, |system| system.cpus().len()).max(1);
+    let logical = usable.min(installed);
+    let cores = System::physical_core_count().unwrap_or(installed).clamp(1, installed);
+    // Share of the cores that stands behind the usable threads, rounded up.
+    let physical = (cores * logical).div_ceil(installed).max(1);
+    let name = system
+        .and_then(|system| system.cpus().first())
+        .map(|cpu| cpu.brand().split_whitespace().collect::<Vec<_>>().join(" "))
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("unknown {} processor", std::env::consts::ARCH));
+    Cpu { name, physical, logical, features: features() }
+}
+
+pub(super) fn memory(system: &System) -> Memory {
+    let (total, free) = (system.total_memory(), system.available_memory());
+    match system.cgroup_limits() {
+        // An unlimited group reports the machine's own total or more.
+        Some(limit) if limit.total_memory > 0 && limit.total_memory < total => {
+            Memory { total: limit.total_memory, free: free.min(limit.free_memory) }
+        }
+        _ => Memory { total, free },
+    }
+}
+
+fn built_with() -> Vec<&'static str> {
+    let mut found = Vec::new();
+    if cfg!(feature = "cuda") {
+        found.push("cuda");
+    }
+    if cfg!(feature = "metal") {
+        found.push("metal");
+    }
+    found
+}
+
+#[cfg(target_arch = "x86_64")]
+fn features() -> Vec<&'static str> {
+    use std::arch::is_x86_feature_detected as has;
+    [
+        ("SSE4.1", has!("sse4.1")),
+        ("AVX2", has!("avx2")),
+        ("FMA", has!("fma")),
+        ("F16C", has!("f16c")),
+        ("AVX-VNNI", has!("avxvnni")),
+        ("AVX-512", has!("avx512f") && has!("avx512bw")),
+        ("AVX-512 VNNI", has!("avx512vnni")),
+        ("AVX-512 BF16", has!("avx512bf16")),
+    ]
+    .into_iter()
+    .filter_map(|(name, present)| present.then_some(name))
+    .collect()
+}
+
+#[cfg(target_arch = "aarch64")]
+fn features() -> Vec<&'static str> {
+    use std::arch::is_aarch64_feature_detected as has;
+    [
+        ("NEON", has!("neon")),
+        ("dotprod", has!("dotprod")),
+        ("FP16", has!("fp16")),
+        ("i8mm", has!("i8mm")),
+        ("BF16", has!("bf16")),
+        ("SVE", has!("sve")),
+    ]
+    .into_iter()
+    .filter_map(|(name, present)| present.then_some(name))
+    .collect()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn features() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_describes_a_machine_that_can_run_this_test() {
+        let machine = Machine::probe();
+        assert!(machine.cpu.physical >= 1 && machine.cpu.physical <= machine.cpu.logical);
+        assert!(!machine.cpu.name.is_empty());
+        assert!(machine.memory.total > 64 << 20, "{:?}", machine.memory);
+        assert!(machine.memory.free <= machine.memory.total);
+        match machine.gpu {
+            GpuFinding::Found(gpu) => assert!(gpu.vram_free <= gpu.vram_total),
+            GpuFinding::Absent { reason } => assert!(reason.starts_with("no NVIDIA GPU")),
+        }
+    }
+}

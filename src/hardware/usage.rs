@@ -1,0 +1,128 @@
+//! What the machine is doing now, cheap enough for once or twice a second.
+
+use std::time::{Duration, Instant};
+
+use sysinfo::{
+    MINIMUM_CPU_UPDATE_INTERVAL, MemoryRefreshKind, Pid, ProcessRefreshKind, ProcessesToUpdate,
+    System,
+};
+
+use super::gpu::{GpuUsage, Probe};
+use super::machine::memory;
+
+/// One look at the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Memory of this process, mapped weights included once they were read, bytes.
+    pub memory_ours: u64,
+    /// Memory in use by everyone, bytes.
+    pub memory_used: u64,
+    /// All memory, bytes.
+    pub memory_total: u64,
+    /// Load of all cores together, 0 to 1.
+    pub cpu_load: f32,
+    /// Cores' worth of work done by this process (2.5: two and a half cores busy).
+    pub cpu_ours: f32,
+    /// The GPU; `None` when there is none.
+    pub gpu: Option<GpuUsage>,
+}
+
+/// Takes [`Usage`] samples. Keeps the open NVML and the counters that loads are differences of.
+pub struct Sampler {
+    /// `None` on a system that sysinfo does not know: everything but the GPU then reads 0.
+    system: Option<System>,
+    pid: Pid,
+    gpu: Option<Probe>,
+    last: Usage,
+    taken: Option<Instant>,
+    /// Processor time this process had used up by then, milliseconds.
+    worked: u64,
+}
+
+impl Sampler {
+    /// Opens what is needed; a machine without a GPU is asked for one only here.
+    pub fn new() -> Self {
+        Self {
+            system: System::new().ok(),
+            pid: Pid::from_u32(std::process::id()),
+            gpu: Probe::open().ok(),
+            last: Usage::default(),
+            taken: None,
+            worked: 0,
+        }
+    }
+
+    /// Looks now. Calls closer together than a load can be measured return the last sample; the
+    /// first sample's loads are 0, there being nothing to compare with.
+    pub fn sample(&mut self) -> Usage {
+        let too_soon = Duration::max(MINIMUM_CPU_UPDATE_INTERVAL, Duration::from_millis(200));
+        if self.taken.is_some_and(|taken| taken.elapsed() < too_soon) {
+            return self.last;
+        }
+        self.last = self.look().unwrap_or_default();
+        self.last.gpu = self.gpu.as_ref().and_then(|gpu| gpu.usage(self.pid.as_u32()));
+        self.taken = Some(Instant::now());
+        self.last
+    }
+
+    /// The processor's and memory's part of a sample.
+    fn look(&mut self) -> Option<Usage> {
+        let system = self.system.as_mut()?;
+        system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
+        system.refresh_cpu_usage();
+        system.refresh_processes_specifics(
+            ProcessesToUpdate::Some(&[self.pid]),
+            false,
+            ProcessRefreshKind::nothing().with_memory().with_cpu().without_tasks(),
+        );
+        let memory = memory(system);
+        let process = system.process(self.pid);
+        let worked = process.map_or(0, |process| process.accumulated_cpu_time());
+        // Not the process's own `cpu_usage`: it reads 0 when cores and process are refreshed together.
+        let (cpu_load, cpu_ours) = self.taken.map_or((0.0, 0.0), |taken| {
+            let ours = worked.saturating_sub(self.worked) as f32 / 1e3;
+            (system.global_cpu_usage() / 100.0, ours / taken.elapsed().as_secs_f32())
+        });
+        self.worked = worked;
+        Some(Usage {
+            memory_ours: process.map_or(0, |process| process.memory()),
+            memory_used: memory.total.saturating_sub(memory.free),
+            memory_total: memory.total,
+            cpu_load: cpu_load.clamp(0.0, 1.0),
+            cpu_ours,
+            gpu: None,
+        })
+    }
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_memory_and_work_show_up() {
+        let mut sampler = Sampler::new();
+        let first = sampler.sample();
+        assert!(first.memory_ours > 1 << 20, "{first:?}");
+        assert!(first.memory_ours <= first.memory_total);
+        assert_eq!(first.cpu_load, 0.0);
+        assert_eq!(sampler.sample(), first, "a second look at once is the same look");
+
+        let block = vec![1u8; 64 << 20];
+        let until = Instant::now() + Duration::from_millis(350);
+        let mut sum = 0u64;
+        while Instant::now() < until {
+            sum = block.iter().step_by(4096).fold(sum, |sum, &byte| sum.wrapping_add(byte.into()));
+        }
+        assert!(sum > 0);
+        let busy = sampler.sample();
+        assert!(busy.memory_ours >= first.memory_ours + (48 << 20), "{first:?} {busy:?}");
+        assert!(busy.cpu_ours > 0.05, "{busy:?}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What is left to the plan and what the user holds.
+
+/// A value left to the controller or held by the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The plan and its controller choose.
+    Auto,
+    /// The user's value.
+    Held(usize),
+}
+
+impl Choice {
+    /// The held value, or `auto` where there is none.
+    pub fn or(self, auto: usize) -> usize {
+        match self {
+            Self::Auto => auto,
+            Self::Held(value) => value,
+        }
+    }
+
+    /// Whether the user holds it.
+    pub fn is_held(self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+}
+
+impl std::fmt::Display for Choice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Held(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// The four choices of a round together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wishes {
+    /// γ.
+    pub gamma: Choice,
+    /// M.
+    pub blocks: Choice,
+    /// Tree width k.
+    pub width: Choice,
+    /// Tree depth D.
+    pub depth: Choice,
+}
+
+impl Default for Wishes {
+    /// Everything automatic.
+    fn default() -> Self {
+        Self { gamma: Choice::Auto, blocks: Choice::Auto, width: Choice::Auto, depth: Choice::Auto }
+    }
+}
+
+/// The least that a control can be set to and the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Smallest value.
+    pub least: usize,
+    /// Largest value.
+    pub most: usize,
+}
+
+/// γ: 1 is plain decoding through the tree path; beyond 64 nodes no CPU gains.
+pub const GAMMA: Limits = Limits { least: 1, most: 64 };
+/// k: the published heads are used with 10.
+pub const WIDTH: Limits = Limits { least: 1, most: 10 };
+/// D: expansions below the first level.
+pub const DEPTH: Limits = Limits { least: 0, most: 8 };
+/// M: the paper's ablation goes to 6; a deeper head is refused only by its own config.
+pub const BLOCKS: Limits = Limits { least: 1, most: 16 };
+
+/// What automatic control strives for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// `Show` for the bundled pair in a chat, which is there to be looked at; otherwise `Speed`.
+    #[default]
+    Auto,
+    /// Most tokens per second, be it without speculation.
+    Speed,
+    /// Most tokens per second among trees worth looking at.
+    Show,
+}
+
+/// Where the draft runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The GPU when this build can use it and the draft fits, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU, or the CPU with the reason said.
+    Cuda,
+    /// An Apple GPU, or the CPU with the reason said.
+    Metal,
+}

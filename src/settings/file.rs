@@ -1,0 +1,79 @@
+//! Reads the TOML file, with the line and column of whatever is wrong.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{self, Value};
+use super::{Problem, Settings, SettingsError};
+
+/// Where the file is looked for when none is named: `settings.toml` in the user's configuration
+/// folder. `None` where the system has no such folder.
+pub fn default_path() -> Option<PathBuf> {
+    directories::ProjectDirs::from("", "", "dovetail")
+        .map(|dirs| dirs.config_dir().join("settings.toml"))
+}
+
+/// Lays the file's values over `settings`.
+///
+/// # Errors
+/// [`SettingsError`]; `settings` may then hold the values that precede the wrong one.
+pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+    let table = DeTable::parse(&text).map_err(|error| {
+        let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
+        let message = error.message().to_owned();
+        SettingsError::Syntax { path: path.to_owned(), line, column, message }
+    })?;
+    apply(settings, "", table.get_ref()).map_err(|(span, problem)| {
+        let (line, column) = position(&text, span.start);
+        SettingsError::InFile { path: path.to_owned(), line, column, problem }
+    })
+}
+
+type Located = (Range<usize>, Problem);
+
+fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(), Located> {
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.get_ref());
+        match value.get_ref() {
+            DeValue::Table(inner) if keys::is_table(&name) => {
+                apply(settings, &format!("{name}."), inner)?;
+            }
+            other => settings.set(&name, &convert(other)).map_err(|problem| {
+                let unknown = matches!(problem, Problem::UnknownKey { .. });
+                (if unknown { key.span() } else { value.span() }, problem)
+            })?,
+        }
+    }
+    Ok(())
+}
+
+fn convert(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix())
+            .map_or_else(|_| Value::Other(format!("number of that size ({n})")), Value::Whole),
+        DeValue::Float(x) => x
+            .as_str()
+            .parse()
+            .map_or_else(|_| Value::Other(format!("number like {x}")), Value::Number),
+        DeValue::Boolean(on) => Value::Switch(*on),
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| item.get_ref().as_str().map(str::to_owned))
+            .collect::<Option<Vec<_>>>()
+            .map_or_else(|| Value::Other("list of other things".into()), Value::List),
+        DeValue::Datetime(_) | DeValue::Table(_) => Value::Other(value.type_str().to_owned()),
+    }
+}
+
+/// Line and column, from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}

@@ -1,0 +1,117 @@
+use super::*;
+use crate::plan::Choice;
+
+fn read(text: &str) -> Result<Settings, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let path = folder.path().join("settings.toml");
+    std::fs::write(&path, text).map_err(|e| e.to_string())?;
+    load(Some(&path), &[], false)
+        .map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "DIR"))
+}
+
+#[test]
+fn a_file_sets_every_kind_of_value() {
+    let settings = read(concat!(
+        "target = \"models/a.gguf\"\nmax_tokens = 64\nstop = [\"END\", \"\\n\\n\"]\n",
+        "speculate = false\nkv = \"f16\"\nprefer = \"show\"\n",
+        "[controls]\ngamma = 24\nblocks = \"auto\"\n[sampler]\ntemperature = 1\ntop_p = 0.9\n",
+        "seed = 0x10\n[screen]\ntheme = \"light\"\nmarks = false\n",
+    ))
+    .unwrap();
+    let mut expected = Settings {
+        target: Some("models/a.gguf".into()),
+        max_tokens: 64,
+        stop: vec!["END".into(), "\n\n".into()],
+        speculate: false,
+        kv: KvPrecision::F16,
+        prefer: Prefer::Show,
+        theme: Theme::Light,
+        marks: false,
+        ..Settings::default()
+    };
+    expected.controls.gamma = Choice::Held(24);
+    expected.sampler.temperature = 1.0;
+    expected.sampler.top_p = 0.9;
+    expected.sampler.seed = 16;
+    assert_eq!(settings, expected);
+}
+
+#[test]
+fn a_typo_is_named_with_its_place_and_the_likely_word() {
+    let cases = [
+        (
+            "max_tokens = 5\n\n[sampler]\n  temprature = 0.7\n",
+            "DIR/settings.toml:4:3: unknown key `sampler.temprature`: did you mean \
+             `sampler.temperature`?; correct the line or delete it",
+        ),
+        (
+            "gamma = 16\n",
+            "DIR/settings.toml:1:1: unknown key `gamma`: did you mean `controls.gamma`?; \
+             correct the line or delete it",
+        ),
+        (
+            "[controls]\ngamma = 65\n",
+            "DIR/settings.toml:2:9: `controls.gamma` must be a whole number from 1 to 64, or \
+             \"auto\", not 65; correct the line or delete it",
+        ),
+        (
+            "[screen]\ntheme = \"drak\"",
+            "DIR/settings.toml:2:9: `screen.theme` must be \"dark\", \"light\" or \"mono\", not \
+             \"drak\"; correct the line or delete it",
+        ),
+        ("[smapler]\ntop_k = 5", "DIR/settings.toml:1:2: unknown key `smapler`"),
+        ("max_tokens = 1.5", "DIR/settings.toml:1:14: `max_tokens` must be a whole number"),
+        ("sampler.top_p = 0", "DIR/settings.toml:1:17: `sampler.top_p` must be a number above 0"),
+        ("stop = [1]", "DIR/settings.toml:1:8: `stop` must be a list of texts"),
+        ("sampler = 3", "DIR/settings.toml:1:1: unknown key `sampler`"),
+        ("target = \"x\"\ny", "DIR/settings.toml:2:2: not valid TOML: "),
+    ];
+    for (text, expected) in cases {
+        let error = read(text).unwrap_err();
+        assert!(error.starts_with(expected), "{text:?} gave\n{error}\nnot\n{expected}");
+    }
+}
+
+#[test]
+fn flags_win_over_the_file_and_no_color_lies_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, "max_tokens = 7\ncontext = 100\n[screen]\ntheme = \"light\"\n").unwrap();
+    let flag = |flag, key, text: &str| Override { flag, key, value: Value::text(text) };
+    let flags =
+        [flag("--max-tokens", "max_tokens", "9"), flag("--gamma", "controls.gamma", "auto")];
+    let settings = load(Some(&path), &flags, false).unwrap();
+    assert_eq!((settings.max_tokens, settings.context), (9, Some(100)));
+    assert_eq!(settings.theme, Theme::Light);
+    assert_eq!(load(Some(&path), &flags, true).unwrap().theme, Theme::Mono);
+    let dark = [flag("--theme", "screen.theme", "dark")];
+    assert_eq!(load(Some(&path), &dark, true).unwrap().theme, Theme::Dark);
+
+    let wrong = [flag("--top-p", "sampler.top_p", "1.5")];
+    let error = load(Some(&path), &wrong, false).unwrap_err().to_string();
+    assert!(error.starts_with("--top-p: `sampler.top_p` must be a number above 0"), "{error}");
+}
+
+#[test]
+fn a_named_file_that_is_not_there_is_an_error() {
+    let error = load(Some(Path::new("no/such/file.toml")), &[], false).unwrap_err().to_string();
+    assert!(error.contains("no/such/file.toml") && error.contains("--config"), "{error}");
+}
+
+#[test]
+fn every_default_is_a_value_its_key_accepts() {
+    // The ranges and the defaults live apart: this holds them together.
+    let mut settings = Settings::default();
+    let defaults = settings.clone();
+    for (key, value) in [
+        ("max_tokens", Value::Whole(defaults.max_tokens as i64)),
+        ("sampler.temperature", Value::Number(defaults.sampler.temperature.into())),
+        ("sampler.top_p", Value::Number(defaults.sampler.top_p.into())),
+        ("sampler.repetition_penalty", Value::Number(defaults.sampler.repetition_penalty.into())),
+        ("context", Value::Whole(Settings::AUTO_CONTEXT as i64)),
+    ] {
+        settings.set(key, &value).unwrap();
+    }
+    settings.context = None;
+    assert_eq!(settings, defaults);
+}
