@@ -6,3 +6,5 @@
     clippy::print_stdout,
     missing_docs
 )]
+
+mod scripted;

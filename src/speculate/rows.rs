@@ -59,18 +59,25 @@ pub fn top_log_probs(row: &[f32], k: usize) -> Vec<(u32, f32)> {
 
 /// Maximum and log of the sum of `exp(x - maximum)`; kept apart so that nothing is rounded away.
 fn log_sum_exp(row: &[f32]) -> (f32, f32) {
-    let top = max(row).min(f32::MAX);
+    let top = clamp(max(row));
     if top == f32::NEG_INFINITY {
         return (top, 0.0);
     }
     (top, ln(sum_exp(row, top)) as f32)
 }
 
+/// Plus infinity as the largest number, so that differences are numbers; NaN stays NaN (which
+/// `f32::min` would not let it).
+#[inline]
+pub(super) fn clamp(x: f32) -> f32 {
+    if x > f32::MAX { f32::MAX } else { x }
+}
+
 fn log_prob(x: f32, (top, log_sum): (f32, f32)) -> f32 {
     if x.is_nan() || top == f32::NEG_INFINITY {
         return f32::NEG_INFINITY;
     }
-    (x.min(f32::MAX) - top) - log_sum
+    (clamp(x) - top) - log_sum
 }
 
 /// Largest value, ignoring NaN; minus infinity for none.
@@ -95,10 +102,10 @@ pub(super) fn sum_exp(row: &[f32], top: f32) -> f64 {
         let (chunks, rest) = block.as_chunks::<LANES>();
         for chunk in chunks {
             for (lane, &x) in lanes.iter_mut().zip(chunk) {
-                *lane += exp(x.min(f32::MAX) - top);
+                *lane += exp(clamp(x) - top);
             }
         }
-        let rest: f32 = rest.iter().map(|&x| exp(x.min(f32::MAX) - top)).sum();
+        let rest: f32 = rest.iter().map(|&x| exp(clamp(x) - top)).sum();
         total += f64::from(rest) + lanes.iter().map(|&x| f64::from(x)).sum::<f64>();
     }
     total

@@ -98,8 +98,8 @@ impl Sampler {
         }
         let noise = Noise::new(settings.seed, position);
         let row = self.penalise(logits, history);
-        let top = rows::max(row).min(f32::MAX);
-        let scaled = |x: f32| f64::from((x.min(f32::MAX) - top) / settings.temperature);
+        let top = rows::clamp(rows::max(row));
+        let scaled = |x: f32| f64::from((rows::clamp(x) - top) / settings.temperature);
         if !settings.filters() {
             return race((0..).zip(row.iter().map(|&x| scaled(x))), rows::argmax(row), noise);
         }
@@ -163,8 +163,8 @@ fn race(weights: impl Iterator<Item = (u32, f64)>, best: u32, noise: Noise) -> u
 /// if any logit is a number.
 fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
     let limit = if settings.top_k > 0 { settings.top_k.min(row.len()) } else { row.len() };
-    let top = rows::max(row).min(f32::MAX);
-    let scaled = |x: f32| (x.min(f32::MAX) - top) / settings.temperature;
+    let top = rows::clamp(rows::max(row));
+    let scaled = |x: f32| (rows::clamp(x) - top) / settings.temperature;
     let nucleus = settings.top_p < 1.0;
     let mass = if nucleus {
         f64::from(settings.top_p)
@@ -192,7 +192,7 @@ fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
             }
             None => {}
         }
-        kept.iter_mut().for_each(|(_, x)| *x = x.min(f32::MAX));
+        kept.iter_mut().for_each(|(_, x)| *x = rows::clamp(*x));
         return kept;
     }
 }

@@ -2,6 +2,7 @@
 //! state and not a queue; the worker reads them before every round.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::speculate::SamplerSettings;
 
@@ -56,6 +57,12 @@ impl SharedControls {
         let guard = self.lock();
         let guard = self.0.1.wait_while(guard, |c| hold(c)).unwrap_or_else(PoisonError::into_inner);
         guard.clone()
+    }
+
+    /// Blocks for `limit` at most while `hold` says so, re-asking after every update.
+    pub fn wait_while_for(&self, limit: Duration, hold: impl Fn(&Controls) -> bool) {
+        let guard = self.lock();
+        let _ = self.0.1.wait_timeout_while(guard, limit, |c| hold(c));
     }
 
     fn lock(&self) -> MutexGuard<'_, Controls> {

@@ -4,6 +4,7 @@
 use crate::chat::Message;
 use crate::decode::{Round, Summary};
 use crate::draft::Depths;
+use serde::{Deserialize, Serialize};
 
 /// One answer to make.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +25,7 @@ pub enum Command {
 }
 
 /// What was loaded and chosen.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
     /// Name of the target for the title, e.g. `dovetail-demo 6M`.
     pub target: String,

@@ -1,0 +1,41 @@
+//! Leave for the next round: pause, single steps, cancellation.
+
+use super::{Controls, SharedControls};
+use std::time::Duration;
+
+/// Grants the rounds of one answer.
+#[derive(Debug)]
+pub(super) struct Gate {
+    generation: u64,
+    /// Steps of `Controls::steps` that were taken or are past.
+    used: u64,
+}
+
+impl Gate {
+    /// For the answer `generation`; steps granted before it do not count.
+    pub(super) fn new(generation: u64, controls: &SharedControls) -> Self {
+        Self { generation, used: controls.get().steps }
+    }
+
+    /// Waits while rounds are paused and none is granted. `None` once the answer is not wanted any
+    /// more.
+    pub(super) fn pass(&mut self, controls: &SharedControls) -> Option<Controls> {
+        let (generation, used) = (self.generation, self.used);
+        let now =
+            controls.wait_while(|c| c.generation == generation && c.paused && c.steps <= used);
+        // Steps pressed while rounds run freely grant nothing later.
+        self.used = if now.paused { used + 1 } else { now.steps };
+        (now.generation == generation).then_some(now)
+    }
+
+    /// Sleeps for `time` unless the answer is stopped before.
+    pub(super) fn sleep(&self, controls: &SharedControls, time: Duration) {
+        let generation = self.generation;
+        controls.wait_while_for(time, |c| c.generation == generation);
+    }
+
+    /// Whether the answer is not wanted any more.
+    pub(super) fn cancelled(&self, controls: &SharedControls) -> bool {
+        controls.get().generation != self.generation
+    }
+}

@@ -1,0 +1,263 @@
+//! A worker without models: it plays a recorded trace through the same protocol, with pauses,
+//! steps and cancellation, so that screens, pseudo-terminals and pipes can be tested exactly.
+//!
+//! A script is a file of JSON lines in the format of [`Line`], each with an optional `delay_ms`
+//! before it. What precedes the first answer is played at once. An answer is the lines up to its
+//! `summary` (or `failed`); answers are played in turn, from the first again after the last. Empty
+//! lines and lines that begin with `#` are skipped.
+
+use super::gate::Gate;
+use super::{Choice, Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
+use crate::decode::{Finish, Origin, Round, Summary};
+use crate::speculate::Tree;
+use serde::Deserialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// A line and how long it takes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Timed {
+    #[serde(default)]
+    delay_ms: f64,
+    #[serde(flatten)]
+    line: Line,
+}
+
+/// A checked script.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Script {
+    opening: Vec<Timed>,
+    answers: Vec<Vec<Timed>>,
+}
+
+/// Why a script cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ScriptError {
+    /// The file cannot be read.
+    #[error("cannot read the script {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("line {line} of the script is no trace line: {source}")]
+    Line {
+        /// From 1.
+        line: usize,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The last answer has no end.
+    #[error("the script's last answer does not end with a `summary` or `failed` line")]
+    Unfinished,
+    /// The system gives no thread.
+    #[error("cannot start the worker thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl Script {
+    /// Reads a script file.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    pub fn read(path: &Path) -> Result<Self, ScriptError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ScriptError::Read { path: path.display().to_string(), source })?;
+        Self::parse(&text)
+    }
+
+    /// Reads a script from text.
+    ///
+    /// # Errors
+    /// [`ScriptError`].
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        let mut script = Self::default();
+        let mut answer = Vec::new();
+        for (i, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let timed: Timed = serde_json::from_str(line)
+                .map_err(|source| ScriptError::Line { line: i + 1, source })?;
+            let begins = matches!(
+                timed.line,
+                Line::Prefill { .. } | Line::First { .. } | Line::Round(_) | Line::Summary { .. }
+            );
+            let opening = script.answers.is_empty() && answer.is_empty() && !begins;
+            if opening {
+                script.opening.push(timed);
+                continue;
+            }
+            let ends = matches!(timed.line, Line::Summary { .. } | Line::Failed { .. });
+            answer.push(timed);
+            if ends {
+                script.answers.push(std::mem::take(&mut answer));
+            }
+        }
+        if answer.is_empty() { Ok(script) } else { Err(ScriptError::Unfinished) }
+    }
+
+    /// Plays the script on a worker thread.
+    ///
+    /// # Errors
+    /// [`ScriptError::Thread`].
+    pub fn play(self, controls: SharedControls, sink: Sink) -> Result<Worker, ScriptError> {
+        let body = move |commands: std::sync::mpsc::Receiver<Command>, controls: SharedControls| {
+            let mut player = Player { controls, sink };
+            let alive = player.open(&self.opening);
+            if !alive {
+                return;
+            }
+            for (turn, Command::Generate(job)) in commands.iter().enumerate() {
+                let answer = match self.answers.len() {
+                    0 => &[][..],
+                    n => &self.answers[turn % n][..],
+                };
+                if !player.answer(&job, answer) {
+                    return;
+                }
+            }
+        };
+        Ok(Worker::start("dovetail-script", controls, body)?)
+    }
+}
+
+struct Player {
+    controls: SharedControls,
+    sink: Sink,
+}
+
+impl Player {
+    /// The lines before the first answer; `false` if nobody listens or loading failed.
+    fn open(&mut self, lines: &[Timed]) -> bool {
+        for Timed { delay_ms, line } in lines {
+            std::thread::sleep(milliseconds(*delay_ms));
+            let event = match line.clone() {
+                Line::Loading { stage, fraction } => Event::Loading { stage, fraction },
+                Line::Ready(ready) => Event::Ready(ready),
+                Line::Notice { text } => Event::Notice(text),
+                Line::Failed { error } => Event::Failed { generation: None, error },
+                // Nothing else can precede an answer.
+                _ => continue,
+            };
+            let failed = matches!(event, Event::Failed { .. });
+            if !(self.sink)(event) || failed {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// One answer; `false` if nobody listens any more.
+    fn answer(&mut self, job: &Job, lines: &[Timed]) -> bool {
+        let generation = job.generation;
+        let mut gate = Gate::new(generation, &self.controls);
+        let mut summary = Summary::default();
+        for Timed { delay_ms, line } in lines {
+            gate.sleep(&self.controls, milliseconds(*delay_ms));
+            if gate.cancelled(&self.controls) {
+                return self.cancel(generation, summary);
+            }
+            let event = match line.clone() {
+                Line::Loading { stage, fraction } => Event::Loading { stage, fraction },
+                Line::Ready(ready) => Event::Ready(ready),
+                Line::Prefill { done, total } => Event::Prefill { generation, done, total },
+                Line::First { token, summary: first } => {
+                    summary = (*first).clone();
+                    Event::First { generation, token, summary: first }
+                }
+                Line::Round(round) => {
+                    if !self.rounds(&mut gate, generation, &round, &mut summary) {
+                        return self.cancel(generation, summary);
+                    }
+                    continue;
+                }
+                Line::Summary { summary: last, .. } => {
+                    Event::Finished { generation, summary: last }
+                }
+                Line::Notice { text } => Event::Notice(text),
+                Line::Failed { error } => Event::Failed { generation: Some(generation), error },
+            };
+            if !(self.sink)(event) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// A recorded round under the present controls: with speculation off it becomes one round a
+    /// token. `false` if it was not wanted any more.
+    fn rounds(
+        &mut self,
+        gate: &mut Gate,
+        generation: u64,
+        recorded: &Round,
+        summary: &mut Summary,
+    ) -> bool {
+        let mut left = recorded.committed.len();
+        while left > 0 {
+            let Some(controls) = gate.pass(&self.controls) else { return false };
+            let done = recorded.committed.len() - left;
+            let round = played(recorded, done, &controls, summary.rounds);
+            left -= round.committed.len();
+            summary.tokens += round.committed.len();
+            summary.rounds += 1;
+            if !(self.sink)(Event::Round { generation, round: Box::new(round) }) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn cancel(&mut self, generation: u64, mut summary: Summary) -> bool {
+        summary.finish = Some(Finish::Cancelled);
+        (self.sink)(Event::Finished { generation, summary: Box::new(summary) })
+    }
+}
+
+/// What is left of `recorded` after `done` of its tokens, as the controls want it.
+fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {
+    let mut round = recorded.clone();
+    round.index = index;
+    let shape = &mut round.budget.shape;
+    shape.gamma = wanted(controls.gamma, shape.gamma);
+    shape.width = wanted(controls.width, shape.width);
+    shape.depth = wanted(controls.depth, shape.depth);
+    round.budget.blocks = wanted(controls.blocks, round.budget.blocks);
+    if controls.speculate && done == 0 {
+        return round;
+    }
+    // The token before the next one is the last token committed, the root of a tree of its own.
+    let (root, label) = match done.checked_sub(1).map(|last| &recorded.committed[last]) {
+        Some(last) => (last.token, last.text.clone()),
+        None => {
+            (recorded.tree.nodes()[0].token, recorded.labels.first().cloned().unwrap_or_default())
+        }
+    };
+    let mut next = recorded.committed[done].clone();
+    next.origin = Origin::Target;
+    let last = done + 1 == recorded.committed.len();
+    round.tree = Tree::root(root);
+    round.labels = vec![label];
+    round.accepted.clear();
+    round.bonus = next.token;
+    round.bonus_label = next.text.clone();
+    round.committed = vec![next];
+    round.speculative = controls.speculate;
+    round.finish = if last { recorded.finish } else { None };
+    round
+}
+
+fn milliseconds(value: f64) -> Duration {
+    // A negative or absurd delay in a script is no delay.
+    Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()
+}
+
+fn wanted(choice: Choice, recorded: usize) -> usize {
+    match choice {
+        Choice::Auto => recorded,
+        Choice::Held(value) => value,
+    }
+}

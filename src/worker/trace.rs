@@ -1,0 +1,95 @@
+//! The line format of traces: what `run --json` writes and what a scripted worker plays.
+
+use super::{Event, Ready};
+use crate::decode::{Committed, Round, Summary};
+use serde::{Deserialize, Serialize};
+
+/// One JSON line, told apart by its `type`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// Models are being loaded.
+    Loading {
+        /// What is being done.
+        stage: String,
+        /// Progress of the stage, 0 to 1.
+        fraction: Option<f32>,
+    },
+    /// Ready for the first answer.
+    Ready(Box<Ready>),
+    /// The prompt is being read.
+    Prefill {
+        /// Tokens done.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// The first token, before round 0.
+    First {
+        /// The token.
+        token: Committed,
+        /// Totals so far.
+        summary: Box<Summary>,
+    },
+    /// One round.
+    Round(Box<Round>),
+    /// The end of an answer.
+    Summary {
+        /// The whole text.
+        text: String,
+        /// γ of the last round.
+        gamma: usize,
+        /// M of the last round.
+        blocks: usize,
+        /// Totals.
+        #[serde(flatten)]
+        summary: Box<Summary>,
+    },
+    /// Something the user should know.
+    Notice {
+        /// What.
+        text: String,
+    },
+    /// An answer failed, or the models could not be loaded if there was none.
+    Failed {
+        /// What to tell the user.
+        error: String,
+    },
+}
+
+/// Turns the events of one answer into lines: remembers what only the last line tells.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    text: String,
+    gamma: usize,
+    blocks: usize,
+}
+
+impl Recorder {
+    /// The line for `event`.
+    pub fn line(&mut self, event: &Event) -> Line {
+        match event {
+            Event::Loading { stage, fraction } => {
+                Line::Loading { stage: stage.clone(), fraction: *fraction }
+            }
+            Event::Ready(ready) => Line::Ready(ready.clone()),
+            Event::Prefill { done, total, .. } => Line::Prefill { done: *done, total: *total },
+            Event::First { token, summary, .. } => {
+                *self = Self { text: token.text.clone(), gamma: 1, blocks: 0 };
+                Line::First { token: token.clone(), summary: summary.clone() }
+            }
+            Event::Round { round, .. } => {
+                self.text.extend(round.committed.iter().map(|c| c.text.as_str()));
+                self.gamma = round.budget.shape.gamma;
+                self.blocks = round.budget.blocks;
+                Line::Round(round.clone())
+            }
+            Event::Finished { summary, .. } => {
+                let Self { text, gamma, blocks } = std::mem::take(self);
+                Line::Summary { text, gamma, blocks, summary: summary.clone() }
+            }
+            Event::Notice(text) => Line::Notice { text: text.clone() },
+            Event::Failed { error, .. } => Line::Failed { error: error.clone() },
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The scripted worker: the protocol without models.
+
+use dovetail::decode::{Finish, Round, Summary};
+use dovetail::speculate::SamplerSettings;
+use dovetail::worker::scripted::Script;
+use dovetail::worker::{Choice, Controls, Event, Job, Recorder, SharedControls, Worker};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+fn controls() -> SharedControls {
+    SharedControls::new(Controls {
+        speculate: true,
+        gamma: Choice::Auto,
+        blocks: Choice::Auto,
+        width: Choice::Auto,
+        depth: Choice::Auto,
+        sampler: SamplerSettings::default(),
+        paused: false,
+        steps: 0,
+        generation: 0,
+    })
+}
+
+fn play(name: &str) -> (Worker, Receiver<Event>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(name);
+    let (send, events) = channel();
+    let sink = Box::new(move |event| send.send(event).is_ok());
+    (Script::read(&path).unwrap().play(controls(), sink).unwrap(), events)
+}
+
+fn next(events: &Receiver<Event>) -> Event {
+    events.recv_timeout(Duration::from_secs(20)).expect("an event")
+}
+
+fn job(generation: u64) -> Job {
+    Job { generation, messages: Vec::new(), max_tokens: 1000 }
+}
+
+/// Text, rounds and totals of the answer under way.
+fn answer(events: &Receiver<Event>) -> (String, Vec<Round>, Summary) {
+    let (mut text, mut rounds) = (String::new(), Vec::new());
+    loop {
+        match next(events) {
+            Event::First { token, .. } => text.push_str(&token.text),
+            Event::Round { round, .. } => {
+                text.extend(round.committed.iter().map(|c| c.text.as_str()));
+                rounds.push(*round);
+            }
+            Event::Finished { summary, .. } => return (text, rounds, *summary),
+            Event::Failed { error, .. } => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+const FIRST: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
+
+#[test]
+fn answers_are_played_in_turn() {
+    let (worker, events) = play("answers.jsonl");
+    assert!(matches!(next(&events), Event::Loading { .. }));
+    assert!(matches!(next(&events), Event::Ready(_)));
+    assert!(worker.generate(job(1)));
+    let (text, rounds, summary) = answer(&events);
+    assert_eq!(text, FIRST);
+    assert_eq!(summary.finish, Some(Finish::Eos));
+    assert_eq!(summary.rounds, rounds.len());
+    worker.generate(job(2));
+    assert!(answer(&events).0.starts_with("Yes. A big dog"));
+    worker.generate(job(3));
+    assert_eq!(answer(&events).0, FIRST);
+}
+
+#[test]
+fn live_controls_show_in_the_rounds_and_leave_the_text() {
+    let (worker, events) = play("answers.jsonl");
+    worker.controls().update(|c| {
+        c.gamma = Choice::Held(5);
+        c.speculate = false;
+    });
+    worker.generate(job(1));
+    let (text, rounds, summary) = answer(&events);
+    assert_eq!(text, FIRST);
+    assert!(rounds.iter().all(|r| r.tree.len() == 1 && r.committed.len() == 1 && !r.speculative));
+    assert!(rounds.iter().enumerate().all(|(i, r)| r.index == i && r.budget.shape.gamma == 5));
+    assert_eq!(rounds.last().unwrap().finish, Some(Finish::Eos));
+    assert_eq!(summary.tokens, rounds.len() + 1);
+}
+
+#[test]
+fn rounds_wait_for_steps_and_stop_with_the_answer() {
+    let (worker, events) = play("slow.jsonl");
+    worker.controls().update(|c| c.paused = true);
+    worker.generate(job(1));
+    while !matches!(next(&events), Event::First { .. }) {}
+    let quiet = Duration::from_millis(150);
+    assert!(events.recv_timeout(quiet).is_err(), "a paused worker goes on");
+    worker.controls().update(|c| c.steps += 2);
+    for index in 0..2 {
+        assert!(matches!(next(&events), Event::Round { round, .. } if round.index == index));
+    }
+    assert!(events.recv_timeout(quiet).is_err(), "two steps are two rounds");
+    worker.controls().update(|c| c.generation = 2);
+    let Event::Finished { generation: 1, summary } = next(&events) else { panic!("not stopped") };
+    assert_eq!((summary.finish, summary.rounds), (Some(Finish::Cancelled), 2));
+    worker.join();
+}
+
+#[test]
+fn failures_are_told_apart() {
+    let (worker, events) = play("unloadable.jsonl");
+    next(&events);
+    assert!(matches!(next(&events), Event::Failed { generation: None, .. }));
+    worker.join();
+    let (worker, events) = play("failing.jsonl");
+    worker.generate(job(4));
+    let failed = std::iter::repeat_with(|| next(&events))
+        .find(|event| matches!(event, Event::Failed { .. }));
+    assert!(matches!(failed, Some(Event::Failed { generation: Some(4), .. })));
+    worker.generate(job(5));
+    assert_eq!(answer(&events).0, "This one works.");
+}
+
+#[test]
+fn a_recorded_answer_is_a_script() {
+    let (worker, events) = play("wide.jsonl");
+    worker.generate(job(1));
+    let mut recorder = Recorder::default();
+    let mut lines = Vec::new();
+    loop {
+        let event = next(&events);
+        lines.push(serde_json::to_string(&recorder.line(&event)).unwrap());
+        if matches!(event, Event::Finished { .. }) {
+            break;
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/wide.jsonl");
+    assert_eq!(Script::parse(&lines.join("\n")).unwrap(), Script::read(&path).unwrap());
+}
+
+#[test]
+fn a_broken_script_is_refused_with_its_line() {
+    let error = Script::parse("# fine\n\n{\"type\":\"round\"}").unwrap_err().to_string();
+    assert!(error.starts_with("line 3 of the script"), "{error}");
+    let error = Script::parse("{\"type\":\"prefill\",\"done\":1,\"total\":1}").unwrap_err();
+    assert!(error.to_string().contains("does not end"), "{error}");
+}
