@@ -7,7 +7,7 @@
 //! lines and lines that begin with `#` are skipped.
 
 use super::gate::Gate;
-use super::{Choice, Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
+use super::{Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::speculate::Tree;
 use serde::Deserialize;
@@ -222,10 +222,10 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     let mut round = recorded.clone();
     round.index = index;
     let shape = &mut round.budget.shape;
-    shape.gamma = wanted(controls.gamma, shape.gamma);
-    shape.width = wanted(controls.width, shape.width);
-    shape.depth = wanted(controls.depth, shape.depth);
-    round.budget.blocks = wanted(controls.blocks, round.budget.blocks);
+    shape.gamma = controls.gamma.or(shape.gamma);
+    shape.width = controls.width.or(shape.width);
+    shape.depth = controls.depth.or(shape.depth);
+    round.budget.blocks = controls.blocks.or(round.budget.blocks);
     if controls.speculate && done == 0 {
         return round;
     }
@@ -253,11 +253,4 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
 fn milliseconds(value: f64) -> Duration {
     // A negative or absurd delay in a script is no delay.
     Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()
-}
-
-fn wanted(choice: Choice, recorded: usize) -> usize {
-    match choice {
-        Choice::Auto => recorded,
-        Choice::Held(value) => value,
-    }
 }
