@@ -2,6 +2,7 @@
 //! attention, the target on the CPU, the draft head. Must never know files or chat.
 
 mod config;
+pub mod head;
 mod hf_config;
 mod rope;
 mod target;

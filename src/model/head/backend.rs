@@ -1,0 +1,103 @@
+//! What drafting needs of a head, whatever computes it.
+
+use super::HeadError;
+use crate::speculate::BeamRow;
+
+/// For each row its likeliest children, (token, log-probability), likeliest first.
+pub type Candidates = Vec<Vec<(u32, f32)>>;
+
+/// A head with its caches on some device. Pair i is (f_i, x_{i+1}) at RoPE position i.
+///
+/// A round is `extend` (once or in chunks), `rank_root`, then `step` for each level. The KV rows
+/// that `extend` writes are stable; those of the steps are scratch that the next `extend` drops.
+pub trait HeadBackend: Send {
+    /// Precision and device, e.g. `f16 on CUDA 0`.
+    fn describe(&self) -> String;
+
+    /// Runs the pairs `start..start + tokens.len()` causally through the first `blocks` blocks
+    /// and keeps their KV rows as stable ones. `features` is `[tokens.len(), H]`. The rows below
+    /// `start` must be there in each of these blocks; rows from `start` on are overwritten.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`]; rows below `start` are unharmed.
+    fn extend(
+        &mut self,
+        start: usize,
+        features: &[f32],
+        tokens: &[u32],
+        blocks: usize,
+    ) -> Result<(), HeadError>;
+
+    /// The `width` likeliest children of the root: of the last row of the last `extend`.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`].
+    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError>;
+
+    /// Runs one level of the tree, through as many blocks as the last `extend`, and ranks the
+    /// children of each row. A row's feature is the output of its source, a row of the level
+    /// before; it sees the stable rows, its ancestors and itself.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`].
+    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError>;
+
+    /// Outputs of the last pass, `[rows, H]`: estimates of the next features. For inspection.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`].
+    fn outputs(&self) -> Result<Vec<f32>, HeadError>;
+
+    /// Keys (after RoPE) and values of one block, `[kv_heads, len, d]` each: the stable rows, then
+    /// the scratch rows of the steps so far. For inspection.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`].
+    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError>;
+
+    /// Bytes held on the device: weights and caches.
+    fn device_bytes(&self) -> u64;
+}
+
+/// Counts the KV rows of a round: what every backend has to know of the tree.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rows {
+    /// Stable rows.
+    pub stable: usize,
+    /// Scratch rows of the levels so far.
+    pub scratch: usize,
+    /// Of these, rows of the newest level.
+    pub newest: usize,
+    /// Levels so far.
+    pub levels: usize,
+}
+
+impl Rows {
+    /// `stable` rows and no tree.
+    pub fn stable(stable: usize) -> Self {
+        Self { stable, ..Self::default() }
+    }
+
+    /// Adds a level.
+    pub fn add(&mut self, rows: usize) {
+        self.scratch += rows;
+        self.newest = rows;
+        self.levels += 1;
+    }
+
+    /// All rows.
+    pub fn total(&self) -> usize {
+        self.stable + self.scratch
+    }
+
+    /// RoPE position of the next level.
+    pub fn position(&self) -> usize {
+        self.stable + self.levels
+    }
+
+    /// Which output of the newest pass is the feature of `row`: of the level before, or the only
+    /// one, the root's.
+    pub fn feature_of(&self, row: &BeamRow) -> usize {
+        row.source.map_or(0, |source| source + self.newest - self.scratch)
+    }
+}

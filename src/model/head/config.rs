@@ -1,0 +1,157 @@
+//! The head's `config.json` (spec §9): a small Llama configuration and our own optional fields.
+
+use serde_json::Value;
+
+use crate::model::{Config, ConfigError};
+
+/// Shape and constants of a draft head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadConfig {
+    /// The backbone; `layers` is M. Biases are not decided here but by the tensors present.
+    pub body: Config,
+    /// Whether any first m ≤ M blocks are usable: the output of block m is then an estimate of the
+    /// feature like the last one's (`"elastic_depth": true`).
+    pub elastic: bool,
+    /// Positions beyond which the rotary scaling is not ours to follow (`"dynamic"`).
+    pub position_limit: Option<usize>,
+}
+
+impl HeadConfig {
+    /// Reads a head's `config.json`, the published ones' or our trainer's.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
+    pub fn from_json(json: &Value) -> Result<Self, ConfigError> {
+        let elastic = match json.get("elastic_depth") {
+            None | Some(Value::Null) => false,
+            Some(value) => value.as_bool().ok_or_else(|| {
+                ConfigError::new("elastic_depth", value, "it must be true or false")
+            })?,
+        };
+        let mut llama = json.clone();
+        let dynamic = has_dynamic_scaling(json);
+        if let Some(fields) = llama.as_object_mut() {
+            // Heads for Qwen2 or Mistral carry their target's type; their blocks are Llama's.
+            fields.insert("model_type".into(), "llama".into());
+            fields.insert("attention_bias".into(), Value::Null);
+            if dynamic {
+                fields.insert("rope_scaling".into(), Value::Null);
+            }
+        }
+        let body = Config::from_hf_json(&llama)?;
+        // Dynamic scaling changes nothing up to the trained length and re-rotates later.
+        let position_limit = dynamic.then_some(body.max_positions);
+        Ok(Self { body, elastic, position_limit })
+    }
+
+    /// M: blocks of the head.
+    pub fn blocks(&self) -> usize {
+        self.body.layers
+    }
+
+    /// Positions the head can draft at when `wanted` are asked for.
+    pub fn capacity(&self, wanted: usize) -> usize {
+        self.position_limit.map_or(wanted, |limit| wanted.min(limit))
+    }
+
+    /// Whether this head was made for a target of this size.
+    ///
+    /// # Errors
+    /// [`Misfit`] with both sides' figures.
+    pub fn fits(&self, target_hidden: usize, target_vocab: usize) -> Result<(), Misfit> {
+        for (what, head, target) in [
+            ("hidden size", self.body.hidden, target_hidden),
+            ("vocabulary size", self.body.vocab, target_vocab),
+        ] {
+            if head != target {
+                return Err(Misfit { what, head, target });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a head cannot draft for a target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the draft head does not fit the target: {what} is {head} in the head and {target} in the \
+     target; take a head trained for this target"
+)]
+pub struct Misfit {
+    /// The figure that differs.
+    pub what: &'static str,
+    /// Its value in the head.
+    pub head: usize,
+    /// Its value in the target.
+    pub target: usize,
+}
+
+fn has_dynamic_scaling(json: &Value) -> bool {
+    json.get("rope_scaling")
+        .and_then(|scaling| scaling.get("rope_type").or(scaling.get("type")))
+        .and_then(Value::as_str)
+        == Some("dynamic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The config of the paper's head for Llama-2-chat-7B with five blocks, as published.
+    fn llama_2_head() -> Value {
+        json!({
+            "architectures": ["LlamaForCausalLM"], "bos_token_id": 1, "eos_token_id": 2,
+            "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+            "intermediate_size": 11008, "max_position_embeddings": 4096, "model_type": "llama",
+            "num_attention_heads": 32, "num_hidden_layers": 5, "num_key_value_heads": 32,
+            "pretraining_tp": 1, "rms_norm_eps": 1e-6, "rope_scaling": null,
+            "tie_word_embeddings": false, "torch_dtype": "float16", "use_cache": true,
+            "vocab_size": 32000
+        })
+    }
+
+    fn with(field: &str, value: Value) -> Value {
+        let mut json = llama_2_head();
+        json[field] = value;
+        json
+    }
+
+    #[test]
+    fn a_published_config_reads() {
+        let config = HeadConfig::from_json(&llama_2_head()).unwrap();
+        assert_eq!((config.blocks(), config.body.hidden, config.body.head_dim), (5, 4096, 128));
+        assert_eq!((config.body.rms_eps, config.body.rope_theta), (1e-6, 10_000.0));
+        assert!(!config.elastic);
+        assert_eq!(config.capacity(100_000), 100_000);
+    }
+
+    #[test]
+    fn a_target_type_in_the_config_does_not_change_the_head() {
+        let config = HeadConfig::from_json(&with("model_type", json!("qwen3"))).unwrap();
+        assert_eq!(config, HeadConfig::from_json(&llama_2_head()).unwrap());
+    }
+
+    #[test]
+    fn elastic_depth_is_read_and_checked() {
+        assert!(HeadConfig::from_json(&with("elastic_depth", json!(true))).unwrap().elastic);
+        let error = HeadConfig::from_json(&with("elastic_depth", json!("yes"))).unwrap_err();
+        assert_eq!(error.field, "elastic_depth");
+    }
+
+    #[test]
+    fn dynamic_scaling_ends_at_the_trained_length() {
+        let scaling = json!({"type": "dynamic", "factor": 2.0});
+        let config = HeadConfig::from_json(&with("rope_scaling", scaling)).unwrap();
+        assert_eq!(config.capacity(100_000), 4096);
+        assert_eq!(config.capacity(1000), 1000);
+    }
+
+    #[test]
+    fn a_head_for_another_target_is_refused_with_both_figures() {
+        let config = HeadConfig::from_json(&llama_2_head()).unwrap();
+        assert_eq!(config.fits(4096, 32_000), Ok(()));
+        insta::assert_snapshot!(config.fits(4096, 128_256).unwrap_err(), @"the draft head does not fit the target: vocabulary size is 32000 in the head and 128256 in the target; take a head trained for this target");
+        assert_eq!(config.fits(2048, 32_000).unwrap_err().what, "hidden size");
+    }
+}

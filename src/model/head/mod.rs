@@ -1,0 +1,56 @@
+//! The draft head (spec §2–3): DGF or EAGLE fusion and M Llama blocks that estimate the target's
+//! next feature. Owns the head's weights, its stable KV and its tree rows; must never know how a
+//! tree is grown, where the weights lie on disk or why its device was chosen.
+//!
+//! [`HeadBackend`] is what drafting needs of a head; [`TensorHead`] computes it with candle on any
+//! device.
+
+mod backend;
+mod cache;
+mod config;
+mod net;
+mod rank;
+mod tensor_head;
+mod weights;
+
+pub use backend::{Candidates, HeadBackend};
+pub use cache::{BlockCache, HeadCache};
+pub use config::{HeadConfig, Misfit};
+pub use net::{Fused, HeadNet, Places};
+pub use rank::rank_tensor;
+pub use tensor_head::{Shared, TensorHead};
+pub use weights::{BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource};
+
+/// Why a head cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadError {
+    /// Its `config.json` does not describe a head that can be run.
+    #[error("draft head: {0}")]
+    Config(#[from] super::ConfigError),
+    /// It was made for another target.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// Tensors are missing, unknown or misshapen; all of them are named.
+    #[error("the draft head's tensors do not match its config.json:\n  {}", .problems.join("\n  "))]
+    Weights {
+        /// One line a tensor.
+        problems: Vec<String>,
+    },
+    /// A tensor that should be there could not be read.
+    #[error("the draft head's tensor `{name}` cannot be read: {reason}; is the file damaged?")]
+    Unreadable {
+        /// Its name in the file.
+        name: String,
+        /// What the reader said.
+        reason: String,
+    },
+    /// The device failed or is full.
+    #[error("the draft device failed: {0}")]
+    Device(String),
+}
+
+impl From<candle_core::Error> for HeadError {
+    fn from(error: candle_core::Error) -> Self {
+        Self::Device(error.to_string())
+    }
+}

@@ -1,0 +1,159 @@
+//! The head on candle: any device, f32, f16 or bf16.
+
+use candle_core::{DType, Device, Tensor};
+
+use super::backend::Rows;
+use super::cache::HeadCache;
+use super::net::{HeadNet, Places};
+use super::{Candidates, HeadBackend, HeadError, HeadWeights, rank_tensor};
+use crate::speculate::BeamRow;
+
+/// What a head takes from its target: `[V, H]` each, in any precision and on any device. A tied
+/// target passes the same tensor twice and it is held once.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Embeddings, used if the head's checkpoint has none.
+    pub embedding: Tensor,
+    /// The LM head.
+    pub lm_head: Tensor,
+}
+
+/// A head on one candle device with its caches.
+pub struct TensorHead {
+    net: HeadNet,
+    cache: HeadCache,
+    embedding: Tensor,
+    lm_head: Tensor,
+    shared_bytes: u64,
+    blocks: usize,
+    rows: Rows,
+    outputs: Option<Tensor>,
+}
+
+impl TensorHead {
+    /// Puts the head and its share of the target on `device` in `dtype`.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`] if the device has no room or fails.
+    pub fn new(
+        weights: &HeadWeights,
+        shared: &Shared,
+        device: &Device,
+        dtype: DType,
+    ) -> Result<Self, HeadError> {
+        let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
+        let lm_head = put(&shared.lm_head)?;
+        let table = weights.embedding.as_ref().unwrap_or(&shared.embedding);
+        let tied = table.id() == shared.lm_head.id();
+        let embedding = if tied { lm_head.clone() } else { put(table)? };
+        let copies = if tied { 1 } else { 2 };
+        let config = &weights.config.body;
+        let cache = HeadCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;
+        Ok(Self {
+            net: HeadNet::new(weights, device, dtype)?,
+            cache,
+            shared_bytes: (copies * lm_head.elem_count() * dtype.size_in_bytes()) as u64,
+            embedding,
+            lm_head,
+            blocks: config.layers,
+            rows: Rows::default(),
+            outputs: None,
+        })
+    }
+
+    /// The forward pass without caches, for inspection and training.
+    pub fn net(&self) -> &HeadNet {
+        &self.net
+    }
+
+    fn pass(
+        &self,
+        features: &Tensor,
+        tokens: &[u32],
+        places: &Places,
+    ) -> Result<Tensor, HeadError> {
+        let tokens = Tensor::from_slice(tokens, tokens.len(), self.net.device())?;
+        let embeddings = self.embedding.index_select(&tokens, 0)?;
+        let fused = self.net.fuse(features, &embeddings)?.output;
+        Ok(self.net.run(fused, self.blocks, places, |block| self.cache.block(block))?)
+    }
+
+    fn rank(&self, outputs: &Tensor, width: usize) -> Result<Candidates, HeadError> {
+        Ok(rank_tensor(&outputs.matmul(&self.lm_head.t()?)?, width)?)
+    }
+
+    fn last_outputs(&self) -> Result<&Tensor, HeadError> {
+        self.outputs.as_ref().ok_or_else(|| HeadError::Device("no pass was made".into()))
+    }
+}
+
+impl HeadBackend for TensorHead {
+    fn describe(&self) -> String {
+        let device = match self.net.device() {
+            Device::Cpu => "CPU".into(),
+            other => match other.location() {
+                candle_core::DeviceLocation::Cuda { gpu_id } => format!("CUDA {gpu_id}"),
+                candle_core::DeviceLocation::Metal { gpu_id } => format!("Metal {gpu_id}"),
+                candle_core::DeviceLocation::Cpu => "CPU".into(),
+            },
+        };
+        format!("{} on {device}", self.net.dtype().as_str())
+    }
+
+    fn extend(
+        &mut self,
+        start: usize,
+        features: &[f32],
+        tokens: &[u32],
+        blocks: usize,
+    ) -> Result<(), HeadError> {
+        let rows = tokens.len();
+        self.cache.reserve(start + rows, start)?;
+        self.blocks = blocks;
+        let shape = (rows, features.len() / rows.max(1));
+        let features = Tensor::from_slice(features, shape, self.net.device())?;
+        let features = features.to_dtype(self.net.dtype())?;
+        let places = self.net.causal(start, rows)?;
+        self.outputs = Some(self.pass(&features, tokens, &places)?);
+        self.rows = Rows::stable(start + rows);
+        Ok(())
+    }
+
+    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError> {
+        let outputs = self.last_outputs()?;
+        let last = outputs.narrow(0, outputs.dim(0)? - 1, 1)?.contiguous()?;
+        let candidates = self.rank(&last, width)?;
+        // The first level's rows all continue this one.
+        self.outputs = Some(last);
+        Ok(candidates.into_iter().flatten().collect())
+    }
+
+    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError> {
+        let Rows { stable, scratch, .. } = self.rows;
+        self.cache.reserve(self.rows.total() + beam.len(), self.rows.total())?;
+        let sources: Vec<u32> = beam.iter().map(|row| self.rows.feature_of(row) as u32).collect();
+        let sources = Tensor::from_slice(&sources, beam.len(), self.net.device())?;
+        let features = self.last_outputs()?.index_select(&sources, 0)?;
+        let places = self.net.level(stable, scratch, self.rows.position(), beam)?;
+        let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
+        let outputs = self.pass(&features, &tokens, &places)?;
+        let candidates = self.rank(&outputs, width)?;
+        self.outputs = Some(outputs);
+        self.rows.add(beam.len());
+        Ok(candidates)
+    }
+
+    fn outputs(&self) -> Result<Vec<f32>, HeadError> {
+        Ok(self.last_outputs()?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+    }
+
+    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
+        let (keys, values) = self.cache.block(block).read(self.rows.total())?;
+        let flat = |tensor: Tensor| tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1();
+        Ok((flat(keys)?, flat(values)?))
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.net.bytes() + self.cache.bytes() + self.shared_bytes
+    }
+}

@@ -1,0 +1,502 @@
+//! The head's tensors by their published names (spec §9), checked as a whole before any is used.
+
+use std::collections::{BTreeMap, HashMap};
+
+use candle_core::{DType, Device, Tensor};
+
+use super::{HeadConfig, HeadError};
+
+/// Where named tensors come from: a safetensors folder, a PyTorch file, the binary itself.
+pub trait TensorSource {
+    /// All names.
+    fn names(&self) -> Vec<String>;
+    /// The shape of one, without reading it; `None` if there is no such tensor.
+    fn shape(&self, name: &str) -> Option<Vec<usize>>;
+    /// One tensor on the CPU, in the precision it is stored in.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn tensor(&self, name: &str) -> candle_core::Result<Tensor>;
+}
+
+impl TensorSource for HashMap<String, Tensor> {
+    fn names(&self) -> Vec<String> {
+        self.keys().cloned().collect()
+    }
+
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.get(name).map(|tensor| tensor.dims().to_vec())
+    }
+
+    fn tensor(&self, name: &str) -> candle_core::Result<Tensor> {
+        self.get(name)
+            .cloned()
+            .ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.into() }.bt())
+    }
+}
+
+/// Which fusion a head has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FusionKind {
+    /// Dynamic gated fusion (spec §2.2).
+    Dgf,
+    /// EAGLE's `fc` (spec §2.1).
+    Eagle,
+}
+
+/// How feature and token become the blocks' input.
+#[derive(Clone, Debug)]
+pub enum FusionWeights {
+    /// Plain matrices `[in, out]`: the transpose of a linear layer's weight.
+    Dgf {
+        /// `[H, H]`, of the feature.
+        w_1: Tensor,
+        /// `[H, H]`, of the token.
+        w_2: Tensor,
+        /// `[2H, H]`, of the gate.
+        w_z: Tensor,
+        /// `[H]`, norm of the token's embedding.
+        norm: Tensor,
+    },
+    /// A linear layer.
+    Eagle {
+        /// `[H, 2H]`: out × in; embedding first, feature second.
+        weight: Tensor,
+        /// `[H]`.
+        bias: Option<Tensor>,
+    },
+}
+
+/// A linear layer, weight `[out, in]`.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// `[out, in]`.
+    pub weight: Tensor,
+    /// `[out]`.
+    pub bias: Option<Tensor>,
+}
+
+/// One decoder block.
+#[derive(Clone, Debug)]
+pub struct BlockWeights {
+    /// `[H]`; block 0 has none.
+    pub input_norm: Option<Tensor>,
+    /// `[heads · d, H]`.
+    pub q: Linear,
+    /// `[kv_heads · d, H]`.
+    pub k: Linear,
+    /// `[kv_heads · d, H]`.
+    pub v: Linear,
+    /// `[H, heads · d]`.
+    pub o: Tensor,
+    /// `[H]`.
+    pub post_norm: Tensor,
+    /// `[I, H]`.
+    pub gate: Tensor,
+    /// `[I, H]`.
+    pub up: Tensor,
+    /// `[H, I]`.
+    pub down: Tensor,
+}
+
+/// All weights of a head, as stored.
+#[derive(Clone, Debug)]
+pub struct HeadWeights {
+    /// Shape and constants.
+    pub config: HeadConfig,
+    /// Feature and token to block input.
+    pub fusion: FusionWeights,
+    /// The M blocks.
+    pub blocks: Vec<BlockWeights>,
+    /// `[V, H]`, if the checkpoint carries its own.
+    pub embedding: Option<Tensor>,
+}
+
+impl HeadWeights {
+    /// Takes the head's tensors out of `source`. Prefixes that training frameworks leave
+    /// (`module.`, `model.`) are stripped.
+    ///
+    /// # Errors
+    /// [`HeadError::Weights`] names every tensor that is missing, unknown or misshapen at once;
+    /// [`HeadError::Unreadable`] if one that fits cannot be read.
+    pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
+        Loader::checked(config, source)?.load()
+    }
+
+    /// Which fusion it has.
+    pub fn kind(&self) -> FusionKind {
+        match self.fusion {
+            FusionWeights::Dgf { .. } => FusionKind::Dgf,
+            FusionWeights::Eagle { .. } => FusionKind::Eagle,
+        }
+    }
+
+    /// The same weights on `device` in `dtype`, the embedding left out.
+    ///
+    /// # Errors
+    /// If the device has no room or fails.
+    pub fn to(&self, device: &Device, dtype: DType) -> candle_core::Result<Self> {
+        let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
+        let put_optional = |tensor: &Option<Tensor>| tensor.as_ref().map(put).transpose();
+        let put_linear = |linear: &Linear| -> candle_core::Result<Linear> {
+            Ok(Linear { weight: put(&linear.weight)?, bias: put_optional(&linear.bias)? })
+        };
+        let fusion = match &self.fusion {
+            FusionWeights::Dgf { w_1, w_2, w_z, norm } => FusionWeights::Dgf {
+                w_1: put(w_1)?,
+                w_2: put(w_2)?,
+                w_z: put(w_z)?,
+                norm: put(norm)?,
+            },
+            FusionWeights::Eagle { weight, bias } => {
+                FusionWeights::Eagle { weight: put(weight)?, bias: put_optional(bias)? }
+            }
+        };
+        let blocks = self.blocks.iter().map(|block| {
+            Ok(BlockWeights {
+                input_norm: put_optional(&block.input_norm)?,
+                q: put_linear(&block.q)?,
+                k: put_linear(&block.k)?,
+                v: put_linear(&block.v)?,
+                o: put(&block.o)?,
+                post_norm: put(&block.post_norm)?,
+                gate: put(&block.gate)?,
+                up: put(&block.up)?,
+                down: put(&block.down)?,
+            })
+        });
+        Ok(Self {
+            config: self.config.clone(),
+            fusion,
+            blocks: blocks.collect::<candle_core::Result<_>>()?,
+            embedding: None,
+        })
+    }
+}
+
+const EMBEDDING: &str = "embed_tokens.weight";
+
+/// A source whose names and shapes were found right.
+struct Loader<'a> {
+    config: &'a HeadConfig,
+    source: &'a dyn TensorSource,
+    kind: FusionKind,
+    /// Published name to the name in the source.
+    names: BTreeMap<String, String>,
+}
+
+impl<'a> Loader<'a> {
+    fn checked(config: &'a HeadConfig, source: &'a dyn TensorSource) -> Result<Self, HeadError> {
+        let mut problems = Vec::new();
+        let mut names = BTreeMap::new();
+        let mut stored = source.names();
+        stored.sort();
+        for name in stored {
+            if let Some(other) = names.insert(published(&name).to_string(), name.clone()) {
+                problems.push(format!("`{other}` and `{name}` are the same tensor twice"));
+            }
+        }
+        let is_dgf = ["W_1", "W_2", "W_z"].iter().any(|name| names.contains_key(*name));
+        if !is_dgf && !names.contains_key("fc.weight") {
+            problems.push(
+                "neither `W_z` (DGF) nor `fc.weight` (EAGLE) is there: this is not a draft head"
+                    .into(),
+            );
+            return Err(HeadError::Weights { problems });
+        }
+        let kind = if is_dgf { FusionKind::Dgf } else { FusionKind::Eagle };
+        let mut loader = Self { config, source, kind, names };
+        problems.extend(loader.compare());
+        if !problems.is_empty() {
+            return Err(HeadError::Weights { problems });
+        }
+        loader.names.retain(|name, _| !is_ignored(name));
+        Ok(loader)
+    }
+
+    /// Every difference between the tensors present and those the config asks for.
+    fn compare(&self) -> Vec<String> {
+        let layout = self.layout();
+        let mut problems = Vec::new();
+        for (name, (expected, required)) in &layout {
+            let found = self.names.get(name).and_then(|stored| self.source.shape(stored));
+            match found {
+                None if *required => {
+                    problems.push(format!("`{name}` {expected:?} is missing"));
+                }
+                Some(found) if found != *expected => {
+                    problems.push(format!("`{name}` is {found:?}, expected {expected:?}"));
+                }
+                _ => {}
+            }
+        }
+        for (name, stored) in &self.names {
+            if !layout.contains_key(name) && !is_ignored(name) {
+                let shape = self.source.shape(stored).unwrap_or_default();
+                problems.push(format!("`{stored}` {shape:?} is unknown"));
+            }
+        }
+        problems
+    }
+
+    /// Name to shape, and whether it must be there.
+    fn layout(&self) -> BTreeMap<String, (Vec<usize>, bool)> {
+        let body = &self.config.body;
+        let (h, i) = (body.hidden, body.intermediate);
+        let (q, kv) = (body.q_width(), body.kv_width());
+        let mut layout = BTreeMap::new();
+        let mut put = |name: String, shape: &[usize], required: bool| {
+            layout.insert(name, (shape.to_vec(), required));
+        };
+        put(EMBEDDING.into(), &[body.vocab, h], false);
+        match self.kind {
+            FusionKind::Dgf => {
+                put("W_1".into(), &[h, h], true);
+                put("W_2".into(), &[h, h], true);
+                put("W_z".into(), &[2 * h, h], true);
+                put("input_layernorm.weight".into(), &[h], true);
+            }
+            FusionKind::Eagle => {
+                put("fc.weight".into(), &[h, 2 * h], true);
+                put("fc.bias".into(), &[h], false);
+            }
+        }
+        // A head has the biases of q, k and v in every block or in none.
+        let biased = (0..body.layers).any(|block| {
+            ["q", "k", "v"].iter().any(|x| self.names.contains_key(&bias_name(block, x)))
+        });
+        for block in 0..body.layers {
+            let at = format!("layers.{block}");
+            for (x, width) in [("q", q), ("k", kv), ("v", kv)] {
+                put(format!("{at}.self_attn.{x}_proj.weight"), &[width, h], true);
+                if biased {
+                    put(bias_name(block, x), &[width], true);
+                }
+            }
+            put(format!("{at}.self_attn.o_proj.weight"), &[h, q], true);
+            put(format!("{at}.mlp.gate_proj.weight"), &[i, h], true);
+            put(format!("{at}.mlp.up_proj.weight"), &[i, h], true);
+            put(format!("{at}.mlp.down_proj.weight"), &[h, i], true);
+            put(format!("{at}.post_attention_layernorm.weight"), &[h], true);
+            if block > 0 {
+                put(format!("{at}.input_layernorm.weight"), &[h], true);
+            }
+        }
+        layout
+    }
+
+    fn load(&self) -> Result<HeadWeights, HeadError> {
+        let fusion = match self.kind {
+            FusionKind::Dgf => FusionWeights::Dgf {
+                w_1: self.take("W_1")?,
+                w_2: self.take("W_2")?,
+                w_z: self.take("W_z")?,
+                norm: self.take("input_layernorm.weight")?,
+            },
+            FusionKind::Eagle => FusionWeights::Eagle {
+                weight: self.take("fc.weight")?,
+                bias: self.take_optional("fc.bias")?,
+            },
+        };
+        let blocks = (0..self.config.blocks()).map(|block| self.block(block));
+        Ok(HeadWeights {
+            config: self.config.clone(),
+            fusion,
+            blocks: blocks.collect::<Result<_, _>>()?,
+            embedding: self.take_optional(EMBEDDING)?,
+        })
+    }
+
+    fn block(&self, block: usize) -> Result<BlockWeights, HeadError> {
+        let at = format!("layers.{block}");
+        let linear = |x: &str| -> Result<Linear, HeadError> {
+            Ok(Linear {
+                weight: self.take(&format!("{at}.self_attn.{x}_proj.weight"))?,
+                bias: self.take_optional(&bias_name(block, x))?,
+            })
+        };
+        Ok(BlockWeights {
+            input_norm: self.take_optional(&format!("{at}.input_layernorm.weight"))?,
+            q: linear("q")?,
+            k: linear("k")?,
+            v: linear("v")?,
+            o: self.take(&format!("{at}.self_attn.o_proj.weight"))?,
+            post_norm: self.take(&format!("{at}.post_attention_layernorm.weight"))?,
+            gate: self.take(&format!("{at}.mlp.gate_proj.weight"))?,
+            up: self.take(&format!("{at}.mlp.up_proj.weight"))?,
+            down: self.take(&format!("{at}.mlp.down_proj.weight"))?,
+        })
+    }
+
+    fn take(&self, name: &str) -> Result<Tensor, HeadError> {
+        let stored = self.names.get(name).map_or(name, String::as_str);
+        self.source.tensor(stored).map_err(|error| HeadError::Unreadable {
+            name: stored.into(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn take_optional(&self, name: &str) -> Result<Option<Tensor>, HeadError> {
+        self.names.contains_key(name).then(|| self.take(name)).transpose()
+    }
+}
+
+fn bias_name(block: usize, projection: &str) -> String {
+    format!("layers.{block}.self_attn.{projection}_proj.bias")
+}
+
+/// The published name behind what a training framework wrote.
+fn published(name: &str) -> &str {
+    let mut name = name;
+    while let Some(rest) = name.strip_prefix("module.").or(name.strip_prefix("model.")) {
+        name = rest;
+    }
+    name
+}
+
+/// Tensors that checkpoints carry and a head has no use for: the target's head is used, and the
+/// rotary frequencies are computed.
+fn is_ignored(name: &str) -> bool {
+    name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn config(blocks: usize) -> HeadConfig {
+        HeadConfig::from_json(&json!({
+            "hidden_act": "silu", "hidden_size": 8, "intermediate_size": 12,
+            "max_position_embeddings": 64, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "num_hidden_layers": blocks, "rms_norm_eps": 1e-6, "vocab_size": 16
+        }))
+        .unwrap()
+    }
+
+    /// A sound checkpoint of two blocks, names prefixed.
+    fn checkpoint(kind: FusionKind, prefix: &str) -> HashMap<String, Tensor> {
+        let mut shapes: Vec<(String, Vec<usize>)> = match kind {
+            FusionKind::Dgf => vec![
+                ("W_1".into(), vec![8, 8]),
+                ("W_2".into(), vec![8, 8]),
+                ("W_z".into(), vec![16, 8]),
+                ("input_layernorm.weight".into(), vec![8]),
+            ],
+            FusionKind::Eagle => vec![("fc.weight".into(), vec![8, 16])],
+        };
+        for block in 0..2 {
+            let parts: [(&str, &[usize]); 8] = [
+                ("self_attn.q_proj.weight", &[8, 8]),
+                ("self_attn.k_proj.weight", &[4, 8]),
+                ("self_attn.v_proj.weight", &[4, 8]),
+                ("self_attn.o_proj.weight", &[8, 8]),
+                ("mlp.gate_proj.weight", &[12, 8]),
+                ("mlp.up_proj.weight", &[12, 8]),
+                ("mlp.down_proj.weight", &[8, 12]),
+                ("post_attention_layernorm.weight", &[8]),
+            ];
+            shapes.extend(
+                parts.map(|(part, shape)| (format!("layers.{block}.{part}"), shape.to_vec())),
+            );
+        }
+        shapes.push(("layers.1.input_layernorm.weight".into(), vec![8]));
+        shapes.into_iter().map(|(name, shape)| (format!("{prefix}{name}"), zeros(&shape))).collect()
+    }
+
+    fn zeros(shape: &[usize]) -> Tensor {
+        Tensor::zeros(shape, DType::F32, &Device::Cpu).unwrap()
+    }
+
+    fn problems(config: &HeadConfig, source: &HashMap<String, Tensor>) -> Vec<String> {
+        match HeadWeights::load(config, source) {
+            Err(HeadError::Weights { problems }) => problems,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn prefixes_of_training_frameworks_do_not_matter() {
+        for kind in [FusionKind::Dgf, FusionKind::Eagle] {
+            for prefix in ["", "model.", "module.", "module.model."] {
+                let weights = HeadWeights::load(&config(2), &checkpoint(kind, prefix)).unwrap();
+                assert_eq!((weights.kind(), weights.blocks.len()), (kind, 2));
+                assert!(weights.embedding.is_none());
+                assert!(weights.blocks[0].input_norm.is_none());
+                assert!(weights.blocks[1].input_norm.is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn what_checkpoints_carry_besides_is_no_error() {
+        let mut source = checkpoint(FusionKind::Eagle, "");
+        for (name, shape) in [
+            ("lm_head.weight", vec![16, 8]),
+            ("layers.0.self_attn.rotary_emb.inv_freq", vec![2]),
+            ("embed_tokens.weight", vec![16, 8]),
+            ("fc.bias", vec![8]),
+        ] {
+            source.insert(name.into(), zeros(&shape));
+        }
+        let weights = HeadWeights::load(&config(2), &source).unwrap();
+        assert!(weights.embedding.is_some());
+        assert!(matches!(weights.fusion, FusionWeights::Eagle { bias: Some(_), .. }));
+    }
+
+    #[test]
+    fn biases_of_q_k_and_v_come_together() {
+        let mut source = checkpoint(FusionKind::Eagle, "");
+        for block in 0..2 {
+            for (x, width) in [("q", 8), ("k", 4), ("v", 4)] {
+                source.insert(bias_name(block, x), zeros(&[width]));
+            }
+        }
+        let weights = HeadWeights::load(&config(2), &source).unwrap();
+        assert!(weights.blocks.iter().all(|block| block.k.bias.is_some()));
+        source.remove("layers.1.self_attn.k_proj.bias");
+        assert_eq!(
+            problems(&config(2), &source),
+            ["`layers.1.self_attn.k_proj.bias` [4] is missing"]
+        );
+    }
+
+    #[test]
+    fn every_wrong_tensor_is_named_at_once() {
+        let mut source = checkpoint(FusionKind::Dgf, "module.");
+        source.remove("module.W_2");
+        source.remove("module.layers.1.mlp.up_proj.weight");
+        source.insert("module.W_z".into(), zeros(&[8, 16]));
+        source.insert("module.layers.0.input_layernorm.weight".into(), zeros(&[8]));
+        source.insert("W_1".into(), zeros(&[8, 8]));
+        let error = HeadWeights::load(&config(2), &source).unwrap_err();
+        insta::assert_snapshot!(error, @r"
+        the draft head's tensors do not match its config.json:
+          `W_1` and `module.W_1` are the same tensor twice
+          `W_2` [8, 8] is missing
+          `W_z` is [8, 16], expected [16, 8]
+          `layers.1.mlp.up_proj.weight` [12, 8] is missing
+          `module.layers.0.input_layernorm.weight` [8] is unknown
+        ");
+    }
+
+    #[test]
+    fn blocks_beyond_the_config_are_unknown_and_others_missing() {
+        let source = checkpoint(FusionKind::Dgf, "");
+        let extra = problems(&config(1), &source);
+        assert_eq!(extra.len(), 9, "{extra:?}");
+        assert!(extra.iter().all(|line| line.contains("layers.1") && line.ends_with("unknown")));
+        let missing = problems(&config(3), &source);
+        assert_eq!(missing.len(), 9, "{missing:?}");
+        assert!(missing.iter().all(|line| line.contains("layers.2") && line.ends_with("missing")));
+    }
+
+    #[test]
+    fn another_model_is_no_draft_head() {
+        let source = HashMap::from([("model.norm.weight".to_string(), zeros(&[8]))]);
+        assert_eq!(
+            problems(&config(1), &source),
+            ["neither `W_z` (DGF) nor `fc.weight` (EAGLE) is there: this is not a draft head"]
+        );
+    }
+}
