@@ -8,3 +8,4 @@
 )]
 
 mod scripted;
+mod draft_golden;

@@ -1,5 +1,9 @@
 //! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
 
+mod feature_head;
+
+pub use feature_head::{Fallback, FeatureHead};
+
 use crate::speculate::{Shape, Tree};
 
 /// What a round may spend on drafting.
@@ -46,13 +50,22 @@ pub trait Drafter: Send {
     /// x_{i+1}) of spec §2. Pairs arrive in order and without gaps; the last token is the new root.
     ///
     /// # Errors
-    /// [`DraftError`]: the drafter is then of no use until `truncate(0)` and a replay.
+    /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a
+    /// replay.
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
     /// Proposes a tree of at most `budget.shape.gamma` nodes under `root`, the last token observed.
     ///
     /// # Errors
-    /// [`DraftError`].
+    /// [`DraftError`]; see [`Drafter::fall_back`].
     fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError>;
+    /// After an error: moves to another device, if the drafter has one in reserve, with everything
+    /// that was observed. The next `propose` then goes on as if nothing had happened, only slower.
+    ///
+    /// # Errors
+    /// [`DraftError`] if there is nowhere to go: decode without a draft.
+    fn fall_back(&mut self) -> Result<(), DraftError> {
+        Err(DraftError::Device("this drafter has no other device".into()))
+    }
     /// Bytes held on the drafter's device: weights and caches.
     fn device_bytes(&self) -> u64;
 }
