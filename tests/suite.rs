@@ -7,5 +7,4 @@
     missing_docs
 )]
 
-mod scripted;
-mod draft_golden;
+mod chat_templates;

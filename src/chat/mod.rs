@@ -1,6 +1,14 @@
 //! Conversation, chat template, saved sessions. Must never know models.
 
+mod clock;
+mod json;
+mod session;
+mod template;
+
 use serde::{Deserialize, Serialize};
+
+pub use session::{Entry, Listing, Session, SessionError, SessionHead, SessionStore};
+pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

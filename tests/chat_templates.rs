@@ -1,0 +1,208 @@
+//! Conversations written down by the templates of the families we claim to run. Every template
+//! is given as its models publish it; every expected text is the family's documented format.
+
+use dovetail::chat::{ChatTemplate, Message, Role, SpecialTokens};
+
+/// Llama 2 chat.
+const LLAMA_2: &str = "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}";
+
+/// Llama 3 instruct.
+const LLAMA_3: &str = "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}";
+
+/// Vicuna 1.5, as its community conversions carry it.
+const VICUNA: &str = "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = 'A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers to the user\\'s questions.' %}{% endif %}{{ system_message }}{% for message in loop_messages %}{% if message['role'] == 'user' %}{{ ' USER: ' + message['content'].strip() }}{% elif message['role'] == 'assistant' %}{{ ' ASSISTANT: ' + message['content'].strip() + eos_token }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ ' ASSISTANT:' }}{% endif %}";
+
+/// Zephyr and TinyLlama chat.
+const ZEPHYR: &str = "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}";
+
+/// Qwen2 instruct: ChatML with a system message of its own.
+const QWEN_2: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+/// Mistral 7B instruct v0.1 and v0.2: no system role, turns must alternate.
+const MISTRAL: &str = "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}";
+
+/// The end of Qwen3's, which walks the messages backwards and cuts thoughts out of old answers.
+const QWEN_3: &str = "{%- if messages[0].role == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}
+{%- for message in messages[::-1] %}
+    {%- set index = (messages|length - 1) - loop.index0 %}
+    {%- if ns.multi_step_tool and message.role == \"user\" and message.content is string and not(message.content.startswith('<tool_response>') and message.content.endswith('</tool_response>')) %}
+        {%- set ns.multi_step_tool = false %}
+        {%- set ns.last_query_index = index %}
+    {%- endif %}
+{%- endfor %}
+{%- for message in messages %}
+    {%- if (message.role == \"user\") or (message.role == \"system\" and not loop.first) %}
+        {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
+    {%- elif message.role == \"assistant\" %}
+        {%- set content = message.content %}
+        {%- set reasoning_content = '' %}
+        {%- if message.reasoning_content is defined and message.reasoning_content is not none %}
+            {%- set reasoning_content = message.reasoning_content %}
+        {%- elif '</think>' in message.content %}
+            {%- set content = message.content.split('</think>')[-1].lstrip('\\n') %}
+            {%- set reasoning_content = message.content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last_query_index and reasoning_content %}
+            {{- '<|im_start|>' + message.role + '\\n<think>\\n' + reasoning_content.strip('\\n') + '\\n</think>\\n\\n' + content.lstrip('\\n') }}
+        {%- else %}
+            {{- '<|im_start|>' + message.role + '\\n' + content }}
+        {%- endif %}
+        {%- if message.tool_calls %}
+            {{- message.tool_calls | tojson }}
+        {%- endif %}
+        {{- '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking is defined and enable_thinking is false %}
+        {{- '<think>\\n\\n</think>\\n\\n' }}
+    {%- endif %}
+{%- endif %}";
+
+fn said(role: Role, content: &str) -> Message {
+    Message { role, content: content.to_owned() }
+}
+
+fn short() -> Vec<Message> {
+    vec![said(Role::User, "Hi.")]
+}
+
+fn long() -> Vec<Message> {
+    vec![
+        said(Role::System, "Be brief."),
+        said(Role::User, "Hi."),
+        said(Role::Assistant, "Hello!"),
+        said(Role::User, "Who are you?"),
+    ]
+}
+
+fn template(source: &str, bos: &str, eos: &str) -> ChatTemplate {
+    let tokens =
+        SpecialTokens { bos: bos.to_owned(), eos: eos.to_owned(), ..SpecialTokens::default() };
+    ChatTemplate::new(source, "tokenizer_config.json", tokens).unwrap()
+}
+
+#[test]
+fn llama_2() {
+    let template = template(LLAMA_2, "<s>", "</s>");
+    assert_eq!(template.render(&short(), true).unwrap(), "<s>[INST] Hi. [/INST]");
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi. [/INST] Hello! </s><s>[INST] Who are you? [/INST]"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), " </s>");
+}
+
+#[test]
+fn llama_3() {
+    let template = template(LLAMA_3, "<|begin_of_text|>", "<|end_of_text|>");
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>\
+         <|start_header_id|>user<|end_header_id|>\n\nHi.<|eot_id|>\
+         <|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|>\
+         <|start_header_id|>user<|end_header_id|>\n\nWho are you?<|eot_id|>\
+         <|start_header_id|>assistant<|end_header_id|>\n\n"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), "<|eot_id|>");
+}
+
+#[test]
+fn vicuna_and_the_built_in_format_agree() {
+    let own = template(VICUNA, "<s>", "</s>");
+    let expected = "Be brief. USER: Hi. ASSISTANT: Hello!</s> USER: Who are you? ASSISTANT:";
+    assert_eq!(own.render(&long(), true).unwrap(), expected);
+    let tokens = SpecialTokens { eos: "</s>".to_owned(), ..SpecialTokens::default() };
+    let built_in = ChatTemplate::built_in("vicuna-7b-v1.5.Q4_K_M", tokens).unwrap();
+    assert_eq!(built_in.render(&long(), true).unwrap(), expected);
+    assert_eq!(built_in.render(&short(), true).unwrap(), own.render(&short(), true).unwrap());
+    assert!(built_in.wants_bos() && !own.wants_bos());
+}
+
+#[test]
+fn zephyr_and_tinyllama() {
+    let template = template(ZEPHYR, "<s>", "</s>");
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "<|system|>\nBe brief.</s>\n<|user|>\nHi.</s>\n<|assistant|>\nHello!</s>\n\
+         <|user|>\nWho are you?</s>\n<|assistant|>\n"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), "</s>\n");
+}
+
+#[test]
+fn chatml_and_qwen_2() {
+    let template = template(QWEN_2, "", "<|im_end|>");
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n\
+         <|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n\
+         <|im_start|>assistant\n"
+    );
+    assert_eq!(
+        template.render(&short(), true).unwrap(),
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n\
+         <|im_start|>user\nHi.<|im_end|>\n<|im_start|>assistant\n"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), "<|im_end|>\n");
+}
+
+#[test]
+fn qwen_3() {
+    let template = template(QWEN_3, "", "<|im_end|>");
+    let mut conversation = long();
+    conversation[2].content = "<think>\nA greeting.\n</think>\n\nHello!".to_owned();
+    assert_eq!(
+        template.render(&conversation, true).unwrap(),
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi.<|im_end|>\n\
+         <|im_start|>assistant\nHello!<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n\
+         <|im_start|>assistant\n"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), "<|im_end|>\n");
+}
+
+#[test]
+fn mistral_gets_its_system_message_folded() {
+    let template = template(MISTRAL, "<s>", "</s>");
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "<s>[INST] Be brief.\n\nHi. [/INST]Hello!</s>[INST] Who are you? [/INST]"
+    );
+    assert_eq!(template.end_of_turn().unwrap(), "</s>");
+    let twice = [short(), short()].concat();
+    let text = template.render(&twice, true).unwrap_err().to_string();
+    assert!(text.contains("tokenizer_config.json") && text.contains("must alternate"), "{text}");
+}
+
+#[test]
+fn a_model_without_a_template_gets_plain_lines() {
+    let template = ChatTemplate::built_in("some-base-model", SpecialTokens::default()).unwrap();
+    assert_eq!(
+        template.render(&long(), true).unwrap(),
+        "Be brief.\n\nUser: Hi.\nAssistant: Hello!\nUser: Who are you?\nAssistant:"
+    );
+    assert_eq!(template.stop_strings(), ["\nUser:"]);
+}
+
+#[test]
+fn a_longer_conversation_begins_with_the_shorter_one() {
+    // Otherwise the KV cache of the turn before is of no use.
+    for (source, bos, eos) in [
+        (LLAMA_2, "<s>", "</s>"),
+        (LLAMA_3, "<|begin_of_text|>", "<|end_of_text|>"),
+        (VICUNA, "<s>", "</s>"),
+        (ZEPHYR, "<s>", "</s>"),
+        (QWEN_2, "", "<|im_end|>"),
+        (QWEN_3, "", "<|im_end|>"),
+        (MISTRAL, "<s>", "</s>"),
+    ] {
+        let template = template(source, bos, eos);
+        let first = template.render(&long()[..2], true).unwrap();
+        let second = template.render(&long(), true).unwrap();
+        assert!(second.starts_with(&first), "{first:?} is no beginning of {second:?}");
+    }
+}
