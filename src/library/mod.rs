@@ -1,2 +1,6 @@
 //! Getting models: GGUF, safetensors, tokenizer, hub download, the bundled pair.
 //! Must never know decoding.
+
+mod tokenizer;
+
+pub use tokenizer::{Tokenizer, TokenizerError};
