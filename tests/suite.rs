@@ -8,3 +8,5 @@
 )]
 
 mod chat_templates;
+mod draft_golden;
+mod scripted;
