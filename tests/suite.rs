@@ -9,4 +9,5 @@
 
 mod chat_templates;
 mod draft_golden;
+mod kernels;
 mod scripted;

@@ -1,2 +1,67 @@
 //! The CPU's skinny matrix products and tree attention, packed weights, the compute pool,
 //! dispatch by CPU feature. Must never know models.
+//!
+//! One layer of a pass over m rows, in these calls:
+//!
+//! ```no_run
+//! use dovetail::kernels::*;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pool = Pool::new(2);
+//! let wq = Matrix::random(Format::Q4K, 512, 256, 1, &pool)?;
+//! let wk = Matrix::random(Format::Q4K, 256, 256, 2, &pool)?;
+//! let wv = Matrix::random(Format::Q6K, 256, 256, 3, &pool)?;
+//! let mut cache = KvCache::new(1, 4, 64, 1024, KvFormat::F16)?;
+//!
+//! let paths = Paths::tree([0, 0, 0]); // a root and two children: m = 3
+//! let x = vec![0.5; 3 * 256];
+//! let (mut q, mut k, mut v) = (vec![0.0; 3 * 512], vec![0.0; 3 * 256], vec![0.0; 3 * 256]);
+//! let mut rows = Rows::new();
+//! rows.prepare(&pool, &x, 256, [Format::Q4K, Format::Q6K]);
+//! multiply(&pool, &rows, &mut [(&wq, &mut q), (&wk, &mut k), (&wv, &mut v)]);
+//! let (cos, sin) = (vec![1.0; 3 * 32], vec![0.0; 3 * 32]);
+//! rope(&pool, &mut q, 64, &cos, &sin);
+//! rope(&pool, &mut k, 64, &cos, &sin);
+//! cache.write(&pool, 0, &k, &v);
+//! let mut out = vec![0.0; 3 * 512];
+//! attention(&pool, &cache, 0, &q, &paths, &mut out);
+//! // … after all layers, keep the root and its second child:
+//! cache.commit(&pool, &[0, 2]);
+//! # Ok(()) }
+//! ```
+//!
+//! Exactness: every function gives a row the same bits whatever the other rows, the number of
+//! threads and the instruction set ([`Isa`]). The operations of `lanes` carry that: exact integers
+//! or single IEEE roundings, in an order that is written down once for all instruction sets.
+
+// Packed weights, vector instructions and threads that share a buffer need unsafe; every block
+// says why it is sound.
+#![allow(unsafe_code)]
+
+mod attention;
+mod blocks;
+mod cache;
+mod format;
+mod isa;
+mod lanes;
+mod math;
+mod matrix;
+mod pages;
+mod paths;
+mod pool;
+mod product;
+mod random;
+mod rows;
+mod rowwise;
+mod tile;
+
+pub use attention::attention;
+pub use cache::{KvCache, KvFormat};
+pub use format::Format;
+pub use isa::Isa;
+pub use matrix::{Matrix, PackError};
+pub use pages::OutOfMemory;
+pub use paths::Paths;
+pub use pool::Pool;
+pub use product::multiply;
+pub use rows::Rows;
+pub use rowwise::{add, argmax, rms_norm, rope, silu_mul};

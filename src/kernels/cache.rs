@@ -1,0 +1,267 @@
+//! The KV cache of all layers: allocated once, filled row by row, compacted in place. Knows
+//! positions, not tokens.
+//!
+//! Keys lie in tiles of 16 positions, dimension by dimension, like weight rows in a product;
+//! values lie position by position. Positions `0..len` are committed; the rows of the pass in
+//! flight lie in the slots behind them until [`KvCache::commit`] keeps a path.
+
+use super::lanes::LANES;
+use super::lanes::element::{Element, F16, F32};
+use super::pages::{OutOfMemory, Pages};
+use super::pool::{Pool, Shareable};
+
+/// The number format of cached keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KvFormat {
+    /// 16-bit floats: half the memory, rounded once when written.
+    #[default]
+    F16,
+    /// 32-bit floats.
+    F32,
+}
+
+impl KvFormat {
+    /// Bytes of a number.
+    pub fn size(self) -> usize {
+        match self {
+            KvFormat::F16 => F16::SIZE,
+            KvFormat::F32 => F32::SIZE,
+        }
+    }
+}
+
+/// Keys and values of every layer.
+pub struct KvCache {
+    layers: usize,
+    heads: usize,
+    head_dim: usize,
+    capacity: usize,
+    len: usize,
+    format: KvFormat,
+    /// `[layer][head][tile][head_dim][16]`.
+    keys: Pages,
+    /// `[layer][head][slot][width]`.
+    values: Pages,
+}
+
+impl KvCache {
+    /// An empty cache for `capacity` slots (positions and rows in flight together) of `heads` key
+    /// and value heads of `head_dim` dimensions in each of `layers` layers.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn new(
+        layers: usize,
+        heads: usize,
+        head_dim: usize,
+        capacity: usize,
+        format: KvFormat,
+    ) -> Result<Self, OutOfMemory> {
+        let capacity = capacity.next_multiple_of(LANES);
+        let rows = [layers, heads, capacity, format.size()]
+            .into_iter()
+            .fold(1usize, usize::saturating_mul);
+        let keys = Pages::zeroed(rows.saturating_mul(head_dim))?;
+        let values = Pages::zeroed(rows.saturating_mul(head_dim.next_multiple_of(LANES)))?;
+        Ok(Self { layers, heads, head_dim, capacity, len: 0, format, keys, values })
+    }
+
+    /// Committed positions.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing is committed.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Slots, rounded up to whole tiles of 16.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Layers.
+    pub fn layers(&self) -> usize {
+        self.layers
+    }
+
+    /// Key and value heads.
+    pub fn heads(&self) -> usize {
+        self.heads
+    }
+
+    /// Dimensions of a head.
+    pub fn head_dim(&self) -> usize {
+        self.head_dim
+    }
+
+    /// The number format.
+    pub fn format(&self) -> KvFormat {
+        self.format
+    }
+
+    /// Bytes allocated; resident only as far as written.
+    pub fn bytes(&self) -> usize {
+        self.keys.len() + self.values.len()
+    }
+
+    /// Writes the keys and values of a pass's rows, `[m, heads · head_dim]` each, into the slots
+    /// behind the committed positions of `layer`; row i is the pass's row i.
+    ///
+    /// # Panics
+    /// If the layer does not exist, the shapes differ or are no whole rows, or the rows have no
+    /// room (ask [`KvCache::capacity`] first).
+    pub fn write(&mut self, pool: &Pool, layer: usize, keys: &[f32], values: &[f32]) {
+        let row = self.heads * self.head_dim;
+        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
+        assert!(keys.len() == values.len() && keys.len().is_multiple_of(row), "rows of {row}");
+        let m = keys.len() / row;
+        assert!(self.len + m <= self.capacity, "{m} rows behind {} of {}", self.len, self.capacity);
+        let (heads, first) = (self.heads, self.len);
+        let place = self.place();
+        pool.run(heads, |head| {
+            for r in 0..m {
+                let at = r * row + head * place.head_dim;
+                let (keys, values) =
+                    (&keys[at..][..place.head_dim], &values[at..][..place.head_dim]);
+                // SAFETY: layer, head and slot exist (asserted above); each head is one task's.
+                unsafe { place.write(layer * heads + head, first + r, keys, values) };
+            }
+        });
+    }
+
+    /// Keeps the rows of `path` (ascending rows of the last pass) as the next committed positions,
+    /// in all layers, in place. The other rows of the pass are forgotten.
+    ///
+    /// # Panics
+    /// If the rows do not ascend or were never in the cache.
+    pub fn commit(&mut self, pool: &Pool, path: &[usize]) {
+        assert!(path.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
+        assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
+        let first = self.len;
+        let place = self.place();
+        // An ascending path moves rows only down, so the next to be read is never overwritten.
+        if path.iter().enumerate().any(|(i, &p)| i != p) {
+            pool.run(self.layers * self.heads, |plane| {
+                for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
+                    // SAFETY: both slots are below the capacity; each plane is one task's.
+                    unsafe { place.copy(plane, first + p, first + i) };
+                }
+            });
+        }
+        self.len += path.len();
+    }
+
+    /// Forgets every position from `len` on; a longer `len` changes nothing.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// The key tiles and the values of one head of one layer.
+    pub(super) fn plane(&self, layer: usize, head: usize) -> Plane {
+        let (keys, values) = (self.keys.len(), self.values.len());
+        let planes = self.layers * self.heads;
+        let plane = layer * self.heads + head;
+        Plane {
+            keys: self.keys[keys / planes * plane..].as_ptr(),
+            values: self.values[values / planes * plane..].as_ptr(),
+        }
+    }
+
+    fn place(&mut self) -> Place {
+        Place {
+            keys: Shareable(self.keys.as_mut_ptr()),
+            values: Shareable(self.values.as_mut_ptr()),
+            capacity: self.capacity,
+            head_dim: self.head_dim,
+            format: self.format,
+        }
+    }
+}
+
+impl std::fmt::Debug for KvCache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "KvCache({} of {} positions, {} layers × {} heads × {}, {:?})",
+            self.len, self.capacity, self.layers, self.heads, self.head_dim, self.format
+        )
+    }
+}
+
+/// One head of one layer.
+pub(super) struct Plane {
+    /// `[tile][head_dim][16]`.
+    pub(super) keys: *const u8,
+    /// `[slot][width]`, the width being `head_dim` rounded up to 16.
+    pub(super) values: *const u8,
+}
+
+/// The cache as tasks write to it, each in planes of its own.
+struct Place {
+    keys: Shareable<u8>,
+    values: Shareable<u8>,
+    capacity: usize,
+    head_dim: usize,
+    format: KvFormat,
+}
+
+impl Place {
+    /// Index of dimension 0 of a key; the next dimension is 16 numbers further.
+    fn key(&self, plane: usize, slot: usize) -> usize {
+        (plane * self.capacity + slot / LANES * LANES) * self.head_dim + slot % LANES
+    }
+
+    /// Index of dimension 0 of a value.
+    fn value(&self, plane: usize, slot: usize) -> usize {
+        (plane * self.capacity + slot) * self.head_dim.next_multiple_of(LANES)
+    }
+
+    /// # Safety
+    /// The plane and the slot exist and are this task's alone.
+    unsafe fn write(&self, plane: usize, slot: usize, keys: &[f32], values: &[f32]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.format {
+                KvFormat::F16 => self.write_as::<F16>(plane, slot, keys, values),
+                KvFormat::F32 => self.write_as::<F32>(plane, slot, keys, values),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As `write`, and the cache is of this format.
+    unsafe fn write_as<E: Element>(&self, plane: usize, slot: usize, keys: &[f32], values: &[f32]) {
+        let (key, value) = (self.key(plane, slot), self.value(plane, slot));
+        for (d, (&k, &v)) in keys.iter().zip(values).enumerate() {
+            // SAFETY: the caller's promise; d is below head_dim.
+            unsafe {
+                E::store(self.keys.get().add((key + d * LANES) * E::SIZE), k);
+                E::store(self.values.get().add((value + d) * E::SIZE), v);
+            }
+        }
+    }
+
+    /// # Safety
+    /// The plane and both slots exist and are this task's alone.
+    unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
+        let size = self.format.size();
+        let (key_from, key_to) = (self.key(plane, from), self.key(plane, to));
+        // SAFETY: the caller's promise. Slots differ, so the two places never overlap.
+        unsafe {
+            for d in (0..self.head_dim * LANES).step_by(LANES) {
+                let keys = self.keys.get();
+                let from = keys.add((key_from + d) * size);
+                std::ptr::copy_nonoverlapping(from, keys.add((key_to + d) * size), size);
+            }
+            let values = self.values.get();
+            let (from, to) = (self.value(plane, from), self.value(plane, to));
+            std::ptr::copy_nonoverlapping(
+                values.add(from * size),
+                values.add(to * size),
+                self.head_dim * size,
+            );
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Lanes as pairs of AVX2 registers, with FMA and F16C.
+
+use std::arch::x86_64::*;
+
+use super::{Lanes, Work};
+
+/// Two registers a vector: lanes 0 to 7, lanes 8 to 15.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2;
+
+/// Does the work with AVX2.
+///
+/// # Safety
+/// The machine must have the named features.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
+    work.run::<Avx2>()
+}
+
+/// Four signed bytes in every lane.
+#[inline(always)]
+unsafe fn quad(x: *const i8) -> __m256i {
+    // SAFETY: the caller gives four readable bytes and a machine with AVX2.
+    unsafe { _mm256_set1_epi32(x.cast::<i32>().read_unaligned()) }
+}
+
+/// acc + the sums of four products a lane, `a` unsigned, where no two of them pass 2^15.
+#[inline(always)]
+unsafe fn dot8(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the caller gives a machine with AVX2.
+    unsafe {
+        let pairs = _mm256_maddubs_epi16(a, b);
+        _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+    }
+}
+
+// SAFETY of every block below: the type is used only under `run`, on a machine that has the
+// instructions, and pointers are the caller's promise (see the trait).
+impl Lanes for Avx2 {
+    type F = [__m256; 2];
+    type I = [__m256i; 2];
+    type B = [__m256i; 2];
+
+    const ROWS: usize = 4;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_set1_ps(x); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(8))] }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(8).cast()));
+            [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
+            let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.add(8).cast()));
+            [low, high].map(|wide| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+            let high = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(8).cast()));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let low = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast()));
+            let high = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(8).cast()));
+            [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, x: Self::F) {
+        // SAFETY: see the impl.
+        unsafe {
+            _mm256_storeu_ps(p, x[0]);
+            _mm256_storeu_ps(p.add(8), x[1]);
+        }
+    }
+
+    #[inline(always)]
+    fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_add_ps(a[0], b[0]), _mm256_add_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn sub(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_sub_ps(a[0], b[0]), _mm256_sub_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn mul(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_mul_ps(a[0], b[0]), _mm256_mul_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_div_ps(a[0], b[0]), _mm256_div_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl. The instruction gives b for a pair that has no order.
+        unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_min_ps(a[0], b[0]), _mm256_min_ps(a[1], b[1])] }
+    }
+
+    #[inline(always)]
+    fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], c[0]), _mm256_fmadd_ps(a[1], b[1], c[1])] }
+    }
+
+    #[inline(always)]
+    fn power(x: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let one = _mm256_set1_epi32(1.0f32.to_bits() as i32);
+            x.map(|x| {
+                let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(x));
+                _mm256_castsi256_ps(_mm256_add_epi32(shifted, one))
+            })
+        }
+    }
+
+    #[inline(always)]
+    fn splat_i(x: i32) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_set1_epi32(x); 2] }
+    }
+
+    #[inline(always)]
+    fn float(x: Self::I) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] }
+    }
+
+    #[inline(always)]
+    unsafe fn load_b(p: *const u8) -> Self::B {
+        // SAFETY: see the impl.
+        unsafe { [_mm256_loadu_si256(p.cast()), _mm256_loadu_si256(p.add(32).cast())] }
+    }
+
+    #[inline(always)]
+    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
+        // SAFETY: see the impl.
+        unsafe {
+            let mask = _mm256_set1_epi8(15);
+            let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi16::<4>(x), mask));
+            (x.map(|x| _mm256_and_si256(x, mask)), high)
+        }
+    }
+
+    #[inline(always)]
+    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        // SAFETY: see the impl. Shifts of 16-bit pairs carry bits between bytes; the mask drops them.
+        unsafe {
+            let mask = _mm256_set1_epi8(0x10);
+            let place = |x: __m256i| match BIT {
+                0 => _mm256_slli_epi16::<4>(x),
+                1 => _mm256_slli_epi16::<3>(x),
+                2 => _mm256_slli_epi16::<2>(x),
+                3 => _mm256_slli_epi16::<1>(x),
+                4 => x,
+                5 => _mm256_srli_epi16::<1>(x),
+                6 => _mm256_srli_epi16::<2>(x),
+                _ => _mm256_srli_epi16::<3>(x),
+            };
+            let one = |low, plane| _mm256_or_si256(low, _mm256_and_si256(place(plane), mask));
+            [one(low[0], plane[0]), one(low[1], plane[1])]
+        }
+    }
+
+    #[inline(always)]
+    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        // SAFETY: see the impl; as in `fifth`.
+        unsafe {
+            let mask = _mm256_set1_epi8(0x30);
+            let place = |x: __m256i| match PAIR {
+                0 => _mm256_slli_epi16::<4>(x),
+                1 => _mm256_slli_epi16::<2>(x),
+                2 => x,
+                _ => _mm256_srli_epi16::<2>(x),
+            };
+            let one = |low, plane| _mm256_or_si256(low, _mm256_and_si256(place(plane), mask));
+            [one(low[0], plane[0]), one(low[1], plane[1])]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl. With w at most 127 a pair's sum stays below 2^15.
+        unsafe {
+            let x = quad(x);
+            [dot8(acc[0], w[0], x), dot8(acc[1], w[1], x)]
+        }
+    }
+
+    #[inline(always)]
+    fn biased(_: i32) -> Self::I {
+        Self::splat_i(0)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            // Bytes up to 255 would saturate the pairs, so the bias comes off first and each sign of
+            // w moves to x: |w| is at most 128, x at least -127.
+            let x = quad(x);
+            let one = |acc, w| {
+                let w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+                dot8(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+            };
+            [one(acc[0], w[0]), one(acc[1], w[1])]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pairs(p: *const u8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let (low, high) = (_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(16).cast()));
+            [_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = _mm256_set1_epi32(x.cast::<i32>().read_unaligned());
+            [
+                _mm256_add_epi32(acc[0], _mm256_madd_epi16(w[0], x)),
+                _mm256_add_epi32(acc[1], _mm256_madd_epi16(w[1], x)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        // Assembly, because around the intrinsic the compiler spills registers.
+        // SAFETY: a prefetch never faults and changes nothing.
+        unsafe {
+            std::arch::asm!("prefetcht0 [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Lanes as AVX-512 registers, with VNNI's dot products.
+
+use std::arch::x86_64::*;
+
+use super::{Lanes, Work};
+
+/// One register a vector.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512;
+
+/// Does the work with AVX-512.
+///
+/// # Safety
+/// The machine must have the named features.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
+    work.run::<Avx512>()
+}
+
+// SAFETY of every block below: the type is used only under `run`, on a machine that has the
+// instructions, and pointers are the caller's promise (see the trait).
+impl Lanes for Avx512 {
+    type F = __m512;
+    type I = __m512i;
+    type B = __m512i;
+
+    const ROWS: usize = 8;
+
+    #[inline(always)]
+    fn splat(x: f32) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_loadu_ps(p) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe {
+            let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, x: __m512) {
+        // SAFETY: see the impl.
+        unsafe { _mm512_storeu_ps(p, x) }
+    }
+
+    #[inline(always)]
+    fn add(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn sub(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn mul(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn div(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn fma(a: __m512, b: __m512, c: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn max(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl. The instruction gives b for a pair that has no order.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn min(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn power(x: __m512) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe {
+            let one = _mm512_set1_epi32(1.0f32.to_bits() as i32);
+            let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(x));
+            _mm512_castsi512_ps(_mm512_add_epi32(shifted, one))
+        }
+    }
+
+    #[inline(always)]
+    fn splat_i(x: i32) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_set1_epi32(x) }
+    }
+
+    #[inline(always)]
+    fn float(x: __m512i) -> __m512 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepi32_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_b(p: *const u8) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_loadu_si512(p.cast()) }
+    }
+
+    #[inline(always)]
+    fn nibbles(x: __m512i) -> (__m512i, __m512i) {
+        // SAFETY: see the impl.
+        unsafe {
+            let mask = _mm512_set1_epi8(15);
+            (_mm512_and_si512(x, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(x), mask))
+        }
+    }
+
+    #[inline(always)]
+    fn fifth<const BIT: u32>(low: __m512i, plane: __m512i) -> __m512i {
+        // SAFETY: see the impl. Shifts of 16-bit pairs carry bits between bytes; the mask drops
+        // them. 0xea is (bits & mask) | low.
+        unsafe {
+            let bits = match BIT {
+                0 => _mm512_slli_epi16::<4>(plane),
+                1 => _mm512_slli_epi16::<3>(plane),
+                2 => _mm512_slli_epi16::<2>(plane),
+                3 => _mm512_slli_epi16::<1>(plane),
+                4 => plane,
+                5 => _mm512_srli_epi16::<1>(plane),
+                6 => _mm512_srli_epi16::<2>(plane),
+                _ => _mm512_srli_epi16::<3>(plane),
+            };
+            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x10), low)
+        }
+    }
+
+    #[inline(always)]
+    fn sixth<const PAIR: u32>(low: __m512i, plane: __m512i) -> __m512i {
+        // SAFETY: see the impl; as in `fifth`.
+        unsafe {
+            let bits = match PAIR {
+                0 => _mm512_slli_epi16::<4>(plane),
+                1 => _mm512_slli_epi16::<2>(plane),
+                2 => plane,
+                _ => _mm512_srli_epi16::<2>(plane),
+            };
+            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x30), low)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot(acc: __m512i, w: __m512i, x: *const i8) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_dpbusd_epi32(acc, w, _mm512_set1_epi32(x.cast::<i32>().read_unaligned())) }
+    }
+
+    #[inline(always)]
+    fn biased(minus_128_sums: i32) -> __m512i {
+        Self::splat_i(minus_128_sums)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_biased(acc: __m512i, w: __m512i, x: *const i8) -> __m512i {
+        // SAFETY: see the impl. The instruction does not saturate between bytes.
+        unsafe { Self::dot(acc, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pairs(p: *const u8) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_cvtepu8_epi16(_mm256_loadu_si256(p.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(acc: __m512i, w: __m512i, x: *const i16) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_dpwssd_epi32(acc, w, _mm512_set1_epi32(x.cast::<i32>().read_unaligned())) }
+    }
+
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        // Assembly, because around the intrinsic the compiler spills registers and the loop takes
+        // twice as long.
+        // SAFETY: a prefetch never faults and changes nothing.
+        unsafe {
+            std::arch::asm!("prefetcht0 [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Sixteen numbers side by side: the few operations that every kernel is written in, once, and
+//! their three implementations. A lane is a weight row, a cache position or a dimension; never
+//! do lanes meet in a sum whose order an implementation could choose.
+//!
+//! Every operation is exact (integers) or one IEEE rounding (floats), so the implementations agree
+//! in every bit and the portable one defines the result.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+pub(super) mod element;
+mod portable;
+
+use super::isa::Isa;
+
+pub(super) use element::Element;
+
+/// Lanes of a vector, and rows of a weight tile.
+pub(super) const LANES: usize = 16;
+
+/// One instruction set. Pointers need no alignment beyond their type's.
+///
+/// # Safety
+/// The pointer operations read or write the stated number of elements at `p`, which must be valid
+/// for that. Everything must run on a machine that has the instructions: only [`run`] chooses.
+pub(super) trait Lanes: Copy + 'static {
+    /// 16 × f32.
+    type F: Copy;
+    /// 16 × i32.
+    type I: Copy;
+    /// 16 × 4 bytes: four columns of sixteen weight rows.
+    type B: Copy;
+
+    /// Activation rows that a kernel holds in registers at once.
+    const ROWS: usize;
+
+    /// The same float in every lane.
+    fn splat(x: f32) -> Self::F;
+    /// 16 floats.
+    unsafe fn load(p: *const f32) -> Self::F;
+    /// 16 half floats, widened.
+    unsafe fn load_f16(p: *const u16) -> Self::F;
+    /// 16 bfloat16, widened.
+    unsafe fn load_bf16(p: *const u16) -> Self::F;
+    /// 16 unsigned bytes as floats.
+    unsafe fn load_u8(p: *const u8) -> Self::F;
+    /// 16 signed bytes as floats.
+    unsafe fn load_i8(p: *const i8) -> Self::F;
+    /// 16 floats.
+    unsafe fn store(p: *mut f32, x: Self::F);
+    /// a + b.
+    fn add(a: Self::F, b: Self::F) -> Self::F;
+    /// a − b.
+    fn sub(a: Self::F, b: Self::F) -> Self::F;
+    /// a · b.
+    fn mul(a: Self::F, b: Self::F) -> Self::F;
+    /// a / b.
+    fn div(a: Self::F, b: Self::F) -> Self::F;
+    /// a · b + c, rounded once.
+    fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
+    /// a where a > b, else b (so b where either is not a number).
+    fn max(a: Self::F, b: Self::F) -> Self::F;
+    /// a where a < b, else b.
+    fn min(a: Self::F, b: Self::F) -> Self::F;
+    /// 2ⁿ for a float x = 1.5·2²³ + n, n in −126..=127: the exponent is made from its low bits.
+    fn power(x: Self::F) -> Self::F;
+
+    /// The same integer in every lane.
+    fn splat_i(x: i32) -> Self::I;
+    /// To the nearest float.
+    fn float(x: Self::I) -> Self::F;
+    /// 64 bytes.
+    unsafe fn load_b(p: *const u8) -> Self::B;
+    /// The low and the high four bits of every byte.
+    fn nibbles(x: Self::B) -> (Self::B, Self::B);
+    /// `low` with bit `BIT` of `plane`'s bytes as its fifth bit.
+    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
+    /// `low` with bits `2·PAIR` and above it of `plane`'s bytes as its fifth and sixth bits.
+    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B;
+    /// acc + w · x over four columns: w unsigned and at most 127, x four signed bytes from −127.
+    unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
+    /// What a sum of [`Lanes::dot_biased`] starts from, given −128 · the sum of x over all its
+    /// columns. Only the pair has a meaning: together they give the sum of (w − 128) · x.
+    fn biased(minus_128_sums: i32) -> Self::I;
+    /// One step of that sum over four columns, w any bytes, x signed bytes from −127.
+    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
+    /// 32 unsigned bytes, two a lane, as pairs of i16.
+    unsafe fn load_pairs(p: *const u8) -> Self::I;
+    /// acc + the two products of a lane's pair of i16 with the two at `x`.
+    unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I;
+    /// Asks for the cache line at `p`, which need not be readable.
+    fn prefetch(p: *const u8);
+}
+
+/// A piece of work written over any lanes. `run` and all it calls must be inlined (so that the
+/// code takes the instruction set of the caller in [`run`]).
+pub(super) trait Work {
+    /// What it gives.
+    type Output;
+    /// Does it.
+    fn run<L: Lanes>(self) -> Self::Output;
+}
+
+/// Does the work with an instruction set that the machine has ([`Isa::available`]).
+pub(super) fn run<W: Work>(isa: Isa, work: W) -> W::Output {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a pool's instruction set is one that the machine has.
+        Isa::Avx512 => unsafe { avx512::run(work) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        Isa::Avx2 => unsafe { avx2::run(work) },
+        _ => work.run::<portable::Portable>(),
+    }
+}

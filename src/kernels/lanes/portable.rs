@@ -1,0 +1,178 @@
+//! Lanes in plain Rust: what every other implementation must equal, bit for bit.
+
+use super::{LANES, Lanes};
+
+/// Arrays of sixteen; compilers make vectors of them where they can.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+#[inline(always)]
+fn each<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; LANES] {
+    let mut out = [T::default(); LANES];
+    for (i, o) in out.iter_mut().enumerate() {
+        *o = f(i);
+    }
+    out
+}
+
+impl Lanes for Portable {
+    type F = [f32; LANES];
+    type I = [i32; LANES];
+    type B = [[u8; 4]; LANES];
+
+    const ROWS: usize = 1;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self::F {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::F {
+        // SAFETY: the caller gives 16 readable floats.
+        unsafe { p.cast::<Self::F>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> Self::F {
+        // SAFETY: the caller gives 16 readable numbers.
+        let bits = unsafe { p.cast::<[u16; LANES]>().read_unaligned() };
+        each(|i| half::f16::from_bits(bits[i]).to_f32())
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> Self::F {
+        // SAFETY: the caller gives 16 readable numbers.
+        let bits = unsafe { p.cast::<[u16; LANES]>().read_unaligned() };
+        each(|i| f32::from_bits(u32::from(bits[i]) << 16))
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> Self::F {
+        // SAFETY: the caller gives 16 readable bytes.
+        let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
+        each(|i| f32::from(bytes[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> Self::F {
+        // SAFETY: the caller gives 16 readable bytes.
+        let bytes = unsafe { p.cast::<[i8; LANES]>().read_unaligned() };
+        each(|i| f32::from(bytes[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, x: Self::F) {
+        // SAFETY: the caller gives room for 16 floats.
+        unsafe { p.cast::<Self::F>().write_unaligned(x) }
+    }
+
+    #[inline(always)]
+    fn add(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] + b[i])
+    }
+
+    #[inline(always)]
+    fn sub(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] - b[i])
+    }
+
+    #[inline(always)]
+    fn mul(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] * b[i])
+    }
+
+    #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| a[i] / b[i])
+    }
+
+    #[inline(always)]
+    fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        each(|i| a[i].mul_add(b[i], c[i]))
+    }
+
+    #[inline(always)]
+    fn max(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn min(a: Self::F, b: Self::F) -> Self::F {
+        each(|i| if a[i] < b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
+    fn power(x: Self::F) -> Self::F {
+        each(|i| f32::from_bits((x[i].to_bits() << 23).wrapping_add(1.0f32.to_bits())))
+    }
+
+    #[inline(always)]
+    fn splat_i(x: i32) -> Self::I {
+        [x; LANES]
+    }
+
+    #[inline(always)]
+    fn float(x: Self::I) -> Self::F {
+        each(|i| x[i] as f32)
+    }
+
+    #[inline(always)]
+    unsafe fn load_b(p: *const u8) -> Self::B {
+        // SAFETY: the caller gives 64 readable bytes.
+        unsafe { p.cast::<Self::B>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
+        (each(|i| x[i].map(|b| b & 15)), each(|i| x[i].map(|b| b >> 4)))
+    }
+
+    #[inline(always)]
+    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> BIT & 1) << 4))
+    }
+
+    #[inline(always)]
+    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> (2 * PAIR) & 3) << 4))
+    }
+
+    #[inline(always)]
+    unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: the caller gives four readable bytes.
+        let x = unsafe { x.cast::<[i8; 4]>().read_unaligned() }.map(i32::from);
+        each(|i| {
+            let w = w[i].map(i32::from);
+            acc[i] + w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3]
+        })
+    }
+
+    #[inline(always)]
+    fn biased(minus_128_sums: i32) -> Self::I {
+        Self::splat_i(minus_128_sums)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: the caller gives four readable bytes. Plain integers need no bound on w.
+        unsafe { Self::dot(acc, w, x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pairs(p: *const u8) -> Self::I {
+        // SAFETY: the caller gives 32 readable bytes.
+        let bytes = unsafe { p.cast::<[[u8; 2]; LANES]>().read_unaligned() };
+        each(|i| i32::from(bytes[i][0]) | i32::from(bytes[i][1]) << 16)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I {
+        // SAFETY: the caller gives two readable i16.
+        let x = unsafe { x.cast::<[i16; 2]>().read_unaligned() }.map(i32::from);
+        each(|i| acc[i] + i32::from(w[i] as i16) * x[0] + (w[i] >> 16) * x[1])
+    }
+
+    #[inline(always)]
+    fn prefetch(_: *const u8) {}
+}

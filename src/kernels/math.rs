@@ -1,0 +1,52 @@
+//! Functions of sixteen numbers that the machine has no instruction for, made of operations that
+//! every instruction set rounds alike.
+
+use super::lanes::{LANES, Lanes};
+
+/// Where a float's steps are 1: adding it rounds to the nearest integer (ties to even).
+const UNIT: f32 = 12_582_912.0;
+const LN_2_HIGH: f32 = 0.693_359_4;
+const LN_2_LOW: f32 = -2.121_944_4e-4;
+
+/// eˣ within 2 units in the last place for x in −87..=88, and its ends outside.
+#[inline(always)]
+pub(super) fn exp<L: Lanes>(x: L::F) -> L::F {
+    let x = L::min(L::max(x, L::splat(-87.0)), L::splat(88.0));
+    let power = L::fma(x, L::splat(std::f32::consts::LOG2_E), L::splat(UNIT));
+    let n = L::sub(power, L::splat(UNIT));
+    let r = L::fma(n, L::splat(-LN_2_HIGH), x);
+    let r = L::fma(n, L::splat(-LN_2_LOW), r);
+    // e^r on −ln 2 / 2..ln 2 / 2: the minimax polynomial of the Cephes library's expf.
+    let mut p = L::splat(1.987_569_1e-4);
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+        p = L::fma(p, r, L::splat(c));
+    }
+    let y = L::add(L::fma(p, L::mul(r, r), r), L::splat(1.0));
+    L::mul(y, L::power(power))
+}
+
+/// The sum of the lanes, in an order that does not depend on how they are held.
+#[inline(always)]
+pub(super) fn sum<L: Lanes>(x: L::F) -> f32 {
+    let mut x = spread::<L>(x);
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            x[i] += x[i + half];
+        }
+    }
+    x[0]
+}
+
+/// The greatest lane.
+#[inline(always)]
+pub(super) fn greatest<L: Lanes>(x: L::F) -> f32 {
+    spread::<L>(x).iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
+}
+
+#[inline(always)]
+fn spread<L: Lanes>(x: L::F) -> [f32; LANES] {
+    let mut out = [0.0; LANES];
+    // SAFETY: room for 16 floats.
+    unsafe { L::store(out.as_mut_ptr(), x) };
+    out
+}

@@ -1,0 +1,185 @@
+//! A weight matrix, packed once into tiles. Knows formats and tiles, not what the weights mean.
+
+use super::format::Format;
+use super::lanes::LANES;
+use super::pages::{OutOfMemory, Pages};
+use super::pool::Pool;
+use super::random;
+use super::tile;
+
+/// Why a matrix cannot be packed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PackError {
+    /// A row is no whole number of blocks.
+    #[error("rows of {inputs} weights cannot be {format}: its blocks hold {block}")]
+    RowLength {
+        /// The format.
+        format: Format,
+        /// Weights a row.
+        inputs: usize,
+        /// Weights a block.
+        block: usize,
+    },
+    /// There are more or fewer bytes than the shape needs.
+    #[error(
+        "{got} bytes for a {format} matrix of {outputs} × {inputs}, which takes {expected}: the file is damaged or its shape is misread"
+    )]
+    Bytes {
+        /// The format.
+        format: Format,
+        /// Rows.
+        outputs: usize,
+        /// Columns.
+        inputs: usize,
+        /// Bytes the shape takes.
+        expected: usize,
+        /// Bytes given.
+        got: usize,
+    },
+    /// No memory for the tiles.
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+}
+
+/// Weights `[outputs, inputs]` in the memory layout of the products, held once. Rows are padded to
+/// whole tiles of 16; the quantised formats cost what they cost in a file, and up to 3 % more.
+pub struct Matrix {
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    tile_bytes: usize,
+    data: Pages,
+}
+
+impl Matrix {
+    /// Packs `bytes`: rows one after the other as GGUF and safetensors hold them, little-endian.
+    ///
+    /// # Errors
+    /// [`PackError`].
+    pub fn pack(
+        format: Format,
+        outputs: usize,
+        inputs: usize,
+        bytes: &[u8],
+        pool: &Pool,
+    ) -> Result<Self, PackError> {
+        let row = row_bytes(format, inputs)?;
+        let expected = row.saturating_mul(outputs);
+        if bytes.len() != expected {
+            let got = bytes.len();
+            return Err(PackError::Bytes { format, outputs, inputs, expected, got });
+        }
+        Self::pack_rows(format, outputs, inputs, |i| &bytes[i * row..(i + 1) * row], pool)
+    }
+
+    /// Packs `outputs` rows that `row(i)` gives (each of [`Format::row_bytes`]): for weights whose
+    /// rows lie elsewhere or in another order, such as several tensors made one or a head for a
+    /// part of the vocabulary.
+    ///
+    /// # Errors
+    /// [`PackError`], for a single row too.
+    pub fn pack_rows<'a>(
+        format: Format,
+        outputs: usize,
+        inputs: usize,
+        row: impl Fn(usize) -> &'a [u8] + Sync,
+        pool: &Pool,
+    ) -> Result<Self, PackError> {
+        let expected = row_bytes(format, inputs)?;
+        if let Some(got) = (0..outputs).map(|i| row(i).len()).find(|&got| got != expected) {
+            return Err(PackError::Bytes { format, outputs: 1, inputs, expected, got });
+        }
+        Self::fill(format, outputs, inputs, pool, |i, lane, tile| {
+            tile::write_row(format, row(i), lane, tile);
+        })
+    }
+
+    /// Weights drawn from `seed`, of about the size that keeps activations at theirs: for
+    /// measurements without a file.
+    ///
+    /// # Errors
+    /// [`PackError`].
+    pub fn random(
+        format: Format,
+        outputs: usize,
+        inputs: usize,
+        seed: u64,
+        pool: &Pool,
+    ) -> Result<Self, PackError> {
+        row_bytes(format, inputs)?;
+        Self::fill(format, outputs, inputs, pool, |i, lane, tile| {
+            let row = random::row(format, inputs, seed.wrapping_add(i as u64));
+            tile::write_row(format, &row, lane, tile);
+        })
+    }
+
+    /// Allocates the tiles and calls `write(row, lane, tile)` for every row.
+    fn fill(
+        format: Format,
+        outputs: usize,
+        inputs: usize,
+        pool: &Pool,
+        write: impl Fn(usize, usize, &mut [u8]) + Sync,
+    ) -> Result<Self, PackError> {
+        let tile_bytes = tile::tile_bytes(format, inputs);
+        let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
+        let mut data = Pages::zeroed(bytes)?;
+        pool.chunks(&mut data, tile_bytes, |t, tile| {
+            let first = t * LANES;
+            for i in first..outputs.min(first + LANES) {
+                write(i, i - first, tile);
+            }
+        });
+        Ok(Self { format, outputs, inputs, tile_bytes, data })
+    }
+
+    /// Rows: numbers that a product gives for each row of activations.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Columns: numbers in a row of activations.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// The format it was packed from.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bytes held; what a product reads.
+    pub fn bytes(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Writes row `i` as floats (an embedding), exactly as the format defines them.
+    ///
+    /// # Panics
+    /// If `i` is not a row or `out` is not of [`Matrix::inputs`] floats.
+    pub fn row(&self, i: usize, out: &mut [f32]) {
+        assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
+        assert_eq!(out.len(), self.inputs, "a row's floats");
+        tile::read_row(self.format, self.tile(i / LANES), i % LANES, out);
+    }
+
+    /// Tiles of 16 rows.
+    pub(super) fn tiles(&self) -> usize {
+        self.outputs.div_ceil(LANES)
+    }
+
+    /// The bytes of one tile.
+    pub(super) fn tile(&self, t: usize) -> &[u8] {
+        &self.data[t * self.tile_bytes..(t + 1) * self.tile_bytes]
+    }
+}
+
+impl std::fmt::Debug for Matrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Matrix({} {} × {})", self.format, self.outputs, self.inputs)
+    }
+}
+
+fn row_bytes(format: Format, inputs: usize) -> Result<usize, PackError> {
+    format.row_bytes(inputs).ok_or(PackError::RowLength { format, inputs, block: format.block() })
+}

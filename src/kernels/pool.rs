@@ -1,0 +1,386 @@
+//! The compute pool: threads that the kernels own. Knows tasks as numbers and nothing of what
+//! they compute.
+//!
+//! Workers spin for a fraction of a millisecond after each job, because the next product of a
+//! forward pass follows within microseconds, and then park, so an idle program costs no CPU.
+//! Pools share nothing: a draft and a target each run on their own at the same time.
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::isa::Isa;
+
+/// How long a worker looks for the next job before it parks.
+const SPIN: Duration = Duration::from_micros(150);
+
+/// Looks at the clock once in so many turns of a spin.
+const TURNS: u32 = 64;
+
+// The job word: participants in the low bits, then two flags, then the job's number.
+const PARTICIPANTS: u64 = 0xffff;
+const OPEN: u64 = 1 << 16;
+const STOP: u64 = 1 << 17;
+const JOB: u32 = 18;
+
+type Task = dyn Fn(usize) + Sync;
+
+#[derive(Clone, Copy)]
+struct Job {
+    task: *const Task,
+    tasks: usize,
+}
+
+struct Shared {
+    /// Which job is open and how many workers have joined it: one word, so that joining and
+    /// closing cannot pass each other.
+    word: AtomicU64,
+    next: AtomicUsize,
+    /// Written by the caller while no job is open and no worker has joined; read by workers that
+    /// have joined.
+    job: UnsafeCell<Option<Job>>,
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+// SAFETY: `job` is the only field that is not already Send + Sync. It is written only by the one
+// caller that holds `Pool::caller`, while the word shows no open job and no participant, and read
+// only by participants; the word's release and acquire orderings separate the two. The pointer in
+// it outlives the job, because the caller leaves `run` only when no participant is left.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+thread_local! {
+    /// Whether this thread is inside a task: a nested `run` then works inline, it cannot wait for
+    /// the pool that waits for it.
+    static IN_TASK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A fixed set of compute threads; the thread that calls [`Pool::run`] is one of them.
+///
+/// The pool also says with which instruction set its kernels run, so that tests can compare them.
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    caller: Mutex<()>,
+    isa: Isa,
+}
+
+impl Pool {
+    /// A pool of `threads` threads (at least one: the caller), on the best instruction set that
+    /// the machine has (see [`Isa::best`]). Threads that the system refuses to start are missing
+    /// from [`Pool::threads`]; results do not depend on their number.
+    pub fn new(threads: usize) -> Self {
+        Self::with_isa(threads, Isa::best())
+    }
+
+    /// The same on a given instruction set; one that the machine lacks becomes the portable one.
+    pub fn with_isa(threads: usize, isa: Isa) -> Self {
+        let shared = Arc::new(Shared {
+            word: AtomicU64::new(0),
+            next: AtomicUsize::new(0),
+            job: UnsafeCell::new(None),
+            sleepers: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+            panic: Mutex::new(None),
+        });
+        let workers = (1..threads.clamp(1, PARTICIPANTS as usize))
+            .map_while(|i| {
+                let shared = Arc::clone(&shared);
+                std::thread::Builder::new()
+                    .name(format!("kernel-{i}"))
+                    .spawn(move || shared.serve())
+                    .ok()
+            })
+            .collect();
+        let isa = if isa.available() { isa } else { Isa::Portable };
+        Self { shared, workers, caller: Mutex::new(()), isa }
+    }
+
+    /// Threads that share the work, the caller included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// The instruction set that kernels called with this pool use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// Calls `task(i)` once for every `i` in `0..tasks`, on all threads, in no order, and returns
+    /// when all are done. Free threads take the next number, so uneven tasks balance themselves.
+    /// Calls from several threads wait for each other; a call from inside a task works inline.
+    ///
+    /// # Panics
+    /// If a task panics, with its payload, after the other tasks have ended.
+    pub fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
+        if tasks <= 1 || self.workers.is_empty() || IN_TASK.get() {
+            (0..tasks).for_each(task);
+            return;
+        }
+        let _caller = lock(&self.caller);
+        let job = Job { task: erase(&task), tasks };
+        // SAFETY: this thread holds `caller` and the last `run` left no participant, so nobody
+        // else reads or writes the job.
+        unsafe { *self.shared.job.get() = Some(job) };
+        self.shared.next.store(0, Ordering::Relaxed);
+        let number = (self.shared.word.load(Ordering::Relaxed) >> JOB) + 1;
+        // SeqCst here and in `rest` so that either the sleeper sees the job or we see the sleeper.
+        self.shared.word.store(number << JOB | OPEN, Ordering::SeqCst);
+        if self.shared.sleepers.load(Ordering::SeqCst) > 0 {
+            let _held = lock(&self.shared.lock);
+            self.shared.wake.notify_all();
+        }
+        self.shared.work(job);
+        self.shared.word.fetch_and(!OPEN, Ordering::AcqRel);
+        self.shared.wait_for_participants();
+        if let Some(payload) = lock(&self.shared.panic).take() {
+            resume_unwind(payload);
+        }
+    }
+
+    /// Cuts `data` into chunks of `size` elements (the last may be shorter) and calls
+    /// `task(index, chunk)` for each, on all threads.
+    ///
+    /// # Panics
+    /// If `size` is 0, or if a task panics.
+    pub fn chunks<T: Send>(
+        &self,
+        data: &mut [T],
+        size: usize,
+        task: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        assert!(size > 0, "chunks of no elements");
+        let len = data.len();
+        let base = Shareable(data.as_mut_ptr());
+        self.run(len.div_ceil(size), |i| {
+            let start = i * size;
+            // SAFETY: chunk `i` covers start..min(start + size, len) of `data`, which is borrowed
+            // mutably for the whole call, and each `i` is handed out once, so chunks never overlap.
+            let chunk = unsafe {
+                std::slice::from_raw_parts_mut(base.get().add(start), size.min(len - start))
+            };
+            task(i, chunk);
+        });
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.word.fetch_or(STOP, Ordering::SeqCst);
+        {
+            let _held = lock(&self.shared.lock);
+            self.shared.wake.notify_all();
+        }
+        for worker in self.workers.drain(..) {
+            // A worker catches what its tasks throw; it has nothing to say when it ends.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("threads", &self.threads()).field("isa", &self.isa).finish()
+    }
+}
+
+impl Shared {
+    /// A worker's life.
+    fn serve(&self) {
+        let mut last = 0;
+        loop {
+            let word = self.rest(last);
+            if word & STOP != 0 {
+                return;
+            }
+            last = word >> JOB;
+            if let Some(job) = self.join(last) {
+                self.work(job);
+                self.word.fetch_sub(1, Ordering::Release);
+            }
+        }
+    }
+
+    /// Waits, first spinning and then parked, for a job other than `last` or for the end.
+    fn rest(&self, last: u64) -> u64 {
+        let news = |word: u64| word & STOP != 0 || (word & OPEN != 0 && word >> JOB != last);
+        let start = Instant::now();
+        loop {
+            for _ in 0..TURNS {
+                let word = self.word.load(Ordering::Acquire);
+                if news(word) {
+                    return word;
+                }
+                std::hint::spin_loop();
+            }
+            if start.elapsed() > SPIN {
+                break;
+            }
+        }
+        let mut held = lock(&self.lock);
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        let word = loop {
+            let word = self.word.load(Ordering::SeqCst);
+            if news(word) {
+                break word;
+            }
+            held = self.wake.wait(held).unwrap_or_else(PoisonError::into_inner);
+        };
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        word
+    }
+
+    /// Becomes a participant of job `number` if it is still open.
+    fn join(&self, number: u64) -> Option<Job> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if word & OPEN == 0 || word >> JOB != number {
+                return None;
+            }
+            match self.word.compare_exchange_weak(
+                word,
+                word + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                // SAFETY: this worker is now a participant of the open job, so the caller neither
+                // writes `job` nor leaves `run` before the worker signs off.
+                Ok(_) => return unsafe { *self.job.get() },
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes task numbers until none is left. A panic ends this thread's share only.
+    fn work(&self, job: Job) {
+        IN_TASK.set(true);
+        let share = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: the closure outlives the job: `run` returns only after every participant
+            // has left.
+            let task = unsafe { &*job.task };
+            loop {
+                let i = self.next.fetch_add(1, Ordering::Relaxed);
+                if i >= job.tasks {
+                    break;
+                }
+                task(i);
+            }
+        }));
+        IN_TASK.set(false);
+        if let Err(payload) = share {
+            *lock(&self.panic) = Some(payload);
+        }
+    }
+
+    fn wait_for_participants(&self) {
+        let start = Instant::now();
+        while self.word.load(Ordering::Acquire) & PARTICIPANTS != 0 {
+            for _ in 0..TURNS {
+                std::hint::spin_loop();
+            }
+            // With more threads than free cores the participant may be waiting for ours.
+            if start.elapsed() > SPIN {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// Forgets the closure's lifetime; [`Pool::run`] keeps it by waiting for all participants.
+fn erase<'a>(task: &'a (dyn Fn(usize) + Sync + 'a)) -> *const Task {
+    // SAFETY: only the lifetime bound of the trait object changes, not the layout of the pointer.
+    unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const Task>(task) }
+}
+
+/// Nothing is left half-done under these locks, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A pointer that tasks may share because each writes to places of its own.
+pub(super) struct Shareable<T>(pub(super) *mut T);
+
+impl<T> Shareable<T> {
+    /// The pointer (a method, so that closures capture the whole wrapper).
+    pub(super) fn get(&self) -> *mut T {
+        self.0
+    }
+}
+
+// SAFETY: the wrapper only carries the address; every dereference states why it is alone.
+unsafe impl<T: Send> Send for Shareable<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Shareable<T> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once_for_any_number_of_threads() {
+        for threads in [1, 2, 3, 8] {
+            let pool = Pool::new(threads);
+            for tasks in [0, 1, 2, 7, 1000] {
+                let hits: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                pool.run(tasks, |i| {
+                    hits[i].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn parked_workers_wake_up() {
+        let pool = Pool::new(3);
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(2));
+            let mut data = vec![0u32; 100];
+            pool.chunks(&mut data, 7, |i, chunk| chunk.fill(i as u32));
+            assert!(data.iter().enumerate().all(|(j, &v)| v == (j / 7) as u32));
+        }
+    }
+
+    #[test]
+    fn nested_and_concurrent_calls_finish() {
+        let pool = Pool::new(2);
+        let count = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        pool.run(4, |_| {
+                            pool.run(3, |_| {
+                                count.fetch_add(1, Ordering::Relaxed);
+                            });
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 2 * 200 * 4 * 3);
+    }
+
+    #[test]
+    fn a_panic_in_a_task_reaches_the_caller_and_the_pool_lives_on() {
+        let pool = Pool::new(2);
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            pool.run(8, |i| assert!(i != 5, "five"));
+        }));
+        assert!(caught.is_err());
+        let count = AtomicUsize::new(0);
+        pool.run(8, |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(count.load(Ordering::Relaxed), 8);
+    }
+}

@@ -1,0 +1,215 @@
+//! The skinny product y = x · Wᵀ for a few rows of activations: every weight is read once and
+//! used for all rows.
+//!
+//! A result is the sum over a row's superblocks of 256 columns in order, each block's part in an
+//! order that its format fixes; lanes, rows, tiles and threads only decide who computes it. So a
+//! row gives the same bits alone and among others.
+
+mod float;
+mod integer;
+
+use float::Float;
+
+use super::format::Format;
+use super::lanes::{self, LANES, Lanes, Work, element};
+use super::matrix::Matrix;
+use super::pool::{Pool, Shareable};
+use super::rows::Rows;
+use super::tile;
+
+/// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
+/// reading the thread's tiles from the second-level cache again.
+const PART: usize = 64;
+
+/// Tasks for each thread: enough that a thread that is held up costs the others little.
+const TASKS: usize = 8;
+
+/// Multiplies the prepared rows with each matrix: `y` becomes `[rows.count(), matrix.outputs()]`.
+/// One dispatch for all of them; matrices may differ in format and outputs.
+///
+/// # Panics
+/// If a matrix does not have `rows.inputs()` inputs, the rows were not prepared for its format, or
+/// a result has another size.
+pub fn multiply(pool: &Pool, rows: &Rows, products: &mut [(&Matrix, &mut [f32])]) {
+    let count = rows.count();
+    let tiles: usize = products.iter().map(|(matrix, _)| matrix.tiles()).sum();
+    if tiles == 0 || count == 0 {
+        return;
+    }
+    let share = tiles.div_ceil(pool.threads() * TASKS);
+    let mut runs = Vec::new();
+    for (i, (matrix, y)) in products.iter().enumerate() {
+        assert_eq!(matrix.inputs(), rows.inputs(), "the columns of {matrix:?} and of its rows");
+        assert!(rows.ready_for(matrix.format()), "rows prepared for {}", matrix.format());
+        assert_eq!(y.len(), count * matrix.outputs(), "the results of {matrix:?}");
+        let starts = (0..matrix.tiles()).step_by(share);
+        runs.extend(starts.map(|t| (i, t..matrix.tiles().min(t + share))));
+    }
+    let products: Vec<(&Matrix, Shareable<f32>)> =
+        products.iter_mut().map(|(matrix, y)| (*matrix, Shareable(y.as_mut_ptr()))).collect();
+    pool.run(runs.len(), |run| {
+        let (i, tiles) = &runs[run];
+        let (matrix, y) = &products[*i];
+        lanes::run(pool.isa(), Tiles { matrix, rows, tiles: tiles.clone(), y: y.get() });
+    });
+}
+
+/// A run of tiles of one matrix with all rows.
+struct Tiles<'a> {
+    matrix: &'a Matrix,
+    rows: &'a Rows,
+    tiles: std::ops::Range<usize>,
+    /// `[rows, outputs]`; this work writes the columns of its tiles alone.
+    y: *mut f32,
+}
+
+impl Work for Tiles<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        // SAFETY: `multiply` has checked the shapes, that the rows are prepared, and gives each
+        // tile to one work only.
+        unsafe {
+            match self.matrix.format() {
+                Format::F32 => self.each::<L, Float<element::F32>>(),
+                Format::F16 => self.each::<L, Float<element::F16>>(),
+                Format::BF16 => self.each::<L, Float<element::BF16>>(),
+                Format::Q8_0 => self.each::<L, integer::Q8_0>(),
+                Format::Q4_0 => self.each::<L, integer::Q4_0>(),
+                Format::Q4K => self.each::<L, integer::Q4K>(),
+                Format::Q5K => self.each::<L, integer::Q5K>(),
+                Format::Q6K => self.each::<L, integer::Q6K>(),
+            }
+        }
+    }
+}
+
+/// How one format multiplies one superblock.
+trait Kernel {
+    /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
+    /// `sums`, `[M][16]`.
+    ///
+    /// # Safety
+    /// `step` names a superblock of this format's matrix and `M` prepared rows; `sums` has room.
+    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32);
+}
+
+/// Where one step of a product reads.
+struct Step<'a> {
+    rows: &'a Rows,
+    /// The superblock.
+    weights: *const u8,
+    /// Its columns that exist; a multiple of 64 for the integer formats.
+    columns: usize,
+    /// Index of the first row's cell, `block · rows + row`.
+    cell: usize,
+    /// What is read after this superblock, to be asked for in time: one line for each line read,
+    /// `stride` bytes apart, so that the groups of rows that share a superblock share the asking.
+    ahead: *const u8,
+    stride: usize,
+}
+
+/// Sums of a part, a line each.
+#[repr(align(64))]
+struct Sums([[f32; LANES]; PART]);
+
+impl Tiles<'_> {
+    /// # Safety
+    /// The shapes fit, the rows are prepared for the format, and no other work has these tiles.
+    #[inline(always)]
+    unsafe fn each<L: Lanes, K: Kernel>(&self) {
+        let mut sums = Sums([[0.0; LANES]; PART]);
+        let mut start = 0;
+        while start < self.rows.count() {
+            let part = PART.min(self.rows.count() - start);
+            for t in self.tiles.clone() {
+                // SAFETY: this function's own contract; `part` rows from `start` exist.
+                unsafe { self.tile::<L, K>(t, start, part, &mut sums) };
+            }
+            start += part;
+        }
+    }
+
+    /// One tile with `part` rows from `start`.
+    ///
+    /// # Safety
+    /// As `each`.
+    #[inline(always)]
+    unsafe fn tile<L: Lanes, K: Kernel>(
+        &self,
+        t: usize,
+        start: usize,
+        part: usize,
+        sums: &mut Sums,
+    ) {
+        let weights = self.matrix.tile(t).as_ptr();
+        let superblock = tile::superblock_bytes(self.matrix.format());
+        let quantum = if self.matrix.format().block() == 1 { 1 } else { 64 };
+        let inputs = self.matrix.inputs().next_multiple_of(quantum);
+        let groups = part.div_ceil(L::ROWS);
+        for sum in &mut sums.0[..part] {
+            *sum = [0.0; LANES];
+        }
+        for block in 0..self.rows.blocks() {
+            // SAFETY: a tile holds all blocks of its rows.
+            let weights = unsafe { weights.add(block * superblock) };
+            let stride = tile::LINE / groups;
+            let mut row = 0;
+            for group in 0..groups {
+                let m = (part - row).div_ceil(groups - group);
+                let step = Step {
+                    rows: self.rows,
+                    weights,
+                    columns: tile::BLOCK.min(inputs - block * tile::BLOCK),
+                    cell: block * self.rows.count() + start + row,
+                    ahead: weights.wrapping_add(superblock * (groups + group) / groups),
+                    stride,
+                };
+                let sums = sums.0[row..row + m].as_mut_ptr().cast();
+                // SAFETY: `m` rows from `start + row` exist, and `sums` holds as many.
+                unsafe { block_of::<L, K>(m, &step, sums) };
+                row += m;
+            }
+        }
+        let outputs = self.matrix.outputs();
+        let lanes = LANES.min(outputs - t * LANES);
+        for (r, sum) in sums.0[..part].iter().enumerate() {
+            // SAFETY: row start + r, columns of tile t, within [rows, outputs]; ours alone.
+            unsafe {
+                let y = self.y.add((start + r) * outputs + t * LANES);
+                std::ptr::copy_nonoverlapping(sum.as_ptr(), y, lanes);
+            }
+        }
+    }
+}
+
+/// Calls the kernel for `m` rows, at most `L::ROWS`.
+///
+/// # Safety
+/// As [`Kernel::block`].
+#[inline(always)]
+unsafe fn block_of<L: Lanes, K: Kernel>(m: usize, step: &Step, sums: *mut f32) {
+    // SAFETY: the caller's promise. The constants keep row counts that an instruction set never
+    // uses from being compiled for it.
+    unsafe {
+        if const { L::ROWS > 1 } {
+            match m {
+                2 => return K::block::<L, 2>(step, sums),
+                3 => return K::block::<L, 3>(step, sums),
+                4 => return K::block::<L, 4>(step, sums),
+                _ => {}
+            }
+        }
+        if const { L::ROWS > 4 } {
+            match m {
+                5 => return K::block::<L, 5>(step, sums),
+                6 => return K::block::<L, 6>(step, sums),
+                7 => return K::block::<L, 7>(step, sums),
+                8 => return K::block::<L, 8>(step, sums),
+                _ => {}
+            }
+        }
+        K::block::<L, 1>(step, sums);
+    }
+}
