@@ -1,6 +1,35 @@
 //! Cost model, first choice of γ and M with its reasons, the live controller.
 //! Pure functions; must never know tensors.
+//!
+//! The rule, after the paper's §II: a round costs T_D + T_V(γ) and commits Ω tokens, so of all
+//! trees and depths M that may be chosen the best is the one with the most Ω / (T_D + T_V(γ)).
+//! - **γ.** While a pass over the target is bound by reading its weights, more nodes are nearly
+//!   free; from where computing them dominates, each costs its share. Few cores: small γ; many:
+//!   large. The paper's 16 suits a CPU whose products are bound by computing from there on.
+//! - **M.** Every block sharpens the guesses, each less than the one before, and costs its time in
+//!   every draft pass. On a GPU of its own that time is small beside T_V, so M is as large as
+//!   fits; on a CPU shared with the target it is not, so M is small.
+//! - **Width and depth.** Every level of depth is another draft pass; width costs rows in each.
+//!
+//! [`choose`] does this from the machine's description, [`correct`] again from times measured at
+//! load, and the [`Controller`] again from the rounds as they come.
 
 mod choice;
+mod choose;
+mod controller;
+mod cost;
+mod facts;
+mod ledger;
+mod place;
+mod prior;
+mod reasons;
+#[cfg(test)]
+mod tests;
 
 pub use choice::{BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, Prefer, WIDTH, Wishes};
+pub use choose::{Pick, Plan, Space, choose, correct, rate};
+pub use controller::{Controller, Seen};
+pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
+pub use facts::{DraftSize, Facts, Power, TargetSize};
+pub use ledger::{Ledger, Ledgers};
+pub use place::{DraftDevice, Placement, place};

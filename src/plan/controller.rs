@@ -1,0 +1,161 @@
+//! The live controller: from the rounds themselves to the next round's tree.
+//!
+//! It never decides a token: whatever it picks, the text is the target's own. Given the same
+//! wishes and rounds it makes the same picks (no clock, no chance).
+
+use super::choice::Wishes;
+use super::choose::{Pick, Plan, Space, rate};
+use super::{Costs, Ledgers, Prefer, reasons};
+use crate::speculate::Tree;
+
+/// Rounds between two decisions.
+const EVERY: u64 = 8;
+/// A change must promise this much more speed than what is in use.
+const MARGIN: f64 = 1.05;
+/// Rounds of a probe, which tries speculation again after a stretch without it.
+const PROBE: u64 = 10;
+/// Older rounds of each M that a probe is weighed against.
+const KEPT: usize = 4;
+/// Plain rounds before the first probe; each probe that fails doubles the wait, to at most
+/// [`LONGEST_WAIT`].
+const FIRST_WAIT: u64 = 48;
+const LONGEST_WAIT: u64 = 768;
+
+/// What the controller is told of a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// What the round was allowed to spend.
+    pub pick: Pick,
+    /// The tree that was checked.
+    pub tree: &'a Tree,
+    /// Accepted nodes, root's child first.
+    pub accepted: &'a [usize],
+    /// T_D, milliseconds.
+    pub draft_ms: f64,
+    /// T_V, milliseconds.
+    pub verify_ms: f64,
+}
+
+/// Chooses γ, M, width and depth round by round, as far as they are automatic.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    space: Space,
+    costs: Costs,
+    ledgers: Ledgers,
+    current: Pick,
+    /// Rounds seen since the last decision.
+    since: u64,
+    /// Plain rounds since speculation was last tried.
+    plain: u64,
+    wait: u64,
+    probe_left: u64,
+}
+
+impl Controller {
+    /// Starts from the plan. `blocks` and `prefer` as they were planned with.
+    pub fn new(plan: &Plan, space: Space) -> Self {
+        Self {
+            space,
+            costs: plan.costs.clone(),
+            ledgers: Ledgers::default(),
+            current: plan.pick,
+            since: 0,
+            plain: 0,
+            wait: FIRST_WAIT,
+            probe_left: 0,
+        }
+    }
+
+    /// What the next round may spend: held values as they are, the rest as it is best. Call before
+    /// every round; a changed wish acts at once.
+    pub fn pick(&mut self, wishes: &Wishes) -> Pick {
+        if *wishes != self.space.wishes {
+            self.space.wishes = *wishes;
+            self.probe_left = 0;
+            self.current = self.best().0;
+            self.since = 0;
+        }
+        self.current
+    }
+
+    /// Learns from a round, speculative or not, and decides anew now and then.
+    pub fn observe(&mut self, seen: &Seen<'_>) {
+        let nodes = seen.tree.len();
+        self.costs.learn_verify(nodes, seen.verify_ms);
+        // A tree that was asked for and not made (speculation off, draft lost) says nothing of it.
+        if nodes > 1 || seen.pick.shape.gamma <= 1 {
+            self.costs.learn_draft(&seen.pick.shape, seen.pick.blocks, seen.draft_ms);
+        }
+        if nodes > 1 {
+            self.ledgers.note(&seen.pick, seen.tree, seen.accepted);
+        }
+        self.since += 1;
+        if self.current.shape.gamma > 1 {
+            self.plain = 0;
+        } else {
+            self.plain += 1;
+        }
+        if self.probe_left > 0 {
+            self.probe_left -= 1;
+            if self.probe_left == 0 {
+                self.end_probe();
+            }
+        } else if self.plain >= self.wait && self.may_speculate() {
+            self.ledgers.fade(KEPT);
+            self.current = self.best_tree();
+            self.probe_left = PROBE;
+        } else if self.since >= EVERY {
+            self.decide();
+        }
+    }
+
+    /// Why the current choice, one sentence a line.
+    pub fn reasons(&self) -> Vec<String> {
+        let rounds = self.ledgers.rounds();
+        let basis = match rounds {
+            0 => "No round with a tree has been seen yet.".to_owned(),
+            1 => "Learned from the last round with a tree.".to_owned(),
+            n => format!("Learned from the last {n} rounds with a tree."),
+        };
+        reasons::explain(&self.current, &self.space, &self.costs, |p| self.ledgers.omega(p), &basis)
+    }
+
+    /// Tokens per second expected of the current choice.
+    pub fn expected(&self) -> f64 {
+        rate(&self.costs, &self.current, self.ledgers.omega(&self.current))
+    }
+
+    fn best(&self) -> (Pick, f64) {
+        self.space.best(&self.costs, |pick| self.ledgers.omega(pick))
+    }
+
+    fn decide(&mut self) {
+        self.since = 0;
+        let (best, promised) = self.best();
+        if best != self.current && promised > self.expected() * MARGIN {
+            self.current = best;
+            self.plain = 0;
+        }
+    }
+
+    fn may_speculate(&self) -> bool {
+        self.costs.can_draft() && !self.space.wishes.gamma.is_held()
+    }
+
+    /// The best pick that has a tree.
+    fn best_tree(&self) -> Pick {
+        let trees = Space { prefer: Prefer::Show, ..self.space };
+        trees.best(&self.costs, |pick| self.ledgers.omega(pick)).0
+    }
+
+    fn end_probe(&mut self) {
+        self.current = self.best().0;
+        self.since = 0;
+        self.plain = 0;
+        self.wait = if self.current.shape.gamma > 1 {
+            FIRST_WAIT
+        } else {
+            (self.wait * 2).min(LONGEST_WAIT)
+        };
+    }
+}

@@ -1,0 +1,186 @@
+//! The cost model: T_V(γ) and T_D(M, tree), in milliseconds (spec §10, paper §II).
+//!
+//! T_V = max(T_c, T_p) + β·min(T_c, T_p): computing γ rows and streaming the weights once overlap,
+//! but not wholly. While T_p dominates, further nodes of the tree are almost free; from where T_c
+//! dominates each costs its full share. With a tree, drafting costs 1 + D small passes, not γ:
+//! one over what was just committed, which also yields the first level, and one an expansion.
+
+use super::choice::WIDTH;
+use super::facts::{Facts, Power};
+use crate::speculate::Shape;
+
+/// Share of the shorter of two overlapping times that is not hidden (β). Measured times replace it.
+const BETA: f64 = 0.3;
+
+/// How much of a surprise the nearest known times take over, and how much the others.
+const NEAR: f64 = 0.15;
+const FAR: f64 = 0.1;
+
+/// The γ at which T_V is known or measured; between them it is interpolated.
+pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
+
+/// Milliseconds of one draft pass at the corners of what can be chosen; bilinear between them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelCost {
+    /// Smallest and largest M.
+    pub blocks: [usize; 2],
+    /// Smallest and largest k.
+    pub widths: [usize; 2],
+    /// `ms[i][j]`: a pass of `widths[j]` rows through `blocks[i]` blocks and the LM head.
+    pub ms: [[f64; 2]; 2],
+}
+
+impl LevelCost {
+    /// Milliseconds of a pass of `width` rows through `blocks` blocks.
+    pub fn at(&self, blocks: usize, width: usize) -> f64 {
+        let share = |[low, high]: [usize; 2], x: usize| {
+            if high > low { (x as f64 - low as f64) / (high as f64 - low as f64) } else { 0.0 }
+        };
+        let (m, k) = (share(self.blocks, blocks), share(self.widths, width));
+        let row = |i: usize| self.ms[i][0] + k * (self.ms[i][1] - self.ms[i][0]);
+        // Noise can make a measured corner cheaper than its smaller neighbour: never below 0.
+        (row(0) + m * (row(1) - row(0))).max(0.0)
+    }
+}
+
+/// Times of a round's parts, guessed from [`Facts`] or measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Costs {
+    /// (γ, T_V in ms), γ rising.
+    verify: Vec<(usize, f64)>,
+    /// `None` when there is no draft.
+    level: Option<LevelCost>,
+    /// T_D of a round without a tree: keeping the draft's cache up with the text.
+    idle_ms: f64,
+}
+
+/// What the short measurement at load found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// (γ, T_V(γ) in ms), any order; empty if the target could not be measured.
+    pub verify: Vec<(usize, f64)>,
+    /// T_D by M and k; `None` if there is no draft or it could not be measured.
+    pub level: Option<LevelCost>,
+}
+
+impl Costs {
+    /// Times worked out from what is known of machine and models.
+    pub fn guess(facts: &Facts) -> Self {
+        let target = facts.target;
+        let verify = PROBED_GAMMAS.map(|gamma| {
+            let weights = target.weights as f64;
+            // Seven products a layer, one for the head.
+            let products = 7 * target.layers + 1;
+            (gamma, pass_ms(&facts.verifier, gamma, weights, target.bytes as f64, products))
+        });
+        let level = facts.draft.map(|(draft, power)| {
+            let blocks = [if draft.elastic { 1 } else { draft.blocks }, draft.blocks];
+            let widths = [WIDTH.least, WIDTH.most];
+            let ms = blocks.map(|m| {
+                let weights = (draft.fixed + m as u64 * draft.block) as f64;
+                let bytes = weights * draft.bytes_per_weight;
+                widths.map(|rows| pass_ms(&power, rows, weights, bytes, 7 * m + 4))
+            });
+            LevelCost { blocks, widths, ms }
+        });
+        // Features can wait until a tree is wanted again, so nothing is expected of idle rounds.
+        Self { verify: verify.to_vec(), level, idle_ms: 0.0 }
+    }
+
+    /// The same with measured times in place of guessed ones. Guessed times of larger γ than were
+    /// measured are kept in proportion to the largest that was.
+    pub fn measured(mut self, found: &Measured) -> Self {
+        let mut points: Vec<_> =
+            found.verify.iter().copied().filter(|&(g, ms)| g >= 1 && ms > 0.0).collect();
+        points.sort_by_key(|&(gamma, _)| gamma);
+        points.dedup_by_key(|&mut (gamma, _)| gamma);
+        if let Some(&(largest, ms)) = points.last() {
+            let scale = ms / self.verify_ms(largest).max(f64::MIN_POSITIVE);
+            let beyond = self.verify.iter().filter(|&&(gamma, _)| gamma > largest);
+            points.extend(beyond.map(|&(gamma, ms)| (gamma, ms * scale)));
+            // A larger tree never takes less time: what says so is a disturbed measurement.
+            for i in (1..points.len()).rev() {
+                points[i - 1].1 = points[i - 1].1.min(points[i].1);
+            }
+            self.verify = points;
+        }
+        if self.level.is_some() && found.level.is_some() {
+            self.level.clone_from(&found.level);
+        }
+        self
+    }
+
+    /// Whether there is anything to draft with.
+    pub fn can_draft(&self) -> bool {
+        self.level.is_some()
+    }
+
+    /// T_V(γ) in ms.
+    pub fn verify_ms(&self, gamma: usize) -> f64 {
+        let (i, j, share) = self.between(gamma);
+        let (low, high) = (self.verify[i].1, self.verify[j].1);
+        (low + share * (high - low)).max(f64::MIN_POSITIVE)
+    }
+
+    /// T_D of a tree of this shape in ms. A tree of the root alone costs what keeps the draft's
+    /// cache up with the text meanwhile.
+    pub fn draft_ms(&self, shape: &Shape, blocks: usize) -> f64 {
+        match &self.level {
+            None => 0.0,
+            Some(_) if shape.gamma <= 1 => self.idle_ms,
+            Some(level) => (1 + shape.depth) as f64 * level.at(blocks, shape.width),
+        }
+    }
+
+    /// T_D + T_V of a round in ms.
+    pub fn round_ms(&self, shape: &Shape, blocks: usize) -> f64 {
+        self.verify_ms(shape.gamma) + self.draft_ms(shape, blocks)
+    }
+
+    /// Learns T_V from a round that checked `nodes` nodes. Points near `nodes` move most; the rest
+    /// follow, since what slows one pass (a longer context, a busy machine) slows all.
+    pub fn learn_verify(&mut self, nodes: usize, ms: f64) {
+        let off = surprise(ms, self.verify_ms(nodes));
+        let (i, j, share) = self.between(nodes);
+        for (at, point) in self.verify.iter_mut().enumerate() {
+            let near = if at == i { 1.0 - share } else { 0.0 } + if at == j { share } else { 0.0 };
+            point.1 *= 1.0 + off * (FAR + (NEAR - FAR) * near.clamp(0.0, 1.0));
+        }
+    }
+
+    /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1).
+    pub fn learn_draft(&mut self, shape: &Shape, blocks: usize, ms: f64) {
+        if shape.gamma <= 1 {
+            self.idle_ms += NEAR * (ms - self.idle_ms);
+            return;
+        }
+        let off = surprise(ms, self.draft_ms(shape, blocks));
+        if let Some(level) = &mut self.level {
+            level.ms.iter_mut().flatten().for_each(|ms| *ms *= 1.0 + NEAR * off);
+        }
+    }
+
+    /// The two known points around `gamma` and how far it lies towards the second (beyond the last
+    /// point the last slope goes on).
+    fn between(&self, gamma: usize) -> (usize, usize, f64) {
+        let last = self.verify.len() - 1;
+        let high = self.verify.iter().position(|&(g, _)| g >= gamma).unwrap_or(last);
+        let low = high.saturating_sub(1);
+        let (from, to) = (self.verify[low].0 as f64, self.verify[high].0 as f64);
+        let share = if to > from { (gamma as f64 - from) / (to - from) } else { 0.0 };
+        (low, high, share)
+    }
+}
+
+/// By what share `seen` exceeds `expected`. Bounded: one stalled round must not turn the table over.
+fn surprise(seen: f64, expected: f64) -> f64 {
+    if seen > 0.0 && expected > 0.0 { (seen / expected).clamp(0.5, 2.0) - 1.0 } else { 0.0 }
+}
+
+/// T = max(T_c, T_p) + β·min(T_c, T_p) of one forward pass, plus what its products lose each.
+fn pass_ms(power: &Power, rows: usize, weights: f64, bytes: f64, products: usize) -> f64 {
+    let compute = rows as f64 * weights / power.multiply_adds;
+    let stream = bytes / power.bandwidth;
+    let seconds = compute.max(stream) + BETA * compute.min(stream);
+    (seconds + products as f64 * power.overhead) * 1e3
+}

@@ -1,0 +1,112 @@
+//! Where the draft runs and how many of its blocks fit there.
+
+use super::choice::DeviceChoice;
+use super::facts::DraftSize;
+use crate::hardware::{GpuFinding, Machine};
+
+/// A kind of device a draft can run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DraftDevice {
+    /// The CPU, which it then shares with the target.
+    Cpu,
+    /// The first NVIDIA GPU.
+    Cuda,
+    /// The Apple GPU.
+    Metal,
+}
+
+/// The decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Where.
+    pub device: DraftDevice,
+    /// Blocks of the head that fit there; the whole head unless it is elastic.
+    pub blocks: usize,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// Whether the user asked for something else than they get.
+    pub refused: bool,
+}
+
+/// What a CUDA context and candle's kernels take before the first tensor, generously.
+const CONTEXT_BYTES: u64 = 400 << 20;
+
+/// Decides where `draft` runs. `cache_bytes` is its KV cache for one block at the context in use.
+/// A GPU is taken when this build can use it and the head (of an elastic one, at least one block)
+/// fits into its free memory with a tenth to spare: then the target keeps the CPU to itself and
+/// drafting costs it nothing (paper §II). Everything else drafts on the CPU.
+pub fn place(
+    wish: DeviceChoice,
+    machine: &Machine,
+    draft: &DraftSize,
+    cache_bytes: u64,
+) -> Placement {
+    let built = |name: &str| machine.built_with.contains(&name);
+    let cpu = |reason: String, refused: bool| Placement {
+        device: DraftDevice::Cpu,
+        blocks: draft.blocks,
+        reason: format!("Drafting runs on the CPU: {reason}."),
+        refused,
+    };
+    match wish {
+        DeviceChoice::Cpu => return cpu("as you asked".into(), false),
+        DeviceChoice::Metal if !built("metal") => {
+            return cpu("this build has no Metal (build with --features metal)".into(), true);
+        }
+        DeviceChoice::Cuda if !built("cuda") => {
+            return cpu("this build has no CUDA (build with --features cuda)".into(), true);
+        }
+        DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => {
+            return Placement {
+                device: DraftDevice::Metal,
+                blocks: draft.blocks,
+                reason: "Drafting runs on the Apple GPU, which shares the main memory.".into(),
+                refused: false,
+            };
+        }
+        _ => {}
+    }
+    let asked = wish == DeviceChoice::Cuda;
+    let gpu = match &machine.gpu {
+        GpuFinding::Absent { reason } => return cpu(reason.clone(), asked),
+        GpuFinding::Found(gpu) => gpu,
+    };
+    if !built("cuda") {
+        let reason = format!(
+            "{} is idle because this build has no CUDA (build with --features cuda)",
+            gpu.name
+        );
+        return cpu(reason, false);
+    }
+    let room = (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES);
+    let need = |blocks: usize| {
+        let weights = (draft.fixed + blocks as u64 * draft.block) as f64;
+        (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes
+    };
+    let least = if draft.elastic { 1 } else { draft.blocks };
+    let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= room) else {
+        let reason = format!(
+            "the draft needs {} MiB of video memory and {} has {} MiB free",
+            (need(least) + CONTEXT_BYTES) >> 20,
+            gpu.name,
+            gpu.vram_free >> 20
+        );
+        return cpu(reason, asked);
+    };
+    let fit = if blocks < draft.blocks {
+        format!(", where {blocks} of its {} blocks fit", draft.blocks)
+    } else {
+        String::new()
+    };
+    Placement {
+        device: DraftDevice::Cuda,
+        blocks,
+        reason: format!(
+            "Drafting runs on {}{fit} ({} of {} MiB free), so the CPU only verifies.",
+            gpu.name,
+            gpu.vram_free >> 20,
+            gpu.vram_total >> 20
+        ),
+        refused: false,
+    }
+}

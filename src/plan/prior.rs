@@ -1,0 +1,78 @@
+//! Ω before anything was seen: how many tokens a round is expected to commit.
+//!
+//! The shape of the curve is an assumption, its height is the paper's: a 5-block DGF head commits
+//! 4.73 tokens a round with γ = 16, k = 10, D = 7 (spec §13.1; MT-bench, Llama-2-chat 7B). It is
+//! only used until the rounds themselves tell (`super::Ledger`).
+
+use super::Pick;
+
+/// Tokens beyond the first that the paper's best head commits with its published tree.
+const PAPER_GAIN: f64 = 4.73 - 1.0;
+
+/// Tokens a round is expected to commit: 1 (the target's own choice) plus [`gain`].
+pub fn omega(pick: &Pick) -> f64 {
+    1.0 + gain(pick)
+}
+
+/// Accepted tokens a round, the target's own choice not counted. Rises with γ (ever slower: the
+/// draft's likelier guesses come first), with k and D (until the tree is γ nodes large), with M.
+pub fn gain(pick: &Pick) -> f64 {
+    let shape = pick.shape;
+    // A beam of k over D expansions offers no more than this many nodes.
+    let pool = 1 + shape.width + shape.depth * shape.width * shape.width;
+    let nodes = shape.gamma.min(pool) - 1;
+    if nodes == 0 {
+        return 0.0;
+    }
+    let by_nodes = (1.0 + nodes as f64 / 2.0).ln() / (1.0f64 + 15.0 / 2.0).ln();
+    let by_width = (1.0 - 0.25 / shape.width as f64) / (1.0 - 0.25 / 10.0);
+    let unbounded = PAPER_GAIN * by_nodes * by_width * quality(pick.blocks);
+    // As if every level held with the same chance p: p + p² + … = unbounded, cut after D + 1 terms.
+    let p = unbounded / (1.0 + unbounded);
+    let levels = |depth: usize| 1.0 - p.powi(depth as i32 + 1);
+    (unbounded * levels(shape.depth) / levels(7)).min(nodes as f64)
+}
+
+/// What a head of `blocks` blocks gains, as a share of one with five: each further block adds half
+/// of what the one before it added.
+fn quality(blocks: usize) -> f64 {
+    let of = |m: usize| 1.0 - 0.3 * 0.5f64.powi(m.max(1) as i32 - 1);
+    of(blocks) / of(5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speculate::Shape;
+
+    fn pick(gamma: usize, width: usize, depth: usize, blocks: usize) -> Pick {
+        Pick { shape: Shape { gamma, width, depth }, blocks }
+    }
+
+    #[test]
+    fn it_meets_the_paper_where_the_paper_measured() {
+        assert!((omega(&pick(16, 10, 7, 5)) - 4.73).abs() < 1e-9);
+    }
+
+    #[test]
+    fn more_of_anything_never_gains_less() {
+        for gamma in 1..64 {
+            for width in 1..10 {
+                for depth in 0..8 {
+                    for blocks in 1..6 {
+                        let here = gain(&pick(gamma, width, depth, blocks));
+                        for more in [
+                            pick(gamma + 1, width, depth, blocks),
+                            pick(gamma, width + 1, depth, blocks),
+                            pick(gamma, width, depth + 1, blocks),
+                            pick(gamma, width, depth, blocks + 1),
+                        ] {
+                            assert!(gain(&more) >= here - 1e-12, "{more:?}");
+                        }
+                        assert!(here <= (gamma - 1) as f64 && here <= (depth + 1) as f64 + 0.5);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a choice was made, in sentences for the controls and for `doctor`.
+
+use super::choice::Choice;
+use super::choose::{Pick, Space, rate};
+use super::{Costs, Prefer};
+
+/// Explains `pick`, one sentence a line; `basis` says where the times come from.
+pub(super) fn explain(
+    pick: &Pick,
+    space: &Space,
+    costs: &Costs,
+    omega: impl Fn(&Pick) -> f64,
+    basis: &str,
+) -> Vec<String> {
+    let Some((fewest, most)) = space.blocks else {
+        return vec!["There is no draft model: the target decodes alone.".into()];
+    };
+    let mut lines = Vec::new();
+    let plain = space.plain(costs);
+    let expected = rate(costs, pick, omega(pick));
+    lines.push(gamma_line(pick, space, costs, &omega));
+    if pick.shape.gamma > 1 {
+        lines.push(blocks_line(pick, space.wishes.blocks, fewest, most, costs));
+        lines.push(tree_line(pick, space, costs));
+        let held = space.wishes.gamma.is_held();
+        if expected < plain && space.prefer == Prefer::Show && !held {
+            lines.push(format!(
+                "Plain decoding would give about {plain:.0} tokens/s, this tree {expected:.0}: it \
+                 is kept so that there is a tree to look at (`prefer = \"speed\"` drops it)."
+            ));
+        } else {
+            lines.push(format!(
+                "Expected: {:.1} tokens a round, about {expected:.0} tokens/s against {plain:.0} \
+                 without speculation.",
+                omega(pick)
+            ));
+        }
+    }
+    lines.push(basis.to_owned());
+    lines
+}
+
+fn gamma_line(pick: &Pick, space: &Space, costs: &Costs, omega: impl Fn(&Pick) -> f64) -> String {
+    let gamma = pick.shape.gamma;
+    if space.wishes.gamma.is_held() {
+        return format!("γ = {gamma}: held by you.");
+    }
+    if gamma <= 1 {
+        let trees = Space { prefer: Prefer::Show, ..*space };
+        let (_, tree) = trees.best(costs, omega);
+        return format!(
+            "γ = 1: no tree pays here: a small one would give about {tree:.0} tokens/s, plain \
+             decoding gives {:.0}.",
+            space.plain(costs)
+        );
+    }
+    let ratio = costs.verify_ms(gamma) / costs.verify_ms(1);
+    format!(
+        "γ = {gamma}: checking {gamma} nodes takes {ratio:.1} times as long as one token; further \
+         nodes would cost more time than they are likely to save."
+    )
+}
+
+fn blocks_line(pick: &Pick, wish: Choice, fewest: usize, most: usize, costs: &Costs) -> String {
+    let m = pick.blocks;
+    if fewest == most {
+        return format!("M = {m}: this head has a fixed number of blocks.");
+    }
+    if wish.is_held() {
+        return format!("M = {m} of {most}: held by you.");
+    }
+    let (less, more) = (costs.draft_ms(&pick.shape, fewest), costs.draft_ms(&pick.shape, most));
+    let each = (more - less) / (most - fewest) as f64;
+    let why = if m == most {
+        "all of them guess better than fewer and are worth it"
+    } else {
+        "a further one would cost more than its better guesses save"
+    };
+    format!("M = {m} of {most}: each block adds {each:.2} ms to a round's draft; {why}.")
+}
+
+fn tree_line(pick: &Pick, space: &Space, costs: &Costs) -> String {
+    let shape = pick.shape;
+    let whose = match (space.wishes.width.is_held(), space.wishes.depth.is_held()) {
+        (true, true) => " (held by you)",
+        (true, false) => " (width held by you)",
+        (false, true) => " (depth held by you)",
+        (false, false) => "",
+    };
+    format!(
+        "Width {}, depth {}{whose}: {} draft passes a round, {:.1} ms beside {:.1} ms of \
+         verification.",
+        shape.width,
+        shape.depth,
+        shape.depth + 1,
+        costs.draft_ms(&shape, pick.blocks),
+        costs.verify_ms(shape.gamma)
+    )
+}
