@@ -158,6 +158,34 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
+    /// Key and value that a slot of one layer holds, `[heads · head_dim]` each.
+    ///
+    /// # Panics
+    /// If there is no such layer or slot.
+    pub fn row(&self, layer: usize, slot: usize) -> (Vec<f32>, Vec<f32>) {
+        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
+        assert!(slot < self.capacity, "slot {slot} of {}", self.capacity);
+        let number = |from: &[u8], index: usize| {
+            let at = index * self.format.size();
+            match self.format {
+                KvFormat::F16 => half::f16::from_ne_bytes([from[at], from[at + 1]]).to_f32(),
+                KvFormat::F32 => {
+                    f32::from_ne_bytes([from[at], from[at + 1], from[at + 2], from[at + 3]])
+                }
+            }
+        };
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for plane in layer * self.heads..(layer + 1) * self.heads {
+            let key = key_index(self.capacity, self.head_dim, plane, slot);
+            let value = value_index(self.capacity, self.head_dim, plane, slot);
+            for d in 0..self.head_dim {
+                keys.push(number(&self.keys, key + d * LANES));
+                values.push(number(&self.values, value + d));
+            }
+        }
+        (keys, values)
+    }
+
     /// The key tiles and the values of one head of one layer.
     pub(super) fn plane(&self, layer: usize, head: usize) -> Plane {
         let (keys, values) = (self.keys.len(), self.values.len());
@@ -190,6 +218,16 @@ impl std::fmt::Debug for KvCache {
     }
 }
 
+/// Index of dimension 0 of a key; the next dimension is 16 numbers further.
+fn key_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
+    (plane * capacity + slot / LANES * LANES) * head_dim + slot % LANES
+}
+
+/// Index of dimension 0 of a value; the next dimension is the next number.
+fn value_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
+    (plane * capacity + slot) * head_dim.next_multiple_of(LANES)
+}
+
 /// One head of one layer.
 pub(super) struct Plane {
     /// `[tile][head_dim][16]`.
@@ -208,14 +246,12 @@ struct Place {
 }
 
 impl Place {
-    /// Index of dimension 0 of a key; the next dimension is 16 numbers further.
     fn key(&self, plane: usize, slot: usize) -> usize {
-        (plane * self.capacity + slot / LANES * LANES) * self.head_dim + slot % LANES
+        key_index(self.capacity, self.head_dim, plane, slot)
     }
 
-    /// Index of dimension 0 of a value.
     fn value(&self, plane: usize, slot: usize) -> usize {
-        (plane * self.capacity + slot) * self.head_dim.next_multiple_of(LANES)
+        value_index(self.capacity, self.head_dim, plane, slot)
     }
 
     /// # Safety

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::format::Format;
 
 /// A row of `inputs` weights, centred near 0 with a deviation near 1/√inputs.
-pub(super) fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
+pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
     let mut bits = Bits(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let deviation = 1.0 / (inputs.max(1) as f32).sqrt();
     let mut row = vec![0u8; inputs / format.block() * format.block_bytes()];

@@ -1,0 +1,130 @@
+//! The machine's own limits, measured on the spot: no product can read its weights faster or
+//! multiply more than this.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use super::lanes::{self, LANES, Lanes, Work};
+use super::pages::{OutOfMemory, Pages};
+use super::pool::Pool;
+
+/// What all threads of a pool together can do at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Bytes read from memory, in 10⁹ a second.
+    pub read_gb_s: f64,
+    /// 8-bit multiplications and additions from registers, in 10⁹ a second.
+    pub int8_gop_s: f64,
+}
+
+impl Limits {
+    /// Measures for about half a second.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`] if there is no block to read that no cache holds.
+    pub fn measure(pool: &Pool) -> Result<Self, OutOfMemory> {
+        Ok(Self { read_gb_s: read(pool)?, int8_gop_s: multiply(pool) })
+    }
+}
+
+/// The best of a few turns of `units` of work.
+fn best(units: f64, turn: impl Fn()) -> f64 {
+    const TURNS: usize = 6;
+    let seconds = (0..TURNS).map(|_| {
+        let start = Instant::now();
+        turn();
+        start.elapsed().as_secs_f64()
+    });
+    units / seconds.fold(f64::INFINITY, f64::min) / 1e9
+}
+
+fn read(pool: &Pool) -> Result<f64, OutOfMemory> {
+    const BYTES: usize = 1 << 29;
+    const TASK: usize = 1 << 22;
+    let mut block = Pages::zeroed(BYTES)?;
+    // Written once: untouched pages would all be one and the same.
+    pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
+    let block = &block;
+    Ok(best(BYTES as f64, || {
+        pool.run(BYTES / TASK, |i| {
+            black_box(lanes::run(pool.isa(), Sum(&block[i * TASK..(i + 1) * TASK])));
+        });
+    }))
+}
+
+fn multiply(pool: &Pool) -> f64 {
+    const TASKS: usize = 64;
+    let operations = TASKS * Dots::ROUNDS * Dots::SUMS * Dots::STEPS * LANES * 4 * 2;
+    best(operations as f64, || {
+        pool.run(TASKS, |_| lanes::run(pool.isa(), Dots));
+    })
+}
+
+/// Adds up a block, four lines at a time.
+struct Sum<'a>(&'a [u8]);
+
+impl Work for Sum<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> u64 {
+        let mut sums = [0u64; 32];
+        for lines in self.0.as_chunks::<256>().0 {
+            for (sum, word) in sums.iter_mut().zip(lines.as_chunks::<8>().0) {
+                *sum = sum.wrapping_add(u64::from_le_bytes(*word));
+            }
+        }
+        sums.iter().fold(0, |all, &sum| all.wrapping_add(sum))
+    }
+}
+
+/// Dot products of registers, in as many independent sums as hide their latency.
+struct Dots;
+
+impl Dots {
+    const SUMS: usize = 12;
+    const STEPS: usize = 16;
+    const ROUNDS: usize = 1024;
+}
+
+impl Work for Dots {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let weights = [3u8; 64];
+        let x = [1i8; 4 * Dots::STEPS];
+        // SAFETY: 64 bytes.
+        let w = unsafe { L::load_b(black_box(weights.as_ptr())) };
+        let mut sums = [L::splat_i(0); Dots::SUMS];
+        for _ in 0..Dots::ROUNDS {
+            let x = black_box(x.as_ptr());
+            for step in 0..Dots::STEPS {
+                for sum in &mut sums {
+                    // SAFETY: four activations a step; weights at most 127.
+                    *sum = unsafe { L::dot(*sum, w, x.add(4 * step)) };
+                }
+            }
+        }
+        let mut out = [0.0; LANES];
+        for sum in sums {
+            // SAFETY: 16 floats.
+            unsafe { L::store(out.as_mut_ptr(), L::float(sum)) };
+            black_box(&mut out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Isa;
+
+    #[test]
+    fn every_instruction_set_has_limits() {
+        for isa in Isa::ALL {
+            let limits = Limits::measure(&Pool::with_isa(2, isa)).unwrap();
+            assert!(limits.read_gb_s > 0.1 && limits.int8_gop_s > 0.1, "{isa:?} {limits:?}");
+        }
+    }
+}
