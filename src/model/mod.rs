@@ -2,11 +2,17 @@
 //! attention, the target on the CPU, the draft head. Must never know files or chat.
 
 mod config;
+mod cpu;
 pub mod head;
 mod hf_config;
+mod random;
 mod rope;
 mod target;
+pub mod weights;
 
 pub use config::{Config, ConfigError, RopeLayout};
-pub use rope::{RopeScaling, Rotations, frequencies};
+pub use cpu::{CpuTarget, LoadError, PassTiming, Progress};
+pub use random::{KnownShape, RandomWeights};
+pub use rope::{RopeScaling, frequencies};
 pub use target::{Target, TargetError, Verified};
+pub use weights::{RawTensor, WeightError, WeightSource};

@@ -1,5 +1,5 @@
-//! Rotary positions: frequencies, their scalings for long contexts, and the rotation itself
-//! ("rotate half", spec §1).
+//! Rotary positions ("rotate half", spec §1): frequencies, their scalings for long contexts, and
+//! the angles of a pass's rows.
 
 use super::ConfigError;
 
@@ -95,38 +95,46 @@ pub struct Rotations {
 }
 
 impl Rotations {
-    /// Room for `rows` rows, so that [`Rotations::set`] never allocates.
-    pub fn with_rows(rows: usize, head_dim: usize) -> Self {
-        let half = head_dim / 2;
-        Self { half, cos: vec![0.0; rows * half], sin: vec![0.0; rows * half] }
+    /// Makes room for exactly `rows` rows of heads `head_dim` wide.
+    pub fn fit(&mut self, rows: usize, head_dim: usize) {
+        self.half = head_dim / 2;
+        self.cos.resize(rows * self.half, 1.0);
+        self.sin.resize(rows * self.half, 0.0);
     }
 
     /// Sets row `row` to `position`. The angle is rounded to f32 as the reference does.
+    ///
+    /// # Panics
+    /// If there is no such row.
     pub fn set(&mut self, row: usize, position: usize, frequencies: &[f32]) {
-        let at = row * self.half;
-        for (i, &frequency) in frequencies.iter().enumerate() {
-            let (sin, cos) = (position as f32 * frequency).sin_cos();
-            self.cos[at + i] = cos;
-            self.sin[at + i] = sin;
+        let at = row * self.half..(row + 1) * self.half;
+        let row = self.cos[at.clone()].iter_mut().zip(&mut self.sin[at]);
+        for ((cos, sin), &frequency) in row.zip(frequencies) {
+            (*sin, *cos) = (position as f32 * frequency).sin_cos();
         }
     }
 
-    /// Turns one head's components in place by the angles of `row`.
-    pub fn rotate(&self, row: usize, head: &mut [f32]) {
-        let at = row * self.half..(row + 1) * self.half;
-        let (first, second) = head.split_at_mut(self.half);
-        for (((a, b), &cos), &sin) in
-            first.iter_mut().zip(second).zip(&self.cos[at.clone()]).zip(&self.sin[at])
-        {
-            (*a, *b) = (*a * cos - *b * sin, *b * cos + *a * sin);
-        }
+    /// Cosines and sines, `[rows, head_dim / 2]` each.
+    pub fn rows(&self) -> (&[f32], &[f32]) {
+        (&self.cos, &self.sin)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::{Pool, rope};
     use proptest::prelude::*;
+
+    fn turned(head: &[f32], position: usize, scaling: &RopeScaling) -> Vec<f32> {
+        let mut rotations = Rotations::default();
+        rotations.fit(1, head.len());
+        rotations.set(0, position, &frequencies(head.len(), 10_000.0, scaling));
+        let mut head = head.to_vec();
+        let (width, (cos, sin)) = (head.len(), rotations.rows());
+        rope(&Pool::new(1), &mut head, width, cos, sin);
+        head
+    }
 
     const LLAMA_3_1: RopeScaling = RopeScaling::Llama3 {
         factor: 8.0,
@@ -163,14 +171,8 @@ mod tests {
     #[test]
     fn linear_scaling_stretches_positions() {
         let head: Vec<f32> = (0..8).map(|i| i as f32 - 3.5).collect();
-        let turned = |position, scaling| {
-            let mut rotations = Rotations::with_rows(1, 8);
-            rotations.set(0, position, &frequencies(8, 10_000.0, &scaling));
-            let mut head = head.clone();
-            rotations.rotate(0, &mut head);
-            head
-        };
-        assert_eq!(turned(3, RopeScaling::None), turned(12, RopeScaling::Linear { factor: 4.0 }));
+        let stretched = RopeScaling::Linear { factor: 4.0 };
+        assert_eq!(turned(&head, 3, &RopeScaling::None), turned(&head, 12, &stretched));
     }
 
     proptest! {
@@ -181,14 +183,9 @@ mod tests {
             k in prop::collection::vec(-1.0f32..1.0, 16),
             at in 0usize..200, distance in 0usize..200, shift in 0usize..500,
         ) {
-            let frequencies = frequencies(16, 10_000.0, &RopeScaling::None);
             let product = |from: usize| {
-                let mut rotations = Rotations::with_rows(2, 16);
-                rotations.set(0, from, &frequencies);
-                rotations.set(1, from + distance, &frequencies);
-                let (mut q, mut k) = (q.clone(), k.clone());
-                rotations.rotate(1, &mut q);
-                rotations.rotate(0, &mut k);
+                let q = turned(&q, from + distance, &RopeScaling::None);
+                let k = turned(&k, from, &RopeScaling::None);
                 q.iter().zip(&k).map(|(a, b)| a * b).sum::<f32>()
             };
             prop_assert!((product(at) - product(at + shift)).abs() < 1e-3);

@@ -1,0 +1,280 @@
+//! The target on the CPU: packed weights, a KV cache allocated once, and passes through the
+//! row-invariant kernels. A token's logits and feature are the same bits whether it came in a
+//! prompt, alone, or as a node of a tree.
+
+mod pass;
+mod weights;
+
+use std::sync::Arc;
+
+use super::weights::{WeightError, WeightSource};
+use super::{Config, RandomWeights, Target, TargetError, Verified};
+use crate::kernels::{Format, KvCache, KvFormat, OutOfMemory, Paths, Pool, random_row};
+use crate::speculate::Tree;
+
+pub use pass::PassTiming;
+pub use weights::Progress;
+
+use pass::{Pass, Scratch};
+use weights::Weights;
+
+/// Rows of a prompt that pass together: enough that arithmetic and not memory is the limit, few
+/// enough that the buffers stay small.
+const CHUNK: usize = 256;
+
+/// Why a target could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// A weight is missing, misshapen or unreadable.
+    #[error(transparent)]
+    Weights(#[from] WeightError),
+    /// No memory for the KV cache.
+    #[error("the KV cache for {capacity} positions: {error}")]
+    Cache {
+        /// Positions asked for.
+        capacity: usize,
+        /// Why.
+        error: OutOfMemory,
+    },
+    /// A context that the model was not made for.
+    #[error(
+        "a context of {capacity} was asked for; this model takes 1 to {most}: change `context`"
+    )]
+    Capacity {
+        /// Positions asked for.
+        capacity: usize,
+        /// Positions the model was made for.
+        most: usize,
+    },
+}
+
+/// A target model on the CPU.
+pub struct CpuTarget {
+    config: Config,
+    pool: Arc<Pool>,
+    weights: Weights,
+    cache: KvCache,
+    capacity: usize,
+    /// Rows of the last verified tree, which `commit` may still keep.
+    pending: usize,
+    scratch: Scratch,
+    timing: PassTiming,
+}
+
+impl CpuTarget {
+    /// Packs the weights of `source` and allocates a KV cache for `capacity` positions, tree rows
+    /// included. Calls `progress` after every matrix.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let most = config.max_positions;
+        if capacity == 0 || capacity > most {
+            return Err(LoadError::Capacity { capacity, most });
+        }
+        // Before the weights: it fails sooner.
+        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, capacity, kv)
+            .map_err(|error| LoadError::Cache { capacity, error })?;
+        Ok(Self {
+            weights: Weights::load(config, source, &pool, progress)?,
+            config: config.clone(),
+            pool,
+            cache,
+            capacity,
+            pending: 0,
+            scratch: Scratch::default(),
+            timing: PassTiming::default(),
+        })
+    }
+
+    /// A target with random weights of this configuration: for measuring and for tests.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn random(
+        config: &Config,
+        format: Format,
+        seed: u64,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+    ) -> Result<Self, LoadError> {
+        let source = RandomWeights::new(config, format, seed);
+        Self::load(config, &source, pool, capacity, kv, &mut |_| {})
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The threads it runs on.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Format of its first MLP matrix: that of most weights in mixed files.
+    pub fn format(&self) -> Format {
+        self.weights.layers.first().map_or(Format::F32, |layer| layer.gate.format())
+    }
+
+    /// Bytes of the packed weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.weights.bytes()
+    }
+
+    /// Bytes of weights that one pass reads.
+    pub fn pass_bytes(&self) -> u64 {
+        self.weights.pass_bytes()
+    }
+
+    /// Bytes of the KV cache; resident only as far as it was filled.
+    pub fn kv_bytes(&self) -> u64 {
+        self.cache.bytes() as u64
+    }
+
+    /// Elements of the KV cache.
+    pub fn kv_format(&self) -> KvFormat {
+        self.cache.format()
+    }
+
+    /// Where the time of the last `prefill` or `verify` went.
+    pub fn last_pass(&self) -> PassTiming {
+        self.timing
+    }
+
+    /// Key (after RoPE) and value of a committed position in one layer, `[kv_heads · d]` each.
+    ///
+    /// # Panics
+    /// If there is no such layer or position.
+    pub fn kv_row(&self, layer: usize, position: usize) -> (Vec<f32>, Vec<f32>) {
+        assert!(position < self.len(), "position {position} of {}", self.len());
+        self.cache.row(layer, position)
+    }
+
+    /// Replaces what is committed by `len` made-up positions, for measuring: what a pass costs
+    /// does not depend on what the cache holds.
+    ///
+    /// # Panics
+    /// If `len` is beyond the capacity.
+    pub fn assume_context(&mut self, len: usize) {
+        assert!(len <= self.capacity, "{len} positions of {}", self.capacity);
+        self.truncate(0);
+        let width = self.config.kv_width();
+        while self.cache.len() < len {
+            let rows = (len - self.cache.len()).min(CHUNK);
+            let bytes = random_row(Format::F32, rows * width, self.cache.len() as u64);
+            let made_up: Vec<f32> =
+                bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+            for layer in 0..self.config.layers {
+                self.cache.write(&self.pool, layer, &made_up, &made_up);
+            }
+            self.keep(rows);
+        }
+    }
+
+    fn check(&self, tokens: impl IntoIterator<Item = u32>) -> Result<usize, TargetError> {
+        let mut count = 0;
+        for token in tokens {
+            if token as usize >= self.config.vocab {
+                return Err(TargetError::Token { token, vocab: self.config.vocab });
+            }
+            count += 1;
+        }
+        let needed = self.cache.len() + count;
+        if needed > self.capacity {
+            return Err(TargetError::ContextFull { needed, capacity: self.capacity });
+        }
+        Ok(count)
+    }
+
+    fn pass(&mut self) -> Pass<'_> {
+        Pass {
+            config: &self.config,
+            weights: &self.weights,
+            pool: &self.pool,
+            cache: &mut self.cache,
+            scratch: &mut self.scratch,
+            timing: &mut self.timing,
+        }
+    }
+
+    /// Commits the first `rows` rows of the last pass where they lie.
+    fn keep(&mut self, rows: usize) {
+        let path: Vec<usize> = (0..rows).collect();
+        self.cache.commit(&self.pool, &path);
+    }
+}
+
+impl Target for CpuTarget {
+    fn vocab(&self) -> usize {
+        self.config.vocab
+    }
+
+    fn hidden(&self) -> usize {
+        self.config.hidden
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        let count = self.check(tokens.iter().copied())?;
+        self.pending = 0;
+        self.timing = PassTiming::default();
+        if count == 0 {
+            return Ok(Verified::default());
+        }
+        let hidden = self.config.hidden;
+        let mut features = vec![0.0; count * hidden];
+        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
+            self.pass().run(tokens, |row| row, &Paths::chain(tokens.len()), features);
+            self.keep(tokens.len());
+        }
+        let mut logits = vec![0.0; self.config.vocab];
+        self.pass().head(&features[(count - 1) * hidden..], &mut logits);
+        Ok(Verified { logits, features })
+    }
+
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        let nodes = tree.nodes();
+        let count = self.check(nodes.iter().map(|node| node.token))?;
+        self.timing = PassTiming::default();
+        let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+        let paths = Paths::tree(nodes.iter().map(|node| node.parent));
+        let mut features = vec![0.0; count * self.config.hidden];
+        let mut logits = vec![0.0; count * self.config.vocab];
+        let mut pass = self.pass();
+        pass.run(&tokens, |row| nodes[row].depth, &paths, &mut features);
+        pass.head(&features, &mut logits);
+        self.pending = count;
+        Ok(Verified { logits, features })
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        assert!(
+            path.iter().all(|&node| node < self.pending),
+            "commit of {path:?} after a tree of {}",
+            self.pending
+        );
+        self.cache.commit(&self.pool, path);
+        self.pending = 0;
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.cache.truncate(len);
+        self.pending = 0;
+    }
+}

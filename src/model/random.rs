@@ -1,0 +1,108 @@
+//! Random weights of any shape and format, made tensor by tensor as they are packed: for measuring
+//! without a model and for tests that must hold for every model.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::rope::RopeScaling;
+use super::weights::{RawTensor, WeightSource, tensors};
+use super::{Config, RopeLayout};
+use crate::kernels::{Format, random_row};
+
+/// A source of random weights. The same seed gives the same bytes.
+#[derive(Clone, Debug)]
+pub struct RandomWeights {
+    /// Each tensor's number and shape.
+    shapes: HashMap<String, (u64, Vec<usize>)>,
+    format: Format,
+    seed: u64,
+}
+
+impl RandomWeights {
+    /// Weights for `config`; matrices in `format`, norms and biases in F32. Values spread so that
+    /// activations keep their size from layer to layer, as in a trained model.
+    pub fn new(config: &Config, format: Format, seed: u64) -> Self {
+        let numbered = tensors(config).into_iter().zip(1..);
+        let shapes = numbered.map(|((name, shape), number)| (name, (number, shape))).collect();
+        Self { shapes, format, seed }
+    }
+}
+
+impl WeightSource for RandomWeights {
+    fn describe(&self) -> String {
+        format!("random {} weights", self.format)
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let (number, shape) = self.shapes.get(name)?;
+        // Far enough apart for the rows of any matrix.
+        let seed = self.seed.wrapping_add(number << 32);
+        let (format, bytes) = match shape.as_slice() {
+            // Norms and biases are rows whose deviation is 1/√length; norms sit around 1.
+            &[length] => {
+                let centre = if name.ends_with(".bias") { 0.0 } else { 1.0 };
+                let row = random_row(Format::F32, length, seed);
+                let values = row.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
+                (Format::F32, values.flat_map(|v| (centre + v).to_le_bytes()).collect())
+            }
+            &[rows, cols] => {
+                let mut bytes = Vec::with_capacity(rows * self.format.row_bytes(cols)?);
+                for i in 0..rows as u64 {
+                    bytes.extend(random_row(self.format, cols, seed.wrapping_add(i)));
+                }
+                (self.format, bytes)
+            }
+            _ => return None,
+        };
+        Some(RawTensor { format, shape: shape.clone(), bytes: Cow::Owned(bytes) })
+    }
+}
+
+/// Shapes of well-known models, for measuring without their files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownShape {
+    /// TinyLlama 1.1B.
+    B1,
+    /// Llama 2 7B.
+    B7,
+    /// Llama 2 13B.
+    B13,
+}
+
+impl KnownShape {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::B1 => "1b",
+            Self::B7 => "7b",
+            Self::B13 => "13b",
+        }
+    }
+
+    /// Its configuration.
+    pub fn config(self) -> Config {
+        let (hidden, intermediate, layers, heads, kv_heads) = match self {
+            Self::B1 => (2048, 5632, 22, 32, 4),
+            Self::B7 => (4096, 11_008, 32, 32, 32),
+            Self::B13 => (5120, 13_824, 40, 40, 40),
+        };
+        Config {
+            vocab: 32_000,
+            hidden,
+            intermediate,
+            layers,
+            heads,
+            kv_heads,
+            head_dim: hidden / heads,
+            rms_eps: 1e-5,
+            rope_theta: 10_000.0,
+            rope_scaling: RopeScaling::None,
+            rope_layout: RopeLayout::Halves,
+            qkv_bias: false,
+            o_bias: false,
+            qk_norm: false,
+            tied_head: false,
+            max_positions: 4096,
+        }
+    }
+}

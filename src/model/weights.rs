@@ -1,0 +1,185 @@
+//! How the transformer asks for its weights: by Hugging Face name, as the checkpoint's own bytes.
+//! GGUF files, safetensors and random weights all answer alike.
+
+use std::borrow::Cow;
+
+use super::Config;
+use crate::kernels::{Format, PackError};
+
+/// A tensor as it lies in its file.
+#[derive(Clone, Debug)]
+pub struct RawTensor<'a> {
+    /// Encoding of the elements.
+    pub format: Format,
+    /// `[rows, columns]` of a matrix (output × input), `[length]` of a vector.
+    pub shape: Vec<usize>,
+    /// The elements, row after row, little-endian; usually borrowed from a memory map.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+/// Where weights come from.
+pub trait WeightSource {
+    /// Name for messages: the file or folder.
+    fn describe(&self) -> String;
+    /// The tensor of this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>>;
+    /// Says that `name` was packed and will not be asked for again: a memory map can let its pages
+    /// go, so that weights are not resident twice.
+    fn release(&self, name: &str) {
+        let _ = name;
+    }
+}
+
+/// Why weights cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WeightError {
+    /// The source lacks a tensor.
+    #[error(
+        "{origin}: tensor `{name}` is missing; the file is incomplete or not of this architecture"
+    )]
+    Missing {
+        /// Name asked for.
+        name: String,
+        /// The source.
+        origin: String,
+    },
+    /// A tensor has another shape than the configuration says.
+    #[error(
+        "{origin}: tensor `{name}` is {found:?}, but its config asks for {expected:?}; weights and config do not belong together"
+    )]
+    Shape {
+        /// Name of the tensor.
+        name: String,
+        /// The source.
+        origin: String,
+        /// Shape it has.
+        found: Vec<usize>,
+        /// Shape it should have.
+        expected: Vec<usize>,
+    },
+    /// A matrix cannot be packed.
+    #[error("{origin}: tensor `{name}`: {error}")]
+    Pack {
+        /// Name of the tensor.
+        name: String,
+        /// The source.
+        origin: String,
+        /// Why.
+        error: PackError,
+    },
+    /// A vector cannot be read in its format.
+    #[error("{origin}: tensor `{name}` ({format}): {reason}")]
+    Format {
+        /// Name of the tensor.
+        name: String,
+        /// The source.
+        origin: String,
+        /// Its encoding.
+        format: Format,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// Names and shapes of every tensor that a target of this configuration needs, in file order.
+pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
+    let (h, i) = (config.hidden, config.intermediate);
+    let (q, kv, d) = (config.q_width(), config.kv_width(), config.head_dim);
+    let mut all = vec![(EMBEDDING.to_owned(), vec![config.vocab, h])];
+    for layer in 0..config.layers {
+        let mut push =
+            |part: &str, shape: &[usize]| all.push((layer_name(layer, part), shape.to_vec()));
+        push("input_layernorm.weight", &[h]);
+        for (part, rows, cols, bias) in [
+            ("q", q, h, config.qkv_bias),
+            ("k", kv, h, config.qkv_bias),
+            ("v", kv, h, config.qkv_bias),
+            ("o", h, q, config.o_bias),
+        ] {
+            push(&format!("self_attn.{part}_proj.weight"), &[rows, cols]);
+            if bias {
+                push(&format!("self_attn.{part}_proj.bias"), &[rows]);
+            }
+        }
+        if config.qk_norm {
+            push("self_attn.q_norm.weight", &[d]);
+            push("self_attn.k_norm.weight", &[d]);
+        }
+        push("post_attention_layernorm.weight", &[h]);
+        push("mlp.gate_proj.weight", &[i, h]);
+        push("mlp.up_proj.weight", &[i, h]);
+        push("mlp.down_proj.weight", &[h, i]);
+    }
+    all.push((NORM.to_owned(), vec![h]));
+    if !config.tied_head {
+        all.push((HEAD.to_owned(), vec![config.vocab, h]));
+    }
+    all
+}
+
+/// Name of the embedding matrix `[V, H]`.
+pub const EMBEDDING: &str = "model.embed_tokens.weight";
+/// Name of the final norm `[H]`.
+pub const NORM: &str = "model.norm.weight";
+/// Name of the LM head `[V, H]`.
+pub const HEAD: &str = "lm_head.weight";
+
+/// Name of a tensor of one layer.
+pub fn layer_name(layer: usize, part: &str) -> String {
+    format!("model.layers.{layer}.{part}")
+}
+
+/// Fetches a tensor and checks its shape and size.
+pub(super) fn fetch<'a>(
+    source: &'a dyn WeightSource,
+    name: &str,
+    expected: &[usize],
+) -> Result<RawTensor<'a>, WeightError> {
+    let Some(tensor) = source.tensor(name) else {
+        return Err(WeightError::Missing { name: name.to_owned(), origin: source.describe() });
+    };
+    if tensor.shape != expected {
+        return Err(WeightError::Shape {
+            name: name.to_owned(),
+            origin: source.describe(),
+            found: tensor.shape,
+            expected: expected.to_vec(),
+        });
+    }
+    Ok(tensor)
+}
+
+/// Fetches a vector (a norm or a bias) as f32.
+pub(super) fn vector(
+    source: &dyn WeightSource,
+    name: &str,
+    length: usize,
+) -> Result<Vec<f32>, WeightError> {
+    let tensor = fetch(source, name, &[length])?;
+    let wrong = |reason: String| WeightError::Format {
+        name: name.to_owned(),
+        origin: source.describe(),
+        format: tensor.format,
+        reason,
+    };
+    let values: Vec<f32> = match tensor.format {
+        Format::F32 => {
+            let words = tensor.bytes.as_chunks().0.iter();
+            words.map(|&b| f32::from_le_bytes(b)).collect()
+        }
+        Format::F16 => {
+            let words = tensor.bytes.as_chunks().0.iter();
+            words.map(|&b| half::f16::from_le_bytes(b).to_f32()).collect()
+        }
+        Format::BF16 => {
+            let words = tensor.bytes.as_chunks().0.iter();
+            words.map(|&b| half::bf16::from_le_bytes(b).to_f32()).collect()
+        }
+        _ => return Err(wrong("norms and biases must be F32, F16 or BF16".to_owned())),
+    };
+    if values.len() != length {
+        return Err(wrong(format!("it holds {} values, not {length}", values.len())));
+    }
+    source.release(name);
+    Ok(values)
+}
