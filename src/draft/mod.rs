@@ -1,8 +1,10 @@
 //! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
 
 mod feature_head;
+mod lookup;
 
 pub use feature_head::{Fallback, FeatureHead};
+pub use lookup::PromptLookup;
 
 use crate::speculate::{Shape, Tree};
 
