@@ -10,4 +10,5 @@
 mod chat_templates;
 mod draft_golden;
 mod kernels;
+mod levels;
 mod scripted;

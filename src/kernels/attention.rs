@@ -22,8 +22,8 @@ thread_local! {
     static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Softmax attention of the rows that [`KvCache::write`] has put behind the committed positions of
-/// `layer`: `queries` and `out` are `[m, heads · head_dim]` with m = `paths.len()`. Scores are
+/// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
+/// positions of `layer`, the first of them behind `paths.first()` others: `queries` and `out` are `[m, heads · head_dim]` with m = `paths.len()`. Scores are
 /// scaled by 1/√head_dim; query head h reads key head h · `cache.heads()` / heads.
 ///
 /// # Panics
@@ -44,7 +44,7 @@ pub fn attention(
     assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
     assert!(queries.len().is_multiple_of(m * keys), "{m} rows of a multiple of {keys}");
     assert_eq!(queries.len(), out.len(), "a result for each query");
-    assert!(cache.len() + m <= cache.capacity(), "rows within the cache");
+    assert!(cache.len() + paths.first() + m <= cache.capacity(), "rows within the cache");
     let shared = queries.len() / (m * keys);
     let groups = (m * shared).div_ceil(GROUP);
     let out = Shareable(out.as_mut_ptr());
@@ -140,7 +140,8 @@ impl Attend<'_> {
         let common = self.paths.common(rows.clone());
         let path = |i: usize| self.paths.of((first + i.min(n - 1)) / self.shared);
         // Path rows never lie behind the last row's own.
-        let tree_tiles = (len + rows.end() + 1).div_ceil(LANES) - len / LANES;
+        let slots = len + self.paths.first() + rows.end() + 1;
+        let tree_tiles = slots.div_ceil(LANES) - len / LANES;
         let longest = (0..n).map(|i| path(i).len()).max().unwrap_or(0);
         let stride = (len + longest).next_multiple_of(LANES).max(len / LANES * LANES + LANES);
 

@@ -113,12 +113,28 @@ impl KvCache {
     /// If the layer does not exist, the shapes differ or are no whole rows, or the rows have no
     /// room (ask [`KvCache::capacity`] first).
     pub fn write(&mut self, pool: &Pool, layer: usize, keys: &[f32], values: &[f32]) {
+        self.write_behind(pool, layer, 0, keys, values);
+    }
+
+    /// The same behind `rows` rows of earlier passes that stay in flight.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`].
+    pub fn write_behind(
+        &mut self,
+        pool: &Pool,
+        layer: usize,
+        rows: usize,
+        keys: &[f32],
+        values: &[f32],
+    ) {
         let row = self.heads * self.head_dim;
         assert!(layer < self.layers, "layer {layer} of {}", self.layers);
         assert!(keys.len() == values.len() && keys.len().is_multiple_of(row), "rows of {row}");
         let m = keys.len() / row;
-        assert!(self.len + m <= self.capacity, "{m} rows behind {} of {}", self.len, self.capacity);
-        let (heads, first) = (self.heads, self.len);
+        let first = self.len + rows;
+        assert!(first + m <= self.capacity, "{m} rows behind {first} of {}", self.capacity);
+        let heads = self.heads;
         let place = self.place();
         pool.run(heads, |head| {
             for r in 0..m {

@@ -67,4 +67,4 @@ pub use pool::Pool;
 pub use product::multiply;
 pub use random::row as random_row;
 pub use rows::Rows;
-pub use rowwise::{add, argmax, rms_norm, rope, silu_mul};
+pub use rowwise::{add, argmax, rms_norm, rope, sigmoid_blend, silu_mul};

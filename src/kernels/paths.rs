@@ -4,6 +4,8 @@
 /// For every row of a pass the rows it sees, from the root to itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paths {
+    /// Rows in flight before the first of this pass.
+    first: usize,
     /// Where each row's path begins in `nodes`; one more for the end.
     starts: Vec<usize>,
     nodes: Vec<u32>,
@@ -16,7 +18,7 @@ impl Paths {
     /// # Panics
     /// If a parent comes after its child.
     pub fn tree(parents: impl IntoIterator<Item = usize>) -> Self {
-        let mut paths = Self { starts: vec![0], nodes: Vec::new() };
+        let mut paths = Self { first: 0, starts: vec![0], nodes: Vec::new() };
         for (row, parent) in parents.into_iter().enumerate() {
             assert!(parent <= row, "row {row} before its parent {parent}");
             if parent < row {
@@ -33,6 +35,27 @@ impl Paths {
         Self::tree((0..rows).map(|row| row.saturating_sub(1)))
     }
 
+    /// One level of a tree whose levels run in passes of their own: `first` rows of the levels
+    /// above are in flight, and each row sees those in its list (ascending), then itself.
+    ///
+    /// # Panics
+    /// If a row sees one that is not of a level above.
+    pub fn level<'a>(first: usize, ancestors: impl IntoIterator<Item = &'a [usize]>) -> Self {
+        let mut paths = Self { first, starts: vec![0], nodes: Vec::new() };
+        for (row, ancestors) in ancestors.into_iter().enumerate() {
+            assert!(ancestors.iter().all(|&node| node < first), "{ancestors:?} of {first}");
+            paths.nodes.extend(ancestors.iter().map(|&node| node as u32));
+            paths.nodes.push((first + row) as u32);
+            paths.starts.push(paths.nodes.len());
+        }
+        paths
+    }
+
+    /// Rows in flight before this pass's own: the number of its first row among them.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
@@ -43,7 +66,7 @@ impl Paths {
         self.len() == 0
     }
 
-    /// The rows that `row` sees, root first, itself last.
+    /// The rows in flight that `row` sees, root first, itself last.
     pub fn of(&self, row: usize) -> &[u32] {
         &self.nodes[self.starts[row]..self.starts[row + 1]]
     }

@@ -60,6 +60,18 @@ pub fn silu_mul(pool: &Pool, gate: &mut [f32], up: &[f32]) {
     });
 }
 
+/// gate = σ(gate) · a + (1 − σ(gate)) · b, element by element, with σ(x) = 1 / (1 + e⁻ˣ).
+///
+/// # Panics
+/// If the lengths differ.
+pub fn sigmoid_blend(pool: &Pool, gate: &mut [f32], a: &[f32], b: &[f32]) {
+    assert!(gate.len() == a.len() && a.len() == b.len(), "two values for each gate");
+    pool.chunks(gate, WORTH, |i, gate| {
+        let at = i * WORTH..i * WORTH + gate.len();
+        lanes::run(pool.isa(), Blend { gate, a: &a[at.clone()], b: &b[at] });
+    });
+}
+
 /// x += y, element by element.
 ///
 /// # Panics
@@ -172,6 +184,42 @@ impl Work for Gate<'_> {
         factor[..up.len()].copy_from_slice(up);
         one(&mut last, &factor);
         gate.copy_from_slice(&last[..gate.len()]);
+    }
+}
+
+struct Blend<'a> {
+    gate: &'a mut [f32],
+    a: &'a [f32],
+    b: &'a [f32],
+}
+
+impl Work for Blend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let one = |gate: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]| {
+            // SAFETY: 16 floats each.
+            unsafe {
+                let (x, a, b) = (L::load(gate.as_ptr()), L::load(a.as_ptr()), L::load(b.as_ptr()));
+                let e = math::exp::<L>(L::sub(L::splat(0.0), x));
+                let share = L::div(L::splat(1.0), L::add(L::splat(1.0), e));
+                L::store(gate.as_mut_ptr(), L::fma(share, L::sub(a, b), b));
+            }
+        };
+        let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
+        let (firsts, a) = self.a.as_chunks::<LANES>();
+        let (seconds, b) = self.b.as_chunks::<LANES>();
+        for ((gate, a), b) in gates.iter_mut().zip(firsts).zip(seconds) {
+            one(gate, a, b);
+        }
+        let mut last = [[0.0; LANES]; 3];
+        for (last, rest) in last.iter_mut().zip([&*gate, a, b]) {
+            last[..rest.len()].copy_from_slice(rest);
+        }
+        let [mut blended, a, b] = last;
+        one(&mut blended, &a, &b);
+        gate.copy_from_slice(&blended[..gate.len()]);
     }
 }
 
