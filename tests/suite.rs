@@ -12,3 +12,4 @@ mod draft_golden;
 mod kernels;
 mod levels;
 mod scripted;
+mod target;

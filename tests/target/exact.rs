@@ -1,0 +1,278 @@
+//! Exactness: a token's logits and feature are the same bits however the target came to them.
+
+use std::sync::Arc;
+
+use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::model::{Config, CpuTarget, RopeLayout, RopeScaling, Target, TargetError, Verified};
+use dovetail::speculate::Tree;
+use proptest::prelude::*;
+
+const VOCAB: usize = 280;
+const CAPACITY: usize = 160;
+
+/// Wide enough for the 256-column formats, and a vocabulary that no tile divides.
+fn config() -> Config {
+    Config {
+        vocab: VOCAB,
+        hidden: 256,
+        intermediate: 512,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 64,
+        rms_eps: 1e-5,
+        rope_theta: 10_000.0,
+        rope_scaling: RopeScaling::None,
+        rope_layout: RopeLayout::Halves,
+        qkv_bias: false,
+        o_bias: false,
+        qk_norm: false,
+        tied_head: false,
+        max_positions: 512,
+    }
+}
+
+fn target(config: &Config, format: Format, kv: KvFormat, threads: usize) -> CpuTarget {
+    CpuTarget::random(config, format, 3, Arc::new(Pool::new(threads)), CAPACITY, kv).unwrap()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+/// Row `row` of a pass over `rows` rows.
+fn row(pass: &Verified, row: usize) -> (Vec<u32>, Vec<u32>) {
+    let (v, h) = (VOCAB, config().hidden);
+    (bits(&pass.logits[row * v..(row + 1) * v]), bits(&pass.features[row * h..(row + 1) * h]))
+}
+
+/// Plain decoding of `tokens`: one pass and one commit each.
+fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<Verified> {
+    let mut step = |&token: &u32| {
+        let pass = target.verify(&Tree::root(token)).unwrap();
+        target.commit(&[0]);
+        pass
+    };
+    tokens.iter().map(&mut step).collect()
+}
+
+fn path_to(tree: &Tree, mut node: usize) -> Vec<usize> {
+    let mut path = vec![node];
+    while node != 0 {
+        node = tree.nodes()[node].parent;
+        path.push(node);
+    }
+    path.reverse();
+    path
+}
+
+fn tokens(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(0..VOCAB as u32, length)
+}
+
+fn trees(nodes: std::ops::Range<usize>) -> impl Strategy<Value = Tree> {
+    let node = (any::<prop::sample::Index>(), 0..VOCAB as u32);
+    (0..VOCAB as u32, prop::collection::vec(node, nodes)).prop_map(|(root, nodes)| {
+        let mut tree = Tree::root(root);
+        for (parent, token) in nodes {
+            tree.push(parent.index(tree.len()), token, -1.0);
+        }
+        tree
+    })
+}
+
+/// Every node of the tree against plain decoding along its path, then the commit of one path
+/// against the plain run of the same tokens.
+fn tree_is_plain(
+    target: &mut CpuTarget,
+    prompt: &[u32],
+    tree: &Tree,
+    chosen: usize,
+    next: u32,
+) -> Result<(), TestCaseError> {
+    target.truncate(0);
+    target.prefill(prompt).unwrap();
+    let pass = target.verify(tree).unwrap();
+    for node in 0..tree.len() {
+        // Only leaves are run: the inner nodes of their paths are checked on the way.
+        if tree.nodes().iter().skip(1).any(|n| n.parent == node) {
+            continue;
+        }
+        target.truncate(prompt.len());
+        let path = path_to(tree, node);
+        let tokens: Vec<u32> = path.iter().map(|&n| tree.nodes()[n].token).collect();
+        for (&node, one) in path.iter().zip(plain(target, &tokens)) {
+            prop_assert_eq!(row(&one, 0), row(&pass, node), "node {} of {:?}", node, path);
+        }
+    }
+    let path = path_to(tree, chosen);
+    let committed: Vec<u32> = path.iter().map(|&n| tree.nodes()[n].token).collect();
+    target.truncate(prompt.len());
+    plain(target, &committed);
+    let expected = plain(target, &[next]);
+
+    target.truncate(prompt.len());
+    target.verify(tree).unwrap();
+    target.commit(&path);
+    prop_assert_eq!(target.len(), prompt.len() + path.len());
+    let found = plain(target, &[next]);
+    prop_assert_eq!(row(&found[0], 0), row(&expected[0], 0), "after the commit of {:?}", path);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_tree_is_plain_decoding_in_every_format(
+        prompt in tokens(1..40),
+        tree in trees(0..40),
+        chosen in any::<prop::sample::Index>(),
+        next in 0..VOCAB as u32,
+        threads in 1usize..4,
+    ) {
+        for format in Format::ALL {
+            for kv in [KvFormat::F16, KvFormat::F32] {
+                let mut target = target(&config(), format, kv, threads);
+                tree_is_plain(&mut target, &prompt, &tree, chosen.index(tree.len()), next)?;
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_is_plain_decoding_with_every_option(
+        prompt in tokens(1..40),
+        tree in trees(0..90),
+        chosen in any::<prop::sample::Index>(),
+        next in 0..VOCAB as u32,
+    ) {
+        let options = Config {
+            kv_heads: 1,
+            head_dim: 48,
+            qkv_bias: true,
+            o_bias: true,
+            qk_norm: true,
+            tied_head: true,
+            ..config()
+        };
+        let mut target = target(&options, Format::F32, KvFormat::F16, 2);
+        tree_is_plain(&mut target, &prompt, &tree, chosen.index(tree.len()), next)?;
+    }
+
+    /// However a text is cut into passes, and whatever was in the cache before, the bits agree.
+    #[test]
+    fn prefill_in_any_slices_is_plain_decoding(
+        text in tokens(2..150),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        stale in tokens(1..150),
+        kept in any::<prop::sample::Index>(),
+        format in prop::sample::select(Format::ALL.to_vec()),
+    ) {
+        let mut target = target(&config(), format, KvFormat::F16, 2);
+        let expected = plain(&mut target, &text);
+
+        target.truncate(0);
+        target.prefill(&stale).unwrap();
+        target.truncate(0);
+        let kept = kept.index(text.len());
+        let mut cuts: Vec<usize> = cuts.iter().map(|c| c.index(text.len())).collect();
+        cuts.extend([0, kept, text.len()]);
+        cuts.sort_unstable();
+        cuts.dedup();
+        for slice in cuts.windows(2) {
+            let pass = target.prefill(&text[slice[0]..slice[1]]).unwrap();
+            for (i, at) in (slice[0]..slice[1]).enumerate() {
+                let h = config().hidden;
+                let feature = bits(&pass.features[i * h..(i + 1) * h]);
+                prop_assert_eq!(feature, bits(&expected[at].features), "position {}", at);
+            }
+            prop_assert_eq!(bits(&pass.logits), bits(&expected[slice[1] - 1].logits));
+        }
+        // Back to a prefix, as between the turns of a chat, then the rest again.
+        target.truncate(kept);
+        let rest = target.prefill(&text[kept..]).unwrap();
+        prop_assert_eq!(bits(&rest.logits), bits(&expected[text.len() - 1].logits));
+    }
+}
+
+/// Greedy text of a few thousand tokens, plain and through trees whose guesses are partly right.
+#[test]
+fn long_texts_agree_with_and_without_trees() {
+    let argmax = |logits: &[f32]| {
+        let best = |a: (usize, f32), b: (usize, f32)| if b.1 > a.1 { b } else { a };
+        let all = logits.iter().copied().enumerate();
+        all.fold((0, f32::NEG_INFINITY), best).0 as u32
+    };
+    for format in [Format::Q4K, Format::Q8_0, Format::F32] {
+        let mut target = target(&config(), format, KvFormat::F16, 2);
+        for seed in 0..6 {
+            target.truncate(0);
+            let prompt = [seed, 7, 99, 30 + seed];
+            let first = argmax(&target.prefill(&prompt).unwrap().logits);
+            let mut text = vec![first];
+            while text.len() < 150 {
+                let pass = target.verify(&Tree::root(text[text.len() - 1])).unwrap();
+                target.commit(&[0]);
+                text.push(argmax(&pass.logits));
+            }
+
+            target.truncate(prompt.len());
+            let mut found = vec![first];
+            let mut rounds = 0;
+            while found.len() < text.len() {
+                // A chain of the right tokens with one wrong guess beside each, cut at a length
+                // that changes from round to round.
+                let mut tree = Tree::root(found[found.len() - 1]);
+                let mut parent = 0;
+                for &right in text[found.len()..].iter().take(rounds % 6) {
+                    tree.push(parent, (right + 1) % VOCAB as u32, -2.0);
+                    parent = tree.push(parent, right, -1.0);
+                }
+                if target.len() + tree.len() > CAPACITY {
+                    break;
+                }
+                let pass = target.verify(&tree).unwrap();
+                let (mut node, mut path) = (0, vec![0]);
+                loop {
+                    let token = argmax(&pass.logits[node * VOCAB..(node + 1) * VOCAB]);
+                    found.push(token);
+                    let Some(child) = tree.child(node, token) else { break };
+                    path.push(child);
+                    node = child;
+                }
+                target.commit(&path);
+                rounds += 1;
+            }
+            assert!(found.len() >= 140 && rounds * 2 < found.len(), "{} in {rounds}", found.len());
+            let both = found.len().min(text.len());
+            assert_eq!(found[..both], text[..both], "{format} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
+    let mut target = target(&config(), Format::F32, KvFormat::F32, 1);
+    target.prefill(&[1, 2, 3]).unwrap();
+    let before = target.verify(&Tree::root(4)).unwrap();
+
+    let outside = VOCAB as u32;
+    assert!(matches!(target.prefill(&[0, outside]), Err(TargetError::Token { token, vocab })
+        if token == outside && vocab == VOCAB));
+    assert!(matches!(target.verify(&Tree::root(outside)), Err(TargetError::Token { .. })));
+    let long = vec![1; CAPACITY - 2];
+    assert!(matches!(target.prefill(&long), Err(TargetError::ContextFull { needed, capacity })
+        if needed == CAPACITY + 1 && capacity == CAPACITY));
+    let mut wide = Tree::root(1);
+    for _ in 0..CAPACITY {
+        wide.push(0, 2, -1.0);
+    }
+    assert!(matches!(target.verify(&wide), Err(TargetError::ContextFull { .. })));
+
+    assert_eq!(target.len(), 3);
+    assert_eq!(target.verify(&Tree::root(4)).unwrap(), before);
+    target.prefill(&long[1..]).unwrap();
+    assert_eq!(target.len(), CAPACITY);
+    assert!(matches!(target.verify(&Tree::root(1)), Err(TargetError::ContextFull { .. })));
+    assert_eq!(target.prefill(&[]).unwrap(), Verified::default());
+}
