@@ -63,6 +63,8 @@ pub struct TargetSize {
 pub struct DraftSize {
     /// Weights of fusion and LM head, passed on every level whatever M is.
     pub fixed: u64,
+    /// Weights that are held but only looked up: the embedding.
+    pub lookup: u64,
     /// Weights of one block.
     pub block: u64,
     /// Bytes of a weight on the draft's device.

@@ -80,7 +80,7 @@ pub fn place(
     }
     let room = (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES);
     let need = |blocks: usize| {
-        let weights = (draft.fixed + blocks as u64 * draft.block) as f64;
+        let weights = (draft.fixed + draft.lookup + blocks as u64 * draft.block) as f64;
         (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes
     };
     let least = if draft.elastic { 1 } else { draft.blocks };

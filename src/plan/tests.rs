@@ -30,6 +30,7 @@ const TARGET_7B: TargetSize =
     TargetSize { weights: 6_600_000_000, bytes: 13_200_000_000, layers: 32 };
 const HEAD_7B: DraftSize = DraftSize {
     fixed: 198_000_000,
+    lookup: 131_000_000,
     block: 202_000_000,
     bytes_per_weight: 2.0,
     blocks: 5,
@@ -159,6 +160,7 @@ fn show_keeps_a_tree_where_none_pays_and_says_so() {
     let tiny = TargetSize { weights: 6_000_000, bytes: 12_000_000, layers: 6 };
     let head = DraftSize {
         fixed: 3_000_000,
+        lookup: 1_000_000,
         block: 800_000,
         bytes_per_weight: 4.0,
         blocks: 4,

@@ -10,6 +10,7 @@ mod cache;
 mod config;
 mod net;
 mod rank;
+mod shared;
 mod tensor_head;
 mod weights;
 
