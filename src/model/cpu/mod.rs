@@ -2,20 +2,22 @@
 //! row-invariant kernels. A token's logits and feature are the same bits whether it came in a
 //! prompt, alone, or as a node of a tree.
 
+pub(super) mod block;
 mod pass;
-mod weights;
+pub(super) mod weights;
 
 use std::sync::Arc;
 
 use super::weights::{WeightError, WeightSource};
 use super::{Config, RandomWeights, Target, TargetError, Verified};
-use crate::kernels::{Format, KvCache, KvFormat, OutOfMemory, Paths, Pool, random_row};
+use crate::kernels::{Format, KvCache, KvFormat, Matrix, OutOfMemory, Paths, Pool, random_row};
 use crate::speculate::Tree;
 
-pub use pass::PassTiming;
+pub use block::PassTiming;
 pub use weights::Progress;
 
-use pass::{Pass, Scratch};
+use block::{Blocks, Scratch};
+use pass::Pass;
 use weights::Weights;
 
 /// Rows of a prompt that pass together: enough that arithmetic and not memory is the limit, few
@@ -116,13 +118,23 @@ impl CpuTarget {
     }
 
     /// The threads it runs on.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Format of its first MLP matrix: that of most weights in mixed files.
     pub fn format(&self) -> Format {
         self.weights.layers.first().map_or(Format::F32, |layer| layer.gate.format())
+    }
+
+    /// The embedding matrix `[V, H]`, to be shared with a draft head.
+    pub fn embedding(&self) -> Arc<Matrix> {
+        Arc::clone(&self.weights.embedding)
+    }
+
+    /// The LM head `[V, H]`, to be shared with a draft head; of a tied model the embedding itself.
+    pub fn lm_head(&self) -> Arc<Matrix> {
+        Arc::clone(self.weights.head())
     }
 
     /// Bytes of the packed weights.
@@ -196,14 +208,9 @@ impl CpuTarget {
     }
 
     fn pass(&mut self) -> Pass<'_> {
-        Pass {
-            config: &self.config,
-            weights: &self.weights,
-            pool: &self.pool,
-            cache: &mut self.cache,
-            scratch: &mut self.scratch,
-            timing: &mut self.timing,
-        }
+        let Self { config, pool, cache, scratch, timing, .. } = self;
+        let blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        Pass { weights: &self.weights, blocks }
     }
 
     /// Commits the first `rows` rows of the last pass where they lie.

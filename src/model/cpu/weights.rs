@@ -1,5 +1,7 @@
 //! The target's weights, packed once and held once.
 
+use std::sync::Arc;
+
 use super::super::rope::frequencies;
 use super::super::weights::{self, WeightError, WeightSource, layer_name};
 use super::super::{Config, RopeLayout};
@@ -17,28 +19,29 @@ pub struct Progress {
 }
 
 /// One decoder block.
-pub(super) struct Layer {
-    pub(super) attention_norm: Vec<f32>,
-    pub(super) q: Matrix,
-    pub(super) k: Matrix,
-    pub(super) v: Matrix,
-    pub(super) qkv_bias: Option<[Vec<f32>; 3]>,
+pub(in crate::model) struct Layer {
+    /// None in the first block of a draft head.
+    pub(in crate::model) attention_norm: Option<Vec<f32>>,
+    pub(in crate::model) q: Matrix,
+    pub(in crate::model) k: Matrix,
+    pub(in crate::model) v: Matrix,
+    pub(in crate::model) qkv_bias: Option<[Vec<f32>; 3]>,
     /// Norms of a head's q and of its k, `[d]` each.
-    pub(super) qk_norm: Option<[Vec<f32>; 2]>,
-    pub(super) o: Matrix,
-    pub(super) o_bias: Option<Vec<f32>>,
-    pub(super) mlp_norm: Vec<f32>,
-    pub(super) gate: Matrix,
-    pub(super) up: Matrix,
-    pub(super) down: Matrix,
+    pub(in crate::model) qk_norm: Option<[Vec<f32>; 2]>,
+    pub(in crate::model) o: Matrix,
+    pub(in crate::model) o_bias: Option<Vec<f32>>,
+    pub(in crate::model) mlp_norm: Vec<f32>,
+    pub(in crate::model) gate: Matrix,
+    pub(in crate::model) up: Matrix,
+    pub(in crate::model) down: Matrix,
 }
 
 /// Everything a pass reads.
 pub(super) struct Weights {
-    pub(super) embedding: Matrix,
+    pub(super) embedding: Arc<Matrix>,
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Vec<f32>,
-    head: Option<Matrix>,
+    head: Option<Arc<Matrix>>,
     /// Angle per position of each pair, `[d / 2]`.
     pub(super) frequencies: Vec<f32>,
 }
@@ -55,7 +58,7 @@ impl Weights {
             Packer { source, pool, progress, state: Progress { done: 0, total, bytes: 0 } };
         let (h, vocab) = (config.hidden, config.vocab);
         Ok(Self {
-            embedding: packer.matrix(weights::EMBEDDING, [vocab, h], None)?,
+            embedding: Arc::new(packer.matrix(weights::EMBEDDING, [vocab, h], None)?),
             layers: (0..config.layers)
                 .map(|layer| packer.layer(config, layer))
                 .collect::<Result<_, _>>()?,
@@ -63,20 +66,20 @@ impl Weights {
             head: if config.tied_head {
                 None
             } else {
-                Some(packer.matrix(weights::HEAD, [vocab, h], None)?)
+                Some(Arc::new(packer.matrix(weights::HEAD, [vocab, h], None)?))
             },
             frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
         })
     }
 
     /// The LM head: a matrix of its own, or the embedding.
-    pub(super) fn head(&self) -> &Matrix {
+    pub(super) fn head(&self) -> &Arc<Matrix> {
         self.head.as_ref().unwrap_or(&self.embedding)
     }
 
     /// Bytes of all packed matrices.
     pub(super) fn bytes(&self) -> u64 {
-        let head = self.head.as_ref().map_or(0, Matrix::bytes) as u64;
+        let head = self.head.as_ref().map_or(0, |head| head.bytes()) as u64;
         self.layers.iter().flat_map(Layer::matrices).map(|m| m.bytes() as u64).sum::<u64>()
             + self.embedding.bytes() as u64
             + head
@@ -90,7 +93,7 @@ impl Weights {
 }
 
 impl Layer {
-    fn matrices(&self) -> [&Matrix; 7] {
+    pub(in crate::model) fn matrices(&self) -> [&Matrix; 7] {
         [&self.q, &self.k, &self.v, &self.o, &self.gate, &self.up, &self.down]
     }
 }
@@ -119,7 +122,7 @@ impl Packer<'_> {
             })
         };
         Ok(Layer {
-            attention_norm: vector("input_layernorm.weight", h)?,
+            attention_norm: Some(vector("input_layernorm.weight", h)?),
             q: self.matrix(&name("self_attn.q_proj.weight"), [q, h], pairs)?,
             k: self.matrix(&name("self_attn.k_proj.weight"), [kv, h], pairs)?,
             v: self.matrix(&name("self_attn.v_proj.weight"), [kv, h], None)?,
