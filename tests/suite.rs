@@ -11,5 +11,6 @@ mod chat_templates;
 mod draft_golden;
 mod kernels;
 mod levels;
+mod library;
 mod scripted;
 mod target;

@@ -1,0 +1,113 @@
+//! The bytes of a file: mapped from disk, or lying in the binary.
+
+use std::fs::File;
+use std::ops::{Deref, Range};
+use std::path::Path;
+
+use memmap2::Mmap;
+
+use super::LibraryError;
+
+/// A file's bytes, at any alignment, with its name for errors.
+#[derive(Debug)]
+pub(super) struct Blob {
+    name: String,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    Mapped(Mmap),
+    Built(&'static [u8]),
+}
+
+impl Blob {
+    /// Maps a file. Nothing of it is read yet.
+    pub(super) fn open(path: &Path) -> Result<Self, LibraryError> {
+        let failed = |source| LibraryError::io(path, source);
+        let file = File::open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+        }
+        // SAFETY: the map is only read. If another program shortens the file meanwhile, reading
+        // stops the process (SIGBUS), as with every mapped model; copying 4 GB to prevent that
+        // would cost the start in seconds that the map is for.
+        #[allow(unsafe_code)]
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        Ok(Self { name: path.display().to_string(), data: Data::Mapped(map) })
+    }
+
+    /// Bytes that are part of the binary.
+    pub(super) fn built(name: String, bytes: &'static [u8]) -> Self {
+        Self { name, data: Data::Built(bytes) }
+    }
+
+    /// The file's name for errors.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Lets the memory behind `range` go; reading it again reads the file again.
+    pub(super) fn release(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Data::Mapped(map) = &self.data {
+            // SAFETY: the map is private, read-only and backed by the file, so dropped pages come
+            // back with the same bytes.
+            #[allow(unsafe_code)]
+            let advised = unsafe {
+                map.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    range.start,
+                    range.len(),
+                )
+            };
+            // Only memory is at stake: the pages stay if the system does not take the advice.
+            if let Err(error) = advised {
+                tracing::debug!(file = self.name, %error, "pages were not released");
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+}
+
+impl Deref for Blob {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &self.data {
+            Data::Mapped(map) => map,
+            Data::Built(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn released_bytes_can_be_read_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(file.path(), &bytes).unwrap();
+        let blob = Blob::open(file.path()).unwrap();
+        assert_eq!(&blob[..], bytes);
+        blob.release(5_000..70_000);
+        assert_eq!(&blob[..], bytes);
+    }
+
+    #[test]
+    fn folders_and_missing_files_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(matches!(Blob::open(folder.path()), Err(LibraryError::Io { .. })));
+        let text = Blob::open(&folder.path().join("no.gguf")).unwrap_err().to_string();
+        assert!(text.contains("no.gguf") && text.contains("check the path"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_file_is_no_bytes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(Blob::open(file.path()).unwrap().is_empty());
+    }
+}

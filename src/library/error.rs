@@ -1,0 +1,115 @@
+//! Why a model could not be opened: each message names the file, the value and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::TokenizerError;
+use crate::chat::TemplateError;
+use crate::model::ConfigError;
+use crate::model::head::Misfit;
+
+/// Why a model could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// The system refused.
+    #[error("cannot read {}: {source}; {}", path.display(), io_remedy(source))]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file that belongs to a model is not there.
+    #[error("{origin}: {file} is missing; {remedy}")]
+    Missing {
+        /// Folder or repository.
+        origin: String,
+        /// The file.
+        file: String,
+        /// Where to get it.
+        remedy: &'static str,
+    },
+    /// A file is torn, or says what cannot be.
+    #[error("{origin}: {place}: {problem}; the file is damaged or incomplete, fetch it again")]
+    Damaged {
+        /// The file.
+        origin: String,
+        /// Field and offset.
+        place: String,
+        /// The value and what is wrong with it.
+        problem: String,
+    },
+    /// A sound file of a sort that cannot be run.
+    #[error("{origin}: {what} is {found}, which is not supported; {remedy}")]
+    Unsupported {
+        /// The file.
+        origin: String,
+        /// Field or tensor.
+        what: String,
+        /// Its value.
+        found: String,
+        /// What to take instead.
+        remedy: String,
+    },
+    /// The model's numbers cannot be run.
+    #[error("{origin}: {source}")]
+    Config {
+        /// The file.
+        origin: String,
+        /// Field, value and reason.
+        source: ConfigError,
+    },
+    /// Tokenizer and weights are not of one model.
+    #[error(
+        "{origin}: the tokenizer has {tokenizer} tokens, the model only {model}; \
+         they do not belong together, fetch both from one place"
+    )]
+    Vocabulary {
+        /// Folder or file.
+        origin: String,
+        /// Tokens of the tokenizer.
+        tokenizer: usize,
+        /// Rows of the embedding.
+        model: usize,
+    },
+    /// Draft head and target do not fit.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// The tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The chat template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// A `--target` or `--draft` value that names nothing.
+    #[error("`{given}` is no model: {reason}")]
+    Spec {
+        /// What was given.
+        given: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+}
+
+impl LibraryError {
+    pub(super) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(super) fn damaged(
+        origin: &str,
+        place: impl Into<String>,
+        problem: impl Into<String>,
+    ) -> Self {
+        Self::Damaged { origin: origin.to_owned(), place: place.into(), problem: problem.into() }
+    }
+}
+
+fn io_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::PermissionDenied => "make it readable for you",
+        io::ErrorKind::OutOfMemory => "the address space is used up: close other programs",
+        _ => "check the disk, then fetch the file again",
+    }
+}

@@ -1,0 +1,234 @@
+//! From what the user named to a model that can be run: target or draft head, nothing of the
+//! weights read yet.
+
+use serde_json::Value;
+
+use super::folder::{Folder, json};
+use super::safetensors::Tensors;
+use super::{LibraryError, Spec, Tokenizer, bundled, sizes};
+use crate::chat::{ChatTemplate, SpecialTokens};
+use crate::model::head::{HeadConfig, TensorSource};
+use crate::model::{Config, WeightSource};
+
+const FETCH_ALL: &str = "fetch all files of the model into this folder";
+
+/// A target, ready to be built.
+pub struct TargetFiles {
+    /// Shape and constants.
+    pub config: Config,
+    /// The weights, mapped.
+    pub weights: Box<dyn WeightSource + Send>,
+    /// Text to tokens and back.
+    pub tokenizer: Tokenizer,
+    /// Conversation to text.
+    pub template: ChatTemplate,
+    /// Tokens that end an answer.
+    pub eos: Vec<u32>,
+    /// The token that begins a text.
+    pub bos: Option<u32>,
+    /// For the title, e.g. `dovetail-demo 6M`.
+    pub name: String,
+    /// E.g. `6.1 M parameters, BF16, 12 MB`.
+    pub detail: String,
+    /// Bytes of all weights.
+    pub bytes: u64,
+}
+
+/// A draft head, ready to be built.
+pub struct HeadFiles {
+    /// Shape and constants.
+    pub config: HeadConfig,
+    /// Its tensors by the names in its file.
+    pub tensors: Box<dyn TensorSource + Send>,
+    /// File or folder, for messages.
+    pub name: String,
+    /// E.g. `3.4 M parameters, F16, 7 MB`.
+    pub detail: String,
+    /// Bytes of all tensors.
+    pub bytes: u64,
+}
+
+/// Opens a target.
+///
+/// # Errors
+/// [`LibraryError`] with file, value and remedy.
+pub fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
+    match spec {
+        Spec::Bundled => target_in(&bundled::TARGET, "dovetail-demo"),
+        Spec::Folder(path) => {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            target_in(&Folder::Disk(path.clone()), &name)
+        }
+    }
+}
+
+/// Opens a draft head.
+///
+/// # Errors
+/// [`LibraryError`] with file, value and remedy.
+pub fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
+    match spec {
+        Spec::Bundled => head_in(&bundled::HEAD),
+        Spec::Folder(path) => head_in(&Folder::Disk(path.clone())),
+    }
+}
+
+/// Whether a head was made for a target of this size: to be asked before weights are read.
+///
+/// # Errors
+/// [`LibraryError::Misfit`] with both sides' figures.
+pub fn check_fit(target: &Config, head: &HeadConfig) -> Result<(), LibraryError> {
+    Ok(head.fits(target.hidden, target.vocab)?)
+}
+
+fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
+    let file = folder.need("config.json", FETCH_ALL)?;
+    let settings = json(&file)?;
+    let config = Config::from_hf_json(&settings)
+        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+    let file = folder.need(
+        "tokenizer.json",
+        "save it with transformers (`AutoTokenizer.from_pretrained(…).save_pretrained(…)`), \
+         or take the model's GGUF file",
+    )?;
+    let tokenizer = Tokenizer::from_json(&file, file.name())?;
+    check_vocabulary(&folder.name(), &tokenizer, &config)?;
+    let texts = folder.json("tokenizer_config.json")?.unwrap_or_default();
+    let template = template_in(folder, &texts, name)?;
+    let generation = folder.json("generation_config.json")?.unwrap_or_default();
+    let mut eos = ids(&generation["eos_token_id"]);
+    eos.extend(ids(&settings["eos_token_id"]));
+    eos.extend(special(&texts, "eos_token").and_then(|token| tokenizer.id(&token)));
+    let eos = end_tokens(eos, &template, &tokenizer, &config);
+    let bos = special(&texts, "bos_token")
+        .and_then(|token| tokenizer.id(&token))
+        .or_else(|| ids(&settings["bos_token_id"]).first().copied());
+    let Some(tensors) = Tensors::open(folder)? else {
+        return Err(LibraryError::Missing {
+            origin: folder.name(),
+            file: "model.safetensors".to_owned(),
+            remedy: "fetch the model in safetensors (a PyTorch .bin holds programs and is only \
+                     read for draft heads), or take its GGUF file",
+        });
+    };
+    let size = sizes::of(tensors.weights());
+    Ok(TargetFiles {
+        config,
+        weights: Box::new(tensors),
+        tokenizer,
+        template,
+        eos,
+        bos,
+        name: format!("{name} {}", size.short()),
+        detail: size.detail(),
+        bytes: size.bytes,
+    })
+}
+
+fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
+    let file = folder.need("config.json", FETCH_ALL)?;
+    let settings = json(&file)?;
+    let config = HeadConfig::from_json(&settings)
+        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+    let Some(tensors) = Tensors::open(folder)? else {
+        return Err(LibraryError::Missing {
+            origin: folder.name(),
+            file: "model.safetensors".to_owned(),
+            remedy: FETCH_ALL,
+        });
+    };
+    let size = sizes::of(tensors.weights());
+    Ok(HeadFiles {
+        config,
+        tensors: Box::new(tensors),
+        name: folder.name(),
+        detail: size.detail(),
+        bytes: size.bytes,
+    })
+}
+
+/// A tokenizer with more tokens than the model has rows would ask for rows that are not there.
+fn check_vocabulary(
+    origin: &str,
+    tokenizer: &Tokenizer,
+    config: &Config,
+) -> Result<(), LibraryError> {
+    if tokenizer.vocab_size() > config.vocab {
+        return Err(LibraryError::Vocabulary {
+            origin: origin.to_owned(),
+            tokenizer: tokenizer.vocab_size(),
+            model: config.vocab,
+        });
+    }
+    Ok(())
+}
+
+/// The model's template: a file of its own, else in `tokenizer_config.json`, else a built-in one.
+fn template_in(folder: &Folder, texts: &Value, name: &str) -> Result<ChatTemplate, LibraryError> {
+    let token = |field| special(texts, field).unwrap_or_default();
+    let tokens = SpecialTokens {
+        bos: token("bos_token"),
+        eos: token("eos_token"),
+        unk: token("unk_token"),
+        pad: token("pad_token"),
+    };
+    if let Some(file) = folder.blob("chat_template.jinja")? {
+        let source = String::from_utf8_lossy(&file);
+        return Ok(ChatTemplate::new(&source, file.name(), tokens)?);
+    }
+    let template = match chosen_template(&texts["chat_template"]) {
+        Some(source) => {
+            let origin = format!("{}/tokenizer_config.json", folder.name());
+            ChatTemplate::new(source, &origin, tokens)
+        }
+        None => ChatTemplate::built_in(name, tokens),
+    };
+    Ok(template?)
+}
+
+/// The template itself, or of several named ones the one for plain conversation.
+fn chosen_template(field: &Value) -> Option<&str> {
+    let named = |item: &Value, name: &str| item["name"] == name;
+    match field {
+        Value::String(source) => Some(source),
+        Value::Array(items) => items
+            .iter()
+            .find(|item| named(item, "default"))
+            .or_else(|| items.first())
+            .and_then(|item| item["template"].as_str()),
+        _ => None,
+    }
+}
+
+/// A special token's text: a string, or an object that holds it.
+fn special(texts: &Value, field: &str) -> Option<String> {
+    let value = &texts[field];
+    value.as_str().or_else(|| value["content"].as_str()).map(str::to_owned)
+}
+
+/// One token id or a list of them.
+fn ids(value: &Value) -> Vec<u32> {
+    let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
+    match value {
+        Value::Array(items) => items.iter().filter_map(id).collect(),
+        single => id(single).into_iter().collect(),
+    }
+}
+
+/// The end-of-sequence tokens, with the one by which the template ends a turn: Llama 3's
+/// `<|eot_id|>` and ChatML's `<|im_end|>` are often missing from the lists.
+fn end_tokens(
+    listed: Vec<u32>,
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+    config: &Config,
+) -> Vec<u32> {
+    let mut all = listed;
+    let after = template.end_of_turn().unwrap_or_default();
+    let turn = tokenizer.added_prefix(after.trim_start());
+    all.extend(turn.filter(|&token| tokenizer.is_special(token)));
+    all.retain(|&token| (token as usize) < config.vocab);
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -1,0 +1,403 @@
+//! Tensors in safetensors files: one file or several shards, mapped.
+//!
+//! The header is read here and not by the `safetensors` crate: that one adds the sizes a header
+//! claims without a check for overflow, and its errors name neither tensor nor value.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use candle_core::{DType, Device, Tensor};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::blob::Blob;
+use super::folder::Folder;
+use super::{LibraryError, Weight};
+use crate::kernels::Format;
+use crate::model::head::TensorSource;
+use crate::model::{RawTensor, WeightSource};
+
+/// Far above the header of any published shard (about 100 KB).
+const LONGEST_HEADER: u64 = 32 << 20;
+const SINGLE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// The tensors of one model, over one file or several.
+#[derive(Debug)]
+pub(super) struct Tensors {
+    origin: String,
+    files: Vec<Blob>,
+    tensors: BTreeMap<String, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    file: usize,
+    format: Format,
+    shape: Vec<usize>,
+    range: Range<usize>,
+}
+
+impl Tensors {
+    /// Opens the weights in `folder`, or gives `None` if it has none in this format.
+    pub(super) fn open(folder: &Folder) -> Result<Option<Self>, LibraryError> {
+        if let Some(file) = folder.blob(SINGLE)? {
+            return Self::read(folder.name(), vec![file]).map(Some);
+        }
+        let Some(index) = folder.blob(INDEX)? else { return Ok(None) };
+        let places = shards(&index)?;
+        let mut names: Vec<&String> = places.values().collect();
+        names.sort();
+        names.dedup();
+        let files = names
+            .iter()
+            .map(|name| folder.need(name, "the index lists it: fetch all shards of the model"));
+        let all = Self::read(folder.name(), files.collect::<Result<_, _>>()?)?;
+        match places.iter().find(|(tensor, _)| !all.tensors.contains_key(*tensor)) {
+            Some((tensor, file)) => Err(LibraryError::damaged(
+                index.name(),
+                format!("tensor `{tensor}`"),
+                format!("it should be in {file}, which does not have it"),
+            )),
+            None => Ok(Some(all)),
+        }
+    }
+
+    fn read(origin: String, files: Vec<Blob>) -> Result<Self, LibraryError> {
+        let mut tensors = BTreeMap::new();
+        for (number, file) in files.iter().enumerate() {
+            for (name, entry) in header(file, number)? {
+                if tensors.contains_key(&name) {
+                    let place = format!("tensor `{name}`");
+                    return Err(LibraryError::damaged(file.name(), place, "it is there twice"));
+                }
+                tensors.insert(name, entry);
+            }
+        }
+        Ok(Self { origin, files, tensors })
+    }
+
+    /// What is in it, for a line about the model.
+    pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
+        self.tensors.values().map(|entry| Weight {
+            format: entry.format,
+            elements: entry.shape.iter().map(|&n| n as u64).product(),
+            bytes: entry.range.len() as u64,
+        })
+    }
+
+    fn bytes(&self, entry: &Entry) -> &[u8] {
+        &self.files[entry.file][entry.range.clone()]
+    }
+}
+
+impl WeightSource for Tensors {
+    fn describe(&self) -> String {
+        self.origin.clone()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let entry = self.tensors.get(name)?;
+        Some(RawTensor {
+            format: entry.format,
+            shape: entry.shape.clone(),
+            bytes: Cow::Borrowed(self.bytes(entry)),
+        })
+    }
+
+    fn release(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.files[entry.file].release(entry.range.clone());
+        }
+    }
+}
+
+impl TensorSource for Tensors {
+    fn names(&self) -> Vec<String> {
+        self.tensors.keys().cloned().collect()
+    }
+
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.tensors.get(name).map(|entry| entry.shape.clone())
+    }
+
+    fn tensor(&self, name: &str) -> candle_core::Result<Tensor> {
+        let Some(entry) = self.tensors.get(name) else {
+            return Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt());
+        };
+        let dtype = match entry.format {
+            Format::F16 => DType::F16,
+            Format::BF16 => DType::BF16,
+            _ => DType::F32,
+        };
+        Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
+    }
+}
+
+/// Tensor name to shard, from the index file.
+fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
+    #[derive(Deserialize)]
+    struct Index {
+        weight_map: HashMap<String, String>,
+    }
+    let index_damaged = |problem: String| LibraryError::damaged(index.name(), "index", problem);
+    let parsed: Index =
+        serde_json::from_slice(index).map_err(|error| index_damaged(error.to_string()))?;
+    match parsed.weight_map.values().find(|name| name.contains(['/', '\\'])) {
+        Some(name) => Err(index_damaged(format!("`{name}` leads out of the folder"))),
+        None => Ok(parsed.weight_map),
+    }
+}
+
+/// The entries of one file, with ranges that were found to lie inside it.
+fn header(file: &Blob, number: usize) -> Result<Vec<(String, Entry)>, LibraryError> {
+    let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
+    let Some((length, rest)) = file.split_first_chunk() else {
+        return Err(damaged("offset 0", format!("only {} bytes, not even a length", file.len())));
+    };
+    let length = u64::from_le_bytes(*length);
+    let header = usize::try_from(length).ok().filter(|_| length <= LONGEST_HEADER);
+    let Some((header, data)) = header.and_then(|header| rest.split_at_checked(header)) else {
+        let problem = format!("a header of {length} bytes is claimed, {} follow", rest.len());
+        return Err(damaged("offset 0", problem));
+    };
+    let entries: serde_json::Map<String, Value> = serde_json::from_slice(header)
+        .map_err(|error| damaged("header at offset 8", error.to_string()))?;
+    let start = file.len() - data.len();
+    let mut tensors = Vec::with_capacity(entries.len());
+    for (name, value) in entries {
+        if name == "__metadata__" {
+            continue;
+        }
+        let place = format!("tensor `{name}`");
+        if let Some(entry) =
+            entry(value, data.len(), &name).map_err(|wrong| wrong.explain(file.name(), &place))?
+        {
+            let range = entry.range.start + start..entry.range.end + start;
+            tensors.push((name, Entry { file: number, range, ..entry }));
+        }
+    }
+    Ok(tensors)
+}
+
+enum Wrong {
+    Claim(String),
+    Type(String),
+}
+
+impl Wrong {
+    fn explain(self, file: &str, place: &str) -> LibraryError {
+        match self {
+            Self::Claim(problem) => LibraryError::damaged(file, place, problem),
+            Self::Type(found) => LibraryError::Unsupported {
+                origin: file.to_owned(),
+                what: format!("the type of {place}"),
+                found,
+                remedy: "take the model in F32, F16 or BF16, or its GGUF file".to_owned(),
+            },
+        }
+    }
+}
+
+/// One entry, its range relative to the data. Buffers that no model needs are left out.
+fn entry(value: Value, data: usize, name: &str) -> Result<Option<Entry>, Wrong> {
+    #[derive(Deserialize)]
+    struct Header {
+        dtype: String,
+        shape: Vec<usize>,
+        data_offsets: (usize, usize),
+    }
+    let header: Header =
+        serde_json::from_value(value).map_err(|error| Wrong::Claim(error.to_string()))?;
+    let (start, end) = header.data_offsets;
+    if start > end || end > data {
+        let problem = format!("bytes {start} to {end} are claimed, the file holds {data}");
+        return Err(Wrong::Claim(problem));
+    }
+    let format = match header.dtype.as_str() {
+        "F32" => Format::F32,
+        "F16" => Format::F16,
+        "BF16" => Format::BF16,
+        _ if is_buffer(name) => return Ok(None),
+        other => return Err(Wrong::Type(other.to_owned())),
+    };
+    let elements = header.shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
+    let size = elements.and_then(|elements| elements.checked_mul(format.block_bytes()));
+    if size != Some(end - start) {
+        return Err(Wrong::Claim(format!(
+            "shape {:?} of {} does not fill the {} bytes it has",
+            header.shape,
+            header.dtype,
+            end - start
+        )));
+    }
+    Ok(Some(Entry { file: 0, format, shape: header.shape, range: start..end }))
+}
+
+/// Buffers that old checkpoints saved beside their weights.
+fn is_buffer(name: &str) -> bool {
+    [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias"]
+        .iter()
+        .any(|suffix| name.ends_with(suffix))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use proptest::prelude::*;
+    use safetensors::tensor::{Dtype, TensorView, serialize};
+    use serde_json::json;
+
+    /// Two weights and a buffer, as the reference library writes them.
+    fn sound() -> Vec<u8> {
+        let floats: Vec<u8> = (0..6u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
+        let halves: Vec<u8> =
+            (0..4u8).flat_map(|i| half::bf16::from_f32(f32::from(i)).to_le_bytes()).collect();
+        let view = |dtype, shape: &[usize], data| TensorView::new(dtype, shape.to_vec(), data);
+        let tensors = [
+            ("a.weight", view(Dtype::F32, &[2, 3], &floats[..]).unwrap()),
+            ("b.weight", view(Dtype::BF16, &[4], &halves[..]).unwrap()),
+            ("a.rotary_emb.position_ids", view(Dtype::I64, &[1], &[0; 8]).unwrap()),
+        ];
+        serialize(tensors, None).unwrap()
+    }
+
+    fn with_header(header: &Value, data: usize) -> Vec<u8> {
+        let header = header.to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.resize(file.len() + data, 0);
+        file
+    }
+
+    fn open(folder: &Path) -> Result<Tensors, LibraryError> {
+        Ok(Tensors::open(&Folder::Disk(folder.to_owned()))?.expect("there is a file"))
+    }
+
+    fn open_bytes(bytes: &[u8]) -> Result<Tensors, LibraryError> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(SINGLE), bytes).unwrap();
+        open(folder.path())
+    }
+
+    #[test]
+    fn weights_come_out_as_they_went_in() {
+        let all = open_bytes(&sound()).unwrap();
+        assert_eq!(all.names(), ["a.weight", "b.weight"]);
+        let a = WeightSource::tensor(&all, "a.weight").unwrap();
+        assert_eq!((a.format, a.shape.as_slice(), a.bytes.len()), (Format::F32, &[2, 3][..], 24));
+        WeightSource::release(&all, "a.weight");
+        let a = TensorSource::tensor(&all, "a.weight").unwrap();
+        assert_eq!(a.to_vec2::<f32>().unwrap(), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]);
+        let b = TensorSource::tensor(&all, "b.weight").unwrap();
+        assert_eq!(b.dtype(), DType::BF16);
+        assert_eq!(b.to_dtype(DType::F32).unwrap().to_vec1::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0]);
+        assert!(TensorSource::tensor(&all, "c").is_err());
+    }
+
+    #[test]
+    fn bytes_at_any_alignment_are_read() {
+        let mut shifted = vec![0];
+        shifted.extend(sound());
+        let bytes: &'static [u8] = &shifted.leak()[1..];
+        let all = Tensors::read("built".into(), vec![Blob::built("built".into(), bytes)]).unwrap();
+        let a = TensorSource::tensor(&all, "a.weight").unwrap();
+        assert_eq!(a.to_vec2::<f32>().unwrap(), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]);
+    }
+
+    #[test]
+    fn shards_are_one_model() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+        let tensor = |n: usize| json!({"dtype": "F32", "shape": [n], "data_offsets": [0, 4 * n]});
+        write("model-1.safetensors", &with_header(&json!({"a": tensor(1)}), 4));
+        write("model-2.safetensors", &with_header(&json!({"b": tensor(2)}), 8));
+        let index = |map: Value| json!({"metadata": {}, "weight_map": map}).to_string();
+        let sound = json!({"a": "model-1.safetensors", "b": "model-2.safetensors"});
+        write(INDEX, index(sound).as_bytes());
+        assert_eq!(open(folder.path()).unwrap().names(), ["a", "b"]);
+
+        let cases = [
+            (json!({"a": "model-1.safetensors", "b": "model-3.safetensors"}), "fetch all shards"),
+            (json!({"c": "model-1.safetensors"}), "tensor `c`"),
+            (json!({"a": "../model-1.safetensors"}), "leads out"),
+            (json!(3), "index"),
+        ];
+        for (map, expected) in cases {
+            write(INDEX, index(map).as_bytes());
+            let text = open(folder.path()).unwrap_err().to_string();
+            assert!(text.contains(expected), "{text}");
+        }
+        write("model-2.safetensors", &with_header(&json!({"a": tensor(2)}), 8));
+        write(
+            INDEX,
+            index(json!({"a": "model-1.safetensors", "b": "model-2.safetensors"})).as_bytes(),
+        );
+        assert!(open(folder.path()).unwrap_err().to_string().contains("twice"));
+    }
+
+    #[test]
+    fn lying_headers_are_refused_by_field_and_value() {
+        let tensor = |dtype: &str, shape: Value, offsets: Value| {
+            with_header(
+                &json!({"w": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}),
+                16,
+            )
+        };
+        let huge = u64::MAX / 4;
+        let cases = [
+            (vec![], "offset 0: only 0 bytes"),
+            (u64::MAX.to_le_bytes().to_vec(), "18446744073709551615 bytes is claimed"),
+            ([&40u64.to_le_bytes()[..], b"{}"].concat(), "40 bytes is claimed, 2 follow"),
+            ([&2u64.to_le_bytes()[..], b"[]"].concat(), "header at offset 8"),
+            (tensor("F32", json!([4]), json!([0, 17])), "bytes 0 to 17 are claimed"),
+            (tensor("F32", json!([4]), json!([8, 4])), "bytes 8 to 4 are claimed"),
+            (tensor("F32", json!([5]), json!([0, 16])), "shape [5] of F32 does not fill"),
+            (tensor("F32", json!([huge, huge]), json!([0, 16])), "does not fill"),
+            (tensor("F32", json!([-4]), json!([0, 16])), "tensor `w`"),
+            (tensor("F8_E4M3", json!([16]), json!([0, 16])), "F8_E4M3, which is not supported"),
+        ];
+        for (bytes, expected) in cases {
+            let text = open_bytes(&bytes).unwrap_err().to_string();
+            assert!(text.contains(expected) && text.contains(SINGLE), "{text} lacks {expected}");
+        }
+    }
+
+    #[test]
+    fn sizes_that_overflow_in_sum_are_refused() {
+        // Each size alone is sound; their sum wraps around to the size of the file.
+        let quarter = 1u64 << 62;
+        let tensor = |from: u64, to: u64| json!({"dtype": "F32", "shape": [quarter / 4], "data_offsets": [from, to]});
+        let header = json!({
+            "a": tensor(0, quarter), "b": tensor(quarter, 2 * quarter),
+            "c": tensor(2 * quarter, 3 * quarter), "d": tensor(3 * quarter, u64::MAX)
+        });
+        let text = open_bytes(&with_header(&header, 0)).unwrap_err().to_string();
+        assert!(text.contains("are claimed"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn torn_and_changed_files_never_panic(
+            cut in 0usize..400,
+            changes in prop::collection::vec((0usize..400, any::<u8>()), 0..6),
+        ) {
+            let mut bytes = sound();
+            for (at, value) in changes {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value;
+                }
+            }
+            bytes.truncate(cut.max(1));
+            if let Ok(all) = open_bytes(&bytes) {
+                for name in all.names() {
+                    prop_assert!(TensorSource::tensor(&all, &name).is_ok());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Size and sort of a model in words.
+
+use std::collections::HashMap;
+
+use crate::kernels::Format;
+
+/// One tensor's share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weight {
+    pub(super) format: Format,
+    pub(super) elements: u64,
+    pub(super) bytes: u64,
+}
+
+/// The whole model's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    pub(super) parameters: u64,
+    pub(super) bytes: u64,
+    /// The format of most bytes.
+    format: Option<Format>,
+}
+
+pub(super) fn of(weights: impl Iterator<Item = Weight>) -> Size {
+    let mut size = Size { parameters: 0, bytes: 0, format: None };
+    let mut by_format: HashMap<Format, u64> = HashMap::new();
+    for weight in weights {
+        size.parameters += weight.elements;
+        size.bytes += weight.bytes;
+        *by_format.entry(weight.format).or_default() += weight.bytes;
+    }
+    size.format = by_format.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(format, _)| format);
+    size
+}
+
+impl Size {
+    /// E.g. `6M`.
+    pub(super) fn short(&self) -> String {
+        match self.parameters {
+            n @ 0..1_000_000 => format!("{}K", n / 1_000),
+            n @ 1_000_000..950_000_000 => format!("{:.0}M", n as f64 / 1e6),
+            n => format!("{:.1}B", n as f64 / 1e9),
+        }
+    }
+
+    /// E.g. `6.1 M parameters, BF16, 12 MB`.
+    pub(super) fn detail(&self) -> String {
+        let scaled = |n: u64, thousand: &str, million: &str, milliard: &str| match n {
+            n @ 0..1_000_000 => format!("{:.0} {thousand}", n as f64 / 1e3),
+            n @ 1_000_000..10_000_000 => format!("{:.1} {million}", n as f64 / 1e6),
+            n @ 10_000_000..1_000_000_000 => format!("{:.0} {million}", n as f64 / 1e6),
+            n => format!("{:.1} {milliard}", n as f64 / 1e9),
+        };
+        let parameters = scaled(self.parameters, "K", "M", "B");
+        let format = self.format.map_or_else(|| "empty".to_owned(), |format| format.to_string());
+        format!("{parameters} parameters, {format}, {}", scaled(self.bytes, "kB", "MB", "GB"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_people_say_them() {
+        let weight = |format, elements, bytes| Weight { format, elements, bytes };
+        let demo =
+            of([weight(Format::BF16, 5_770_000, 11_540_000), weight(Format::F32, 3_328, 13_312)]
+                .into_iter());
+        assert_eq!(demo.short(), "6M");
+        assert_eq!(demo.detail(), "5.8 M parameters, BF16, 12 MB");
+        let llama = of([weight(Format::Q4K, 6_738_415_616, 4_081_004_224)].into_iter());
+        assert_eq!(llama.short(), "6.7B");
+        assert_eq!(llama.detail(), "6.7 B parameters, Q4_K, 4.1 GB");
+    }
+}

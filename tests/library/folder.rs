@@ -1,0 +1,137 @@
+use std::fs;
+use std::path::Path;
+
+use dovetail::library::{LibraryError, Spec, check_fit, open_head, open_target};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+
+/// A copy of the bundled target that a test may spoil.
+fn model() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(DEMO).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    folder
+}
+
+fn spec(folder: &Path) -> Spec {
+    Spec::parse(folder.to_str().unwrap()).unwrap()
+}
+
+fn change(folder: &TempDir, file: &str, change: impl FnOnce(&mut Value)) {
+    let path = folder.path().join(file);
+    let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, value.to_string()).unwrap();
+}
+
+fn refusal(folder: &TempDir) -> String {
+    match open_target(&spec(folder.path())) {
+        Ok(_) => panic!("a spoilt model was opened"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn a_folder_is_a_model() {
+    let folder = model();
+    let target = open_target(&spec(folder.path())).unwrap();
+    let bundled = open_target(&Spec::Bundled).unwrap();
+    assert_eq!(target.config, bundled.config);
+    assert_eq!((target.eos, target.bos, target.bytes), (bundled.eos, bundled.bos, bundled.bytes));
+    let name = folder.path().file_name().unwrap().to_str().unwrap();
+    assert!(target.name.starts_with(name), "{}", target.name);
+}
+
+#[test]
+fn a_missing_file_is_named_with_the_remedy() {
+    for (file, remedy) in [
+        ("config.json", "fetch all files"),
+        ("tokenizer.json", "GGUF"),
+        ("model.safetensors", "GGUF"),
+    ] {
+        let folder = model();
+        fs::remove_file(folder.path().join(file)).unwrap();
+        let text = refusal(&folder);
+        assert!(text.contains(&format!("{file} is missing")) && text.contains(remedy), "{text}");
+    }
+}
+
+#[test]
+fn a_damaged_file_is_named() {
+    for file in ["config.json", "tokenizer.json", "generation_config.json", "tokenizer_config.json"]
+    {
+        let folder = model();
+        fs::write(folder.path().join(file), "{\"torn\": ").unwrap();
+        assert!(refusal(&folder).contains(file));
+    }
+}
+
+#[test]
+fn another_architecture_is_refused_by_name() {
+    let folder = model();
+    change(&folder, "config.json", |config| config["model_type"] = json!("gpt_neox"));
+    let text = refusal(&folder);
+    assert!(text.contains("config.json") && text.contains("gpt_neox"), "{text}");
+}
+
+#[test]
+fn a_tokenizer_with_more_tokens_than_rows_is_refused() {
+    let folder = model();
+    change(&folder, "config.json", |config| config["vocab_size"] = json!(100));
+    assert!(refusal(&folder).contains("the model only 100"));
+}
+
+#[test]
+fn templates_are_found_in_every_place() {
+    let folder = model();
+    let first = |folder: &TempDir| {
+        let target = open_target(&spec(folder.path())).unwrap();
+        let question =
+            dovetail::chat::Message { role: dovetail::chat::Role::User, content: "Q".to_owned() };
+        target.template.render(&[question], true).unwrap()
+    };
+    change(&folder, "tokenizer_config.json", |config| {
+        config["chat_template"] = json!([
+            {"name": "tool_use", "template": "tools"},
+            {"name": "default", "template": "default {{ messages[0].content }}"}
+        ]);
+        config["bos_token"] = json!({"content": "<|begin|>", "lstrip": false});
+    });
+    assert_eq!(first(&folder), "default Q");
+    fs::write(folder.path().join("chat_template.jinja"), "file {{ bos_token }}").unwrap();
+    assert_eq!(first(&folder), "file <|begin|>");
+    fs::remove_file(folder.path().join("chat_template.jinja")).unwrap();
+    change(&folder, "tokenizer_config.json", |config| config["chat_template"] = Value::Null);
+    assert_eq!(first(&folder), "User: Q\nAssistant:");
+}
+
+#[test]
+fn several_end_tokens_are_all_known() {
+    let folder = model();
+    change(&folder, "generation_config.json", |config| {
+        config["eos_token_id"] = json!([5, 7, 999_999])
+    });
+    change(&folder, "config.json", |config| config["eos_token_id"] = json!(6));
+    let target = open_target(&spec(folder.path())).unwrap();
+    // 2 is how the template ends a turn; an id outside the vocabulary can never come.
+    assert_eq!(target.eos, [2, 5, 6, 7]);
+}
+
+#[test]
+fn a_head_for_another_target_is_refused_before_its_weights_are_read() {
+    let target = open_target(&Spec::Bundled).unwrap();
+    let head = open_head(&spec(&Path::new(GOLDEN).join("draft_dgf_m1"))).unwrap();
+    let error = check_fit(&target.config, &head.config).unwrap_err();
+    assert!(matches!(error, LibraryError::Misfit(_)), "{error}");
+}
+
+#[test]
+fn what_names_nothing_is_explained() {
+    let text = Spec::parse("/no/such/folder").unwrap_err().to_string();
+    assert!(text.contains("`/no/such/folder`"), "{text}");
+}
