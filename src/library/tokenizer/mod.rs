@@ -1,6 +1,9 @@
 //! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file.
 
+mod byte_level;
 mod pieces;
+mod sentence_piece;
+mod vocabulary;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,6 +11,8 @@ use std::sync::Arc;
 use tokenizers::AddedToken;
 
 use pieces::Pieces;
+
+pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
 
 /// Why a tokenizer cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,9 @@ struct Inner {
     tokenizer: tokenizers::Tokenizer,
     pieces: Pieces,
     added: HashMap<u32, AddedToken>,
+    /// Tokens around a bare text that the library does not know of itself.
+    begin: Option<u32>,
+    end: Option<u32>,
 }
 
 impl std::fmt::Debug for Tokenizer {
@@ -65,10 +73,15 @@ impl Tokenizer {
         let tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|error| {
             TokenizerError::Unreadable { origin: origin.to_owned(), reason: error.to_string() }
         })?;
-        Self::new(tokenizer, origin)
+        Self::new(tokenizer, None, None, origin)
     }
 
-    fn new(mut tokenizer: tokenizers::Tokenizer, origin: &str) -> Result<Self, TokenizerError> {
+    fn new(
+        mut tokenizer: tokenizers::Tokenizer,
+        begin: Option<u32>,
+        end: Option<u32>,
+        origin: &str,
+    ) -> Result<Self, TokenizerError> {
         let unreadable = |error: tokenizers::Error| TokenizerError::Unreadable {
             origin: origin.to_owned(),
             reason: error.to_string(),
@@ -84,7 +97,7 @@ impl Tokenizer {
                 supported: "byte-level BPE, SentencePiece-style BPE",
             })?;
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
-        Ok(Self(Arc::new(Inner { tokenizer, pieces, added })))
+        Ok(Self(Arc::new(Inner { tokenizer, pieces, added, begin, end })))
     }
 
     /// The tokens of `text`. Special tokens spelled out in it (`<|user|>`) become those tokens,
@@ -96,7 +109,9 @@ impl Tokenizer {
     pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, TokenizerError> {
         let encoding = self.0.tokenizer.encode_fast(text, begin);
         let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;
-        Ok(encoding.get_ids().to_vec())
+        let around = |token: Option<u32>| token.filter(|_| begin);
+        let tokens = around(self.0.begin).into_iter().chain(encoding.get_ids().iter().copied());
+        Ok(tokens.chain(around(self.0.end)).collect())
     }
 
     /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have

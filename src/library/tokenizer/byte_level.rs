@@ -1,0 +1,156 @@
+//! GPT-2's byte-level BPE on the `tokenizers` library: how the families that GGUF files name cut
+//! a text into words.
+
+use serde_json::{Value, json};
+use tokenizers::models::bpe::BPE;
+
+use super::TokenizerError;
+use super::vocabulary::{Vocabulary, bpe};
+
+/// How a text is cut into the words within which merging happens.
+pub(super) struct Words {
+    /// The library's JSON form.
+    pub(super) pre_tokenizer: Value,
+    /// Whether a word that is a token is that token, whatever the merges say.
+    pub(super) whole_words: bool,
+    /// Whether the text is put in Unicode's composed form (NFC) first.
+    pub(super) composed: bool,
+}
+
+const LLAMA_3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Mistral's Tekken: words also end where lower case is followed by upper case.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// What llama.cpp does for a file that names no rule: one cut after another.
+const DEFAULT: [&str; 4] = [
+    r"[\p{P}\$\+<=>\^~\|]+",
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)",
+    r"\p{N}+",
+    r"[0-9][0-9][0-9]",
+];
+const ONE_DIGIT: &str = r"\p{N}";
+
+/// The rule that llama.cpp calls `pre`.
+pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
+    let (cuts, whole_words, composed): (&[&str], bool, bool) = match pre {
+        "llama3" | "llama-v3" | "llama-bpe" | "dbrx" | "smaug-bpe" => (&[LLAMA_3], true, false),
+        "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
+        "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" => (&[GPT_2], false, false),
+        "smollm" | "starcoder" | "refact" | "codeshell" => (&[ONE_DIGIT, GPT_2], false, false),
+        "tekken" => (&[TEKKEN], true, false),
+        "default" | "" => (&DEFAULT, false, false),
+        other => {
+            return Err(TokenizerError::Unsupported {
+                origin: origin.to_owned(),
+                what: "tokenizer.ggml.pre",
+                found: other.to_owned(),
+                supported: "llama-bpe, qwen2, gpt-2, smollm, tekken, default",
+            });
+        }
+    };
+    let mut steps: Vec<Value> = cuts
+        .iter()
+        .map(|cut| {
+            json!({"type": "Split", "pattern": {"Regex": cut}, "behavior": "Isolated", "invert": false})
+        })
+        .collect();
+    steps.push(json!({
+        "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false
+    }));
+    let pre_tokenizer = json!({"type": "Sequence", "pretokenizers": steps});
+    Ok(Words { pre_tokenizer, whole_words, composed })
+}
+
+/// The model.
+pub(super) fn model(
+    vocabulary: &Vocabulary,
+    merges: &[String],
+    whole_words: bool,
+) -> tokenizers::Result<BPE> {
+    let pair = |merge: &String| {
+        merge.split_once(' ').map(|(left, right)| (left.to_owned(), right.to_owned()))
+    };
+    let merges = merges.iter().filter_map(pair).collect();
+    bpe(vocabulary, merges, |builder| builder.ignore_merges(whole_words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tokenizer;
+    use super::super::pieces::char_of;
+    use super::super::vocabulary::{Scheme, TokenKind};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All bytes, a mark, and merges that would join everything if words did not stop them.
+    fn tokenizer(pre: &str) -> Tokenizer {
+        let mut tokens: Vec<String> = (0..=255u8).map(|byte| char_of(byte).to_string()).collect();
+        let merges = [
+            "a b", "ab c", "1 2", "12 3", "123 4", "Ġ a", "Ġ ab", "Ġ 1", "' s", "' S", "Ċ Ċ",
+            "c A", "! Ċ", "Ġ Ġ",
+        ];
+        tokens.extend(merges.iter().map(|merge| merge.replace(' ', "")));
+        tokens.push("xyz".to_owned()); // a word without merges
+        tokens.push("<|end|>".to_owned());
+        let mut kinds = vec![TokenKind::Normal; tokens.len()];
+        *kinds.last_mut().unwrap() = TokenKind::Control;
+        let merges = merges.iter().map(|merge| (*merge).to_owned()).collect();
+        let scheme = Scheme::ByteLevel { merges, pre: pre.to_owned() };
+        Vocabulary { tokens, kinds, scheme, begin: None, end: None }.build("test").unwrap()
+    }
+
+    fn spelled(pre: &str, text: &str) -> Vec<String> {
+        let tokenizer = tokenizer(pre);
+        let tokens = tokenizer.encode(text, false).unwrap();
+        tokens.iter().map(|&token| tokenizer.label(token)).collect()
+    }
+
+    #[test]
+    fn digits_are_grouped_as_each_family_does() {
+        assert_eq!(spelled("llama-bpe", "12341"), ["123", "4", "1"]);
+        assert_eq!(spelled("qwen2", "1234"), ["1", "2", "3", "4"]);
+        assert_eq!(spelled("gpt-2", "12341"), ["1234", "1"]);
+        assert_eq!(spelled("gpt-2", " 12"), [" ", "12"]);
+        assert_eq!(spelled("smollm", " 12"), [" ", "1", "2"]);
+        assert_eq!(spelled("default", "12341"), ["123", "4", "1"]);
+        assert_eq!(spelled("tekken", "12"), ["1", "2"]);
+    }
+
+    #[test]
+    fn words_end_as_each_family_says() {
+        assert_eq!(spelled("llama-bpe", "b'S"), ["b", "'S"]);
+        assert_eq!(spelled("gpt-2", "b'S"), ["b", "'", "S"]);
+        assert_eq!(spelled("tekken", "abcAb"), ["abc", "A", "b"]);
+        assert_eq!(spelled("gpt-2", "abcAb"), ["abc", "A", "b"]);
+        assert_eq!(spelled("qwen2", "!\n\nab"), ["!", "\n\n", "ab"]);
+        assert_eq!(spelled("gpt-2", "!\n\nab"), ["!", "\n", "\n", "ab"]);
+        assert_eq!(spelled("llama-bpe", "xyz"), ["xyz"]);
+        assert_eq!(spelled("qwen2", "xyz"), ["x", "y", "z"]);
+    }
+
+    #[test]
+    fn qwen_composes_its_text() {
+        assert_eq!(spelled("qwen2", "e\u{301}"), ["\\xC3", "\\xA9"]);
+        assert_eq!(spelled("llama-bpe", "e\u{301}").len(), 3);
+    }
+
+    #[test]
+    fn an_unknown_rule_is_named() {
+        let Err(error) = words("chatglm-bpe", "x.gguf") else { panic!("accepted") };
+        let text = error.to_string();
+        assert!(text.contains("x.gguf") && text.contains("chatglm-bpe"), "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_rule_keeps_the_text(text in "[ab1' !\\nA-Zéß漢😀\\s]{0,30}") {
+            for pre in ["llama-bpe", "gpt-2", "smollm", "tekken", "default"] {
+                let tokenizer = tokenizer(pre);
+                let tokens = tokenizer.encode(&format!("{text}<|end|>"), false).unwrap();
+                prop_assert_eq!(tokenizer.label(*tokens.last().unwrap()), "<|end|>");
+                prop_assert_eq!(tokenizer.text(&tokens), text.as_str());
+            }
+        }
+    }
+}
