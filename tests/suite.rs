@@ -7,8 +7,10 @@
     missing_docs
 )]
 
+mod acceptance;
 mod chat_templates;
 mod draft_golden;
+mod growth;
 mod kernels;
 mod levels;
 mod library;
