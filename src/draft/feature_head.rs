@@ -69,10 +69,10 @@ impl FeatureHead {
         self.held[block]
     }
 
-    fn blocks_for(&self, budget: &Budget) -> usize {
+    fn blocks_for(&self, wanted: usize) -> usize {
         match self.depths {
             Depths::Fixed(blocks) => blocks,
-            Depths::Elastic(most) => budget.blocks.clamp(1, most),
+            Depths::Elastic(most) => wanted.clamp(1, most),
         }
     }
 
@@ -95,7 +95,7 @@ impl FeatureHead {
     }
 
     fn grow(&mut self, root: u32, budget: &Budget) -> Result<Tree, HeadError> {
-        self.catch_up(self.blocks_for(budget))?;
+        self.catch_up(self.blocks_for(budget.blocks))?;
         let width = budget.shape.width;
         let first = self.backend.rank_root(width)?;
         let mut growth = Growth::new(budget.shape, &first);
@@ -146,6 +146,13 @@ impl Drafter for FeatureHead {
         self.features.extend_from_slice(features);
         self.tokens.extend_from_slice(tokens);
         Ok(())
+    }
+
+    fn prepare(&mut self, blocks: usize) -> Result<(), DraftError> {
+        if self.tokens.len() > self.capacity {
+            return Ok(());
+        }
+        self.catch_up(self.blocks_for(blocks)).map_err(lost)
     }
 
     fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError> {

@@ -41,7 +41,7 @@ pub trait Drafter: Send {
     fn describe(&self) -> String;
     /// Which M can be chosen.
     fn depths(&self) -> Depths;
-    /// Most tokens of context the drafter can hold.
+    /// Most pairs after which a tree can be proposed. Further ones are observed all the same.
     fn capacity(&self) -> usize;
     /// Keeps only the first `len` observed pairs (0: a fresh start; no effect if there are fewer).
     /// Called when the text changes from position `len + 1` on, before the changed pairs are
@@ -50,11 +50,21 @@ pub trait Drafter: Send {
     /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position
     /// whose feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i,
     /// x_{i+1}) of spec §2. Pairs arrive in order and without gaps; the last token is the new root.
+    /// Called while drafting is off too, so work that can wait should wait for `prepare`.
     ///
     /// # Errors
     /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a
     /// replay.
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
+    /// Does now what the next `propose` with `blocks` blocks would have to catch up with. Called
+    /// while the prompt is read, so that the first round is as quick as the others.
+    ///
+    /// # Errors
+    /// [`DraftError`]; see [`Drafter::fall_back`].
+    fn prepare(&mut self, blocks: usize) -> Result<(), DraftError> {
+        let _ = blocks;
+        Ok(())
+    }
     /// Proposes a tree of at most `budget.shape.gamma` nodes under `root`, the last token observed.
     ///
     /// # Errors
