@@ -71,7 +71,8 @@ pub struct Round {
     /// What this round added to the answer, in order: accepted tokens, then the bonus, cut at the
     /// end of the answer.
     pub committed: Vec<Committed>,
-    /// What the round was allowed to spend.
+    /// What the round was allowed to spend; the end of the context or of the answer may have cut
+    /// the tree shorter.
     pub budget: Budget,
     /// Whether speculation was on.
     pub speculative: bool,
@@ -108,4 +109,19 @@ pub struct Summary {
     pub other_ms: f64,
     /// Why the answer ended.
     pub finish: Option<Finish>,
+}
+
+impl Summary {
+    /// Adds a round that follows those counted.
+    pub(super) fn add(&mut self, round: &Round) {
+        self.rounds += 1;
+        self.draft_ms += round.timing.draft_ms;
+        self.verify_ms += round.timing.verify_ms;
+        self.other_ms += round.timing.other_ms;
+        // The prefill gave the first token.
+        let won = self.tokens.saturating_sub(1) as f64;
+        let seconds = (self.draft_ms + self.verify_ms + self.other_ms) / 1e3;
+        self.tau = won / self.rounds as f64;
+        self.tokens_per_second = if seconds > 0.0 { won / seconds } else { 0.0 };
+    }
 }

@@ -1,0 +1,250 @@
+//! One answer: the prompt in slices, the first token, then rounds until it ends.
+
+use super::engine::{DecodeError, Engine, Request};
+use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
+use super::text::{TextStream, TokenText};
+use crate::draft::Budget;
+use crate::speculate::{Accepted, History, Sampler, SamplerSettings, Tree, accept};
+use std::time::Instant;
+
+/// What holds for one round; may be another for the next. None of it but `sampler` changes a token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Turn {
+    /// What drafting may spend. Less is spent where the context or the answer ends sooner.
+    pub budget: Budget,
+    /// Whether to draft at all.
+    pub speculate: bool,
+    /// How tokens are drawn.
+    pub sampler: SamplerSettings,
+}
+
+/// How much of the prompt was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Tokens done, those taken over from the answer before included.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
+impl Progress {
+    /// Whether the prompt is read.
+    pub fn is_complete(self) -> bool {
+        self.done == self.total
+    }
+}
+
+/// An answer under way: [`Self::read`] until complete, [`Self::first`] once, then [`Self::round`]
+/// until [`Self::finish`] says why it ended. May be dropped at any point; the engine keeps what was
+/// computed.
+pub struct Answer<'a> {
+    engine: &'a mut Engine,
+    names: &'a dyn TokenText,
+    request: Request,
+    stream: TextStream,
+    history: History,
+    sampler: Sampler,
+    /// Logits of the prompt's last token, once it is read.
+    logits: Vec<f32>,
+    summary: Summary,
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(
+        engine: &'a mut Engine,
+        names: &'a dyn TokenText,
+        mut request: Request,
+        reused: usize,
+    ) -> Self {
+        request.max_tokens = request.max_tokens.max(1);
+        let stream = TextStream::new(&request.stop);
+        let history = History::new(&request.prompt);
+        let prompt_tokens = request.prompt.len();
+        let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
+        let (sampler, logits) = (Sampler::default(), Vec::new());
+        Self { engine, names, request, stream, history, sampler, logits, summary }
+    }
+
+    /// How much of the prompt is read.
+    pub fn progress(&self) -> Progress {
+        Progress { done: self.engine.target.len(), total: self.request.prompt.len() }
+    }
+
+    /// Reads the next slice of the prompt, the drafter too if it is to speculate.
+    ///
+    /// # Errors
+    /// [`DecodeError::Target`].
+    pub fn read(&mut self, turn: &Turn) -> Result<Progress, DecodeError> {
+        let start = Instant::now();
+        let rest = &self.request.prompt[self.engine.target.len()..];
+        if !rest.is_empty() {
+            self.logits = self.engine.read(rest, turn)?;
+        }
+        self.summary.prefill_ms += milliseconds(start);
+        Ok(self.progress())
+    }
+
+    /// Draws the first token from the prompt's last logits; reads what is left of the prompt.
+    ///
+    /// # Errors
+    /// [`DecodeError::Target`].
+    pub fn first(&mut self, turn: &Turn) -> Result<Committed, DecodeError> {
+        while !self.read(turn)?.is_complete() {}
+        let start = Instant::now();
+        self.sampler.settings = turn.sampler;
+        let position = self.engine.target.len();
+        let token = self.sampler.draw(&self.logits, position, &self.history);
+        self.history.push(token);
+        let token = self.emit(token, Origin::Target);
+        self.end_if_full();
+        self.engine.push_root(token.token);
+        self.summary.prefill_ms += milliseconds(start);
+        Ok(token)
+    }
+
+    /// One round: draft, verify, accept, commit. Call only while [`Self::finish`] is `None`.
+    ///
+    /// # Errors
+    /// [`DecodeError::Target`]; nothing was committed then.
+    pub fn round(&mut self, turn: &Turn) -> Result<Round, DecodeError> {
+        let start = Instant::now();
+        self.sampler.settings = turn.sampler;
+        let tree = self.draft(turn);
+        let draft_ms = milliseconds(start);
+        let verifying = Instant::now();
+        let verified = self.engine.target.verify(&tree)?;
+        let verify_ms = milliseconds(verifying);
+
+        let position = self.engine.target.len();
+        let Accepted { path, bonus } =
+            accept(&tree, &verified.logits, &mut self.sampler, position, &mut self.history);
+        let mut committed = Vec::with_capacity(path.len());
+        for next in 1..=path.len() {
+            let (token, origin) = match path.get(next) {
+                Some(&node) => (tree.nodes()[node].token, Origin::Accepted),
+                None => (bonus, Origin::Target),
+            };
+            committed.push(self.emit(token, origin));
+            if self.summary.finish.is_some() {
+                break;
+            }
+        }
+        // Positions of tokens behind the end of the answer are not kept.
+        let kept = committed.len().min(path.len() - 1);
+        self.engine.commit(&tree, &path[..=kept], &verified.features);
+        if self.end_if_full() {
+            self.flush(committed.last_mut());
+        }
+        if kept + 1 == path.len() {
+            self.engine.push_root(bonus);
+        }
+        let names = self.names;
+        let mut round = Round {
+            index: self.summary.rounds,
+            labels: tree.nodes().iter().map(|node| names.label(node.token)).collect(),
+            tree,
+            accepted: path[1..].to_vec(),
+            bonus,
+            bonus_label: names.label(bonus),
+            committed,
+            budget: turn.budget,
+            speculative: turn.speculate && self.engine.drafter().is_some(),
+            timing: Timing { draft_ms, verify_ms, other_ms: 0.0 },
+            context: self.engine.target.len(),
+            finish: self.summary.finish,
+        };
+        round.timing.other_ms = (milliseconds(start) - draft_ms - verify_ms).max(0.0);
+        self.summary.add(&round);
+        Ok(round)
+    }
+
+    /// Ends the answer before its time; returns the text that was still held back.
+    pub fn cancel(&mut self) -> String {
+        if self.summary.finish.is_some() {
+            return String::new();
+        }
+        self.summary.finish = Some(Finish::Cancelled);
+        self.stream.finish(self.names)
+    }
+
+    /// Why the answer ended, if it did.
+    pub fn finish(&self) -> Option<Finish> {
+        self.summary.finish
+    }
+
+    /// Totals so far.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What the user should know and was not told yet.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.engine.drafting.take_notices()
+    }
+
+    /// The round's tree, within what context and answer have room for.
+    fn draft(&mut self, turn: &Turn) -> Tree {
+        let committed = self.engine.target.len();
+        let root = self.engine.text.last().copied().unwrap_or_default();
+        let room = self.engine.target.capacity() - committed;
+        // The bonus is one of the tokens left, so the draft can win one less.
+        let left = self.request.max_tokens - self.summary.tokens - 1;
+        let mut budget = turn.budget;
+        budget.shape.gamma = budget.shape.gamma.min(room);
+        if !turn.speculate || budget.shape.gamma <= 1 || left == 0 {
+            return Tree::root(root);
+        }
+        let levels = left.min(self.engine.drafting.room());
+        if levels == 0 {
+            return Tree::root(root);
+        }
+        budget.shape.depth = budget.shape.depth.min(levels - 1);
+        let vocab = self.engine.target.vocab();
+        self.engine.drafting.propose(root, &budget, vocab)
+    }
+
+    /// Appends a token to the answer and decides whether the answer ends with it.
+    fn emit(&mut self, token: u32, origin: Origin) -> Committed {
+        self.summary.tokens += 1;
+        let ends = self.request.eos.contains(&token);
+        let mut committed = Committed { token, text: String::new(), origin };
+        if ends {
+            self.summary.finish = Some(Finish::Eos);
+        } else {
+            let piece = self.stream.push(token, self.names);
+            committed.text = piece.text;
+            if piece.stopped {
+                self.summary.finish = Some(Finish::StopString);
+                return committed;
+            }
+            if self.summary.tokens >= self.request.max_tokens {
+                self.summary.finish = Some(Finish::MaxTokens);
+            }
+        }
+        if self.summary.finish.is_some() {
+            self.flush(Some(&mut committed));
+        }
+        committed
+    }
+
+    /// Ends the answer if the root has no room any more. Returns whether it did just now.
+    fn end_if_full(&mut self) -> bool {
+        let full = self.engine.target.len() >= self.engine.target.capacity();
+        let ends = full && self.summary.finish.is_none();
+        if ends {
+            self.summary.finish = Some(Finish::ContextFull);
+        }
+        ends
+    }
+
+    /// Gives the held text to the answer's last token.
+    fn flush(&mut self, last: Option<&mut Committed>) {
+        if let Some(last) = last {
+            last.text.push_str(&self.stream.finish(self.names));
+        }
+    }
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}

@@ -1,0 +1,189 @@
+//! A target, an optional drafter, and the text that both remember between answers.
+
+use super::answer::{Answer, Turn};
+use super::drafting::Drafting;
+use super::text::TokenText;
+use crate::draft::Drafter;
+use crate::model::{Target, TargetError};
+use crate::speculate::Tree;
+use std::time::{Duration, Instant};
+
+/// What to decode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Tokens of the whole prompt, the conversation so far included.
+    pub prompt: Vec<u32>,
+    /// Most tokens of the answer, at least 1.
+    pub max_tokens: usize,
+    /// Tokens that end the answer.
+    pub eos: Vec<u32>,
+    /// Texts that end the answer and do not belong to it.
+    pub stop: Vec<String>,
+}
+
+/// Why an answer cannot be begun or continued.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// There is nothing to continue.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The prompt does not fit the KV cache.
+    #[error(
+        "the prompt has {tokens} tokens, the context holds {capacity}; shorten the conversation or raise `context`"
+    )]
+    PromptTooLong {
+        /// Of the prompt.
+        tokens: usize,
+        /// Of the target's cache.
+        capacity: usize,
+    },
+    /// The target failed.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+/// Decodes answers one after the other. What two prompts have in common is computed once.
+pub struct Engine {
+    pub(super) target: Box<dyn Target>,
+    pub(super) drafting: Drafting,
+    /// The committed positions' tokens, and behind them the root while an answer is under way.
+    pub(super) text: Vec<u32>,
+    /// Features the drafter was not told of because the token after them is not known yet:
+    /// `[rows, hidden]`, the first one of position `drafting.observed()`.
+    untold: Vec<f32>,
+    pace: Pace,
+}
+
+impl Engine {
+    /// An engine with nothing remembered. Anything `target` and `drafter` hold is forgotten.
+    pub fn new(mut target: Box<dyn Target>, drafter: Option<Box<dyn Drafter>>) -> Self {
+        target.truncate(0);
+        let drafting = Drafting::new(drafter);
+        Self { target, drafting, text: Vec::new(), untold: Vec::new(), pace: Pace::default() }
+    }
+
+    /// The target.
+    pub fn target(&self) -> &dyn Target {
+        self.target.as_ref()
+    }
+
+    /// The drafter, if there is one that works.
+    pub fn drafter(&self) -> Option<&dyn Drafter> {
+        self.drafting.drafter()
+    }
+
+    /// Begins an answer; the next calls are the [`Answer`]'s.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for an empty prompt or one that does not fit.
+    pub fn answer<'a>(
+        &'a mut self,
+        request: Request,
+        names: &'a dyn TokenText,
+    ) -> Result<Answer<'a>, DecodeError> {
+        let tokens = request.prompt.len();
+        let capacity = self.target.capacity();
+        if tokens == 0 {
+            return Err(DecodeError::EmptyPrompt);
+        }
+        if tokens > capacity {
+            return Err(DecodeError::PromptTooLong { tokens, capacity });
+        }
+        let reused = self.reuse(&request.prompt);
+        Ok(Answer::new(self, names, request, reused))
+    }
+
+    /// Keeps what the remembered text and `prompt` have in common and returns how many tokens that
+    /// is. At least the prompt's last token is run again, for its logits; and with a drafter the
+    /// last common one, since the drafter needs its feature together with the token after it.
+    fn reuse(&mut self, prompt: &[u32]) -> usize {
+        let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
+        if self.drafter().is_some() {
+            common = common.saturating_sub(1).min(self.drafting.observed());
+        }
+        self.target.truncate(common);
+        self.text.truncate(common);
+        self.drafting.truncate(common);
+        self.untold.clear();
+        common
+    }
+
+    /// Runs the next slice of the prompt; returns the last token's logits.
+    pub(super) fn read(&mut self, rest: &[u32], turn: &Turn) -> Result<Vec<f32>, TargetError> {
+        let start = Instant::now();
+        let slice = &rest[..self.pace.rows.min(rest.len())];
+        let verified = self.target.prefill(slice)?;
+        self.text.extend_from_slice(slice);
+        self.tell(&verified.features);
+        if turn.speculate {
+            self.drafting.prepare(turn.budget.blocks);
+        }
+        self.pace.adapt(slice.len(), start.elapsed());
+        Ok(verified.logits)
+    }
+
+    /// Appends the root: a token of the text whose position is not committed.
+    pub(super) fn push_root(&mut self, token: u32) {
+        self.text.push(token);
+        self.tell(&[]);
+    }
+
+    /// Keeps `path` of the verified tree; `features` are those of all its nodes.
+    pub(super) fn commit(&mut self, tree: &Tree, path: &[usize], features: &[f32]) {
+        let hidden = self.target.hidden();
+        self.target.commit(path);
+        self.text.extend(path[1..].iter().map(|&node| tree.nodes()[node].token));
+        let rows = path.iter().map(|&node| &features[node * hidden..(node + 1) * hidden]);
+        let kept: Vec<f32> = rows.flatten().copied().collect();
+        self.tell(&kept);
+    }
+
+    /// Takes the features of positions just committed and tells the drafter of every pair that is
+    /// complete.
+    fn tell(&mut self, features: &[f32]) {
+        if self.drafter().is_none() {
+            return;
+        }
+        self.untold.extend_from_slice(features);
+        let hidden = self.target.hidden();
+        let from = self.drafting.observed();
+        let pairs = (self.text.len() - from).saturating_sub(1).min(self.untold.len() / hidden);
+        if pairs > 0 {
+            let tokens = &self.text[from + 1..=from + pairs];
+            self.drafting.observe(&self.untold[..pairs * hidden], tokens);
+            self.untold.drain(..pairs * hidden);
+        }
+    }
+}
+
+/// Rows a prefill slice has: many for speed, few enough that a stop key is obeyed within a second.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    rows: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { rows: 64 }
+    }
+}
+
+impl Pace {
+    const FEWEST: usize = 16;
+    const MOST: usize = 512;
+    const SHORT: Duration = Duration::from_millis(200);
+    const LONG: Duration = Duration::from_millis(600);
+
+    fn adapt(&mut self, rows: usize, time: Duration) {
+        // The last slice of a prompt is shorter and says nothing.
+        if rows < self.rows {
+            return;
+        }
+        if time < Self::SHORT {
+            self.rows = (self.rows * 2).min(Self::MOST);
+        } else if time > Self::LONG {
+            self.rows = (self.rows / 2).max(Self::FEWEST);
+        }
+    }
+}
