@@ -9,6 +9,7 @@
 
 mod acceptance;
 mod chat_templates;
+mod decoding;
 mod draft_golden;
 mod growth;
 mod kernels;
@@ -16,3 +17,4 @@ mod levels;
 mod library;
 mod scripted;
 mod target;
+mod toy;

@@ -1,0 +1,339 @@
+//! A target and drafters without weights: logits are a hash of the text, so every property of
+//! decoding can be tested in microseconds.
+
+use dovetail::decode::{Committed, Engine, Finish, Request, Summary, TokenText, Turn};
+use dovetail::draft::{Budget, Depths, DraftError, Drafter};
+use dovetail::model::{Target, TargetError, Verified};
+use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
+
+/// Width of the toy features: position, token, hash of the text so far.
+pub const HIDDEN: usize = 3;
+
+/// The logits after `text`: half of them close together, so that sampling is lively.
+pub fn logits(seed: u64, vocab: usize, text: &[u32]) -> Vec<f32> {
+    let mut state = text.iter().fold(seed, |state, &token| mix(state ^ u64::from(token + 1)));
+    let mut next = || {
+        state = mix(state.wrapping_add(0x9E37_79B9_7F4A_7C15));
+        state
+    };
+    (0..vocab).map(|_| (next() % 1000) as f32 / 125.0).collect()
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    z = (z ^ (z >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    z ^ (z >> 33)
+}
+
+fn feature(text: &[u32]) -> [f32; HIDDEN] {
+    let hash = text.iter().fold(1, |state, &token| mix(state ^ u64::from(token))) % 4096;
+    [(text.len() - 1) as f32, text[text.len() - 1] as f32, hash as f32]
+}
+
+/// A target whose KV cache is the text itself.
+pub struct Toy {
+    pub seed: u64,
+    pub vocab: usize,
+    pub capacity: usize,
+    committed: Vec<u32>,
+    tree: Option<Tree>,
+    /// Passes still to be made before one fails; counts down.
+    pub fails_after: Option<usize>,
+}
+
+impl Toy {
+    pub fn new(seed: u64, vocab: usize, capacity: usize) -> Self {
+        Self { seed, vocab, capacity, committed: vec![0; 3], tree: None, fails_after: None }
+    }
+
+    fn check(&mut self, tokens: &[u32], rows: usize) -> Result<(), TargetError> {
+        if let Some(left) = &mut self.fails_after {
+            if *left == 0 {
+                return Err(TargetError::Device("lost".into()));
+            }
+            *left -= 1;
+        }
+        let needed = self.committed.len() + rows;
+        if needed > self.capacity {
+            return Err(TargetError::ContextFull { needed, capacity: self.capacity });
+        }
+        match tokens.iter().find(|&&token| token as usize >= self.vocab) {
+            Some(&token) => Err(TargetError::Token { token, vocab: self.vocab }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Target for Toy {
+    fn vocab(&self) -> usize {
+        self.vocab
+    }
+    fn hidden(&self) -> usize {
+        HIDDEN
+    }
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+    fn len(&self) -> usize {
+        self.committed.len()
+    }
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        assert!(!tokens.is_empty());
+        self.check(tokens, tokens.len())?;
+        self.tree = None;
+        let mut features = Vec::new();
+        for &token in tokens {
+            self.committed.push(token);
+            features.extend(feature(&self.committed));
+        }
+        Ok(Verified { logits: logits(self.seed, self.vocab, &self.committed), features })
+    }
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        let tokens: Vec<u32> = tree.nodes().iter().map(|n| n.token).collect();
+        self.check(&tokens, tree.len())?;
+        let mut verified = Verified::default();
+        for node in 0..tree.len() {
+            let mut text = self.committed.clone();
+            let mut path: Vec<usize> = tree.ancestors(node).collect();
+            path.reverse();
+            text.extend(path.into_iter().map(|n| tokens[n]));
+            verified.logits.extend(logits(self.seed, self.vocab, &text));
+            verified.features.extend(feature(&text));
+        }
+        self.tree = Some(tree.clone());
+        Ok(verified)
+    }
+    fn commit(&mut self, path: &[usize]) {
+        let tree = self.tree.take().expect("a verified tree");
+        assert_eq!(path[0], 0);
+        assert!(path.windows(2).all(|w| tree.nodes()[w[1]].parent == w[0]));
+        self.committed.extend(path.iter().map(|&node| tree.nodes()[node].token));
+    }
+    fn truncate(&mut self, len: usize) {
+        self.committed.truncate(len);
+        self.tree = None;
+    }
+}
+
+/// How a toy drafter guesses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Guess {
+    /// The target's own likeliest tokens.
+    Knowing,
+    /// Any tree of any tokens.
+    Wild,
+    /// More nodes than allowed.
+    TooMany,
+    /// A token the target does not have.
+    Unknown,
+    /// Another root.
+    OtherRoot,
+}
+
+/// A drafter that checks what it is told.
+pub struct ToyDrafter {
+    pub guess: Guess,
+    pub seed: u64,
+    pub vocab: usize,
+    pub capacity: usize,
+    /// Calls of `observe` and `propose` before one fails; then the reserve counts.
+    pub failures: Vec<usize>,
+    /// Times it can move to another device.
+    pub reserves: usize,
+    /// First token of the text (no pair tells it), then the token of every pair.
+    text: Vec<u32>,
+}
+
+impl ToyDrafter {
+    pub fn new(guess: Guess, seed: u64, vocab: usize) -> Self {
+        Self {
+            guess,
+            seed,
+            vocab,
+            capacity: usize::MAX,
+            failures: Vec::new(),
+            reserves: 0,
+            text: Vec::new(),
+        }
+    }
+
+    fn may_fail(&mut self) -> Result<(), DraftError> {
+        match self.failures.last_mut() {
+            Some(0) => Err(DraftError::Device("out of memory".into())),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drafter for ToyDrafter {
+    fn describe(&self) -> String {
+        format!("toy ({:?})", self.guess)
+    }
+    fn depths(&self) -> Depths {
+        Depths::Elastic(4)
+    }
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+    fn truncate(&mut self, len: usize) {
+        self.text.truncate(len + 1);
+        if len == 0 {
+            self.text.clear();
+        }
+    }
+    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        assert_eq!(features.len(), tokens.len() * HIDDEN);
+        for (i, (pair, &token)) in features.chunks(HIDDEN).zip(tokens).enumerate() {
+            // Fails in the middle of a batch: the rest must come again, and only once.
+            if i == tokens.len() / 2 {
+                self.may_fail()?;
+            }
+            if self.text.is_empty() {
+                self.text.push(pair[1] as u32);
+            }
+            assert_eq!(pair, feature(&self.text), "the feature of another position or text");
+            self.text.push(token);
+        }
+        Ok(())
+    }
+    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError> {
+        self.may_fail()?;
+        assert_eq!(self.text.last(), Some(&root), "the root was not observed");
+        assert!(self.text.len() - 1 + budget.shape.depth < self.capacity);
+        let Shape { gamma, width, depth } = budget.shape;
+        let mut tree = Tree::root(root);
+        let mut random = self.seed ^ self.text.len() as u64;
+        match self.guess {
+            Guess::Knowing => {
+                let (mut node, mut text) = (0, self.text.clone());
+                for _ in 0..=depth {
+                    let mut row = logits(self.seed, self.vocab, &text);
+                    let mut next = None;
+                    for _ in 0..width.min(self.vocab) {
+                        if tree.len() >= gamma {
+                            break;
+                        }
+                        let best = argmax(&row);
+                        row[best as usize] = f32::NEG_INFINITY;
+                        let child = tree.push(node, best, -0.5);
+                        next = next.or(Some((child, best)));
+                    }
+                    let Some((child, token)) = next else { break };
+                    node = child;
+                    text.push(token);
+                }
+            }
+            Guess::Wild => {
+                while tree.len() < gamma {
+                    random = mix(random + 1);
+                    let parent = (random % tree.len() as u64) as usize;
+                    let token = ((random >> 32) % self.vocab as u64) as u32;
+                    if tree.nodes()[parent].depth <= depth && tree.child(parent, token).is_none() {
+                        tree.push(parent, token, -1.0);
+                    } else if random % 7 == 0 {
+                        break;
+                    }
+                }
+            }
+            Guess::TooMany => (0..gamma).for_each(|_| {
+                tree.push(0, 0, -1.0);
+            }),
+            Guess::Unknown => {
+                tree.push(0, self.vocab as u32, -1.0);
+            }
+            Guess::OtherRoot => tree = Tree::root(root + 1),
+        }
+        Ok(tree)
+    }
+    fn fall_back(&mut self) -> Result<(), DraftError> {
+        self.failures.pop();
+        if self.reserves == 0 {
+            return Err(DraftError::Device("nowhere to go".into()));
+        }
+        self.reserves -= 1;
+        Ok(())
+    }
+    fn device_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Tokens as bytes: letters, spaces, and the two halves of é, which may come in any order.
+pub struct Letters;
+
+impl Letters {
+    fn byte(token: u32) -> u8 {
+        match token % 16 {
+            0 => b' ',
+            1 => 0xC3,
+            2 => 0xA9,
+            other => b'a' + other as u8,
+        }
+    }
+}
+
+impl TokenText for Letters {
+    fn label(&self, token: u32) -> String {
+        format!("t{token}")
+    }
+    fn text(&self, tokens: &[u32]) -> String {
+        let bytes: Vec<u8> = tokens.iter().map(|&token| Self::byte(token)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// What came out of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub tokens: Vec<u32>,
+    pub text: String,
+    pub finish: Option<Finish>,
+}
+
+/// Decodes a whole answer; `turn` gives every round's turn (0 serves the prompt too).
+pub fn decode(
+    engine: &mut Engine,
+    names: &dyn TokenText,
+    request: Request,
+    turn: impl Fn(usize) -> Turn,
+) -> (Outcome, Summary, Vec<String>) {
+    let mut answer = engine.answer(request, names).unwrap();
+    let mut all: Vec<Committed> = vec![answer.first(&turn(0)).unwrap()];
+    let mut index = 0;
+    while answer.finish().is_none() {
+        let round = answer.round(&turn(index)).unwrap();
+        assert_eq!(round.index, index);
+        assert_eq!(round.labels.len(), round.tree.len());
+        assert!(round.tree.len() <= round.budget.shape.gamma.max(1));
+        let path: Vec<Node> = round.accepted.iter().map(|&i| round.tree.nodes()[i]).collect();
+        let tokens = path.iter().map(|n| n.token).chain([round.bonus]);
+        assert!(round.committed.iter().map(|c| c.token).eq(tokens.take(round.committed.len())));
+        assert_eq!(round.finish, answer.finish());
+        if round.finish.is_none() {
+            assert_eq!(round.committed.len(), path.len() + 1);
+        }
+        all.extend(round.committed);
+        index += 1;
+    }
+    let outcome = Outcome {
+        tokens: all.iter().map(|c| c.token).collect(),
+        text: all.iter().map(|c| c.text.as_str()).collect(),
+        finish: answer.finish(),
+    };
+    let notices = answer.take_notices();
+    (outcome, answer.summary().clone(), notices)
+}
+
+/// A turn with this shape.
+pub fn turn(shape: Shape, speculate: bool, sampler: SamplerSettings) -> Turn {
+    Turn { budget: Budget { shape, blocks: 2 }, speculate, sampler }
+}
+
+/// Plain decoding.
+pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> Turn {
+    move |_| turn(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+}
