@@ -1,0 +1,112 @@
+//! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
+
+use candle_core::{DType, Device};
+
+use crate::draft::{Drafter, FeatureHead};
+use crate::hardware::Machine;
+use crate::library::{HeadFiles, TargetFiles};
+use crate::model::head::{FusionKind, HeadBackend, HeadError, HeadWeights, Shared, TensorHead};
+use crate::plan::{DeviceChoice, DraftDevice, DraftSize, Power, place};
+
+/// A head on its device.
+pub(super) struct Put {
+    pub(super) drafter: Box<dyn Drafter>,
+    /// Whether `drafter` holds memory of a GPU's own.
+    pub(super) on_gpu: bool,
+    pub(super) size: DraftSize,
+    pub(super) power: Power,
+    /// Fewest and most blocks that can be used.
+    pub(super) blocks: (usize, usize),
+    /// Where it runs and why, a sentence.
+    pub(super) reason: String,
+    /// Set when the user asked for something else.
+    pub(super) notice: Option<String>,
+}
+
+pub(super) fn put(
+    files: &HeadFiles,
+    target: &TargetFiles,
+    wish: DeviceChoice,
+    machine: &Machine,
+    cpu: Power,
+    context: usize,
+) -> Result<Put, HeadError> {
+    let config = &files.config;
+    let weights = HeadWeights::load(config, files.tensors.as_ref())?;
+    let shared = Shared::read(&target.config, target.weights.as_ref())?;
+    let capacity = config.capacity(context);
+    let kind = weights.kind();
+    // Keys and values of one block in half precision.
+    let cache = 4 * (config.body.kv_heads * config.body.head_dim * capacity) as u64;
+    let placed = place(wish, machine, &size(files, target, kind, DType::F16), cache);
+    let mut reason = placed.reason;
+    let mut notice = placed.refused.then(|| reason.clone());
+
+    let on_device = match device(placed.device) {
+        Ok(None) => None,
+        Ok(Some(device)) => match TensorHead::new(&weights, &shared, &device, DType::F16) {
+            Ok(head) => Some(head),
+            Err(error) => {
+                notice = Some(format!("The GPU cannot take the draft ({error})."));
+                None
+            }
+        },
+        Err(error) => {
+            notice = Some(format!("The GPU cannot be used ({error})."));
+            None
+        }
+    };
+    if placed.device != DraftDevice::Cpu && on_device.is_none() {
+        reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
+    }
+    let on_gpu = on_device.is_some();
+    let dtype = if on_gpu { DType::F16 } else { DType::F32 };
+    let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
+        Ok(Box::new(TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32)?))
+    };
+    let head: FeatureHead = match on_device {
+        Some(head) => {
+            FeatureHead::new(config, kind, Box::new(head), context).with_fallback(Box::new(on_cpu))
+        }
+        None => FeatureHead::new(config, kind, on_cpu()?, context),
+    };
+    let most = if on_gpu { placed.blocks } else { config.blocks() };
+    Ok(Put {
+        drafter: Box::new(head),
+        on_gpu,
+        size: DraftSize { blocks: most, ..size(files, target, kind, dtype) },
+        power: if on_gpu { Power::of_gpu(machine.gpu.get()) } else { cpu },
+        blocks: (if config.elastic { 1 } else { most }, most),
+        reason,
+        notice,
+    })
+}
+
+/// Sizes of a head with its share of the target, as the cost model asks for them (spec §2).
+fn size(files: &HeadFiles, target: &TargetFiles, kind: FusionKind, dtype: DType) -> DraftSize {
+    let body = &files.config.body;
+    let (h, i) = (body.hidden as u64, body.intermediate as u64);
+    let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
+    let vocabulary = h * body.vocab as u64;
+    let fusion = match kind {
+        FusionKind::Dgf => 4 * h * h,
+        FusionKind::Eagle => 2 * h * h,
+    };
+    DraftSize {
+        fixed: fusion + vocabulary,
+        lookup: if target.config.tied_head { 0 } else { vocabulary },
+        block: 2 * h * q + 2 * h * kv + 3 * h * i,
+        bytes_per_weight: dtype.size_in_bytes() as f64,
+        blocks: files.config.blocks(),
+        elastic: files.config.elastic,
+    }
+}
+
+/// The candle device; `None` for the CPU. Only what this build was compiled with is ever placed.
+fn device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {
+    match kind {
+        DraftDevice::Cpu => Ok(None),
+        DraftDevice::Cuda => Device::new_cuda(0).map(Some),
+        DraftDevice::Metal => Device::new_metal(0).map(Some),
+    }
+}

@@ -1,0 +1,125 @@
+//! The short measurement at load: T_V(γ) and T_D by M and width, on the models themselves.
+//!
+//! Bounded: what would not fit into the time left is not begun, and the plan keeps its estimate
+//! for it.
+
+use std::time::{Duration, Instant};
+
+use crate::draft::{Budget, Drafter};
+use crate::model::{Target, TargetError};
+use crate::plan::{LevelCost, Measured, WIDTH};
+use crate::speculate::{Shape, Tree};
+
+/// Time for the target, and for the draft.
+const LIMIT: Duration = Duration::from_millis(600);
+/// Positions in front of what is measured: enough for attention to be there.
+const PREFIX: usize = 16;
+/// γ in the order of their worth to the plan.
+const GAMMAS: [usize; 6] = [1, 16, 8, 32, 4, 64];
+/// Depth of the trees that are drafted for the measurement.
+const DEPTH: usize = 3;
+
+pub(super) fn measure(
+    target: &mut dyn Target,
+    drafter: Option<&mut (dyn Drafter + 'static)>,
+    blocks: Option<(usize, usize)>,
+    context: usize,
+) -> Measured {
+    let mut found = Measured::default();
+    let prefix = PREFIX.min(context / 2).max(1);
+    let token = 1.min(target.vocab().saturating_sub(1)) as u32;
+    let prompt = vec![token; prefix];
+    target.truncate(0);
+    match target.prefill(&prompt) {
+        Ok(read) => {
+            found.verify = verify_times(target, token);
+            if let (Some(drafter), Some(blocks)) = (drafter, blocks) {
+                found.level = level_times(drafter, &read.features, &prompt, blocks);
+                drafter.truncate(0);
+            }
+        }
+        Err(error) => tracing::warn!("no measurement: {error}"),
+    }
+    target.truncate(0);
+    found
+}
+
+fn verify_times(target: &mut dyn Target, token: u32) -> Vec<(usize, f64)> {
+    let began = Instant::now();
+    let mut found: Vec<(usize, f64)> = Vec::new();
+    for gamma in GAMMAS {
+        let room = target.capacity().saturating_sub(target.len());
+        // At worst every node costs as much as a pass of its own.
+        let single = found.first().map_or(0.0, |&(_, ms)| ms);
+        let left = LIMIT.saturating_sub(began.elapsed()).as_secs_f64() * 1e3;
+        if gamma > room || (gamma > 1 && single * gamma as f64 / 2.0 > left) {
+            continue;
+        }
+        let tree = bushy(token, gamma);
+        match best_of(3, began + LIMIT, || target.verify(&tree).map(|_| ())) {
+            Ok(ms) => found.push((gamma, ms)),
+            Err(error) => {
+                let error: TargetError = error;
+                tracing::warn!("T_V({gamma}) not measured: {error}");
+            }
+        }
+    }
+    found
+}
+
+/// A tree of `gamma` nodes in which every node has two children.
+fn bushy(token: u32, gamma: usize) -> Tree {
+    let mut tree = Tree::root(token);
+    for node in 1..gamma {
+        tree.push((node - 1) / 2, token, -1.0);
+    }
+    tree
+}
+
+fn level_times(
+    drafter: &mut dyn Drafter,
+    features: &[f32],
+    prompt: &[u32],
+    (fewest, most): (usize, usize),
+) -> Option<LevelCost> {
+    let began = Instant::now();
+    let widths = [WIDTH.least, WIDTH.most];
+    let mut ms = [[0.0; 2]; 2];
+    // Features may be of any text: the pairs only have to be there.
+    drafter.observe(features, prompt).ok()?;
+    for (i, blocks) in [fewest, most].into_iter().enumerate() {
+        for (j, width) in widths.into_iter().enumerate() {
+            if i == 1 && fewest == most {
+                ms[1][j] = ms[0][j];
+                continue;
+            }
+            let shape = Shape { gamma: 64, width, depth: DEPTH };
+            let budget = Budget { shape, blocks };
+            let root = prompt.last().copied().unwrap_or_default();
+            // The first pass of an M fills its cache; the best of the rest counts.
+            drafter.propose(root, &budget).ok()?;
+            let round =
+                best_of(3, began + LIMIT, || drafter.propose(root, &budget).map(|_| ())).ok()?;
+            ms[i][j] = round / (1 + DEPTH) as f64;
+        }
+    }
+    Some(LevelCost { blocks: [fewest, most], widths, ms })
+}
+
+/// The shortest of up to `times` runs in ms, only one of which may begin after `until`.
+fn best_of<E>(
+    times: usize,
+    until: Instant,
+    mut run: impl FnMut() -> Result<(), E>,
+) -> Result<f64, E> {
+    let mut best = f64::INFINITY;
+    for i in 0..times {
+        if i > 0 && Instant::now() >= until {
+            break;
+        }
+        let start = Instant::now();
+        run()?;
+        best = best.min(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(best)
+}
