@@ -1,1 +1,26 @@
-//! The screen: a pure model of it, a pure update, one view a panel. Must never know tensors, files or the clock.
+//! The screen. Owns what a person sees and types; must never know tensors.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`state`] | a pure model of the screen |
+//! | [`update`] | a message in, effects out |
+//! | [`view`] | the model as a frame, one file a panel |
+//! | [`keymap`], [`commands`] | one table of keys, one of slash commands |
+//! | [`markdown`] | answers as rows, with every token's origin |
+//! | [`theme`] | every style |
+//! | [`run`](mod@run), [`desk`], [`terminal`] | the loop, the effects, the terminal |
+
+pub mod commands;
+mod desk;
+pub mod keymap;
+pub mod markdown;
+pub mod run;
+pub mod state;
+mod terminal;
+#[cfg(test)]
+mod testing;
+pub mod theme;
+pub mod update;
+pub mod view;
+
+pub use run::{ScreenConfig, run};

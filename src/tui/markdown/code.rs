@@ -1,0 +1,116 @@
+//! Roles of the stretches of a code line, by syntect's grammars. Lines of an open block that are
+//! complete are kept with the parser's state behind them, so that a streaming block costs one line
+//! a frame.
+
+use std::sync::OnceLock;
+
+use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
+
+use super::Kind;
+
+/// Stretches of a line: length in bytes and role.
+type Stretches = Vec<(usize, Kind)>;
+
+/// The parser of the code block being read, and what it found so far.
+#[derive(Clone, Debug, Default)]
+pub struct Highlighter {
+    block: Option<Block>,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    language: String,
+    /// Byte of the text at which it starts.
+    start: usize,
+    /// Behind the last kept line; `None` for a language without a grammar.
+    state: Option<(ParseState, ScopeStack)>,
+    lines: Vec<(String, Stretches)>,
+    /// Next line to be asked for.
+    next: usize,
+}
+
+impl Highlighter {
+    /// Begins a block, or begins again the one that was open.
+    pub fn open(&mut self, language: &str, start: usize) {
+        match &mut self.block {
+            Some(block) if block.start == start && block.language == language => block.next = 0,
+            _ => {
+                let state = syntaxes()
+                    .find_syntax_by_token(language)
+                    .map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
+                self.block = Some(Block {
+                    language: language.to_string(),
+                    start,
+                    state,
+                    lines: Vec::new(),
+                    next: 0,
+                });
+            }
+        }
+    }
+
+    /// The next line of the open block, with its line feed if it is complete.
+    pub fn line(&mut self, line: &str) -> Stretches {
+        let plain = vec![(line.len(), Kind::Code)];
+        let Some(block) = &mut self.block else { return plain };
+        let at = block.next;
+        block.next += 1;
+        if let Some((_, stretches)) = block.lines.get(at).filter(|kept| kept.0 == line) {
+            return stretches.clone();
+        }
+        let Some((mut parser, mut scopes)) = block.state.clone() else { return plain };
+        let Some(stretches) = stretch(&mut parser, &mut scopes, line) else { return plain };
+        if line.ends_with('\n') && at == block.lines.len() {
+            block.state = Some((parser, scopes));
+            block.lines.push((line.to_string(), stretches.clone()));
+        }
+        stretches
+    }
+}
+
+fn stretch(parser: &mut ParseState, scopes: &mut ScopeStack, line: &str) -> Option<Stretches> {
+    // A grammar that fails on a line is no reason to lose the line.
+    let changes = parser.parse_line(line, syntaxes()).ok()?;
+    let mut stretches = Stretches::new();
+    let mut at = 0;
+    let mut push = |from: usize, to: usize, kind: Kind| match stretches.last_mut() {
+        _ if to <= from => {}
+        Some(last) if last.1 == kind => last.0 += to - from,
+        _ => stretches.push((to - from, kind)),
+    };
+    for (position, change) in changes {
+        push(at, position, kind(scopes));
+        at = at.max(position);
+        scopes.apply(&change).ok()?;
+    }
+    push(at, line.len(), kind(scopes));
+    Some(stretches)
+}
+
+fn kind(scopes: &ScopeStack) -> Kind {
+    static ROLES: OnceLock<Vec<(Scope, Kind)>> = OnceLock::new();
+    let roles = ROLES.get_or_init(|| {
+        [
+            ("comment", Kind::Comment),
+            ("string", Kind::Literal),
+            ("constant", Kind::Number),
+            ("keyword.operator", Kind::Code),
+            ("keyword", Kind::Keyword),
+            ("storage", Kind::Keyword),
+        ]
+        .into_iter()
+        .filter_map(|(name, kind)| Some((Scope::new(name).ok()?, kind)))
+        .collect()
+    });
+    scopes
+        .as_slice()
+        .iter()
+        .rev()
+        .find_map(|scope| roles.iter().find(|role| role.0.is_prefix_of(*scope)))
+        .map_or(Kind::Code, |role| role.1)
+}
+
+fn syntaxes() -> &'static SyntaxSet {
+    static SET: OnceLock<SyntaxSet> = OnceLock::new();
+    SET.get_or_init(SyntaxSet::load_defaults_newlines)
+}

@@ -1,0 +1,117 @@
+//! Answers as rows of the screen: Markdown with the origin of every character kept. Owns parsing,
+//! wrapping and their cache; must never know colours.
+//!
+//! A streaming answer grows at its end, so blocks before the last one cannot change any more:
+//! their rows are kept, and only the last block is parsed again.
+
+mod blocks;
+mod code;
+mod origins;
+mod wrap;
+
+use crate::decode::Origin;
+
+pub use origins::Origins;
+pub use wrap::{Logical, wrap};
+
+/// The role of a stretch of text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Running text.
+    #[default]
+    Text,
+    /// A heading.
+    Heading,
+    /// Code without a closer role.
+    Code,
+    /// Code: a keyword.
+    Keyword,
+    /// Code: a string.
+    Literal,
+    /// Code: a comment.
+    Comment,
+    /// Code: a number or constant.
+    Number,
+    /// Bullets, quote bars, rules: ours, not the model's.
+    Markup,
+}
+
+/// How a stretch of text is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Its role.
+    pub kind: Kind,
+    /// `**strong**`.
+    pub strong: bool,
+    /// `*emphasis*`.
+    pub emphasis: bool,
+}
+
+/// A stretch of one look and one origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What is drawn.
+    pub text: String,
+    /// How.
+    pub look: Look,
+    /// Who put it there; `None` for our own marks and for texts of unknown origin.
+    pub origin: Option<Origin>,
+}
+
+/// One row of the screen.
+pub type Row = Vec<Piece>;
+
+/// The rows of one growing text, fitted to one width.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    width: usize,
+    /// Bytes of the text that `rows` shows.
+    shown: usize,
+    /// Bytes before the last block.
+    settled_bytes: usize,
+    /// Rows before the last block.
+    settled_rows: usize,
+    rows: Vec<Row>,
+    code: code::Highlighter,
+}
+
+impl Document {
+    /// The rows of `text` at `width`. `text` may only have grown since the last call; a text that
+    /// was replaced needs a new document.
+    pub fn lay_out(&mut self, text: &str, origins: &Origins, width: usize) -> &[Row] {
+        let width = width.max(1);
+        if width != self.width || text.len() < self.shown {
+            *self = Self { width, ..Self::default() };
+        }
+        if text.len() > self.shown {
+            self.extend(text, origins);
+            self.shown = text.len();
+        }
+        &self.rows
+    }
+
+    /// The rows as last laid out.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn extend(&mut self, text: &str, origins: &Origins) {
+        self.rows.truncate(self.settled_rows);
+        let base = self.settled_bytes;
+        let blocks = blocks::parse(text, base, origins, &mut self.code);
+        let last = blocks.len().saturating_sub(1);
+        for (index, block) in blocks.into_iter().enumerate() {
+            if index == last {
+                self.settled_bytes = block.start;
+                self.settled_rows = self.rows.len();
+            }
+            if !self.rows.is_empty() {
+                self.rows.push(Row::new());
+            }
+            self.rows.extend(block.lines.iter().flat_map(|line| wrap(line, self.width)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn origins_of(parts: &[(&str, Origin)]) -> (String, Origins) {
+    let mut text = String::new();
+    let mut origins = Origins::default();
+    for (part, origin) in parts {
+        text.push_str(part);
+        origins.push(part.len(), *origin);
+    }
+    (text, origins)
+}
+
+fn plain(rows: &[Row]) -> Vec<String> {
+    rows.iter().map(|row| row.iter().map(|piece| piece.text.as_str()).collect()).collect()
+}
+
+fn rows(text: &str, width: usize) -> Vec<String> {
+    plain(Document::default().lay_out(text, &Origins::default(), width))
+}
+
+#[test]
+fn blocks_lists_quotes_and_code() {
+    let text = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n```rust\nfn main() {}\n\n```\n---\nend";
+    assert_eq!(
+        rows(text, 40),
+        [
+            "Title",
+            "",
+            "One two three.",
+            "Next line.",
+            "",
+            "• a",
+            "• b",
+            "  1. c",
+            "",
+            "▏ said",
+            "▏ he",
+            "",
+            "  fn main() {}",
+            "  ",
+            "",
+            "───",
+            "",
+            "end"
+        ]
+    );
+}
+
+#[test]
+fn bullets_hang_over_wrapped_rows() {
+    assert_eq!(rows("- one two three", 9), ["• one two", "  three"]);
+    assert_eq!(rows("10. one two three", 11), ["10. one two", "    three"]);
+}
+
+#[test]
+fn origins_survive_rendering() {
+    let (text, origins) = origins_of(&[
+        ("# Ti", Origin::Target),
+        ("tle\n\n", Origin::Accepted),
+        ("- **bo", Origin::Target),
+        ("ld** `x", Origin::Accepted),
+        ("y` &amp;", Origin::Target),
+    ]);
+    let mut document = Document::default();
+    let rows = document.lay_out(&text, &origins, 40);
+    let seen: Vec<(&str, Option<Origin>)> = rows
+        .iter()
+        .flatten()
+        .filter(|piece| piece.look.kind != Kind::Markup)
+        .map(|piece| (piece.text.as_str(), piece.origin))
+        .collect();
+    let (a, t) = (Some(Origin::Accepted), Some(Origin::Target));
+    assert_eq!(
+        seen,
+        [("Ti", t), ("tle", a), ("bo", t), ("ld", a), (" ", a), ("x", a), ("y", t), (" &", t)]
+    );
+}
+
+#[test]
+fn code_is_given_roles() {
+    let mut document = Document::default();
+    let text = "```rust\nlet x = 1; // one\n";
+    let rows = document.lay_out(text, &Origins::default(), 40);
+    let kinds: Vec<(&str, Kind)> =
+        rows[0].iter().map(|piece| (piece.text.trim(), piece.look.kind)).collect();
+    assert!(kinds.contains(&("let", Kind::Keyword)), "{kinds:?}");
+    assert!(kinds.contains(&("1", Kind::Number)), "{kinds:?}");
+    assert!(kinds.contains(&("// one", Kind::Comment)), "{kinds:?}");
+}
+
+#[test]
+fn indented_code_stays_code_while_it_streams() {
+    let mut document = Document::default();
+    document.lay_out("    - ", &Origins::default(), 20);
+    let rows = document.lay_out("    - x", &Origins::default(), 20);
+    assert_eq!(plain(rows), ["  - x"]);
+    assert_eq!(rows[0].last().unwrap().look.kind, Kind::Code);
+}
+
+fn fragment() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z é日]{1,8}",
+        Just("\n".to_string()),
+        Just("\n\n".to_string()),
+        Just("- ".to_string()),
+        Just("1. ".to_string()),
+        Just("> ".to_string()),
+        Just("# ".to_string()),
+        Just("**".to_string()),
+        Just("`".to_string()),
+        Just("```rust\n".to_string()),
+        Just("```\n".to_string()),
+        Just("    ".to_string()),
+        Just("&lt;".to_string()),
+        Just("<b>".to_string()),
+        Just("👩‍👧".to_string()),
+    ]
+}
+
+proptest! {
+    /// The cache never shows: a text that streamed in looks as if it had come at once.
+    #[test]
+    fn streaming_equals_at_once(parts in prop::collection::vec(fragment(), 0..40), width in 1usize..50) {
+        let mut text = String::new();
+        let mut origins = Origins::default();
+        let mut streamed = Document::default();
+        for (index, part) in parts.iter().enumerate() {
+            text.push_str(part);
+            origins.push(part.len(), if index % 3 == 0 { Origin::Target } else { Origin::Accepted });
+            streamed.lay_out(&text, &origins, width);
+        }
+        let streamed = streamed.lay_out(&text, &origins, width).to_vec();
+        let mut document = Document::default();
+        prop_assert_eq!(streamed, document.lay_out(&text, &origins, width).to_vec());
+    }
+
+    /// Every drawn piece of the model's text knows where it came from.
+    #[test]
+    fn no_text_without_origin(parts in prop::collection::vec(fragment(), 0..40)) {
+        let text = parts.concat();
+        let mut origins = Origins::default();
+        origins.push(text.len(), Origin::Accepted);
+        let mut document = Document::default();
+        for piece in document.lay_out(&text, &origins, 30).iter().flatten() {
+            prop_assert!(piece.look.kind == Kind::Markup || piece.origin.is_some());
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The conversation and the part of it that is seen.
+
+use crate::chat::{Message, Role};
+use crate::decode::{Committed, Finish, Summary};
+use crate::tui::markdown::{Document, Origins, Row};
+
+/// How an answer ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// By itself.
+    Finished(Box<Summary>),
+    /// By the user; tokens and tokens per second so far.
+    Stopped {
+        /// Tokens of the answer.
+        tokens: usize,
+    },
+    /// By a failure.
+    Failed,
+    /// In an earlier run of the program.
+    Loaded,
+}
+
+/// One message with what the screen keeps about it.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub text: String,
+    /// Who put each byte of an answer there.
+    pub origins: Origins,
+    /// `None` while it is being written.
+    pub outcome: Option<Outcome>,
+    document: Document,
+}
+
+impl Turn {
+    fn new(role: Role, text: String, outcome: Option<Outcome>) -> Self {
+        Self { role, text, origins: Origins::default(), outcome, document: Document::default() }
+    }
+
+    /// Its rows at `width`.
+    pub fn rows(&mut self, width: usize) -> &[Row] {
+        self.document.lay_out(&self.text, &self.origins, width)
+    }
+
+    /// Its rows as last laid out.
+    pub fn laid_out(&self) -> &[Row] {
+        self.document.rows()
+    }
+}
+
+/// The conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Chat {
+    /// Instructions that precede it.
+    pub system: Option<String>,
+    turns: Vec<Turn>,
+    /// First row seen; `None` follows the end.
+    top: Option<usize>,
+    /// Rows there are and rows seen, as last drawn.
+    extent: (usize, usize),
+}
+
+impl Chat {
+    /// An empty conversation.
+    pub fn new(system: Option<String>) -> Self {
+        Self { system, ..Self::default() }
+    }
+
+    /// The turns, oldest first, without the system prompt.
+    pub fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// The turns, to be laid out.
+    pub fn turns_mut(&mut self) -> &mut [Turn] {
+        &mut self.turns
+    }
+
+    /// Takes a conversation in place of this one.
+    pub fn replace(&mut self, messages: Vec<Message>) {
+        *self = Self::default();
+        for message in messages {
+            match message.role {
+                Role::System => self.system = Some(message.content),
+                role => self.turns.push(Turn::new(role, message.content, Some(Outcome::Loaded))),
+            }
+        }
+    }
+
+    /// Adds what the user said and an empty answer to it.
+    pub fn ask(&mut self, text: String) {
+        self.turns.push(Turn::new(Role::User, text, Some(Outcome::Loaded)));
+        self.reopen();
+    }
+
+    /// Adds an empty answer to the last question, in place of the one there is.
+    pub fn reopen(&mut self) {
+        self.drop_answer();
+        self.turns.push(Turn::new(Role::Assistant, String::new(), None));
+        self.top = None;
+    }
+
+    /// Takes the last answer away.
+    pub fn drop_answer(&mut self) {
+        if self.turns.last().is_some_and(|turn| turn.role == Role::Assistant) {
+            self.turns.pop();
+        }
+    }
+
+    /// Takes the last question away, if no answer follows it.
+    pub fn take_question(&mut self) -> Option<String> {
+        match self.turns.last() {
+            Some(turn) if turn.role == Role::User => self.turns.pop().map(|turn| turn.text),
+            _ => None,
+        }
+    }
+
+    /// The answer being written.
+    pub fn open_answer(&mut self) -> Option<&mut Turn> {
+        self.turns.last_mut().filter(|turn| turn.role == Role::Assistant && turn.outcome.is_none())
+    }
+
+    /// Whether there is a question to answer again.
+    pub fn can_regenerate(&self) -> bool {
+        self.turns.iter().any(|turn| turn.role == Role::User)
+    }
+
+    /// Appends tokens to the answer being written.
+    pub fn extend(&mut self, tokens: &[Committed]) {
+        if let Some(turn) = self.open_answer() {
+            for token in tokens {
+                turn.text.push_str(&token.text);
+                turn.origins.push(token.text.len(), token.origin);
+            }
+        }
+    }
+
+    /// Ends the answer being written. An empty one leaves no trace, unless the target chose to say
+    /// nothing.
+    pub fn close(&mut self, outcome: Outcome) {
+        let Some(turn) = self.open_answer() else { return };
+        if turn.text.is_empty() && !matches!(outcome, Outcome::Finished(_)) {
+            self.turns.pop();
+        } else {
+            turn.outcome = Some(outcome);
+        }
+    }
+
+    /// The last answer's text.
+    pub fn last_answer(&self) -> Option<&str> {
+        let answer = self.turns.iter().rev().find(|turn| turn.role == Role::Assistant)?;
+        Some(answer.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The conversation as the target takes it and as it is saved: an answer not yet begun is left
+    /// out, and questions that got no answer are put together with the next one, since templates
+    /// want the roles to alternate.
+    pub fn messages(&self) -> Vec<Message> {
+        let mut messages: Vec<Message> = Vec::new();
+        if let Some(system) = &self.system {
+            messages.push(Message { role: Role::System, content: system.clone() });
+        }
+        for turn in &self.turns {
+            match messages.last_mut() {
+                _ if turn.role == Role::Assistant && turn.text.is_empty() => {}
+                Some(last) if last.role == turn.role => {
+                    last.content.push_str("\n\n");
+                    last.content.push_str(&turn.text);
+                }
+                _ => messages.push(Message { role: turn.role, content: turn.text.clone() }),
+            }
+        }
+        messages
+    }
+
+    /// Moves what is seen by `rows`, down if positive.
+    pub fn scroll(&mut self, rows: i64) {
+        let (all, seen) = self.extent;
+        let bottom = all.saturating_sub(seen);
+        let top = self.top.unwrap_or(bottom).min(bottom) as i64;
+        let top = (top + rows).max(0) as usize;
+        self.top = (top < bottom).then_some(top);
+    }
+
+    /// Moves by a screenful, one row kept.
+    pub fn page(&mut self, down: bool) {
+        let rows = self.extent.1.saturating_sub(1).max(1) as i64;
+        self.scroll(if down { rows } else { -rows });
+    }
+
+    /// Goes to the beginning.
+    pub fn to_top(&mut self) {
+        if self.extent.0 > self.extent.1 {
+            self.top = Some(0);
+        }
+    }
+
+    /// Follows the end again.
+    pub fn follow(&mut self) {
+        self.top = None;
+    }
+
+    /// Whether the end is followed.
+    pub fn follows(&self) -> bool {
+        self.top.is_none()
+    }
+
+    /// Told by the view how many rows there are and how many fit; returns the first row to show.
+    pub fn seen(&mut self, all: usize, fit: usize) -> usize {
+        self.extent = (all, fit);
+        let bottom = all.saturating_sub(fit);
+        if self.top.is_some_and(|top| top >= bottom) {
+            self.top = None;
+        }
+        self.top.unwrap_or(bottom)
+    }
+
+    /// Rows below the last one seen.
+    pub fn below(&self) -> usize {
+        let (all, fit) = self.extent;
+        self.top.map_or(0, |top| all.saturating_sub(top + fit))
+    }
+}
+
+/// The finish in words, where it is worth saying.
+pub fn finish_words(finish: Option<Finish>) -> Option<&'static str> {
+    match finish? {
+        Finish::Eos | Finish::StopString => None,
+        Finish::MaxTokens => Some("token limit reached: /max-tokens"),
+        Finish::ContextFull => Some("context full: /new"),
+        Finish::Cancelled => Some("stopped"),
+    }
+}

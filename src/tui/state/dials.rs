@@ -1,0 +1,230 @@
+//! The controls panel: five dials, each with its value, range and whether it is held.
+
+use crate::draft::{Budget, Depths};
+use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, WIDTH};
+use crate::worker::{Choice, Controls, Ready};
+
+/// One dial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dial {
+    /// γ.
+    Gamma,
+    /// M.
+    Blocks,
+    /// k.
+    Width,
+    /// D.
+    Depth,
+    /// T.
+    Temperature,
+}
+
+impl Dial {
+    /// All, in the order of the panel.
+    pub const ALL: [Self; 5] =
+        [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
+
+    /// Its sign in the paper.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Gamma => "γ",
+            Self::Blocks => "M",
+            Self::Width => "k",
+            Self::Depth => "D",
+            Self::Temperature => "T",
+        }
+    }
+
+    /// What it turns, in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gamma => "tree size",
+            Self::Blocks => "draft blocks",
+            Self::Width => "tree width",
+            Self::Depth => "tree depth",
+            Self::Temperature => "temperature",
+        }
+    }
+}
+
+/// Which dial the cursor is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dials {
+    selected: usize,
+}
+
+/// A dial as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialView {
+    /// What it stands at.
+    pub value: String,
+    /// `auto`, `held` or why it cannot be turned.
+    pub state: &'static str,
+    /// Whether the user holds it.
+    pub held: bool,
+    /// Least and most.
+    pub range: String,
+}
+
+impl Dials {
+    /// The dial under the cursor.
+    pub fn selected(&self) -> Dial {
+        Dial::ALL[self.selected % Dial::ALL.len()]
+    }
+
+    /// Moves the cursor, round the end.
+    pub fn select(&mut self, by: i64) {
+        let all = Dial::ALL.len() as i64;
+        self.selected = (self.selected as i64 + by).rem_euclid(all) as usize;
+    }
+}
+
+/// Most of the temperature dial; `/temperature` goes further.
+const HOTTEST: f32 = 2.0;
+const STEP: f32 = 0.1;
+
+/// What the screen knows when it turns a dial.
+pub struct Bench<'a> {
+    /// What was loaded; `None` before.
+    pub ready: Option<&'a Ready>,
+    /// What the latest round was allowed to spend: where automatic values stand now.
+    pub latest: Option<&'a Budget>,
+}
+
+impl Bench<'_> {
+    /// A dial as it is shown.
+    pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
+        let Some((choice, auto, limits)) = self.parts(dial, controls) else {
+            let value = controls.sampler.temperature;
+            let state = if value == 0.0 { "greedy" } else { "sampled" };
+            let range = format!("0–{HOTTEST:.0}");
+            return DialView { value: format!("{value:.2}"), state, held: value > 0.0, range };
+        };
+        let held = matches!(choice, Choice::Held(_));
+        let value = match choice {
+            Choice::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
+            Choice::Held(value) => value.clamp(limits.least, limits.most).to_string(),
+        };
+        let fixed = dial == Dial::Blocks && !self.elastic();
+        let state = match (fixed, held) {
+            (true, _) if self.ready.is_some() => "fixed",
+            (_, true) => "held",
+            _ => "auto",
+        };
+        let range = if state == "fixed" {
+            String::new()
+        } else {
+            format!("{}–{}", limits.least, limits.most)
+        };
+        DialView { value, state, held: held && state != "fixed", range }
+    }
+
+    /// Turns a dial by `steps`; a turned dial is held.
+    ///
+    /// # Errors
+    /// Why it cannot be turned.
+    pub fn turn(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
+        let Some((choice, auto, limits)) = self.parts(dial, controls) else {
+            let turned = (controls.sampler.temperature / STEP).round() + steps as f32;
+            controls.sampler.temperature = (turned * STEP).clamp(0.0, HOTTEST);
+            return Ok(());
+        };
+        if dial == Dial::Blocks && self.ready.is_some() && !self.elastic() {
+            return Err(self.why_fixed());
+        }
+        let at = match choice {
+            Choice::Held(value) => value,
+            Choice::Auto => auto.unwrap_or(limits.least),
+        };
+        let to = (at as i64 + steps).clamp(limits.least as i64, limits.most as i64) as usize;
+        *slot(dial, controls) = Choice::Held(to);
+        Ok(())
+    }
+
+    /// Gives a dial back to automatic; the temperature to greedy.
+    pub fn release(&self, dial: Dial, controls: &mut Controls) {
+        match dial {
+            Dial::Temperature => controls.sampler.temperature = 0.0,
+            dial => *slot(dial, controls) = Choice::Auto,
+        }
+    }
+
+    fn parts(&self, dial: Dial, controls: &Controls) -> Option<(Choice, Option<usize>, Limits)> {
+        let now = |spent: fn(&Budget) -> usize, start: fn(&Ready) -> usize| {
+            self.latest.map(spent).or(self.ready.map(start))
+        };
+        Some(match dial {
+            Dial::Gamma => (controls.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
+            Dial::Blocks => {
+                let most = match self.ready.map(|ready| ready.depths) {
+                    Some(Depths::Elastic(most) | Depths::Fixed(most)) => most.max(BLOCKS.least),
+                    None => BLOCKS.most,
+                };
+                let limits = Limits { most, ..BLOCKS };
+                match self.ready.map(|ready| ready.depths) {
+                    Some(Depths::Fixed(blocks)) => (controls.blocks, Some(blocks), limits),
+                    _ => (controls.blocks, now(|b| b.blocks, |r| r.blocks), limits),
+                }
+            }
+            Dial::Width => (controls.width, now(|b| b.shape.width, |r| r.width), WIDTH),
+            Dial::Depth => (controls.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
+            Dial::Temperature => return None,
+        })
+    }
+
+    fn elastic(&self) -> bool {
+        matches!(self.ready.map(|ready| ready.depths), Some(Depths::Elastic(_)))
+    }
+
+    fn why_fixed(&self) -> String {
+        match self.ready.map(|ready| ready.depths) {
+            Some(Depths::Fixed(0)) => "there is no draft head: M has no meaning here".to_string(),
+            Some(Depths::Fixed(blocks)) => {
+                format!("this head runs with all of its {blocks} blocks: M is fixed")
+            }
+            _ => "M is fixed".to_string(),
+        }
+    }
+}
+
+fn slot(dial: Dial, controls: &mut Controls) -> &mut Choice {
+    match dial {
+        Dial::Gamma | Dial::Temperature => &mut controls.gamma,
+        Dial::Blocks => &mut controls.blocks,
+        Dial::Width => &mut controls.width,
+        Dial::Depth => &mut controls.depth,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::{controls, ready};
+
+    #[test]
+    fn a_turned_dial_is_held_from_where_automatic_stood() {
+        let ready = ready();
+        let bench = Bench { ready: Some(&ready), latest: None };
+        let mut controls = controls();
+        assert_eq!(bench.view(Dial::Gamma, &controls).state, "auto");
+        bench.turn(Dial::Gamma, 1, &mut controls).unwrap();
+        assert_eq!(controls.gamma, Choice::Held(ready.gamma + 1));
+        bench.turn(Dial::Gamma, 500, &mut controls).unwrap();
+        assert_eq!(controls.gamma, Choice::Held(GAMMA.most));
+        bench.turn(Dial::Temperature, 7, &mut controls).unwrap();
+        assert_eq!(bench.view(Dial::Temperature, &controls).value, "0.70");
+        bench.release(Dial::Gamma, &mut controls);
+        assert_eq!(controls.gamma, Choice::Auto);
+    }
+
+    #[test]
+    fn a_fixed_head_says_so() {
+        let mut ready = ready();
+        ready.depths = Depths::Fixed(3);
+        let bench = Bench { ready: Some(&ready), latest: None };
+        let mut controls = controls();
+        assert!(bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));
+        let view = bench.view(Dial::Blocks, &controls);
+        assert_eq!((view.value.as_str(), view.state), ("3", "fixed"));
+    }
+}

@@ -1,0 +1,279 @@
+//! The message being written: text area, history and the list of commands that fit.
+
+use ratatui::style::Style;
+use ratatui_textarea::{CursorMove, TextArea, WrapMode};
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::tui::commands::{COMMANDS, SlashCommand};
+
+/// Commands that begin as the input does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// The one under the cursor.
+    pub selected: usize,
+    /// Whether the user has closed the list for this word.
+    dismissed: bool,
+}
+
+/// The message being written.
+#[derive(Debug)]
+pub struct Input {
+    area: TextArea<'static>,
+    completion: Completion,
+    history: Vec<String>,
+    /// The entry of the history shown; `None` is the message being written.
+    recalled: Option<usize>,
+    /// What was being written before the history was looked at.
+    unsent: String,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Self {
+            area: area(""),
+            completion: Completion::default(),
+            history: Vec::new(),
+            recalled: None,
+            unsent: String::new(),
+        }
+    }
+}
+
+fn area(text: &str) -> TextArea<'static> {
+    let mut area: TextArea<'static> = TextArea::new(text.split('\n').map(String::from).collect());
+    area.set_wrap_mode(WrapMode::WordOrGlyph);
+    area.set_cursor_line_style(Style::new());
+    // The terminal's own cursor is used: it blinks as the user likes it and input methods find it.
+    area.set_cursor_style(Style::new());
+    area.set_tab_length(4);
+    area.move_cursor(CursorMove::Bottom);
+    area.move_cursor(CursorMove::End);
+    area
+}
+
+impl Input {
+    /// The text area, to be drawn.
+    pub fn area(&self) -> &TextArea<'static> {
+        &self.area
+    }
+
+    /// The text area, to be edited; afterwards call [`Self::edited`].
+    pub fn area_mut(&mut self) -> &mut TextArea<'static> {
+        &mut self.area
+    }
+
+    /// What is written.
+    pub fn text(&self) -> String {
+        self.area.lines().join("\n")
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.area.is_empty()
+    }
+
+    /// Puts `text` in place of what is written.
+    pub fn set(&mut self, text: &str) {
+        self.area = area(text);
+        self.edited();
+    }
+
+    /// Takes what is written as sent.
+    pub fn sent(&mut self) {
+        let text = self.text();
+        if self.history.last() != Some(&text) {
+            self.history.push(text);
+        }
+        self.recalled = None;
+        self.unsent.clear();
+        self.set("");
+    }
+
+    /// Inserts pasted text as it is, in one step of undo.
+    pub fn paste(&mut self, text: &str) {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        self.area.insert_str(text);
+        self.edited();
+    }
+
+    /// To be called after every change: the list of commands begins again.
+    pub fn edited(&mut self) {
+        self.completion = Completion::default();
+    }
+
+    /// Shows the message sent before the one shown, if the cursor is on the first row.
+    pub fn recall_older(&mut self) -> bool {
+        let at = self.recalled.unwrap_or(self.history.len());
+        if self.area.cursor().0 != 0 || at == 0 {
+            return false;
+        }
+        if self.recalled.is_none() {
+            self.unsent = self.text();
+        }
+        self.show(Some(at - 1));
+        true
+    }
+
+    /// Shows the message sent after the one shown, if the cursor is on the last row.
+    pub fn recall_newer(&mut self) -> bool {
+        let Some(at) = self.recalled else { return false };
+        if self.area.cursor().0 + 1 != self.area.lines().len() {
+            return false;
+        }
+        self.show((at + 1 < self.history.len()).then_some(at + 1));
+        true
+    }
+
+    fn show(&mut self, recalled: Option<usize>) {
+        self.recalled = recalled;
+        let text = match recalled {
+            Some(at) => self.history[at].clone(),
+            None => std::mem::take(&mut self.unsent),
+        };
+        self.area = area(&text);
+        self.completion.dismissed = true;
+    }
+
+    /// Deletes the character before the cursor, whole: an emoji of several code points is one.
+    pub fn backspace(&mut self) {
+        let chars = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
+        for _ in 0..chars {
+            self.area.delete_char();
+        }
+        self.edited();
+    }
+
+    /// Deletes the character under the cursor, whole.
+    pub fn delete(&mut self) {
+        let chars = self.after().graphemes(true).next().map_or(1, |g| g.chars().count());
+        for _ in 0..chars {
+            self.area.delete_next_char();
+        }
+        self.edited();
+    }
+
+    /// Moves the cursor by one character, whole.
+    pub fn step(&mut self, forward: bool) {
+        let (text, to) = if forward {
+            (self.after().graphemes(true).next().map(str::to_string), CursorMove::Forward)
+        } else {
+            (self.before().graphemes(true).next_back().map(str::to_string), CursorMove::Back)
+        };
+        self.area.cancel_selection();
+        for _ in 0..text.map_or(1, |g| g.chars().count()) {
+            self.area.move_cursor(to);
+        }
+    }
+
+    fn before(&self) -> &str {
+        self.split().0
+    }
+
+    fn after(&self) -> &str {
+        self.split().1
+    }
+
+    fn split(&self) -> (&str, &str) {
+        let cursor = self.area.cursor();
+        let line = self.area.lines().get(cursor.0).map_or("", String::as_str);
+        let at = line.char_indices().nth(cursor.1).map_or(line.len(), |(at, _)| at);
+        line.split_at(at)
+    }
+
+    /// Commands that begin as the input does; none once an argument is being written.
+    pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
+        let lines = self.area.lines();
+        let [line] = lines else { return Vec::new() };
+        let Some(word) = line.strip_prefix('/') else { return Vec::new() };
+        if self.completion.dismissed || word.contains(char::is_whitespace) {
+            return Vec::new();
+        }
+        COMMANDS.iter().filter(|command| command.name.starts_with(word)).collect()
+    }
+
+    /// Place of the cursor in the suggestions.
+    pub fn selected(&self) -> usize {
+        self.completion.selected
+    }
+
+    /// The suggestion under the cursor.
+    pub fn suggestion(&self) -> Option<&'static SlashCommand> {
+        self.suggestions().get(self.completion.selected).copied()
+    }
+
+    /// Moves the cursor of the list, round the end.
+    pub fn select(&mut self, by: i64) {
+        let all = self.suggestions().len().max(1) as i64;
+        self.completion.selected = (self.completion.selected as i64 + by).rem_euclid(all) as usize;
+    }
+
+    /// Closes the list.
+    pub fn dismiss(&mut self) {
+        self.completion.dismissed = true;
+    }
+
+    /// Writes the suggestion under the cursor; `false` if there is none.
+    pub fn complete(&mut self) -> bool {
+        let Some(command) = self.suggestion() else { return false };
+        let space = if command.argument.is_empty() { "" } else { " " };
+        self.set(&format!("/{}{space}", command.name));
+        self.completion.dismissed = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_gives_the_unsent_message_back() {
+        let mut input = Input::default();
+        input.set("one");
+        input.sent();
+        input.set("two\nlines");
+        input.sent();
+        input.set("unsent");
+        assert!(input.recall_older());
+        assert_eq!(input.text(), "two\nlines");
+        assert!(!input.recall_older(), "the cursor is on the last line");
+        input.area_mut().move_cursor(CursorMove::Top);
+        assert!(input.recall_older());
+        assert_eq!(input.text(), "one");
+        assert!(!input.recall_older());
+        assert!(input.recall_newer());
+        assert!(input.recall_newer());
+        assert_eq!(input.text(), "unsent");
+        assert!(!input.recall_newer());
+    }
+
+    #[test]
+    fn characters_of_several_code_points_are_one() {
+        let mut input = Input::default();
+        input.paste("a👩‍👩‍👧e\u{301}");
+        input.backspace();
+        assert_eq!(input.text(), "a👩‍👩‍👧");
+        input.step(false);
+        input.delete();
+        assert_eq!(input.text(), "a");
+    }
+
+    #[test]
+    fn completion_writes_the_command() {
+        let mut input = Input::default();
+        input.set("/ga");
+        assert_eq!(input.suggestions().len(), 1);
+        assert!(input.complete());
+        assert_eq!(input.text(), "/gamma ");
+        assert!(input.suggestions().is_empty());
+        input.set("/nothing-like-it");
+        assert!(!input.complete());
+    }
+
+    #[test]
+    fn pasted_line_ends_are_one_kind() {
+        let mut input = Input::default();
+        input.paste("a\r\nb\rc");
+        assert_eq!(input.text(), "a\nb\nc");
+    }
+}

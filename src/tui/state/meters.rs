@@ -1,0 +1,146 @@
+//! Figures of the latest answer. Only committed tokens count; the prefill and its token are kept
+//! apart, as in [`Summary`].
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::decode::{Round, Summary, Timing};
+
+/// How far the prompt has been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefill {
+    /// Tokens done.
+    pub done: usize,
+    /// Tokens of the prompt.
+    pub total: usize,
+}
+
+/// Figures of one answer.
+#[derive(Clone, Debug, Default)]
+pub struct Meters {
+    /// When it was asked for.
+    asked: Duration,
+    /// From the question to the first token.
+    pub first_token: Option<Duration>,
+    /// How far the prompt has been read, before the first token.
+    pub prefill: Option<Prefill>,
+    /// Prompt figures from the first token on, totals at the end.
+    pub summary: Option<Box<Summary>>,
+    /// Target passes.
+    pub rounds: usize,
+    /// Tokens committed by rounds.
+    pub tokens: usize,
+    /// Where the time of all rounds went.
+    pub spent: Timing,
+    /// Tokens and milliseconds of the latest rounds.
+    recent: VecDeque<(usize, f64)>,
+    /// Tokens per second of each of the latest rounds.
+    rates: VecDeque<f64>,
+    /// `reached[d]`: rounds that offered a token at depth d + 1, and rounds that accepted one.
+    reached: Vec<(usize, usize)>,
+}
+
+impl Meters {
+    /// Rounds over which "now" is averaged: about a second's worth on a slow machine.
+    const NOW: usize = 8;
+    /// Rounds of the sparkline; as wide as any panel.
+    const SPARK: usize = 120;
+
+    /// Begins an answer.
+    pub fn begin(&mut self, now: Duration) {
+        *self = Self { asked: now, ..Self::default() };
+    }
+
+    /// The first token came.
+    pub fn first(&mut self, now: Duration, summary: Box<Summary>) {
+        self.first_token = Some(now.saturating_sub(self.asked));
+        self.prefill = None;
+        self.summary = Some(summary);
+    }
+
+    /// A round was done.
+    pub fn round(&mut self, round: &Round) {
+        let tokens = round.committed.len();
+        let Timing { draft_ms, verify_ms, other_ms } = round.timing;
+        let spent = draft_ms + verify_ms + other_ms;
+        self.rounds += 1;
+        self.tokens += tokens;
+        self.spent.draft_ms += draft_ms;
+        self.spent.verify_ms += verify_ms;
+        self.spent.other_ms += other_ms;
+        push(&mut self.recent, Self::NOW, (tokens, spent));
+        push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
+        let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
+        if self.reached.len() < deepest {
+            self.reached.resize(deepest, (0, 0));
+        }
+        for (depth, (offered, accepted)) in self.reached.iter_mut().enumerate().take(deepest) {
+            *offered += 1;
+            *accepted += usize::from(round.accepted.len() > depth);
+        }
+    }
+
+    /// Tokens per second over the latest rounds.
+    pub fn now(&self) -> f64 {
+        let (tokens, ms) =
+            self.recent.iter().fold((0, 0.0), |sum, round| (sum.0 + round.0, sum.1 + round.1));
+        per_second(tokens, ms)
+    }
+
+    /// Tokens per second over the answer.
+    pub fn overall(&self) -> f64 {
+        let Timing { draft_ms, verify_ms, other_ms } = self.spent;
+        per_second(self.tokens, draft_ms + verify_ms + other_ms)
+    }
+
+    /// τ: tokens a round.
+    pub fn tau(&self) -> f64 {
+        if self.rounds == 0 { 0.0 } else { self.tokens as f64 / self.rounds as f64 }
+    }
+
+    /// Share of the rounds that drafted so deep which had a token accepted there, depth 1 first.
+    pub fn acceptance(&self) -> impl Iterator<Item = f64> {
+        self.reached.iter().map(|&(offered, accepted)| accepted as f64 / offered.max(1) as f64)
+    }
+
+    /// Tokens per second of the latest rounds, oldest first.
+    pub fn rates(&self) -> impl ExactSizeIterator<Item = f64> {
+        self.rates.iter().copied()
+    }
+}
+
+fn push<T>(queue: &mut VecDeque<T>, most: usize, item: T) {
+    if queue.len() == most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+fn per_second(tokens: usize, ms: f64) -> f64 {
+    if ms > 0.0 { tokens as f64 * 1000.0 / ms } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::round_of;
+
+    #[test]
+    fn only_rounds_count_and_depths_are_shares() {
+        let mut meters = Meters::default();
+        meters.begin(Duration::from_secs(10));
+        meters.first(Duration::from_millis(10_500), Box::default());
+        let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
+        round.timing = Timing { draft_ms: 20.0, verify_ms: 75.0, other_ms: 5.0 };
+        meters.round(&round);
+        round.accepted.clear();
+        round.committed.truncate(1);
+        meters.round(&round);
+        assert_eq!(meters.first_token, Some(Duration::from_millis(500)));
+        assert_eq!(meters.tokens, 4);
+        assert!((meters.tau() - 2.0).abs() < 1e-9);
+        assert!((meters.overall() - 20.0).abs() < 1e-9);
+        assert_eq!(meters.acceptance().collect::<Vec<_>>(), [0.5, 0.5]);
+        assert_eq!(meters.rates().map(f64::round).collect::<Vec<_>>(), [30.0, 10.0]);
+    }
+}

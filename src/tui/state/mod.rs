@@ -1,0 +1,227 @@
+//! A pure model of the screen: everything a frame shows and nothing else. It is changed by
+//! [`super::update`] alone. Must never know tensors, files or the clock: time is handed in.
+
+mod chat;
+mod dials;
+mod input;
+mod meters;
+mod overlay;
+mod rounds;
+mod tree_rows;
+
+use std::time::Duration;
+
+use crate::hardware::Usage;
+use crate::worker::{Controls, Ready};
+
+pub use chat::{Chat, Outcome, Turn, finish_words};
+pub use dials::{Bench, Dial, DialView, Dials};
+pub use input::{Completion, Input};
+pub use meters::{Meters, Prefill};
+pub use overlay::{Overlay, SessionList};
+pub use rounds::Rounds;
+pub use tree_rows::{Fold, Mark, TreeRow, tree_rows};
+
+use super::theme::ThemeName;
+
+/// What the worker is doing, as far as the screen knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Models are being loaded.
+    Loading {
+        /// What is being done.
+        stage: String,
+        /// From 0 to 1, where known.
+        fraction: Option<f32>,
+    },
+    /// Waiting for a question.
+    Idle,
+    /// An answer is on its way.
+    Answering {
+        /// When it was asked for.
+        since: Duration,
+    },
+    /// The models could not be loaded, or the decode thread ended; nothing can be asked.
+    Broken,
+}
+
+/// Where keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// The message being written.
+    Input,
+    /// The conversation, for scrolling.
+    Chat,
+    /// The draft tree.
+    Tree,
+    /// The meters (narrow screens, where they replace another panel).
+    Meters,
+    /// The controls.
+    Controls,
+}
+
+/// A panel that a narrow screen shows below the chat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The draft tree.
+    Tree,
+    /// The meters.
+    Meters,
+    /// The controls.
+    Controls,
+}
+
+impl Side {
+    /// The focus that belongs to it.
+    pub fn focus(self) -> Focus {
+        match self {
+            Self::Tree => Focus::Tree,
+            Self::Meters => Focus::Meters,
+            Self::Controls => Focus::Controls,
+        }
+    }
+}
+
+/// A passing line: said once, gone after a few seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toast {
+    /// What is said.
+    pub text: String,
+    /// Whether something went wrong.
+    pub error: bool,
+    /// When it goes.
+    pub until: Duration,
+}
+
+/// How a screen starts.
+#[derive(Clone, Debug)]
+pub struct ModelConfig {
+    /// What the worker starts with.
+    pub controls: Controls,
+    /// Colours.
+    pub theme: ThemeName,
+    /// Whether colours may be shown at all (`NO_COLOR` is not set).
+    pub colours: bool,
+    /// Whether the origin of tokens is marked.
+    pub marks: bool,
+    /// System prompt.
+    pub system: Option<String>,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// Why there is no GPU, or its name: one line of the meters.
+    pub gpu: String,
+}
+
+/// Everything a frame shows.
+#[derive(Debug)]
+pub struct Model {
+    /// Time of the message being handled, since the program started.
+    pub now: Duration,
+    /// Columns and rows of the terminal.
+    pub size: (u16, u16),
+    /// What the worker is doing.
+    pub phase: Phase,
+    /// What was loaded; `None` before.
+    pub ready: Option<Box<Ready>>,
+    /// The conversation.
+    pub chat: Chat,
+    /// The message being written.
+    pub input: Input,
+    /// Rounds of the latest answer.
+    pub rounds: Rounds,
+    /// Figures of the latest answer.
+    pub meters: Meters,
+    /// What the machine is doing.
+    pub usage: Option<Usage>,
+    /// The GPU, or why there is none.
+    pub gpu: String,
+    /// What the worker runs under; sent whole after every change.
+    pub controls: Controls,
+    /// The controls panel.
+    pub dials: Dials,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// Where keys go.
+    pub focus: Focus,
+    /// The panel a narrow screen shows below the chat.
+    pub side: Option<Side>,
+    /// What lies over everything else.
+    pub overlay: Option<Overlay>,
+    /// A passing line.
+    pub toast: Option<Toast>,
+    /// Colours.
+    pub theme: ThemeName,
+    /// Whether colours may be shown at all.
+    pub colours: bool,
+    /// Whether the origin of tokens is marked.
+    pub marks: bool,
+    /// Whether the wheel scrolls.
+    pub mouse: bool,
+    /// Whether the program is about to end.
+    pub quitting: bool,
+}
+
+impl Model {
+    /// A screen before its first message.
+    pub fn new(config: ModelConfig) -> Self {
+        Self {
+            now: Duration::ZERO,
+            size: (80, 24),
+            phase: Phase::Loading { stage: "starting".to_string(), fraction: None },
+            ready: None,
+            chat: Chat::new(config.system),
+            input: Input::default(),
+            rounds: Rounds::default(),
+            meters: Meters::default(),
+            usage: None,
+            gpu: config.gpu,
+            controls: config.controls,
+            dials: Dials::default(),
+            max_tokens: config.max_tokens,
+            focus: Focus::Input,
+            side: None,
+            overlay: None,
+            toast: None,
+            theme: config.theme,
+            colours: config.colours,
+            marks: config.marks,
+            mouse: false,
+            quitting: false,
+        }
+    }
+
+    /// Whether an answer is on its way.
+    pub fn answering(&self) -> bool {
+        matches!(self.phase, Phase::Answering { .. })
+    }
+
+    /// The answer whose events count.
+    pub fn generation(&self) -> u64 {
+        self.controls.generation
+    }
+
+    /// Says something for a few seconds.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.toast = Some(Toast { text: text.into(), error: false, until: self.now + Self::TOAST });
+    }
+
+    /// Says that something did not work.
+    pub fn complain(&mut self, text: impl Into<String>) {
+        self.toast =
+            Some(Toast { text: text.into(), error: true, until: self.now + 2 * Self::TOAST });
+    }
+
+    /// When the screen changes by itself next: a passing line goes.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.toast.as_ref().map(|toast| toast.until)
+    }
+
+    /// Whether panels stand beside the chat.
+    pub fn wide(&self) -> bool {
+        self.size.0 >= Self::WIDE
+    }
+
+    /// Columns from which panels stand beside the chat.
+    pub const WIDE: u16 = 120;
+    const TOAST: Duration = Duration::from_secs(4);
+}

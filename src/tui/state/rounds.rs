@@ -1,0 +1,101 @@
+//! The rounds of the latest answer, and which of them is looked at.
+
+use super::Fold;
+use crate::decode::Round;
+
+/// The rounds of one answer.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    list: Vec<Round>,
+    /// The round looked at; `None` follows the latest.
+    cursor: Option<usize>,
+    /// First tree row seen.
+    top: usize,
+    /// What of the tree is hidden.
+    pub fold: Fold,
+    /// Rows of the tree and rows seen, as last drawn.
+    extent: (usize, usize),
+}
+
+impl Rounds {
+    /// Forgets the rounds, for a new answer.
+    pub fn clear(&mut self) {
+        *self = Self { fold: self.fold, ..Self::default() };
+    }
+
+    /// Adds the latest round.
+    pub fn push(&mut self, round: Round) {
+        self.list.push(round);
+        if self.cursor.is_none() {
+            self.top = 0;
+        }
+    }
+
+    /// Number of rounds so far.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The latest round.
+    pub fn latest(&self) -> Option<&Round> {
+        self.list.last()
+    }
+
+    /// The round looked at, and its place in the list.
+    pub fn shown(&self) -> Option<(usize, &Round)> {
+        let at = self.cursor.or(self.list.len().checked_sub(1))?;
+        Some((at, self.list.get(at)?))
+    }
+
+    /// Whether the latest round is followed.
+    pub fn live(&self) -> bool {
+        self.cursor.is_none()
+    }
+
+    /// Looks `by` rounds further; past the last one means to follow again.
+    pub fn look(&mut self, by: i64) {
+        let Some((at, _)) = self.shown() else { return };
+        let to = (at as i64 + by).max(0) as usize;
+        self.go(to);
+    }
+
+    /// Looks at the first round.
+    pub fn first(&mut self) {
+        self.go(0);
+    }
+
+    /// Follows the latest.
+    pub fn follow(&mut self) {
+        self.cursor = None;
+        self.top = 0;
+    }
+
+    fn go(&mut self, to: usize) {
+        self.cursor = (to + 1 < self.list.len()).then_some(to);
+        self.top = 0;
+    }
+
+    /// Moves the tree by `rows`, down if positive.
+    pub fn scroll(&mut self, rows: i64) {
+        let bottom = self.extent.0.saturating_sub(self.extent.1) as i64;
+        self.top = (self.top as i64 + rows).clamp(0, bottom) as usize;
+    }
+
+    /// Moves by a screenful, one row kept.
+    pub fn page(&mut self, down: bool) {
+        let rows = self.extent.1.saturating_sub(1).max(1) as i64;
+        self.scroll(if down { rows } else { -rows });
+    }
+
+    /// Told by the view how many rows there are and how many fit; returns the first row to show.
+    pub fn seen(&mut self, all: usize, fit: usize) -> usize {
+        self.extent = (all, fit);
+        self.top = self.top.min(all.saturating_sub(fit));
+        self.top
+    }
+}

@@ -1,0 +1,247 @@
+//! A round's tree as rows: one node a row, the accepted path first at every fork, so that what was
+//! kept stands at the top and reads downwards.
+
+use crate::decode::Round;
+
+/// What of a tree is hidden.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fold {
+    /// Nothing where there is room, else dead branches.
+    #[default]
+    Fit,
+    /// Whatever hangs below a rejected node.
+    Branches,
+    /// Nothing.
+    Nothing,
+    /// All rejected nodes.
+    Path,
+}
+
+impl Fold {
+    /// The one after this.
+    pub fn next(self) -> Self {
+        match self {
+            Self::Fit => Self::Nothing,
+            Self::Nothing => Self::Branches,
+            Self::Branches => Self::Path,
+            Self::Path => Self::Fit,
+        }
+    }
+
+    /// For the panel.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fit => "as much as fits",
+            Self::Branches => "dead branches folded",
+            Self::Nothing => "all nodes",
+            Self::Path => "accepted path only",
+        }
+    }
+}
+
+/// What became of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The last committed token: known before the round.
+    Root,
+    /// Drafted and confirmed.
+    Accepted,
+    /// Not in the tree: what the target chose where the path ended.
+    Target,
+    /// Drafted in vain.
+    Rejected,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TreeRow {
+    /// Tree lines before the mark.
+    pub lines: String,
+    /// What became of the node.
+    pub mark: Mark,
+    /// Its token, whitespace made visible.
+    pub label: String,
+    /// The draft's probability of it after its parent; `None` for root and target.
+    pub probability: Option<f32>,
+    /// Nodes hidden below it (or beside it, if only the path is shown).
+    pub hidden: usize,
+}
+
+/// The rows of `round` for a panel of `fit` rows; there may be more than that.
+pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    // Every node has a row, and so has what the target chose.
+    let fold = match fold {
+        Fold::Fit if round.tree.len() < fit => Fold::Nothing,
+        Fold::Fit => Fold::Branches,
+        fold => fold,
+    };
+    let nodes = round.tree.nodes();
+    let mut children = vec![Vec::new(); nodes.len()];
+    // Nodes under each, itself included: parents precede children, so one walk from the end does.
+    let mut size = vec![1usize; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().skip(1).rev() {
+        children[node.parent].push(index);
+        size[node.parent] += size[index];
+    }
+    let mut accepted = vec![false; nodes.len()];
+    for &index in &round.accepted {
+        if let Some(flag) = accepted.get_mut(index) {
+            *flag = true;
+        }
+    }
+    for list in &mut children {
+        list.sort_by(|&a, &b| {
+            let rank = |i: usize| (!accepted[i], -nodes[i].log_prob);
+            let (a, b) = (rank(a), rank(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        });
+    }
+    let end = round.accepted.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
+    let walk = Walk { round, fold, children, size, accepted, end };
+    let mut rows = Vec::new();
+    walk.node(0, "", "", &mut rows);
+    rows
+}
+
+struct Walk<'a> {
+    round: &'a Round,
+    fold: Fold,
+    children: Vec<Vec<usize>>,
+    size: Vec<usize>,
+    accepted: Vec<bool>,
+    end: usize,
+}
+
+impl Walk<'_> {
+    fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
+        let rejected = index > 0 && !self.accepted[index];
+        let mark = match index {
+            0 => Mark::Root,
+            _ if rejected => Mark::Rejected,
+            _ => Mark::Accepted,
+        };
+        let shown: Vec<usize> = self.children[index]
+            .iter()
+            .copied()
+            .filter(|&child| match self.fold {
+                Fold::Nothing | Fold::Fit => true,
+                Fold::Branches => !rejected,
+                Fold::Path => self.accepted[child],
+            })
+            .collect();
+        let hidden =
+            self.size[index] - 1 - shown.iter().map(|&child| self.size[child]).sum::<usize>();
+        let label = self.round.labels.get(index).map_or("", String::as_str);
+        rows.push(TreeRow {
+            lines: lead.to_string(),
+            mark,
+            label: visible(label),
+            probability: (index > 0).then(|| self.round.tree.nodes()[index].log_prob.exp()),
+            hidden,
+        });
+        let bonus = index == self.end;
+        if bonus {
+            let (tee, _) = branch(below, shown.is_empty());
+            rows.push(TreeRow {
+                lines: tee,
+                mark: Mark::Target,
+                label: visible(&self.round.bonus_label),
+                probability: None,
+                hidden: 0,
+            });
+        }
+        for (at, &child) in shown.iter().enumerate() {
+            let (tee, bar) = branch(below, at + 1 == shown.len());
+            self.node(child, &tee, &bar, rows);
+        }
+    }
+}
+
+fn branch(below: &str, last: bool) -> (String, String) {
+    if last {
+        (format!("{below}╰╴"), format!("{below}  "))
+    } else {
+        (format!("{below}├╴"), format!("{below}│ "))
+    }
+}
+
+/// Whitespace that would be lost on the screen, made visible.
+pub fn visible(label: &str) -> String {
+    if label.is_empty() {
+        return "∅".to_string();
+    }
+    label
+        .chars()
+        .map(|c| match c {
+            ' ' => '·',
+            '\n' => '⏎',
+            '\t' => '⇥',
+            '\r' => '␍',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::round_of;
+
+    fn sketch(fold: Fold, fit: usize) -> Vec<String> {
+        // root ─ the(accepted) ─ cat(accepted) ─ sat
+        //      │               ╰ dog ─ ran
+        //      ╰ a ─ bird
+        let round = round_of(
+            &[
+                ("<s>", 0, 1.0),
+                (" the", 0, 0.6),
+                (" a", 0, 0.3),
+                (" cat", 1, 0.5),
+                (" dog", 1, 0.4),
+                (" bird", 2, 0.9),
+                (" sat", 3, 0.2),
+                (" ran", 4, 0.7),
+            ],
+            &[1, 3],
+            "\n",
+        );
+        tree_rows(&round, fold, fit)
+            .into_iter()
+            .map(|row| {
+                let mark = match row.mark {
+                    Mark::Root => '○',
+                    Mark::Accepted => '●',
+                    Mark::Target => '◆',
+                    Mark::Rejected => '·',
+                };
+                let hidden =
+                    if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
+                format!("{}{mark} {}{hidden}", row.lines, row.label)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_path_comes_first_and_dead_branches_fold() {
+        assert_eq!(
+            sketch(Fold::Branches, 0),
+            [
+                "○ <s>",
+                "├╴● ·the",
+                "│ ├╴● ·cat",
+                "│ │ ├╴◆ ⏎",
+                "│ │ ╰╴· ·sat",
+                "│ ╰╴· ·dog +1",
+                "╰╴· ·a +1"
+            ]
+        );
+        assert_eq!(sketch(Fold::Nothing, 0).len(), 9);
+        assert_eq!(sketch(Fold::Fit, 9), sketch(Fold::Nothing, 0));
+        assert_eq!(sketch(Fold::Fit, 8), sketch(Fold::Branches, 0));
+        assert_eq!(
+            sketch(Fold::Path, 0),
+            ["○ <s> +2", "╰╴● ·the +2", "  ╰╴● ·cat +1", "    ╰╴◆ ⏎"]
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! What the tests of the screen share.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::state::{Model, ModelConfig};
+use super::theme::ThemeName;
+use super::update::{Effect, Message, update};
+use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
+use crate::draft::{Budget, Depths};
+use crate::hardware::Usage;
+use crate::speculate::{SamplerSettings, Shape, Tree};
+use crate::worker::{Choice, Controls, Event, Ready};
+
+/// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
+pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
+    let mut tree = Tree::root(0);
+    for (index, node) in nodes.iter().enumerate().skip(1) {
+        tree.push(node.1, index as u32, node.2.ln());
+    }
+    let mut committed: Vec<Committed> = accepted
+        .iter()
+        .map(|&index| Committed {
+            token: index as u32,
+            text: nodes[index].0.to_string(),
+            origin: Origin::Accepted,
+        })
+        .collect();
+    committed.push(Committed { token: 900, text: bonus.to_string(), origin: Origin::Target });
+    Round {
+        index: 0,
+        labels: nodes.iter().map(|node| node.0.to_string()).collect(),
+        tree,
+        accepted: accepted.to_vec(),
+        bonus: 900,
+        bonus_label: bonus.to_string(),
+        committed,
+        budget: Budget { shape: Shape { gamma: 16, width: 8, depth: 5 }, blocks: 4 },
+        speculative: true,
+        timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6 },
+        context: 100,
+        finish: None,
+    }
+}
+
+/// A loaded pair.
+pub fn ready() -> Ready {
+    Ready {
+        target: "dovetail-demo 6M".to_string(),
+        target_detail: "6.1 M parameters, bf16, 12 MB".to_string(),
+        draft: Some("DGF head, 4 blocks, f32 on CPU".to_string()),
+        depths: Depths::Elastic(4),
+        context: 2048,
+        gamma: 16,
+        blocks: 4,
+        width: 8,
+        depth: 5,
+        reasons: vec![
+            "γ 16: the processor verifies 16 rows in the time of two.".to_string(),
+            "M 4: all blocks, drafting takes less than a tenth of a round.".to_string(),
+        ],
+        vram_used: 0,
+    }
+}
+
+/// Everything automatic, greedy.
+pub fn controls() -> Controls {
+    Controls {
+        speculate: true,
+        gamma: Choice::Auto,
+        blocks: Choice::Auto,
+        width: Choice::Auto,
+        depth: Choice::Auto,
+        sampler: SamplerSettings::default(),
+        paused: false,
+        steps: 0,
+        generation: 0,
+    }
+}
+
+/// A screen with nothing loaded yet.
+pub fn model() -> Model {
+    Model::new(ModelConfig {
+        controls: controls(),
+        theme: ThemeName::Dark,
+        colours: true,
+        marks: true,
+        system: None,
+        max_tokens: 512,
+        gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
+    })
+}
+
+/// A screen with the pair loaded, of this size.
+pub fn loaded(width: u16, height: u16) -> Model {
+    let mut model = model();
+    update(&mut model, Message::Resize(width, height), Duration::ZERO);
+    say(&mut model, Event::Ready(Box::new(ready())));
+    update(&mut model, Message::Usage(usage()), Duration::ZERO);
+    model
+}
+
+/// What a machine of four cores does.
+pub fn usage() -> Usage {
+    Usage {
+        memory_ours: 212_000_000,
+        memory_used: 4_200_000_000,
+        memory_total: 16_000_000_000,
+        cpu_load: 0.78,
+        cpu_ours: 3.1,
+        gpu: None,
+    }
+}
+
+/// The worker says something, at the time of the message before.
+pub fn say(model: &mut Model, event: Event) -> Vec<Effect> {
+    let now = model.now;
+    update(model, Message::Worker(event), now)
+}
+
+/// Keys as a person types them: characters as they are, names in angle brackets, e.g. `hi<enter>`.
+pub fn type_keys(model: &mut Model, keys: &str) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let mut rest = keys;
+    while let Some(c) = rest.chars().next() {
+        let named = rest.strip_prefix('<').and_then(|tail| tail.split_once('>'));
+        let (event, after) = match named {
+            Some((name, after)) => (named_key(name), after),
+            None => (KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), &rest[c.len_utf8()..]),
+        };
+        rest = after;
+        let now = model.now;
+        effects.extend(update(model, Message::Key(event), now));
+    }
+    effects
+}
+
+fn named_key(name: &str) -> KeyEvent {
+    let (modifiers, name) = match name.split_once('-') {
+        Some(("c", name)) => (KeyModifiers::CONTROL, name),
+        Some(("a", name)) => (KeyModifiers::ALT, name),
+        Some(("s", name)) => (KeyModifiers::SHIFT, name),
+        _ => (KeyModifiers::NONE, name),
+    };
+    let code = match name {
+        "enter" => KeyCode::Enter,
+        "esc" => KeyCode::Esc,
+        "tab" => KeyCode::Tab,
+        "backtab" => KeyCode::BackTab,
+        "up" => KeyCode::Up,
+        "down" => KeyCode::Down,
+        "left" => KeyCode::Left,
+        "right" => KeyCode::Right,
+        "pgup" => KeyCode::PageUp,
+        "pgdn" => KeyCode::PageDown,
+        "home" => KeyCode::Home,
+        "end" => KeyCode::End,
+        "bs" => KeyCode::Backspace,
+        _ if name.len() > 1 && name.starts_with('f') => KeyCode::F(name[1..].parse().unwrap()),
+        _ => KeyCode::Char(name.chars().next().unwrap()),
+    };
+    KeyEvent::new(code, modifiers)
+}
+
+/// The events of an answer that says `text`: rounds of up to three accepted words and one chosen
+/// by the target, each round's tree of `nodes` nodes at most.
+pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
+    // Tokens begin with their space, as most vocabularies have it.
+    let mut words: Vec<String> = Vec::new();
+    for c in text.chars() {
+        match words.last_mut() {
+            Some(word) if c != ' ' => word.push(c),
+            _ => words.push(c.to_string()),
+        }
+    }
+    let token = |text: &str, origin| Committed { token: 7, text: text.to_string(), origin };
+    let mut events = vec![
+        Event::Prefill { generation, done: 24, total: 24 },
+        Event::First {
+            generation,
+            token: token(&words[0], Origin::Target),
+            summary: Box::new(Summary {
+                prompt_tokens: 24,
+                prefill_ms: 120.0,
+                ..Summary::default()
+            }),
+        },
+    ];
+    let mut at = 1;
+    let mut index = 0;
+    while at < words.len() {
+        let accepted = [2, 3, 0, 1, 3, 2][index % 6].min(words.len() - at - 1);
+        let mut tree: Vec<(&str, usize, f32)> = vec![(words[at - 1].as_str(), 0, 1.0)];
+        let mut path = Vec::new();
+        let mut parent = 0;
+        for step in 0..4 {
+            let word = if step < accepted { words[at + step].as_str() } else { FILL[step] };
+            if tree.len() < nodes {
+                tree.push((word, parent, [0.62, 0.55, 0.71, 0.34][(index + step) % 4]));
+                parent = tree.len() - 1;
+                if step < accepted {
+                    path.push(parent);
+                }
+            }
+        }
+        let mut fill = 0;
+        while tree.len() < nodes {
+            let parent = (fill * 7 + index) % tree.len().min(12);
+            tree.push((FILL[fill % FILL.len()], parent, [0.21, 0.12, 0.05, 0.002][fill % 4]));
+            fill += 1;
+        }
+        let bonus = words[at + path.len()].clone();
+        let mut round = round_of(&tree, &path, &bonus);
+        round.index = index;
+        round.budget.shape.gamma = nodes;
+        round.timing.verify_ms = 38.0 + (index * 5 % 11) as f64;
+        at += path.len() + 1;
+        index += 1;
+        events.push(Event::Round { generation, round: Box::new(round) });
+    }
+    let tokens = words.len();
+    events.push(Event::Finished {
+        generation,
+        summary: Box::new(Summary {
+            prompt_tokens: 24,
+            tokens,
+            rounds: index,
+            tau: (tokens - 1) as f64 / index.max(1) as f64,
+            tokens_per_second: 61.5,
+            prefill_ms: 120.0,
+            finish: Some(Finish::Eos),
+            ..Summary::default()
+        }),
+    });
+    events
+}
+
+const FILL: [&str; 8] = [" a", " the", " was", "\n", " of", ",", " his", " old"];

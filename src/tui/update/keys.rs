@@ -1,0 +1,371 @@
+//! What keys do.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui_textarea::CursorMove;
+
+use super::{Effect, save, slash, stop};
+use crate::tui::keymap::{self, Action};
+use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side};
+use crate::tui::theme;
+use crate::worker::{Choice, Command, Job};
+
+/// A key was pressed.
+pub fn key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
+    if event.kind == KeyEventKind::Release {
+        return Vec::new();
+    }
+    match keymap::lookup(model, &event) {
+        Some(action) => act(model, action),
+        None => {
+            if model.overlay.is_none() && model.focus == Focus::Input {
+                write(model, event);
+            }
+            Vec::new()
+        }
+    }
+}
+
+/// Does what a key or a command stands for.
+pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Send => return send(model),
+        Action::Newline => {
+            model.input.area_mut().insert_newline();
+            model.input.edited();
+        }
+        Action::Escape => return escape(model),
+        Action::Quit => return quit(model),
+        Action::Help => model.overlay = Some(Overlay::Help { top: 0 }),
+        Action::Details => model.overlay = Some(Overlay::Details),
+        Action::Tree => show(model, Side::Tree),
+        Action::Meters => show(model, Side::Meters),
+        Action::Controls => show(model, Side::Controls),
+        Action::FocusNext => focus(model, 1),
+        Action::FocusBack => focus(model, -1),
+        Action::FocusInput => model.focus = Focus::Input,
+        Action::Pause => {
+            model.controls.paused = !model.controls.paused;
+            return apply(model);
+        }
+        Action::Step => {
+            // The first step of a running answer is to hold it.
+            if std::mem::replace(&mut model.controls.paused, true) {
+                model.controls.steps += 1;
+            }
+            model.rounds.follow();
+            return apply(model);
+        }
+        Action::Speculate => return speculate(model, !model.controls.speculate),
+        Action::Auto => {
+            let controls = &mut model.controls;
+            for choice in [
+                &mut controls.gamma,
+                &mut controls.blocks,
+                &mut controls.width,
+                &mut controls.depth,
+            ] {
+                *choice = Choice::Auto;
+            }
+            model.say("γ, M, k and D are automatic");
+            return apply(model);
+        }
+        Action::Marks => model.marks = !model.marks,
+        Action::Theme => {
+            model.theme = theme::next(model.theme);
+            model.say(format!("theme: {}", theme::name(model.theme)));
+        }
+        Action::Regenerate => return regenerate(model),
+        Action::Copy => {
+            return match model.chat.last_answer() {
+                Some(text) => vec![Effect::Copy(text.to_string())],
+                None => {
+                    model.complain("there is no answer to copy yet");
+                    Vec::new()
+                }
+            };
+        }
+        Action::Scroll(rows) => model.chat.scroll(i64::from(rows)),
+        Action::Page(down) => model.chat.page(down),
+        Action::Top => model.chat.to_top(),
+        Action::Follow => model.chat.follow(),
+        Action::Turn(dial, steps) => return turn(model, dial, steps),
+        Action::Row(by) => match model.focus {
+            Focus::Controls => model.dials.select(i64::from(by)),
+            _ => model.rounds.scroll(i64::from(by)),
+        },
+        Action::TurnHere(steps) => return turn(model, model.dials.selected(), steps),
+        Action::ReleaseHere => {
+            let dial = model.dials.selected();
+            with_bench(model, |bench, controls| bench.release(dial, controls));
+            return apply(model);
+        }
+        Action::Look(by) => model.rounds.look(i64::from(by)),
+        Action::LookFirst => model.rounds.first(),
+        Action::LookLive => model.rounds.follow(),
+        Action::TreePage(down) => model.rounds.page(down),
+        Action::Fold => model.rounds.fold = model.rounds.fold.next(),
+        Action::Complete => {
+            model.input.complete();
+        }
+        Action::Suggestion(by) => model.input.select(i64::from(by)),
+        Action::Dismiss => model.input.dismiss(),
+        Action::OverlayRow(by) => overlay_row(model, by),
+        Action::OverlayTake => return overlay_take(model),
+        Action::OverlayClose => model.overlay = None,
+    }
+    Vec::new()
+}
+
+/// Puts the controls into force.
+pub fn apply(model: &Model) -> Vec<Effect> {
+    vec![Effect::Apply(model.controls.clone())]
+}
+
+/// Saves and leaves.
+pub fn quit(model: &mut Model) -> Vec<Effect> {
+    model.quitting = true;
+    let mut effects = stop(model);
+    effects.push(save(model));
+    effects.push(Effect::Quit);
+    effects
+}
+
+/// Switches speculation.
+pub fn speculate(model: &mut Model, on: bool) -> Vec<Effect> {
+    model.controls.speculate = on;
+    model.say(if on { "speculation on" } else { "speculation off: the text stays the same" });
+    apply(model)
+}
+
+/// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
+pub fn ask(model: &mut Model) -> Vec<Effect> {
+    model.controls.generation += 1;
+    model.phase = Phase::Answering { since: model.now };
+    model.rounds.clear();
+    model.meters.begin(model.now);
+    let job = Job {
+        generation: model.controls.generation,
+        messages: model.chat.messages(),
+        max_tokens: model.max_tokens,
+    };
+    vec![Effect::Apply(model.controls.clone()), Effect::Send(Command::Generate(job))]
+}
+
+fn send(model: &mut Model) -> Vec<Effect> {
+    if let Some(command) = model.input.suggestion() {
+        let typed = model.input.text() == format!("/{}", command.name);
+        if !typed {
+            model.input.complete();
+            if !command.argument.is_empty() {
+                return Vec::new();
+            }
+        }
+    }
+    let text = model.input.text();
+    if let Some(line) = text.trim_end().strip_prefix('/') {
+        let line = line.to_string();
+        return match slash::run(model, &line) {
+            Ok(effects) => effects,
+            Err(error) => {
+                model.complain(error);
+                Vec::new()
+            }
+        };
+    }
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    match &model.phase {
+        Phase::Idle => {}
+        Phase::Answering { .. } => {
+            model.say("an answer is on its way: Esc stops it, then Enter sends");
+            return Vec::new();
+        }
+        Phase::Loading { .. } => {
+            model.say("the models are still being loaded");
+            return Vec::new();
+        }
+        Phase::Broken => {
+            model.complain("nothing can answer: quit with Ctrl+C and start again");
+            return Vec::new();
+        }
+    }
+    model.input.sent();
+    model.chat.ask(text.trim().to_string());
+    ask(model)
+}
+
+fn regenerate(model: &mut Model) -> Vec<Effect> {
+    if !model.chat.can_regenerate() {
+        model.complain("there is no question to answer yet");
+        return Vec::new();
+    }
+    let mut effects = stop(model);
+    if model.phase != Phase::Idle {
+        model.say("nothing can answer now");
+        return effects;
+    }
+    if model.controls.sampler.temperature > 0.0 {
+        // One seed gives one text: another one needs another seed.
+        model.controls.sampler.seed = model.controls.sampler.seed.wrapping_add(1);
+        model.say(format!("seed {}", model.controls.sampler.seed));
+    } else {
+        model.say("temperature is 0: the same text again");
+    }
+    model.chat.reopen();
+    effects.extend(ask(model));
+    effects
+}
+
+fn escape(model: &mut Model) -> Vec<Effect> {
+    if model.answering() {
+        let effects = stop(model);
+        take_back(model);
+        return effects;
+    }
+    if model.focus != Focus::Input {
+        model.focus = Focus::Input;
+    } else if !model.chat.follows() {
+        model.chat.follow();
+    } else {
+        model.side = None;
+    }
+    Vec::new()
+}
+
+/// A question that got no token goes back to where it was written, so that it can be mended and
+/// sent again.
+pub fn take_back(model: &mut Model) {
+    if model.input.is_empty()
+        && let Some(question) = model.chat.take_question()
+    {
+        model.input.set(&question);
+    }
+}
+
+/// Shows a panel and puts the focus there; pressed again, goes back.
+fn show(model: &mut Model, side: Side) {
+    let there = model.focus == side.focus() && (model.wide() || model.side == Some(side));
+    if there {
+        model.focus = Focus::Input;
+        model.side = None;
+    } else {
+        model.side = Some(side);
+        // Meters have nothing to be moved: where they stand beside the chat, a look will do.
+        if side == Side::Meters {
+            model.focus = Focus::Input;
+            if !model.wide() {
+                model.focus = Focus::Meters;
+            }
+        } else {
+            model.focus = side.focus();
+        }
+    }
+}
+
+fn focus(model: &mut Model, by: i64) {
+    let ring: &[Focus] = if model.wide() {
+        &[Focus::Input, Focus::Tree, Focus::Controls, Focus::Chat]
+    } else {
+        &[Focus::Input, Focus::Tree, Focus::Meters, Focus::Controls, Focus::Chat]
+    };
+    let at = ring.iter().position(|focus| *focus == model.focus).unwrap_or(0) as i64;
+    model.focus = ring[(at + by).rem_euclid(ring.len() as i64) as usize];
+    model.side = match model.focus {
+        Focus::Tree => Some(Side::Tree),
+        Focus::Meters => Some(Side::Meters),
+        Focus::Controls => Some(Side::Controls),
+        Focus::Chat => None,
+        Focus::Input => None,
+    };
+}
+
+fn turn(model: &mut Model, dial: Dial, steps: i8) -> Vec<Effect> {
+    let turned = with_bench(model, |bench, controls| bench.turn(dial, i64::from(steps), controls));
+    match turned {
+        Ok(()) => apply(model),
+        Err(why) => {
+            model.say(why);
+            Vec::new()
+        }
+    }
+}
+
+/// Works on the controls with what the dials need to know.
+pub fn with_bench<T>(
+    model: &mut Model,
+    work: impl FnOnce(&Bench<'_>, &mut crate::worker::Controls) -> T,
+) -> T {
+    let bench = Bench {
+        ready: model.ready.as_deref(),
+        latest: model.rounds.latest().map(|round| &round.budget),
+    };
+    work(&bench, &mut model.controls)
+}
+
+/// Moves in an overlay.
+pub fn overlay_row(model: &mut Model, by: i8) {
+    match &mut model.overlay {
+        // The view holds it to what there is.
+        Some(Overlay::Help { top }) => *top = top.saturating_add_signed(isize::from(by)),
+        Some(Overlay::Sessions(list)) => {
+            let last = list.sessions.len().saturating_sub(1);
+            list.selected = list.selected.saturating_add_signed(isize::from(by)).min(last);
+        }
+        _ => {}
+    }
+}
+
+fn overlay_take(model: &mut Model) -> Vec<Effect> {
+    match model.overlay.take() {
+        Some(Overlay::Sessions(list)) => match list.sessions.get(list.selected) {
+            Some(session) => {
+                let mut effects = stop(model);
+                effects.push(save(model));
+                effects.push(Effect::Load(session.id.clone()));
+                effects
+            }
+            None => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// Editing keys that are not in the table: the usual ones of a text field.
+fn write(model: &mut Model, event: KeyEvent) {
+    let input = &mut model.input;
+    let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+    let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    let shift = event.modifiers.contains(KeyModifiers::SHIFT);
+    match event.code {
+        KeyCode::Up if plain && !shift => {
+            if !input.recall_older() {
+                input.area_mut().move_cursor(CursorMove::Up);
+            }
+        }
+        KeyCode::Down if plain && !shift => {
+            if !input.recall_newer() {
+                input.area_mut().move_cursor(CursorMove::Down);
+            }
+        }
+        KeyCode::Left if plain && !shift => input.step(false),
+        KeyCode::Right if plain && !shift => input.step(true),
+        KeyCode::Backspace if plain && !input.area().is_selecting() => input.backspace(),
+        KeyCode::Delete if plain && !input.area().is_selecting() => input.delete(),
+        // As in a shell, rather than the text area's own undo.
+        KeyCode::Char('u') if ctrl => {
+            input.area_mut().delete_line_by_head();
+            input.edited();
+        }
+        KeyCode::Char('z') if ctrl => {
+            input.area_mut().undo();
+            input.edited();
+        }
+        // A control character that no one asked for is not text.
+        KeyCode::Char(c) if plain && c.is_control() => {}
+        _ => {
+            input.area_mut().input(event);
+            input.edited();
+        }
+    }
+}

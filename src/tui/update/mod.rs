@@ -1,0 +1,189 @@
+//! A message in, effects out: the only place where the screen's state changes. Does no IO and
+//! reads no clock, so that a test can say everything that happens.
+
+mod keys;
+mod slash;
+mod worker;
+
+use std::time::Duration;
+
+use crossterm::event::KeyEvent;
+
+use super::state::{Focus, Model, Overlay, Phase, SessionList};
+use crate::chat::{Message as Said, SessionHead};
+use crate::hardware::Usage;
+use crate::worker::{Command, Controls, Event};
+
+/// What can happen to the screen.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Text was pasted.
+    Paste(String),
+    /// The wheel was turned; rows, down if positive.
+    Wheel(i8),
+    /// The terminal has this many columns and rows.
+    Resize(u16, u16),
+    /// The worker says something.
+    Worker(Event),
+    /// The decode thread is gone; why, if it is known.
+    WorkerGone(Option<String>),
+    /// What the machine is doing.
+    Usage(Usage),
+    /// Time has passed.
+    Tick,
+    /// The conversation was saved, or why not.
+    Saved {
+        /// Whether the user asked for it and is told of success.
+        asked: bool,
+        /// Where it is.
+        result: Result<String, String>,
+    },
+    /// Saved conversations, or why they cannot be listed.
+    Sessions(Result<Vec<SessionHead>, String>),
+    /// A saved conversation, or why it cannot be read.
+    Loaded(Result<Vec<Said>, String>),
+    /// The text was copied, or why not.
+    Copied(Result<(), String>),
+    /// The process is asked to end.
+    Terminate,
+}
+
+/// What is to be done outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Tell the worker.
+    Send(Command),
+    /// Put these controls into force. Precedes the `Send` it belongs to.
+    Apply(Controls),
+    /// Save the conversation.
+    Save {
+        /// The conversation.
+        messages: Vec<Said>,
+        /// Whether the user asked for it and is told of success.
+        asked: bool,
+    },
+    /// What is saved from now on is another conversation.
+    Forget,
+    /// List saved conversations.
+    List,
+    /// Read the conversation of this name, and save to it from now on.
+    Load(String),
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Whether the wheel scrolls.
+    Mouse(bool),
+    /// Leave. Comes last.
+    Quit,
+}
+
+/// Changes `model` and says what else is to be done, in order. `now` is the time since the
+/// program started.
+pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect> {
+    model.now = now;
+    if model.toast.as_ref().is_some_and(|toast| toast.until <= now) {
+        model.toast = None;
+    }
+    match message {
+        Message::Key(event) => keys::key(model, event),
+        Message::Paste(text) => {
+            if model.overlay.is_none() {
+                model.focus = Focus::Input;
+                model.input.paste(&text);
+            }
+            Vec::new()
+        }
+        Message::Wheel(rows) => {
+            wheel(model, rows);
+            Vec::new()
+        }
+        Message::Resize(width, height) => {
+            model.size = (width, height);
+            Vec::new()
+        }
+        Message::Worker(event) => worker::event(model, event),
+        Message::WorkerGone(reason) => worker::gone(model, reason),
+        Message::Usage(usage) => {
+            model.usage = Some(usage);
+            Vec::new()
+        }
+        Message::Tick => Vec::new(),
+        Message::Saved { asked, result } => {
+            match result {
+                Ok(place) if asked => model.say(format!("saved to {place}")),
+                Ok(_) => {}
+                Err(error) => model.complain(error),
+            }
+            Vec::new()
+        }
+        Message::Sessions(list) => {
+            sessions(model, list);
+            Vec::new()
+        }
+        Message::Loaded(result) => loaded(model, result),
+        Message::Copied(result) => {
+            match result {
+                Ok(()) => model.say("answer copied"),
+                Err(error) => model.complain(error),
+            }
+            Vec::new()
+        }
+        Message::Terminate => keys::quit(model),
+    }
+}
+
+fn wheel(model: &mut Model, rows: i8) {
+    match (&mut model.overlay, model.focus) {
+        (Some(_), _) => keys::overlay_row(model, rows),
+        (None, Focus::Tree) => model.rounds.scroll(i64::from(rows)),
+        (None, _) => model.chat.scroll(i64::from(rows)),
+    }
+}
+
+fn sessions(model: &mut Model, list: Result<Vec<SessionHead>, String>) {
+    match list {
+        Ok(sessions) if sessions.is_empty() => model.say("no saved conversations yet"),
+        Ok(sessions) => {
+            model.overlay = Some(Overlay::Sessions(SessionList { sessions, selected: 0 }));
+        }
+        Err(error) => model.complain(error),
+    }
+}
+
+fn loaded(model: &mut Model, result: Result<Vec<Said>, String>) -> Vec<Effect> {
+    match result {
+        Ok(messages) => {
+            let effects = stop(model);
+            model.chat.replace(messages);
+            model.rounds.clear();
+            model.meters = Default::default();
+            model.focus = Focus::Input;
+            model.say("conversation loaded");
+            effects
+        }
+        Err(error) => {
+            model.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
+            Vec::new()
+        }
+    }
+}
+
+/// Ends the answer on its way: from now on its events are late ones.
+fn stop(model: &mut Model) -> Vec<Effect> {
+    if !model.answering() {
+        return Vec::new();
+    }
+    model.controls.generation += 1;
+    model.phase = Phase::Idle;
+    let tokens = model.meters.tokens + usize::from(model.meters.first_token.is_some());
+    model.chat.close(super::state::Outcome::Stopped { tokens });
+    vec![Effect::Apply(model.controls.clone()), save(model)]
+}
+
+fn save(model: &Model) -> Effect {
+    Effect::Save { messages: model.chat.messages(), asked: false }
+}
+
+#[cfg(test)]
+mod tests;

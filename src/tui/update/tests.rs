@@ -1,0 +1,385 @@
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::*;
+use crate::chat::Role;
+use crate::tui::keymap::{BINDINGS, lookup};
+use crate::tui::state::{Outcome, Side};
+use crate::tui::testing::{answer, loaded, model, say, type_keys};
+use crate::tui::view;
+use crate::worker::{Choice, Job};
+
+fn job(effects: &[Effect]) -> &Job {
+    match effects.iter().find(|effect| matches!(effect, Effect::Send(_))) {
+        Some(Effect::Send(Command::Generate(job))) => job,
+        _ => panic!("nothing was sent: {effects:?}"),
+    }
+}
+
+fn texts(model: &Model) -> Vec<(Role, String)> {
+    model.chat.turns().iter().map(|turn| (turn.role, turn.text.clone())).collect()
+}
+
+#[test]
+fn a_question_is_put_into_force_before_it_is_sent() {
+    let mut model = loaded(80, 24);
+    let effects = type_keys(&mut model, "hello<enter>");
+    assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 1));
+    let sent = job(&effects);
+    assert_eq!((sent.generation, sent.max_tokens), (1, 512));
+    assert_eq!(sent.messages.len(), 1);
+    assert!(model.input.is_empty());
+    for event in answer(1, "Once upon a time there was a fox.", 16) {
+        say(&mut model, event);
+    }
+    assert_eq!(texts(&model)[1].1, "Once upon a time there was a fox.");
+    assert_eq!(model.phase, Phase::Idle);
+    let sent = type_keys(&mut model, "more<enter>");
+    assert_eq!(job(&sent).messages.len(), 3);
+}
+
+#[test]
+fn late_events_of_a_stopped_answer_are_dropped() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let events = answer(1, "This answer is not wanted any more after a while.", 16);
+    for event in &events[..3] {
+        say(&mut model, event.clone());
+    }
+    let effects = type_keys(&mut model, "<esc>");
+    assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 2));
+    assert!(matches!(&effects[1], Effect::Save { .. }));
+    let before = texts(&model);
+    for event in &events[3..] {
+        say(&mut model, event.clone());
+    }
+    assert_eq!(texts(&model), before);
+    assert!(matches!(model.chat.turns()[1].outcome, Some(Outcome::Stopped { .. })));
+    // The next answer is not disturbed by what is left of the first.
+    type_keys(&mut model, "two<enter>");
+    say(&mut model, events[3].clone());
+    assert_eq!(texts(&model)[3].1, "");
+    for event in answer(model.generation(), "Wanted.", 4) {
+        say(&mut model, event);
+    }
+    assert_eq!(texts(&model)[3].1, "Wanted.");
+}
+
+#[test]
+fn a_failed_question_goes_back_to_where_it_was_written() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "a very long question<enter>");
+    let error = "the prompt has 3,000 tokens, the context 2,048: shorten it".to_string();
+    say(&mut model, Event::Failed { generation: Some(1), error: error.clone() });
+    assert_eq!(model.input.text(), "a very long question");
+    assert!(model.chat.turns().is_empty());
+    assert!(matches!(&model.overlay, Some(Overlay::Error { text, .. }) if *text == error));
+    // What was written meanwhile is not overwritten.
+    type_keys(&mut model, "<esc><enter>");
+    type_keys(&mut model, "next");
+    say(&mut model, Event::Failed { generation: Some(2), error });
+    assert_eq!(model.input.text(), "next");
+    assert_eq!(texts(&model), [(Role::User, "a very long question".to_string())]);
+}
+
+#[test]
+fn a_question_stopped_before_its_first_token_can_be_mended() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter><esc>");
+    assert_eq!(model.input.text(), "one");
+    assert!(model.chat.turns().is_empty());
+    // Written over meanwhile, it stays in the conversation and goes along with the next.
+    type_keys(&mut model, "<enter>two<esc>");
+    assert_eq!(model.input.text(), "two");
+    let effects = type_keys(&mut model, "<enter>");
+    assert_eq!(job(&effects).messages.len(), 1);
+    assert_eq!(job(&effects).messages[0].content, "one\n\ntwo");
+}
+
+#[test]
+fn an_answer_that_fails_half_way_keeps_its_text() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "go<enter>");
+    for event in &answer(1, "Half of an answer is better than none.", 8)[..3] {
+        say(&mut model, event.clone());
+    }
+    say(&mut model, Event::Failed { generation: Some(1), error: "device lost".to_string() });
+    assert!(!texts(&model)[1].1.is_empty());
+    assert_eq!(model.chat.turns()[1].outcome, Some(Outcome::Failed));
+}
+
+#[test]
+fn typing_goes_on_while_an_answer_comes_but_sending_waits() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let effects = type_keys(&mut model, "two<enter>");
+    assert!(effects.is_empty());
+    assert_eq!(model.input.text(), "two");
+}
+
+#[test]
+fn controls_act_in_the_middle_of_an_answer() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let effects = type_keys(&mut model, "<a-up>");
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.gamma == Choice::Held(17)),
+        "{effects:?}"
+    );
+    let effects = type_keys(&mut model, "<f4><down><left>");
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.blocks == Choice::Held(3)),
+        "{effects:?}"
+    );
+    let effects = type_keys(&mut model, "<f8>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls)]
+        if controls.gamma == Choice::Auto && controls.blocks == Choice::Auto));
+    let effects = type_keys(&mut model, "<f7>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls)] if !controls.speculate));
+    assert!(model.answering());
+}
+
+#[test]
+fn rounds_are_paused_stepped_and_looked_back_through() {
+    let mut model = loaded(120, 40);
+    type_keys(&mut model, "one<enter>");
+    type_keys(&mut model, "<f6>");
+    assert!(model.controls.paused);
+    assert_eq!(model.controls.steps, 0, "the first step only holds");
+    type_keys(&mut model, "<f6><f6>");
+    assert_eq!(model.controls.steps, 2);
+    let events = answer(1, "one two three four five six seven eight nine ten", 16);
+    for event in &events[..5] {
+        say(&mut model, event.clone());
+    }
+    type_keys(&mut model, "<f2><left>");
+    assert_eq!(model.rounds.shown().map(|(at, _)| at), Some(1));
+    say(&mut model, events[5].clone());
+    assert_eq!(model.rounds.shown().map(|(at, _)| at), Some(1), "looking back stays put");
+    type_keys(&mut model, "<right><right><right>");
+    assert!(model.rounds.live());
+    type_keys(&mut model, " ");
+    assert!(!model.controls.paused);
+}
+
+#[test]
+fn regenerating_moves_the_seed_only_when_sampling() {
+    let mut model = loaded(80, 24);
+    assert!(type_keys(&mut model, "<c-r>").is_empty());
+    type_keys(&mut model, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut model, event);
+    }
+    let effects = type_keys(&mut model, "<c-r>");
+    assert_eq!(job(&effects).messages.len(), 1);
+    assert_eq!(model.controls.sampler.seed, 0);
+    for event in answer(2, "First answer.", 8) {
+        say(&mut model, event);
+    }
+    type_keys(&mut model, "/temperature 0.8<enter><c-r>");
+    assert_eq!(model.controls.sampler.seed, 1);
+    assert_eq!(model.chat.turns().len(), 2);
+}
+
+#[test]
+fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "/gamma 24<enter>");
+    assert_eq!(model.controls.gamma, Choice::Held(24));
+    type_keys(&mut model, "/gamma auto<enter>");
+    assert_eq!(model.controls.gamma, Choice::Auto);
+    type_keys(&mut model, "/top-p 0.9<enter>/max-tokens 9<enter>");
+    assert_eq!(model.controls.sampler.top_p, 0.9);
+    assert_eq!(model.max_tokens, 9);
+    type_keys(&mut model, "/system Be brief.<enter>");
+    assert_eq!(model.chat.system.as_deref(), Some("Be brief."));
+    type_keys(&mut model, "/gamma 99<enter>");
+    assert_eq!(model.input.text(), "/gamma 99");
+    assert!(model.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("64")));
+    type_keys(&mut model, "<c-u>/mouse<enter>");
+    assert!(model.mouse);
+}
+
+#[test]
+fn a_new_conversation_keeps_the_old_one_saved() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let effects = type_keys(&mut model, "/new<enter>");
+    let save = effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Save { messages, .. } if messages.len() == 1));
+    let forget = effects.iter().position(|effect| *effect == Effect::Forget);
+    assert!(save.is_some() && save < forget, "{effects:?}");
+    assert!(model.chat.turns().is_empty());
+    assert_eq!(model.phase, Phase::Idle);
+}
+
+#[test]
+fn every_way_out_saves_first() {
+    for way in ["<c-c>", "<c-q>", "/quit<enter>"] {
+        let mut model = loaded(80, 24);
+        type_keys(&mut model, "one<enter>");
+        let effects = type_keys(&mut model, way);
+        assert_eq!(effects.last(), Some(&Effect::Quit), "{way}");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{way}");
+    }
+    let mut model = loaded(80, 24);
+    let now = model.now;
+    assert_eq!(update(&mut model, Message::Terminate, now).last(), Some(&Effect::Quit));
+}
+
+#[test]
+fn a_lost_decode_thread_is_said_once_and_saved() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let now = model.now;
+    let effects = update(&mut model, Message::WorkerGone(Some("boom".to_string())), now);
+    assert!(matches!(&effects[..], [Effect::Save { .. }]));
+    assert!(matches!(&model.overlay, Some(Overlay::Error { text, .. }) if text.contains("boom")));
+    model.overlay = None;
+    assert!(update(&mut model, Message::WorkerGone(None), now).is_empty());
+    type_keys(&mut model, "two<enter>");
+    assert_eq!(model.input.text(), "two");
+}
+
+#[test]
+fn passing_lines_pass() {
+    let mut model = loaded(80, 24);
+    say(&mut model, Event::Notice("the GPU is lost: drafting on the CPU".to_string()));
+    let deadline = model.deadline().unwrap();
+    update(&mut model, Message::Tick, deadline - Duration::from_millis(1));
+    assert!(model.toast.is_some());
+    update(&mut model, Message::Tick, deadline);
+    assert!(model.toast.is_none() && model.deadline().is_none());
+}
+
+#[test]
+fn narrow_panels_open_and_close_by_the_same_key() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "<f2>");
+    assert_eq!((model.side, model.focus), (Some(Side::Tree), Focus::Tree));
+    type_keys(&mut model, "<f3>");
+    assert_eq!((model.side, model.focus), (Some(Side::Meters), Focus::Meters));
+    type_keys(&mut model, "i<f3>");
+    assert_eq!(model.focus, Focus::Meters);
+    type_keys(&mut model, "<f3>");
+    assert_eq!((model.side, model.focus), (None, Focus::Input));
+}
+
+#[test]
+fn suggestions_complete_and_run() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "/ga<tab>");
+    assert_eq!(model.input.text(), "/gamma ");
+    type_keys(&mut model, "<c-u>/st<enter>");
+    assert_eq!(model.overlay, Some(Overlay::Details));
+    type_keys(&mut model, "<esc>/<down><down><enter>");
+    assert_eq!(model.input.text(), "/load ");
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+    let codes = prop_oneof![
+        prop::char::any().prop_map(KeyCode::Char),
+        "[ -~]".prop_map(|s| KeyCode::Char(s.chars().next().unwrap_or('a'))),
+        (1u8..13).prop_map(KeyCode::F),
+        prop::sample::select(vec![
+            KeyCode::Enter,
+            KeyCode::Esc,
+            KeyCode::Tab,
+            KeyCode::BackTab,
+            KeyCode::Up,
+            KeyCode::Down,
+            KeyCode::Left,
+            KeyCode::Right,
+            KeyCode::Home,
+            KeyCode::End,
+            KeyCode::PageUp,
+            KeyCode::PageDown,
+            KeyCode::Backspace,
+            KeyCode::Delete,
+        ]),
+    ];
+    let modifiers = prop::sample::select(vec![
+        KeyModifiers::NONE,
+        KeyModifiers::SHIFT,
+        KeyModifiers::CONTROL,
+        KeyModifiers::ALT,
+    ]);
+    let key = (codes, modifiers).prop_map(|(code, m)| Message::Key(KeyEvent::new(code, m)));
+    let answer = (0u64..5, "[a-z`*#>|&;👩日é\u{301}\\- \n]{1,60}", 1usize..65, 0usize..20)
+        .prop_filter_map("an event", |(generation, text, nodes, at)| {
+            answer(generation, &text, nodes).into_iter().nth(at).map(Message::Worker)
+        });
+    let size = prop_oneof![
+        (0u16..4, 0u16..4),
+        (1u16..60, 1u16..20),
+        Just((80, 24)),
+        Just((120, 40)),
+        Just((200, 50)),
+        (0u16..250, 0u16..3),
+    ];
+    prop_oneof![
+        6 => key,
+        2 => answer,
+        1 => ".{0,20}".prop_map(Message::Paste),
+        1 => "/[a-z-]{0,6} ?[a-z0-9.]{0,4}".prop_map(Message::Paste),
+        1 => size.prop_map(|(w, h)| Message::Resize(w, h)),
+        1 => any::<i8>().prop_map(Message::Wheel),
+        1 => prop::sample::select(vec![
+            Message::Worker(Event::Ready(Box::new(crate::tui::testing::ready()))),
+            Message::Worker(Event::Failed { generation: None, error: "x".repeat(300) }),
+            Message::Worker(Event::Loading { stage: "reading".into(), fraction: Some(f32::NAN) }),
+            Message::WorkerGone(None),
+            Message::Usage(crate::tui::testing::usage()),
+            Message::Loaded(Ok(vec![Said { role: Role::User, content: "a\tb".into() }])),
+            Message::Sessions(Err("no folder".into())),
+            Message::Tick,
+        ]),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Nothing that can happen, in any order and at any size, breaks the screen.
+    #[test]
+    fn nothing_breaks_the_screen(messages in prop::collection::vec(message(), 1..60)) {
+        let mut model = loaded(80, 24);
+        model.controls.generation = 0;
+        for (at, message) in messages.into_iter().enumerate() {
+            update(&mut model, message, Duration::from_millis(at as u64 * 200));
+            let (width, height) = model.size;
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| view::draw(frame, &mut model)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn every_key_of_the_table_is_reached_somewhere() {
+    // A row that another row hides would be a lie in the help.
+    let mut reached = vec![false; BINDINGS.len()];
+    let mut models = Vec::new();
+    for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+        let mut model = loaded(80, 24);
+        model.focus = focus;
+        models.push(model);
+    }
+    let mut completing = loaded(80, 24);
+    completing.input.set("/");
+    models.push(completing);
+    let mut helped = model();
+    helped.overlay = Some(Overlay::Details);
+    models.push(helped);
+    for model in &models {
+        for (at, row) in BINDINGS.iter().enumerate() {
+            reached[at] |=
+                row.keys.iter().all(|key| lookup(model, &key.event()) == Some(row.action));
+        }
+    }
+    for (row, reached) in BINDINGS.iter().zip(reached) {
+        assert!(reached, "{:?} {:?} is hidden", row.scope, row.action);
+    }
+}

@@ -1,0 +1,121 @@
+//! Numbers as people read them, and small bars.
+
+use std::time::Duration;
+
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A thin bar of `width` cells of which `share` (0 to 1) is filled, to half a cell.
+pub fn bar(share: f64, width: usize) -> String {
+    let halves = (share.clamp(0.0, 1.0) * (width * 2) as f64).round() as usize;
+    (0..width).map(|cell| [' ', '╸', '━'][halves.saturating_sub(cell * 2).min(2)]).collect()
+}
+
+/// The last `width` values as columns, the greatest as high as a cell.
+pub fn spark(values: impl ExactSizeIterator<Item = f64>, width: usize) -> String {
+    let skip = values.len().saturating_sub(width);
+    let values: Vec<f64> = values.skip(skip).collect();
+    let top = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    values
+        .iter()
+        .map(|value| HEIGHTS[((value / top) * 7.0).round().clamp(0.0, 7.0) as usize])
+        .collect()
+}
+
+/// Cells of `width` for each of three shares, largest remainders first, so that they always sum to
+/// `width`; all 0 when there is nothing to share.
+pub fn shares(parts: [f64; 3], width: usize) -> [usize; 3] {
+    let sum: f64 = parts.iter().sum();
+    if sum <= 0.0 || !sum.is_finite() {
+        return [0; 3];
+    }
+    let exact = parts.map(|part| part / sum * width as f64);
+    let mut cells = exact.map(|cell| cell.floor() as usize);
+    let mut order = [0, 1, 2];
+    order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
+    let missing = width.saturating_sub(cells.iter().sum());
+    for &part in order.iter().cycle().take(missing) {
+        cells[part] += 1;
+    }
+    cells
+}
+
+/// `41.2`, `132`, and `–` for nothing yet.
+pub fn rate(per_second: f64) -> String {
+    if per_second <= 0.0 {
+        "–".to_string()
+    } else if per_second < 99.95 {
+        format!("{per_second:.1}")
+    } else {
+        format!("{per_second:.0}")
+    }
+}
+
+/// `8.1 ms`, `120 ms`, `1.24 s`.
+pub fn time(ms: f64) -> String {
+    if ms < 999.5 { format!("{} ms", short(ms)) } else { format!("{:.2} s", ms / 1000.0) }
+}
+
+/// Milliseconds without their unit: `8.1`, `120`.
+pub fn short(ms: f64) -> String {
+    if ms < 9.95 { format!("{ms:.1}") } else { format!("{ms:.0}") }
+}
+
+/// `12 s`, `3 min 20 s`.
+pub fn elapsed(time: Duration) -> String {
+    let seconds = time.as_secs();
+    if seconds < 60 {
+        format!("{seconds} s")
+    } else {
+        format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}
+
+/// `62%`, `<1%`.
+pub fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.005 { "<1%".to_string() } else { format!("{:.0}%", share * 100.0) }
+}
+
+/// Bytes as GB with one digit, or MB below one.
+pub fn bytes(bytes: u64) -> String {
+    let gigabytes = bytes as f64 / 1e9;
+    if gigabytes >= 0.95 {
+        format!("{gigabytes:.1} GB")
+    } else {
+        format!("{:.0} MB", bytes as f64 / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_fill_by_halves() {
+        assert_eq!(bar(0.0, 3), "   ");
+        assert_eq!(bar(1.0, 3), "━━━");
+        assert_eq!(bar(0.5, 3), "━╸ ");
+        assert_eq!(bar(7.0, 1), "━");
+        assert_eq!(bar(f64::NAN, 2), "  ");
+    }
+
+    #[test]
+    fn sparks_show_the_latest() {
+        assert_eq!(spark([1.0, 8.0, 4.0].into_iter(), 2), "█▅");
+        assert_eq!(spark([0.0, 0.0].into_iter(), 9), "▁▁");
+    }
+
+    #[test]
+    fn shares_fill_the_bar() {
+        assert_eq!(shares([1.0, 1.0, 1.0], 10).iter().sum::<usize>(), 10);
+        assert_eq!(shares([0.0, 5.0, 0.0], 7), [0, 7, 0]);
+        assert_eq!(shares([0.0; 3], 7), [0; 3]);
+    }
+
+    #[test]
+    fn numbers_keep_their_width() {
+        assert_eq!([rate(0.0), rate(4.16), rate(99.96)], ["–", "4.2", "100"]);
+        assert_eq!([time(3.14159), time(41.7), time(1234.0)], ["3.1 ms", "42 ms", "1.23 s"]);
+        assert_eq!([percent(0.001), percent(0.5), percent(1.0)], ["<1%", "50%", "100%"]);
+        assert_eq!([bytes(12_000_000), bytes(4_200_000_000)], ["12 MB", "4.2 GB"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The help: every key and every command, from their tables.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+
+use super::{centred, panel};
+use crate::tui::commands::COMMANDS;
+use crate::tui::keymap::{self, Scope};
+use crate::tui::state::{Model, Overlay};
+use crate::tui::theme::Theme;
+
+/// Width of one column of text.
+const COLUMN: u16 = 72;
+/// Width of a key or a command in it.
+const KEY: usize = 20;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: &Theme) {
+    let sections = sections(theme);
+    let two = area.width >= 2 * COLUMN + 6;
+    let columns = if two { balance(sections) } else { vec![sections.concat()] };
+    let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
+    let width = COLUMN * columns.len() as u16 + 4;
+    let height = u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(2);
+    let rect = centred(frame, area, width, height.min(area.height.saturating_sub(2)).max(3));
+    let fit = usize::from(rect.height.saturating_sub(2));
+    let last = rows.saturating_sub(fit);
+    let Some(Overlay::Help { top }) = &mut model.overlay else { return };
+    *top = (*top).min(last);
+    let top = *top;
+    let mut block = panel(" help ", true, theme);
+    if last > 0 {
+        let words = format!(" {}–{} of {rows} ", top + 1, (top + fit).min(rows));
+        block = block.title_bottom(Line::styled(words, theme.dim).right_aligned());
+    }
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    for (index, column) in columns.iter().enumerate() {
+        let x = inner.x + index as u16 * COLUMN;
+        let area = Rect { x, width: COLUMN, ..inner }.intersection(inner);
+        super::lines(frame, area, column.iter().skip(top).cloned());
+    }
+}
+
+type Section = Vec<Line<'static>>;
+
+fn sections(theme: &Theme) -> Vec<Section> {
+    let row = |key: String, help: &'static str| {
+        Line::from_iter([
+            Span::styled(format!("{key:<KEY$} "), theme.accent),
+            Span::styled(help, theme.text),
+        ])
+    };
+    let section = |title: &'static str, rows: Vec<Line<'static>>| {
+        let mut lines = vec![Line::styled(title, theme.strong)];
+        lines.extend(rows);
+        lines.push(Line::default());
+        lines
+    };
+    let mut sections: Vec<Section> = Scope::ALL
+        .into_iter()
+        .map(|scope| {
+            let rows = keymap::help(scope).map(|(keys, help)| row(keys, help)).collect();
+            section(scope.title(), rows)
+        })
+        .collect();
+    let commands = COMMANDS
+        .iter()
+        .map(|command| row(format!("/{} {}", command.name, command.argument), command.help))
+        .collect();
+    sections.insert(2, section("Commands", commands));
+    sections
+}
+
+/// Two columns of about the same height, in reading order.
+fn balance(sections: Vec<Section>) -> Vec<Section> {
+    let all: usize = sections.iter().map(Vec::len).sum();
+    let mut columns = vec![Section::new(), Section::new()];
+    for section in sections {
+        let column = usize::from(columns[0].len() + section.len() / 2 > all / 2);
+        columns[column].extend(section);
+    }
+    columns
+}

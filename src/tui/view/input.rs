@@ -1,0 +1,113 @@
+//! The message being written, and the commands that fit it.
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Clear;
+
+use super::{cut, focused, panel};
+use crate::tui::markdown::{Logical, Look, wrap};
+use crate::tui::state::{Focus, Model};
+use crate::tui::theme::Theme;
+
+/// Most rows of text before it scrolls.
+const TALLEST: u16 = 8;
+/// Suggestions shown at once.
+const SUGGESTIONS: usize = 8;
+
+/// Rows of the panel: as many as the text needs, a third of the room at most.
+pub(super) fn height(room: Rect, model: &Model) -> u16 {
+    let frame = if room.height < 5 { 0 } else { 2 };
+    let width = usize::from(room.width.saturating_sub(4)).max(1);
+    let rows: usize = model
+        .input
+        .area()
+        .lines()
+        .iter()
+        .map(|line| {
+            let mut logical = Logical::default();
+            // The cursor needs a cell after the last character.
+            logical.push(&format!("{line}_"), (Look::default(), None));
+            wrap(&logical, width).len()
+        })
+        .sum();
+    let most = (room.height / 3).clamp(1, TALLEST);
+    let rows = u16::try_from(rows).unwrap_or(most).clamp(1, most);
+    (rows + frame).min(room.height)
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+    if area.is_empty() {
+        return;
+    }
+    let focus = focused(model, Focus::Input);
+    let inner = if area.height < 3 {
+        area
+    } else {
+        let block = panel("", focus, theme);
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        inner
+    };
+    if inner.is_empty() {
+        return;
+    }
+    frame.render_widget(model.input.area(), inner);
+    if model.input.is_empty() {
+        let words = if model.chat.turns().is_empty() {
+            "Write a message, or / for commands"
+        } else {
+            "Write a message"
+        };
+        let line = cut(Line::styled(words, theme.dim), usize::from(inner.width));
+        frame.render_widget(line, Rect { height: 1, ..inner });
+    }
+    if focus {
+        let (top, left) = model.input.area().scroll_offset();
+        let cursor = model.input.area().screen_cursor();
+        let x = inner.x + (cursor.col as u16).saturating_sub(left);
+        let y = inner.y + (cursor.row as u16).saturating_sub(top);
+        frame.set_cursor_position(Position {
+            x: x.min(inner.right() - 1),
+            y: y.min(inner.bottom() - 1),
+        });
+    }
+}
+
+/// The suggestions stand above the input.
+pub(super) fn draw_suggestions(frame: &mut Frame<'_>, input: Rect, model: &Model, theme: &Theme) {
+    let all = model.input.suggestions();
+    if all.is_empty() || !focused(model, Focus::Input) {
+        return;
+    }
+    let room = usize::from(input.y).saturating_sub(2);
+    let rows = all.len().min(SUGGESTIONS).min(room);
+    if rows == 0 || input.width < 20 {
+        return;
+    }
+    let selected = model.input.selected();
+    let top = (selected + 1).saturating_sub(rows);
+    let width = input.width.min(72);
+    let height = rows as u16 + 2;
+    let rect = Rect { x: input.x, y: input.y - height, width, height };
+    frame.render_widget(Clear, rect);
+    let title = format!(" commands {} of {} ", selected + 1, all.len());
+    let block = panel(title, true, theme);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, command)| {
+        let usage = format!("/{} {}", command.name, command.argument);
+        let line = Line::from_iter([
+            Span::styled(format!("{usage:<26}"), theme.accent),
+            Span::styled(command.help, theme.dim),
+        ]);
+        let mut line = cut(line, usize::from(inner.width));
+        if index == selected {
+            let gap = usize::from(inner.width).saturating_sub(line.width());
+            line.push_span(Span::raw(" ".repeat(gap)));
+            line = line.patch_style(theme.selected);
+        }
+        line
+    });
+    super::lines(frame, inner, lines);
+}

@@ -1,0 +1,128 @@
+//! Where the panels stand.
+
+use ratatui::layout::Rect;
+
+use super::input;
+use crate::tui::state::{Model, Side};
+
+/// The screen's areas. They do not overlap; any may be empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Areas {
+    /// One row: names and state.
+    pub header: Rect,
+    /// The conversation.
+    pub chat: Rect,
+    /// The draft tree.
+    pub tree: Option<Rect>,
+    /// The meters.
+    pub meters: Option<Rect>,
+    /// Why the controls stand where they stand.
+    pub reasons: Option<Rect>,
+    /// The controls.
+    pub controls: Option<Rect>,
+    /// Two rows of controls and meters, where their panels are not shown.
+    pub strip: Rect,
+    /// The message being written, with its frame.
+    pub input: Rect,
+    /// One row: keys.
+    pub hints: Rect,
+}
+
+/// Rows of the controls' panel: five dials, one switch, two borders.
+const CONTROLS: u16 = 8;
+/// Rows of the meters' panel with everything in it.
+const METERS: u16 = 17;
+/// A column of panels is this wide.
+const COLUMN: u16 = 46;
+/// From this width there are two columns of panels.
+const TWO_COLUMNS: u16 = 170;
+
+/// Divides the screen. What matters least goes first when there is no room: header, strip, hints,
+/// then the frame of the input; the chat keeps what is left.
+pub fn areas(screen: Rect, model: &Model) -> Areas {
+    let mut left = screen;
+    let mut areas = Areas::default();
+    if screen.height >= 12 {
+        areas.header = take_top(&mut left, 1);
+    }
+    if screen.height >= 6 {
+        areas.hints = take_bottom(&mut left, 1);
+    }
+    if model.wide() && screen.height >= 16 {
+        beside(&mut left, &mut areas);
+        let rows = input::height(left, model);
+        areas.input = take_bottom(&mut left, rows);
+    } else {
+        if screen.height >= 14 {
+            areas.strip = take_bottom(&mut left, 2);
+        }
+        let rows = input::height(left, model);
+        areas.input = take_bottom(&mut left, rows);
+        below(&mut left, &mut areas, model.side);
+    }
+    if screen.height >= 30 {
+        take_top(&mut left, 1);
+    }
+    areas.chat = left;
+    areas
+}
+
+/// Panels stand at the right.
+fn beside(left: &mut Rect, areas: &mut Areas) {
+    if left.width >= TWO_COLUMNS {
+        let mut right = take_right(left, COLUMN);
+        areas.controls = Some(take_bottom(&mut right, CONTROLS));
+        // What the meters do not need explains the controls.
+        if right.height > METERS + 4 {
+            let meters = take_top(&mut right, METERS);
+            areas.meters = Some(meters);
+            areas.reasons = Some(right);
+        } else {
+            areas.meters = Some(right);
+        }
+        areas.tree = Some(take_right(left, COLUMN + 8));
+        return;
+    }
+    let mut right = take_right(left, COLUMN + 2);
+    areas.controls = Some(take_bottom(&mut right, CONTROLS));
+    // The tree keeps at least eight rows, the meters at least four.
+    let meters = METERS.min(right.height.saturating_sub(8)).max(4).min(right.height);
+    areas.meters = Some(take_bottom(&mut right, meters));
+    areas.tree = Some(right);
+}
+
+/// One panel stands below the chat, which keeps a third.
+fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
+    let Some(side) = side else { return };
+    let room = left.height - left.height / 3;
+    let panel = match side {
+        Side::Tree => take_bottom(left, room),
+        Side::Meters => take_bottom(left, room.min(METERS)),
+        Side::Controls => take_bottom(left, room.min(CONTROLS)),
+    };
+    match side {
+        Side::Tree => areas.tree = Some(panel),
+        Side::Meters => areas.meters = Some(panel),
+        Side::Controls => areas.controls = Some(panel),
+    }
+}
+
+fn take_top(area: &mut Rect, rows: u16) -> Rect {
+    let rows = rows.min(area.height);
+    let taken = Rect { height: rows, ..*area };
+    area.y += rows;
+    area.height -= rows;
+    taken
+}
+
+fn take_bottom(area: &mut Rect, rows: u16) -> Rect {
+    let rows = rows.min(area.height);
+    area.height -= rows;
+    Rect { y: area.y + area.height, height: rows, ..*area }
+}
+
+fn take_right(area: &mut Rect, columns: u16) -> Rect {
+    let columns = columns.min(area.width);
+    area.width -= columns;
+    Rect { x: area.x + area.width, width: columns, ..*area }
+}

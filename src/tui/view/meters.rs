@@ -1,0 +1,174 @@
+//! The figures of the answer and of the machine.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
+
+use super::{ends, figures, focused, panel};
+use crate::hardware::Usage;
+use crate::tui::state::{Focus, Model};
+use crate::tui::theme::Theme;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+    let block = panel(" meters ", focused(model, Focus::Meters), theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let width = inner.width;
+    let height = usize::from(inner.height);
+    // What matters most comes first; what does not fit is left out from the depths, then the end.
+    let mut rows = speed(model, width, theme);
+    let machine = machine(model, width, theme);
+    let split = split(model, width, theme);
+    let spare = height.saturating_sub(rows.len() + split.len() + machine.len() + 2);
+    let depths = depths(model, width, spare, theme);
+    if spare > 0 {
+        rows.push(Line::default());
+    }
+    rows.extend(depths);
+    rows.extend(split);
+    if spare > 0 {
+        rows.push(Line::default());
+    }
+    rows.extend(machine);
+    super::lines(frame, inner, rows);
+}
+
+/// A label and its value.
+fn figure(label: &str, value: String, theme: &Theme) -> Vec<Span<'static>> {
+    vec![Span::styled(format!("{label} "), theme.dim), Span::styled(value, theme.text)]
+}
+
+fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let meters = &model.meters;
+    let big = theme.strong;
+    let now = Line::from_iter([
+        Span::styled(figures::rate(meters.now()), big),
+        Span::styled(" tok/s now", theme.dim),
+    ]);
+    let overall = Line::from_iter([
+        Span::styled(figures::rate(meters.overall()), big),
+        Span::styled(" this answer", theme.dim),
+    ]);
+    let spark = figures::spark(meters.rates(), usize::from(width));
+    let first = meters
+        .first_token
+        .map_or("–".to_string(), |time| figures::time(time.as_secs_f64() * 1000.0));
+    let prompt = match (&meters.summary, meters.prefill) {
+        (Some(summary), _) => format!("{} tokens", summary.prompt_tokens),
+        (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
+        (None, None) => "–".to_string(),
+    };
+    let tau = if meters.rounds == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
+    let done = format!("{} in {} rounds", meters.tokens, meters.rounds);
+    vec![
+        ends(now, overall, width),
+        Line::styled(spark, theme.accent.remove_modifier(Modifier::BOLD)),
+        ends(Line::from(figure("τ", tau, theme)), Line::from(figure("tokens", done, theme)), width),
+        ends(
+            Line::from(figure("first token", first, theme)),
+            Line::from(figure("prompt", prompt, theme)),
+            width,
+        ),
+    ]
+}
+
+/// Acceptance by depth: one row a depth while there is room, then one row for all.
+fn depths(model: &Model, width: u16, room: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let shares: Vec<f64> = model.meters.acceptance().collect();
+    if room == 0 {
+        return Vec::new();
+    }
+    if shares.is_empty() {
+        return vec![Line::styled("acceptance by depth comes with the first round", theme.dim)];
+    }
+    let cells = usize::from(width).saturating_sub(14);
+    shares
+        .iter()
+        .take(room)
+        .enumerate()
+        .map(|(depth, &share)| {
+            let label = if depth == 0 { "accepted" } else { "" };
+            Line::from_iter([
+                Span::styled(format!("{label:<8}{:>2} ", depth + 1), theme.dim),
+                Span::styled(
+                    figures::bar(share, cells.saturating_sub(2)),
+                    theme.accepted.remove_modifier(Modifier::BOLD),
+                ),
+                Span::styled(format!("{:>5}", figures::percent(share)), theme.text),
+            ])
+        })
+        .collect()
+}
+
+/// Draft, verify, other: strokes that differ without colours.
+const STROKES: [&str; 3] = ["━", "═", "─"];
+
+/// Where a round's time goes.
+fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let meters = &model.meters;
+    let spent = meters.spent;
+    let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
+    let styles = [theme.accepted, theme.target, theme.faint];
+    let cells = figures::shares(parts, usize::from(width));
+    let bar = Line::from_iter((0..3).map(|part| {
+        let glyph = STROKES[part];
+        Span::styled(glyph.repeat(cells[part]), styles[part].remove_modifier(Modifier::BOLD))
+    }));
+    if meters.rounds == 0 {
+        return vec![Line::styled("─".repeat(usize::from(width)), theme.faint)];
+    }
+    let mean = |part: usize| figures::short(parts[part] / meters.rounds as f64);
+    let mut legend = Line::default();
+    for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
+        let gap = if part == 0 { "" } else { "  " };
+        let stroke = styles[part].remove_modifier(Modifier::BOLD);
+        legend.push_span(Span::styled(format!("{gap}{} ", STROKES[part]), stroke));
+        legend.push_span(Span::styled(format!("{name} "), theme.dim));
+        legend.push_span(Span::styled(mean(part), theme.text));
+    }
+    let legend = ends(legend, Line::styled("ms a round", theme.dim), width);
+    vec![bar, legend]
+}
+
+fn machine(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let Some(usage) = &model.usage else {
+        return vec![Line::styled(model.gpu.clone(), theme.dim)];
+    };
+    let cpu = format!(
+        "{} · ours {:.1} cores",
+        figures::percent(f64::from(usage.cpu_load)),
+        usage.cpu_ours
+    );
+    let memory = format!(
+        "{} of {} · ours {}",
+        figures::bytes(usage.memory_used),
+        figures::bytes(usage.memory_total),
+        figures::bytes(usage.memory_ours)
+    );
+    let mut rows =
+        vec![Line::from(figure("cpu   ", cpu, theme)), Line::from(figure("memory", memory, theme))];
+    rows.extend(gpu(model, usage, width, theme));
+    rows.into_iter().map(|row| super::cut(row, usize::from(width))).collect()
+}
+
+fn gpu(model: &Model, usage: &Usage, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+    let Some(gpu) = usage.gpu else {
+        // "no NVIDIA GPU: why"; the details overlay has room for the reason.
+        let fits = model.gpu.chars().count() + 7 <= usize::from(width);
+        let words = if fits { &model.gpu } else { model.gpu.split(':').next().unwrap_or_default() };
+        return vec![Line::from(figure("gpu   ", words.to_string(), theme))];
+    };
+    let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
+    let ours = gpu.vram_ours.or(model.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
+    let vram = format!(
+        "{} of {} · ours {}",
+        figures::bytes(gpu.vram_used),
+        figures::bytes(gpu.vram_total),
+        figures::bytes(ours)
+    );
+    vec![
+        Line::from(figure("gpu   ", format!("{load} · {}", model.gpu), theme)),
+        Line::from(figure("vram  ", vram, theme)),
+    ]
+}

@@ -1,0 +1,148 @@
+//! Boxes over the screen: failures, details, saved conversations.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::{centred, cut, figures, panel};
+use crate::tui::markdown::{Logical, Look, wrap};
+use crate::tui::state::{Bench, Dial, Model, Overlay, SessionList};
+use crate::tui::theme::Theme;
+
+/// A box is no wider than a comfortable row.
+const WIDTH: u16 = 76;
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+    match &model.overlay {
+        Some(Overlay::Error { title, text }) => error(frame, area, title, text, theme),
+        Some(Overlay::Details) => details(frame, area, model, theme),
+        Some(Overlay::Sessions(list)) => sessions(frame, area, list, theme),
+        Some(Overlay::Help { .. }) | None => {}
+    }
+}
+
+/// Columns of text in a box on `area`.
+fn columns(area: Rect) -> u16 {
+    WIDTH.min(area.width.saturating_sub(2)).saturating_sub(4).max(1)
+}
+
+/// `text` in rows of at most `width` columns.
+fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let rows = text.lines().flat_map(|line| {
+        let mut logical = Logical::default();
+        logical.push(line, (Look::default(), None));
+        wrap(&logical, usize::from(width))
+    });
+    rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
+        .collect()
+}
+
+fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, text: Vec<Line<'_>>, theme: &Theme) {
+    let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let rect = centred(frame, area, columns(area) + 4, height);
+    let foot = Line::styled(" Esc close ", theme.dim).right_aligned();
+    let block = panel(format!(" {title} "), true, theme).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    super::lines(frame, inner, text.into_iter().map(|line| cut(line, usize::from(inner.width))));
+}
+
+fn error(frame: &mut Frame<'_>, area: Rect, title: &str, text: &str, theme: &Theme) {
+    let lines = wrapped(text, columns(area), theme.text);
+    let mut red = *theme;
+    red.accent = theme.error;
+    boxed(frame, area, title, lines, &red);
+}
+
+/// Why the controls stand where they stand, as a panel.
+pub(super) fn reasons(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+    let block = panel(" why these values ", false, theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let reasons = model.ready.iter().flat_map(|ready| &ready.reasons);
+    let rows = reasons.flat_map(|reason| wrapped(reason, inner.width.max(1), theme.dim));
+    super::lines(frame, inner, rows);
+}
+
+fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+    let row = |label: &str, value: String| {
+        Line::from_iter([
+            Span::styled(format!("{label:<12}"), theme.dim),
+            Span::styled(value, theme.text),
+        ])
+    };
+    let mut lines = Vec::new();
+    if let Some(ready) = &model.ready {
+        lines.push(row("target", ready.target.clone()));
+        lines.push(row("", ready.target_detail.clone()));
+        lines.push(row("draft", ready.draft.clone().unwrap_or_else(|| "none".to_string())));
+        lines.push(row("context", format!("{} tokens", ready.context)));
+        lines.push(Line::default());
+        lines.push(Line::styled("Why these values", theme.strong));
+        for reason in &ready.reasons {
+            lines.extend(wrapped(reason, columns(area), theme.text));
+        }
+        lines.push(Line::default());
+    }
+    let bench = Bench {
+        ready: model.ready.as_deref(),
+        latest: model.rounds.latest().map(|round| &round.budget),
+    };
+    let sampler = &model.controls.sampler;
+    let dials = Dial::ALL.map(|dial| {
+        let view = bench.view(dial, &model.controls);
+        format!("{} {} {}", dial.sign(), view.value, view.state)
+    });
+    lines.push(row("controls", dials.join("  ")));
+    lines.push(row(
+        "sampler",
+        format!(
+            "top-k {}  top-p {}  min-p {}  seed {}",
+            sampler.top_k, sampler.top_p, sampler.min_p, sampler.seed
+        ),
+    ));
+    lines.push(row("answers", format!("at most {} tokens", model.max_tokens)));
+    lines.push(row("gpu", model.gpu.clone()));
+    if let Some(summary) = &model.meters.summary {
+        lines.push(Line::default());
+        lines.push(Line::styled("This answer", theme.strong));
+        let reused =
+            format!("{} tokens, {} from the cache", summary.prompt_tokens, summary.reused_tokens);
+        lines.push(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
+        let meters = &model.meters;
+        lines.push(row(
+            "decoding",
+            format!(
+                "{} tokens in {} rounds, τ {:.2}, {} tok/s",
+                meters.tokens,
+                meters.rounds,
+                meters.tau(),
+                figures::rate(meters.overall())
+            ),
+        ));
+    }
+    boxed(frame, area, "details", lines, theme);
+}
+
+fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme) {
+    let width = WIDTH.min(area.width.saturating_sub(2));
+    let most = area.height.saturating_sub(6).max(3);
+    let height = u16::try_from(list.sessions.len() + 2).unwrap_or(most).min(most);
+    let rect = centred(frame, area, width, height);
+    let foot = Line::styled(" Enter open · Esc close ", theme.dim).right_aligned();
+    let block = panel(" saved conversations ", true, theme).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    let fit = usize::from(inner.height).max(1);
+    let top = (list.selected + 1).saturating_sub(fit);
+    let lines = list.sessions.iter().enumerate().skip(top).take(fit).map(|(index, session)| {
+        let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
+        let left = Line::styled(title.to_string(), theme.text);
+        let right = Line::styled(format!("{} messages", session.messages), theme.dim);
+        let line = super::ends(left, right, inner.width);
+        let line = cut(line, usize::from(inner.width));
+        if index == list.selected { line.patch_style(theme.selected) } else { line }
+    });
+    super::lines(frame, inner, lines);
+}
