@@ -158,13 +158,9 @@ impl<'a> Answer<'a> {
         Ok(round)
     }
 
-    /// Ends the answer before its time; returns the text that was still held back.
-    pub fn cancel(&mut self) -> String {
-        if self.summary.finish.is_some() {
-            return String::new();
-        }
-        self.summary.finish = Some(Finish::Cancelled);
-        self.stream.finish(self.names)
+    /// Ends the answer before its time. Text held back as half a stop string stays unsaid.
+    pub fn cancel(&mut self) {
+        self.summary.finish.get_or_insert(Finish::Cancelled);
     }
 
     /// Why the answer ended, if it did.

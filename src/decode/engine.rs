@@ -72,6 +72,14 @@ impl Engine {
         self.drafting.drafter()
     }
 
+    /// Forgets every text, so that nothing of it is built upon.
+    pub fn forget(&mut self) {
+        self.target.truncate(0);
+        self.text.clear();
+        self.drafting.truncate(0);
+        self.untold.clear();
+    }
+
     /// Begins an answer; the next calls are the [`Answer`]'s.
     ///
     /// # Errors
