@@ -9,6 +9,7 @@
 
 mod acceptance;
 mod chat_templates;
+mod cli;
 mod decoding;
 mod draft_golden;
 mod growth;

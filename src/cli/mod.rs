@@ -1,7 +1,46 @@
 //! The commands: one file each. Owns flags, exit codes and what is printed without a screen.
 //! Must never know tensors.
 
+mod args;
+mod backend;
+mod chat;
+mod doctor;
+mod exit;
+mod interrupt;
+mod logging;
+mod manual;
+mod run;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+use exit::Outcome;
+
 /// Runs the program; the returned code is the process's exit code.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too, with code 0.
+            let code = u8::try_from(error.exit_code()).unwrap_or(exit::Code::Usage as u8);
+            return match error.print() {
+                Ok(()) => ExitCode::from(code),
+                Err(error) => exit::conclude(Err(error.into())),
+            };
+        }
+    };
+    let _log = logging::start(cli.verbose());
+    exit::conclude(dispatch(&cli))
+}
+
+fn dispatch(cli: &Cli) -> Outcome {
+    match &cli.command {
+        None => chat::chat(&cli.chat),
+        Some(Command::Chat(args)) => chat::chat(args),
+        Some(Command::Run(args)) => run::run(args),
+        Some(Command::Doctor(args)) => doctor::doctor(args),
+        Some(Command::Completions { shell }) => manual::completions(*shell),
+        Some(Command::Man) => manual::man(),
+    }
 }

@@ -1,0 +1,243 @@
+//! The command line as clap reads it. Values are checked by the settings' own table, so that a
+//! flag and the file accept the same and say the same.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::settings::{Override, Value};
+
+/// Chat with a local model: a draft tree from a small model, checked by the big one, live.
+#[derive(Debug, Parser)]
+#[command(
+    name = "dovetail",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
+                  loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
+                  DOVETAIL_DEVICE, DOVETAIL_THREADS, DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), \
+                  NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
+)]
+pub struct Cli {
+    /// What to do; a chat if nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Flags of the chat, when no command is named.
+    #[command(flatten)]
+    pub chat: ChatArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Talk to the model on a full screen (the default).
+    Chat(Box<ChatArgs>),
+    /// Answer one prompt and print the text.
+    Run(Box<RunArgs>),
+    /// Show what was found on this machine and what was chosen for it, and why.
+    Doctor(Box<DoctorArgs>),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff).
+    Man,
+}
+
+/// Flags of the chat.
+#[derive(Debug, Default, Args)]
+pub struct ChatArgs {
+    /// Flags shared with `run`.
+    #[command(flatten)]
+    pub shared: Shared,
+    /// Colours: dark, light or mono.
+    #[arg(long, value_name = "NAME", help_heading = "Screen")]
+    pub theme: Option<String>,
+    /// Do not mark where each token came from.
+    #[arg(long, help_heading = "Screen")]
+    pub no_marks: bool,
+}
+
+/// Flags of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The prompt; `-` stands for what is piped in. Several are joined by an empty line. Without
+    /// any, the prompt is read from stdin.
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
+    /// One JSON line a round, then a summary line, instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: Shared,
+}
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: Shared,
+}
+
+/// What chat, `run` and the others that load models have in common.
+#[derive(Debug, Default, Args)]
+pub struct Shared {
+    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
+    pub target: Option<String>,
+    /// Draft head: a folder, a file or a hub id [default: the bundled one with the bundled target].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
+    pub draft: Option<String>,
+    /// Most tokens of context [default: the model's, at most 4096].
+    #[arg(long, value_name = "N", help_heading = "Models")]
+    pub context: Option<String>,
+    /// Precision of the target's KV cache: f32 or f16.
+    #[arg(long, value_name = "TYPE", help_heading = "Models")]
+    pub kv: Option<String>,
+    /// Where the draft runs: auto, cpu, cuda or metal.
+    #[arg(long, value_name = "DEVICE", env = "DOVETAIL_DEVICE", help_heading = "Models")]
+    pub device: Option<String>,
+    /// Compute threads [default: one a physical core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
+    pub threads: Option<String>,
+
+    /// Nodes of the draft tree, 1 to 64, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub gamma: Option<String>,
+    /// Blocks M of the draft head to use, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub blocks: Option<String>,
+    /// Width of the draft tree, 1 to 10, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub width: Option<String>,
+    /// Expansions of the draft tree, 0 to 8, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub depth: Option<String>,
+    /// No speculation: the same text, one token a pass.
+    #[arg(long, help_heading = "Speculation")]
+    pub plain: bool,
+    /// What automatic control strives for: speed, show (always a tree to look at) or auto.
+    #[arg(long, value_name = "WHAT", help_heading = "Speculation")]
+    pub prefer: Option<String>,
+
+    /// 0 takes the likeliest token.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub temperature: Option<String>,
+    /// Keep the N likeliest tokens; 0 keeps all.
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub top_k: Option<String>,
+    /// Keep the likeliest tokens that hold this much probability.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub top_p: Option<String>,
+    /// Keep tokens with at least this share of the likeliest one's probability.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub min_p: Option<String>,
+    /// Divide the logits of tokens already used by this.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub repetition_penalty: Option<String>,
+    /// Subtract this from tokens already used.
+    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
+    pub presence_penalty: Option<String>,
+    /// Subtract this for every earlier use.
+    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
+    pub frequency_penalty: Option<String>,
+    /// One seed gives one text.
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub seed: Option<String>,
+
+    /// Most tokens of an answer.
+    #[arg(long, value_name = "N", help_heading = "Answer")]
+    pub max_tokens: Option<String>,
+    /// System prompt.
+    #[arg(long, value_name = "TEXT", help_heading = "Answer")]
+    pub system: Option<String>,
+    /// A text that ends the answer; may be given several times.
+    #[arg(long, value_name = "TEXT", help_heading = "Answer")]
+    pub stop: Vec<String>,
+
+    /// Settings file [default: settings.toml in the configuration folder].
+    #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG", help_heading = "Program")]
+    pub config: Option<PathBuf>,
+    /// Write more into the log file.
+    #[arg(long, short, help_heading = "Program")]
+    pub verbose: bool,
+    /// Play a recorded trace instead of running models.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub script: Option<PathBuf>,
+}
+
+impl Shared {
+    /// What the flags set, in the settings' own keys.
+    pub fn overrides(&self) -> Vec<Override> {
+        let texts = [
+            ("--target", "target", &self.target),
+            ("--draft", "draft", &self.draft),
+            ("--context", "context", &self.context),
+            ("--kv", "kv", &self.kv),
+            ("--device", "device", &self.device),
+            ("--threads", "threads", &self.threads),
+            ("--gamma", "controls.gamma", &self.gamma),
+            ("--blocks", "controls.blocks", &self.blocks),
+            ("--width", "controls.width", &self.width),
+            ("--depth", "controls.depth", &self.depth),
+            ("--prefer", "prefer", &self.prefer),
+            ("--temperature", "sampler.temperature", &self.temperature),
+            ("--top-k", "sampler.top_k", &self.top_k),
+            ("--top-p", "sampler.top_p", &self.top_p),
+            ("--min-p", "sampler.min_p", &self.min_p),
+            ("--repetition-penalty", "sampler.repetition_penalty", &self.repetition_penalty),
+            ("--presence-penalty", "sampler.presence_penalty", &self.presence_penalty),
+            ("--frequency-penalty", "sampler.frequency_penalty", &self.frequency_penalty),
+            ("--seed", "sampler.seed", &self.seed),
+            ("--max-tokens", "max_tokens", &self.max_tokens),
+            ("--system", "system", &self.system),
+        ];
+        let mut all: Vec<Override> = texts
+            .into_iter()
+            .filter_map(|(flag, key, value)| {
+                let value = Value::text(value.as_ref()?);
+                Some(Override { flag, key, value })
+            })
+            .collect();
+        if self.plain {
+            all.push(Override { flag: "--plain", key: "speculate", value: Value::Switch(false) });
+        }
+        if !self.stop.is_empty() {
+            let value = Value::List(self.stop.clone());
+            all.push(Override { flag: "--stop", key: "stop", value });
+        }
+        all
+    }
+}
+
+impl ChatArgs {
+    /// What the flags set, in the settings' own keys.
+    pub fn overrides(&self) -> Vec<Override> {
+        let mut all = self.shared.overrides();
+        if let Some(theme) = &self.theme {
+            let value = Value::text(theme);
+            all.push(Override { flag: "--theme", key: "screen.theme", value });
+        }
+        if self.no_marks {
+            let value = Value::Switch(false);
+            all.push(Override { flag: "--no-marks", key: "screen.marks", value });
+        }
+        all
+    }
+}
+
+impl Cli {
+    /// Whether the command in use asked for more in the log.
+    pub fn verbose(&self) -> bool {
+        match &self.command {
+            None => self.chat.shared.verbose,
+            Some(Command::Chat(args)) => args.shared.verbose,
+            Some(Command::Run(args)) => args.shared.verbose,
+            Some(Command::Doctor(args)) => args.shared.verbose,
+            Some(Command::Completions { .. } | Command::Man) => false,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! From settings to a running worker: models, or a script in their place.
+
+use super::args::Shared;
+use super::exit::{Code, Failure};
+use crate::hardware::Machine;
+use crate::settings::{self, Override, Settings};
+use crate::worker::scripted::Script;
+use crate::worker::{self, Backend, Controls, Purpose, SharedControls, Sink, Worker};
+
+/// Reads the settings with the flags laid over them.
+pub fn settings(shared: &Shared, overrides: &[Override]) -> Result<Settings, Failure> {
+    settings::load(shared.config.as_deref(), overrides, no_color())
+        .map_err(|error| Failure::new(Code::Usage, error))
+}
+
+/// Whether the user wants no colours anywhere (<https://no-color.org>).
+pub fn no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// The controls as they stand at the start.
+pub fn controls(settings: &Settings) -> SharedControls {
+    SharedControls::new(Controls {
+        speculate: settings.speculate,
+        gamma: settings.controls.gamma,
+        blocks: settings.controls.blocks,
+        width: settings.controls.width,
+        depth: settings.controls.depth,
+        sampler: settings.sampler,
+        paused: false,
+        steps: 0,
+        generation: 0,
+    })
+}
+
+/// Starts what answers: the script if one is named, else the models, on a
+/// thread of their own: what they have to say comes through `sink`.
+pub fn start(
+    shared: &Shared,
+    settings: Settings,
+    purpose: Purpose,
+    controls: SharedControls,
+    sink: Sink,
+) -> anyhow::Result<Worker> {
+    if let Some(script) = &shared.script {
+        return Ok(Script::read(script)?.play(controls, sink)?);
+    }
+    let worker = worker::spawn(controls, sink, move |progress| {
+        let loaded = worker::load(&settings, &Machine::probe(), purpose, progress);
+        loaded.map(Backend::from).map_err(|error| error.to_string())
+    });
+    Ok(worker?)
+}

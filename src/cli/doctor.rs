@@ -1,0 +1,115 @@
+//! `dovetail doctor`: what was found and what was chosen, and why.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use super::args::DoctorArgs;
+use super::backend;
+use super::exit::{Code, Failure, Outcome, report};
+use super::logging;
+use crate::draft::Depths;
+use crate::hardware::{GpuFinding, Machine};
+use crate::settings;
+use crate::worker::{Loaded, Purpose, load};
+
+/// Prints the report. The machine is described even when the models cannot be loaded.
+pub fn doctor(args: &DoctorArgs) -> Outcome {
+    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let machine = Machine::probe();
+    let mut out = io::stdout().lock();
+    out.write_all(describe(&machine, args.shared.config.clone()).as_bytes())?;
+    out.flush()?;
+    let talk = io::stderr().is_terminal();
+    let mut last = String::new();
+    let loaded = load(&settings, &machine, Purpose::Chat, &mut |stage, _| {
+        if talk && stage != last {
+            report(&format!("… {stage}"));
+            stage.clone_into(&mut last);
+        }
+    });
+    match loaded {
+        Ok(loaded) => Ok(out.write_all(chosen(&loaded).as_bytes())?),
+        Err(error) => Err(Failure::new(Code::Model, error)),
+    }
+}
+
+/// A report under construction: titles, and rows with a name and a value.
+#[derive(Default)]
+struct Report(String);
+
+impl Report {
+    fn title(&mut self, title: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{title}");
+    }
+
+    fn row(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "  {name:<12} {value}");
+    }
+}
+
+/// The machine, the build and the places of files.
+fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
+    let mut report = Report::default();
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
+    let list = |items: &[&str]| match items {
+        [] => "none".to_owned(),
+        some => some.join(", "),
+    };
+    report.title("Machine");
+    let cpu = &machine.cpu;
+    report.row("CPU", &cpu.name);
+    report.row("cores", format!("{} physical, {} threads", cpu.physical, cpu.logical));
+    report.row("features", list(&cpu.features));
+    let memory = machine.memory;
+    report.row("memory", format!("{} in all, {} free", gib(memory.total), gib(memory.free)));
+    match &machine.gpu {
+        GpuFinding::Found(gpu) => {
+            report.row("GPU", &gpu.name);
+            let (total, free) = (gib(gpu.vram_total), gib(gpu.vram_free));
+            report.row("VRAM", format!("{total} in all, {free} free"));
+            report.row("driver", &gpu.driver);
+        }
+        GpuFinding::Absent { reason } => report.row("GPU", reason),
+    }
+    report.title("Build");
+    report.row("version", env!("CARGO_PKG_VERSION"));
+    report.row("GPU support", list(&machine.built_with));
+    report.title("Files");
+    let settings_file = config.or_else(settings::default_path).map(|path| {
+        let there = if path.exists() { "" } else { " (not there: defaults)" };
+        format!("{}{there}", path.display())
+    });
+    let nowhere = || "this system has no place for it".to_owned();
+    report.row("settings", settings_file.unwrap_or_else(nowhere));
+    let log = logging::folder().map(|path| path.display().to_string());
+    report.row("log", log.unwrap_or_else(nowhere));
+    report.0
+}
+
+/// The models and the choice.
+fn chosen(loaded: &Loaded) -> String {
+    let ready = &loaded.ready;
+    let mut report = Report(String::from("\nModels\n"));
+    report.row("target", format!("{} ({})", ready.target, ready.target_detail));
+    report.row("draft", ready.draft.as_deref().unwrap_or("none"));
+    report.row("context", format!("{} tokens", ready.context));
+    report.title("Choice");
+    report.row("γ", ready.gamma);
+    let blocks = match ready.depths {
+        Depths::Elastic(most) => format!("{} of {most}", ready.blocks),
+        Depths::Fixed(0) => "none".to_owned(),
+        Depths::Fixed(blocks) => format!("{blocks} (fixed)"),
+    };
+    report.row("M", blocks);
+    report.row("tree", format!("width {}, depth {}", ready.width, ready.depth));
+    report.title("Why");
+    for reason in ready.reasons.iter().chain(&loaded.notices) {
+        let _ = writeln!(report.0, "  {reason}");
+    }
+    report.0
+}

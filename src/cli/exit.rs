@@ -1,0 +1,90 @@
+//! Exit codes and the errors that lead to them.
+
+use std::io;
+use std::process::ExitCode;
+
+/// How the program can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Something failed while it ran.
+    Failed = 1,
+    /// Flags or settings are wrong.
+    Usage = 2,
+    /// A model could not be loaded.
+    Model = 3,
+    /// The user interrupted it.
+    Interrupted = 130,
+}
+
+/// A failure with its exit code.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    /// Nothing is printed without an error.
+    error: Option<anyhow::Error>,
+}
+
+/// What a command returns.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// A failure with this code.
+    pub fn new(code: Code, error: impl Into<anyhow::Error>) -> Self {
+        Self { code, error: Some(error.into()) }
+    }
+
+    /// A failure that was already reported, or needs no words.
+    pub fn quiet(code: Code) -> Self {
+        Self { code, error: None }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(Code::Failed, error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::new(Code::Failed, error)
+    }
+}
+
+/// Reports a failure on stderr and gives its code. A reader that went away (`dovetail run … |
+/// head`) is no failure of ours.
+pub fn conclude(outcome: Outcome) -> ExitCode {
+    let Err(Failure { code, error }) = outcome else { return ExitCode::SUCCESS };
+    if let Some(error) = error {
+        let gone = error
+            .chain()
+            .filter_map(|cause| cause.downcast_ref::<io::Error>())
+            .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe);
+        if gone {
+            return ExitCode::SUCCESS;
+        }
+        tracing::error!("{error:#}");
+        report(&format!("error: {error:#}"));
+    }
+    ExitCode::from(code as u8)
+}
+
+/// Writes a line for the user on stderr, which is all that can be done about it.
+pub fn report(line: &str) {
+    use io::Write;
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let gone = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(conclude(Err(gone.into())), ExitCode::SUCCESS);
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(conclude(Err(full.into())), ExitCode::from(1));
+        assert_eq!(conclude(Err(Failure::quiet(Code::Interrupted))), ExitCode::from(130));
+    }
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C and the polite ways to be ended, on a thread of their own.
+
+use super::exit::{Code, report};
+
+/// Calls `tell` at the first Ctrl-C (or SIGTERM); when that returns `false`, or at the second one,
+/// ends the program at once.
+pub fn watch(tell: impl Fn() -> bool + Send + 'static) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else {
+        // Without it Ctrl-C still ends the program, only less tidily.
+        return;
+    };
+    let watcher = std::thread::Builder::new().name("dovetail-signals".into());
+    let started = watcher.spawn(move || {
+        runtime.block_on(async {
+            signal().await;
+            if tell() {
+                signal().await;
+            }
+            std::process::exit(Code::Interrupted as i32);
+        });
+    });
+    if let Err(error) = started {
+        report(&format!("note: Ctrl-C will not be tidy: {error}"));
+    }
+}
+
+#[cfg(unix)]
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut term) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    tokio::select! {
+        _ = term.recv() => {}
+        result = tokio::signal::ctrl_c() => if result.is_err() { std::future::pending().await },
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending().await
+    }
+}

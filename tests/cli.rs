@@ -1,0 +1,275 @@
+//! The program from outside: arguments, pipes, exit codes. Scripted where a model is not the
+//! point, the bundled pair where it is.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::io::Read;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The program in a home of its own, so that no one's settings or logs take part.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn std_command(&self) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_dovetail"));
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.0.path());
+        for (name, folder) in
+            [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("XDG_DATA_HOME", "data")]
+        {
+            command.env(name, self.0.path().join(folder));
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::from_std(self.std_command());
+        command.args(args).timeout(Duration::from_secs(120));
+        command
+    }
+
+    fn write_settings(&self, text: &str) {
+        let folder = self.0.path().join("config/dovetail");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("settings.toml"), text).unwrap();
+    }
+}
+
+/// Exit code, stdout and stderr.
+fn outcome(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    outcome(&mut Home::new().command(args))
+}
+
+fn script(name: &str) -> String {
+    format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+const ANSWER: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
+
+#[test]
+fn help_names_the_commands_and_the_shared_flags() {
+    let (code, out, _) = run(&["--help"]);
+    assert_eq!(code, 0);
+    for word in ["chat", "run", "doctor", "--gamma", "--blocks", "Exit codes"] {
+        assert!(out.contains(word), "{word} is missing from\n{out}");
+    }
+    let (code, out, _) = run(&["run", "--help"]);
+    assert_eq!(code, 0);
+    for flag in [
+        "--target",
+        "--draft",
+        "--gamma",
+        "--blocks",
+        "--width",
+        "--depth",
+        "--temperature",
+        "--top-k",
+        "--top-p",
+        "--min-p",
+        "--seed",
+        "--max-tokens",
+        "--system",
+        "--plain",
+        "--threads",
+        "--device",
+        "--json",
+    ] {
+        assert!(out.contains(flag), "{flag} is missing from\n{out}");
+    }
+    let (code, out, _) = run(&["--version"]);
+    assert_eq!((code, out), (0, format!("dovetail {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
+    for (args, words) in [
+        (&["run", "hi", "--gama", "3"][..], &["--gama", "--gamma"][..]),
+        (&["run", "hi", "--gamma", "65"], &["--gamma", "from 1 to 64", "auto", "65"]),
+        (&["run", "hi", "--top-p", "0"], &["--top-p", "above 0"]),
+        (&["run", "hi", "--device", "tpu"], &["--device", "cuda", "tpu"]),
+        (&["run", "hi", "--temperature", "nan"], &["--temperature", "from 0 to 5"]),
+        (&["--gamma", "x"], &["--gamma", "auto"]),
+        (&["run", "hi", "--config", "no/such.toml"], &["no/such.toml", "--config"]),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, out.as_str()), (2, ""), "{args:?}: {err}");
+        for word in words {
+            assert!(err.contains(word), "{args:?}: {word} is missing from\n{err}");
+        }
+    }
+}
+
+#[test]
+fn a_typo_in_the_settings_file_is_named_with_its_line() {
+    let home = Home::new();
+    home.write_settings("max_tokens = 20\n[sampler]\ntemprature = 0.5\n");
+    let (code, _, err) = outcome(&mut home.command(&["run", "hi"]));
+    assert_eq!(code, 2);
+    assert!(err.contains("settings.toml:3:1:"), "{err}");
+    assert!(err.contains("did you mean `sampler.temperature`?"), "{err}");
+}
+
+#[test]
+fn an_answer_comes_as_text() {
+    let script = script("answers.jsonl");
+    let (code, out, err) = run(&["run", "hi", "--script", &script]);
+    assert_eq!((code, out, err.as_str()), (0, format!("{ANSWER}\n"), ""));
+}
+
+#[test]
+fn json_is_one_line_a_round_and_a_summary() {
+    let script = script("answers.jsonl");
+    let (code, out, err) = run(&["run", "hi", "--json", "--script", &script]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (summary, rounds) = lines.split_last().unwrap();
+    assert!(rounds.iter().all(|line| line["type"] == "round"));
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["text"], ANSWER);
+    assert_eq!(summary["rounds"], rounds.len());
+    for field in [
+        "tokens",
+        "tau",
+        "tokens_per_second",
+        "prefill_ms",
+        "draft_ms",
+        "verify_ms",
+        "gamma",
+        "blocks",
+    ] {
+        assert!(summary[field].is_number(), "{field} in {summary}");
+    }
+}
+
+#[test]
+fn the_prompt_may_be_piped_in() {
+    let home = Home::new();
+    let script = script("answers.jsonl");
+    for args in [&["run"][..], &["run", "-"], &["run", "sum this up", "-"]] {
+        let mut command = home.command(args);
+        command.args(["--script", &script]).write_stdin("a text\n");
+        assert_eq!(outcome(&mut command).0, 0, "{args:?}");
+    }
+    for empty in ["", " \n"] {
+        let mut command = home.command(&["run", "--script", &script]);
+        let (code, _, err) = outcome(command.write_stdin(empty));
+        assert_eq!(code, 2);
+        assert!(err.contains("the prompt is empty"), "{err}");
+    }
+}
+
+#[test]
+fn a_failed_answer_and_an_unloadable_model_have_codes_of_their_own() {
+    let (code, _, err) = run(&["run", "hi", "--script", &script("failing.jsonl")]);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.starts_with("note: ") && err.contains("\nerror: "), "{err}");
+    let (code, out, err) = run(&["run", "hi", "--script", &script("unloadable.jsonl")]);
+    assert_eq!((code, out.as_str()), (3, ""), "{err}");
+    let (code, _, err) = run(&["run", "hi", "--target", "/no/such/model"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("/no/such/model"), "{err}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let home = Home::new();
+    let mut command = home.std_command();
+    command.args(["run", "hi", "--script", &script("slow.jsonl")]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 4];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_stops_the_answer_with_the_line_closed() {
+    let home = Home::new();
+    let mut command = home.std_command();
+    command.args(["run", "hi", "--script", &script("slow.jsonl")]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut first = [0; 4];
+    out.read_exact(&mut first).unwrap();
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with('\n'), "{rest:?}");
+}
+
+#[test]
+fn a_chat_without_a_terminal_points_to_run() {
+    let (code, out, err) = run(&[]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("dovetail run"), "{err}");
+}
+
+#[test]
+fn completions_and_manual_are_made_from_the_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, out, _) = run(&["completions", shell]);
+        assert_eq!(code, 0);
+        assert!(out.contains("dovetail") && out.contains("gamma"), "{shell}");
+    }
+    let (code, out, _) = run(&["man"]);
+    assert_eq!(code, 0);
+    assert!(out.contains(".TH dovetail") && out.contains("DOVETAIL RUN"), "{out}");
+}
+
+#[test]
+fn doctor_describes_machine_models_and_choice() {
+    let (code, out, err) = run(&["doctor"]);
+    assert_eq!(code, 0, "{err}");
+    let at = |word: &str| out.find(word).unwrap_or_else(|| panic!("{word} is missing from\n{out}"));
+    let titles = ["Machine\n", "Build\n", "Files\n", "Models\n", "Choice\n", "Why\n"];
+    let places: Vec<usize> = titles.iter().map(|title| at(title)).collect();
+    assert!(places.is_sorted(), "{out}");
+    for row in ["  CPU ", "  features ", "  GPU ", "  target ", "  draft ", "  γ ", "  M "] {
+        at(row);
+    }
+    let why = &out[places[5]..];
+    assert!(why.contains("Drafting runs on"), "{why}");
+    assert!(why.contains("Times were measured while loading."), "{why}");
+}
+
+#[test]
+fn doctor_describes_the_machine_even_without_models() {
+    let (code, out, err) = run(&["doctor", "--target", "/no/such/model"]);
+    assert_eq!(code, 3);
+    assert!(out.contains("Machine\n") && err.contains("/no/such/model"), "{out}{err}");
+}
+
+#[test]
+fn the_bundled_pair_says_the_same_with_and_without_speculation() {
+    let answer = |flags: &[&str]| {
+        let prompt = ["run", "Tell me a story about a dog.", "--max-tokens", "40"];
+        let (code, out, err) = run(&[&prompt[..], flags].concat());
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let plain = answer(&["--plain"]);
+    assert!(plain.split_whitespace().count() > 5, "{plain:?}");
+    assert_eq!(answer(&["--gamma", "16", "--depth", "5", "--width", "8"]), plain);
+    assert_eq!(answer(&["--prefer", "show", "--threads", "1"]), plain);
+    let warm = ["--temperature", "0.9", "--seed", "7", "--top-p", "0.95"];
+    let plain = answer(&[&warm[..], &["--plain"]].concat());
+    assert_eq!(answer(&[&warm[..], &["--gamma", "24"]].concat()), plain);
+}
