@@ -45,26 +45,27 @@ pub fn run(
     let (sender, events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
     let desk = Desk::new(worker, controls, config.store);
-    let mut app = App {
-        model: Model::new(config.model),
-        desk,
-        screen: Screen::take()?,
-        began: Instant::now(),
-        changed: true,
-        ended: false,
-    };
-    let size = crossterm::terminal::size()?;
-    app.take(Message::Resize(size.0, size.1));
-    let result = catch_unwind(AssertUnwindSafe(|| runtime.block_on(work(&mut app, events))));
+    let app = App::new(Model::new(config.model), desk, Screen::take()?);
+    guarded(app, |app| {
+        let size = crossterm::terminal::size()?;
+        app.take(Message::Resize(size.0, size.1));
+        runtime.block_on(work(app, events))
+    })
+}
+
+/// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved.
+fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
     terminal::restore();
+    // Whatever went wrong with the screen, what was said must not be lost.
+    if !matches!(result, Ok(Ok(()))) {
+        let App { model, desk, .. } = &mut app;
+        let _ = desk.save(target(model), model.chat.messages());
+    }
     match result {
         Ok(result) => result,
-        Err(panic) => {
-            // The hook has given the terminal back and reported; the words must not be lost.
-            let App { model, mut desk, .. } = app;
-            let _ = desk.save(target(&model), model.chat.messages());
-            resume_unwind(panic)
-        }
+        // The hook has reported it.
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -83,6 +84,10 @@ fn target(model: &Model) -> &str {
 }
 
 impl App {
+    fn new(model: Model, desk: Desk, screen: Screen) -> Self {
+        Self { model, desk, screen, began: Instant::now(), changed: true, ended: false }
+    }
+
     /// Takes a message in and does what follows from it.
     fn take(&mut self, message: Message) {
         self.changed = true;
@@ -257,3 +262,6 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::Show;
 use crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
+    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
@@ -18,6 +19,8 @@ use crossterm::terminal::{
 use crossterm::{execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+
+const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
 
 /// Whether the terminal is ours at the moment.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -41,6 +44,8 @@ impl Screen {
         // From here on a failure gives back what was taken.
         let enter = || {
             execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, SetTitle("dovetail"))?;
+            // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
+            let _ = execute!(stdout(), PushKeyboardEnhancementFlags(DISAMBIGUATE));
             Terminal::new(CrosstermBackend::new(stdout()))
         };
         match enter() {
@@ -84,6 +89,7 @@ pub fn restore() {
         return;
     }
     let mut out = stdout();
+    let _ = queue!(out, PopKeyboardEnhancementFlags);
     let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = out.flush();
     let _ = disable_raw_mode();

@@ -1,8 +1,8 @@
 //! Answers as rows of the screen: Markdown with the origin of every character kept. Owns parsing,
 //! wrapping and their cache; must never know colours.
 //!
-//! A streaming answer grows at its end, so blocks before the last one cannot change any more:
-//! their rows are kept, and only the last block is parsed again.
+//! A streaming answer grows at its end, so blocks before the last cannot change any more: their
+//! rows are kept, and only the tail is parsed again.
 
 mod blocks;
 mod code;
@@ -67,9 +67,9 @@ pub struct Document {
     width: usize,
     /// Bytes of the text that `rows` shows.
     shown: usize,
-    /// Bytes before the last block.
+    /// Bytes before the tail.
     settled_bytes: usize,
-    /// Rows before the last block.
+    /// Rows before the tail.
     settled_rows: usize,
     rows: Vec<Row>,
     code: code::Highlighter,
@@ -99,7 +99,10 @@ impl Document {
         self.rows.truncate(self.settled_rows);
         let base = self.settled_bytes;
         let blocks = blocks::parse(text, base, origins, &mut self.code);
-        let last = blocks.len().saturating_sub(1);
+        // A block that has but begun may yet turn out to belong to the one before: `**` is text,
+        // `***` on a line of its own a rule, `***a` text again.
+        let begun = blocks.last().is_some_and(|block| !text[block.start..].contains('\n'));
+        let last = blocks.len().saturating_sub(if begun { 2 } else { 1 });
         for (index, block) in blocks.into_iter().enumerate() {
             if index == last {
                 self.settled_bytes = block.start;

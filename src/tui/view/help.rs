@@ -11,9 +11,9 @@ use crate::tui::state::{Model, Overlay};
 use crate::tui::theme::Theme;
 
 /// Width of one column of text.
-const COLUMN: u16 = 72;
+const COLUMN: u16 = 74;
 /// Width of a key or a command in it.
-const KEY: usize = 20;
+const KEY: usize = 29;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: &Theme) {
     let sections = sections(theme);
@@ -60,7 +60,8 @@ fn sections(theme: &Theme) -> Vec<Section> {
     let mut sections: Vec<Section> = Scope::ALL
         .into_iter()
         .map(|scope| {
-            let rows = keymap::help(scope).map(|(keys, help)| row(keys, help)).collect();
+            let rows =
+                keymap::help(scope).into_iter().map(|(keys, help)| row(keys, help)).collect();
             section(scope.title(), rows)
         })
         .collect();

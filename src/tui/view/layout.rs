@@ -3,7 +3,7 @@
 use ratatui::layout::Rect;
 
 use super::input;
-use crate::tui::state::{Model, Side};
+use crate::tui::state::{Focus, Model, Side};
 
 /// The screen's areas. They do not overlap; any may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,9 @@ pub struct Areas {
 /// Rows of the controls' panel: five dials, one switch, two borders.
 const CONTROLS: u16 = 8;
 /// Rows of the meters' panel with everything in it.
-const METERS: u16 = 17;
+const METERS: u16 = 18;
+/// Rows of the meters' panel while the tree is looked at: speed and τ.
+const FEW_METERS: u16 = 6;
 /// A column of panels is this wide.
 const COLUMN: u16 = 46;
 /// From this width there are two columns of panels.
@@ -49,7 +51,7 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
         areas.hints = take_bottom(&mut left, 1);
     }
     if model.wide() && screen.height >= 16 {
-        beside(&mut left, &mut areas);
+        beside(&mut left, &mut areas, model.focus == Focus::Tree);
         let rows = input::height(left, model);
         areas.input = take_bottom(&mut left, rows);
     } else {
@@ -68,7 +70,7 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
 }
 
 /// Panels stand at the right.
-fn beside(left: &mut Rect, areas: &mut Areas) {
+fn beside(left: &mut Rect, areas: &mut Areas, tree: bool) {
     if left.width >= TWO_COLUMNS {
         let mut right = take_right(left, COLUMN);
         areas.controls = Some(take_bottom(&mut right, CONTROLS));
@@ -86,7 +88,8 @@ fn beside(left: &mut Rect, areas: &mut Areas) {
     let mut right = take_right(left, COLUMN + 2);
     areas.controls = Some(take_bottom(&mut right, CONTROLS));
     // The tree keeps at least eight rows, the meters at least four.
-    let meters = METERS.min(right.height.saturating_sub(8)).max(4).min(right.height);
+    let wanted = if tree { FEW_METERS } else { METERS };
+    let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));
     areas.tree = Some(right);
 }

@@ -14,24 +14,49 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
     let block = panel(" meters ", focused(model, Focus::Meters), theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
+    if inner.width >= ABREAST {
+        abreast(frame, inner, model, theme);
+    } else {
+        stacked(frame, inner, model, theme);
+    }
+}
+
+/// From this width acceptance by depth stands beside the speed.
+const ABREAST: u16 = 66;
+
+/// Everything below each other. What does not fit is left out from the depths, then the end.
+fn stacked(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
     let width = inner.width;
-    let height = usize::from(inner.height);
-    // What matters most comes first; what does not fit is left out from the depths, then the end.
     let mut rows = speed(model, width, theme);
-    let machine = machine(model, width, theme);
     let split = split(model, width, theme);
-    let spare = height.saturating_sub(rows.len() + split.len() + machine.len() + 2);
-    let depths = depths(model, width, spare, theme);
+    let machine = machine(model, width, theme);
+    let fixed = rows.len() + split.len() + machine.len() + 2;
+    let spare = usize::from(inner.height).saturating_sub(fixed);
     if spare > 0 {
         rows.push(Line::default());
     }
-    rows.extend(depths);
+    rows.extend(depths(model, width, spare, theme));
     rows.extend(split);
     if spare > 0 {
         rows.push(Line::default());
     }
     rows.extend(machine);
     super::lines(frame, inner, rows);
+}
+
+/// Speed and time at the left, acceptance at the right, the machine below.
+fn abreast(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
+    let machine = machine(model, inner.width, theme);
+    let above = inner.height.saturating_sub(machine.len() as u16);
+    let half = (inner.width - 4) / 2;
+    let left = Rect { width: half, height: above, ..inner };
+    let right = Rect { x: inner.right() - half, ..left };
+    let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
+    let mut rows = speed(model, half, theme);
+    rows.extend(split(model, half, theme));
+    super::lines(frame, left, rows);
+    super::lines(frame, right, depths(model, half, usize::from(above), theme));
+    super::lines(frame, below, machine);
 }
 
 /// A label and its value.
@@ -59,6 +84,11 @@ fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
         (None, None) => "–".to_string(),
     };
+    let context = match (model.rounds.latest(), &model.ready) {
+        (Some(round), Some(ready)) => format!("{} of {} tokens", round.context, ready.context),
+        (None, Some(ready)) => format!("{} tokens", ready.context),
+        _ => "–".to_string(),
+    };
     let tau = if meters.rounds == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
     let done = format!("{} in {} rounds", meters.tokens, meters.rounds);
     vec![
@@ -70,17 +100,18 @@ fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
             Line::from(figure("prompt", prompt, theme)),
             width,
         ),
+        Line::from(figure("context", context, theme)),
     ]
 }
 
-/// Acceptance by depth: one row a depth while there is room, then one row for all.
+/// Acceptance by depth, one row a depth.
 fn depths(model: &Model, width: u16, room: usize, theme: &Theme) -> Vec<Line<'static>> {
     let shares: Vec<f64> = model.meters.acceptance().collect();
     if room == 0 {
         return Vec::new();
     }
     if shares.is_empty() {
-        return vec![Line::styled("acceptance by depth comes with the first round", theme.dim)];
+        return vec![Line::styled("accepted by depth: from the first round", theme.dim)];
     }
     let cells = usize::from(width).saturating_sub(14);
     shares
@@ -127,7 +158,7 @@ fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         legend.push_span(Span::styled(format!("{name} "), theme.dim));
         legend.push_span(Span::styled(mean(part), theme.text));
     }
-    let legend = ends(legend, Line::styled("ms a round", theme.dim), width);
+    legend.push_span(Span::styled(" ms", theme.dim));
     vec![bar, legend]
 }
 

@@ -17,9 +17,11 @@ mod tree;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
-use ratatui::text::Line;
+use ratatui::style::Modifier;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Padding};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
 
 use super::state::{Focus, Model, Overlay};
 use super::theme::{self, Theme};
@@ -86,7 +88,9 @@ fn centred(frame: &mut Frame<'_>, area: Rect, width: u16, height: u16) -> Rect {
         width,
         height,
     };
-    frame.render_widget(Clear, rect);
+    // A column of air at each side: text must not run into the frame.
+    let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
+    frame.render_widget(Clear, cleared.intersection(area));
     rect
 }
 
@@ -100,23 +104,30 @@ fn lines<'a>(frame: &mut Frame<'_>, area: Rect, lines: impl IntoIterator<Item = 
 /// A line with one part at each end; the left one is cut where they would meet.
 fn ends<'a>(left: Line<'a>, right: Line<'a>, width: u16) -> Line<'a> {
     let width = usize::from(width);
-    let (used, wanted) = (left.width(), right.width());
+    let wanted = right.width();
     if wanted > width {
-        return left;
+        return cut(left, width);
     }
     let room = width - wanted;
-    let mut line =
-        if used + 1 > room && wanted > 0 { cut(left, room.saturating_sub(1)) } else { left };
+    // A space between the two, unless there is but one.
+    let room = if wanted > 0 && left.width() > 0 { room.saturating_sub(1) } else { room };
+    let mut line = cut(left, room);
     let gap = width.saturating_sub(line.width() + wanted);
-    line.push_span(ratatui::text::Span::styled(" ".repeat(gap), Style::new()));
-    line.spans.extend(right.spans);
+    line.push_span(Span::raw(" ".repeat(gap)));
+    line.spans.extend(inlined(right).spans);
     line
+}
+
+/// The line with its own style put into its spans, so that they can join another line.
+fn inlined(line: Line<'_>) -> Line<'_> {
+    let style = line.style;
+    let spans = line.spans.into_iter().map(|span| Span { style: style.patch(span.style), ..span });
+    Line::from_iter(spans)
 }
 
 /// The line's first `width` columns, the last of them an ellipsis if something is lost.
 fn cut(line: Line<'_>, width: usize) -> Line<'_> {
-    use unicode_segmentation::UnicodeSegmentation;
-    use unicode_width::UnicodeWidthStr;
+    let line = inlined(line);
     if line.width() <= width {
         return line;
     }
@@ -129,13 +140,13 @@ fn cut(line: Line<'_>, width: usize) -> Line<'_> {
                 if width > 0 {
                     text.push('…');
                 }
-                kept.push_span(ratatui::text::Span::styled(text, span.style));
+                kept.push_span(Span::styled(text, span.style));
                 return kept;
             }
             left -= grapheme.width();
             text.push_str(grapheme);
         }
-        kept.push_span(ratatui::text::Span::styled(text, span.style));
+        kept.push_span(Span::styled(text, span.style));
     }
     kept
 }

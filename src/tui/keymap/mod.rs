@@ -5,6 +5,14 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Dial, Focus, Model, Overlay};
 
+mod table;
+
+pub use table::BINDINGS;
+
+use Action as A;
+use KeyCode as C;
+use Scope as S;
+
 /// What a key (or a command) does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -144,25 +152,6 @@ pub struct Key {
     modifiers: KeyModifiers,
 }
 
-const fn key(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::NONE }
-}
-const fn char(c: char) -> Key {
-    key(KeyCode::Char(c))
-}
-const fn f(n: u8) -> Key {
-    key(KeyCode::F(n))
-}
-const fn ctrl(c: char) -> Key {
-    Key { code: KeyCode::Char(c), modifiers: KeyModifiers::CONTROL }
-}
-const fn ctrl_key(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::CONTROL }
-}
-const fn alt(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::ALT }
-}
-
 impl Key {
     fn matches(self, event: &KeyEvent) -> bool {
         let mut modifiers =
@@ -208,6 +197,9 @@ impl Key {
         if self.modifiers.contains(KeyModifiers::ALT) {
             name.push_str("Alt+");
         }
+        if self.modifiers.contains(KeyModifiers::SHIFT) {
+            name.push_str("Shift+");
+        }
         name + &code
     }
 }
@@ -221,134 +213,12 @@ pub struct Binding {
     pub scope: Scope,
     /// What it does.
     pub action: Action,
-    /// What it does, for the help.
+    /// What it does, for the help; empty where the row above says it for both.
     pub help: &'static str,
     /// Its place in the hints line (small first) and its one or two words there; rank 0 is left
     /// out.
     pub hint: (u8, &'static str),
 }
-
-const fn bind(
-    scope: Scope,
-    keys: &'static [Key],
-    action: Action,
-    help: &'static str,
-    hint: (u8, &'static str),
-) -> Binding {
-    Binding { keys, scope, action, help, hint }
-}
-
-const NO: (u8, &str) = (0, "");
-
-use Action as A;
-use KeyCode as C;
-use Scope as S;
-
-/// Every key of the program.
-pub const BINDINGS: &[Binding] = &[
-    // writing
-    bind(S::Input, &[key(C::Enter)], A::Send, "send", (10, "send")),
-    bind(S::Input, &[alt(C::Enter), ctrl('j')], A::Newline, "new line", (12, "new line")),
-    // everywhere
-    bind(
-        S::Global,
-        &[key(C::Esc)],
-        A::Escape,
-        "stop the answer; else back to the message",
-        (11, "stop"),
-    ),
-    bind(S::Global, &[f(1)], A::Help, "this help", (13, "help")),
-    bind(S::Global, &[f(2)], A::Tree, "draft tree", (20, "tree")),
-    bind(S::Global, &[f(3)], A::Meters, "meters", (21, "meters")),
-    bind(S::Global, &[f(4)], A::Controls, "controls", (22, "controls")),
-    bind(S::Global, &[f(5)], A::Pause, "pause after every round, or go on", (23, "pause")),
-    bind(S::Global, &[f(6)], A::Step, "one round further, then pause", (9, "step")),
-    bind(
-        S::Global,
-        &[f(7)],
-        A::Speculate,
-        "speculation on or off: the text is the same",
-        (26, "speculation"),
-    ),
-    bind(S::Global, &[f(8)], A::Auto, "give γ, M, k and D back to automatic", (24, "auto")),
-    bind(S::Global, &[f(9)], A::Marks, "show or hide where tokens came from", (27, "marks")),
-    bind(S::Global, &[alt(C::Up)], A::Turn(Dial::Gamma, 1), "γ up", NO),
-    bind(S::Global, &[alt(C::Down)], A::Turn(Dial::Gamma, -1), "γ down", NO),
-    bind(S::Global, &[alt(C::Right)], A::Turn(Dial::Blocks, 1), "M up", NO),
-    bind(S::Global, &[alt(C::Left)], A::Turn(Dial::Blocks, -1), "M down", NO),
-    bind(S::Global, &[key(C::Tab)], A::FocusNext, "next panel", (14, "panels")),
-    bind(S::Global, &[key(C::BackTab)], A::FocusBack, "panel before", NO),
-    bind(S::Global, &[key(C::PageUp)], A::Page(false), "scroll the conversation up", NO),
-    bind(S::Global, &[key(C::PageDown)], A::Page(true), "scroll the conversation down", NO),
-    bind(S::Global, &[ctrl_key(C::Up)], A::Scroll(-1), "scroll one row up", NO),
-    bind(S::Global, &[ctrl_key(C::Down)], A::Scroll(1), "scroll one row down", NO),
-    bind(S::Global, &[ctrl_key(C::Home)], A::Top, "to the first message", NO),
-    bind(S::Global, &[ctrl_key(C::End)], A::Follow, "follow the answer again", (8, "follow")),
-    bind(S::Global, &[ctrl('r')], A::Regenerate, "answer the last question again", (25, "again")),
-    bind(S::Global, &[ctrl('y')], A::Copy, "copy the last answer", NO),
-    bind(S::Global, &[ctrl('t')], A::Theme, "next theme", NO),
-    bind(S::Global, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", (30, "quit")),
-    // the command list
-    bind(S::Completion, &[key(C::Tab)], A::Complete, "write the command", (1, "complete")),
-    bind(S::Completion, &[key(C::Down)], A::Suggestion(1), "next command", (2, "choose")),
-    bind(S::Completion, &[key(C::Up)], A::Suggestion(-1), "command before", NO),
-    bind(S::Completion, &[key(C::Esc)], A::Dismiss, "close the list", (3, "close")),
-    // the tree
-    bind(S::Tree, &[key(C::Left)], A::Look(-1), "the round before", (2, "rounds")),
-    bind(S::Tree, &[key(C::Right)], A::Look(1), "the round after", NO),
-    bind(S::Tree, &[key(C::Home)], A::LookFirst, "the first round", NO),
-    bind(S::Tree, &[key(C::End), char('l')], A::LookLive, "follow the latest round", (3, "live")),
-    bind(S::Tree, &[key(C::Up)], A::Row(-1), "scroll the tree up", NO),
-    bind(S::Tree, &[key(C::Down)], A::Row(1), "scroll the tree down", NO),
-    bind(S::Tree, &[key(C::PageUp)], A::TreePage(false), "a screenful up", NO),
-    bind(S::Tree, &[key(C::PageDown)], A::TreePage(true), "a screenful down", NO),
-    bind(
-        S::Tree,
-        &[char('f')],
-        A::Fold,
-        "fold: as much as fits, nothing, dead branches, all but the path",
-        (4, "fold"),
-    ),
-    // the controls
-    bind(S::Controls, &[key(C::Up)], A::Row(-1), "control before", (2, "choose")),
-    bind(S::Controls, &[key(C::Down)], A::Row(1), "next control", NO),
-    bind(S::Controls, &[key(C::Right), char('+'), char('=')], A::TurnHere(1), "up", (3, "more")),
-    bind(S::Controls, &[key(C::Left), char('-')], A::TurnHere(-1), "down", (4, "less")),
-    bind(S::Controls, &[char('a')], A::ReleaseHere, "automatic again", (5, "auto")),
-    // the conversation
-    bind(S::Chat, &[key(C::Up), char('k')], A::Scroll(-1), "one row up", (2, "scroll")),
-    bind(S::Chat, &[key(C::Down), char('j')], A::Scroll(1), "one row down", NO),
-    bind(S::Chat, &[key(C::Home)], A::Top, "to the first message", NO),
-    bind(S::Chat, &[key(C::End)], A::Follow, "follow the answer again", NO),
-    bind(S::Chat, &[char('y'), char('c')], A::Copy, "copy the last answer", (3, "copy")),
-    bind(S::Chat, &[char('r')], A::Regenerate, "answer the last question again", (4, "again")),
-    // any panel
-    bind(S::Panel, &[char(' ')], A::Pause, "pause, or go on", (5, "pause")),
-    bind(S::Panel, &[char('n'), key(C::Enter)], A::Step, "one round further", (6, "step")),
-    bind(S::Panel, &[char('g')], A::Turn(Dial::Gamma, -1), "γ down", NO),
-    bind(S::Panel, &[char('G')], A::Turn(Dial::Gamma, 1), "γ up", (7, "γ up")),
-    bind(S::Panel, &[char('m')], A::Turn(Dial::Blocks, -1), "M down", NO),
-    bind(S::Panel, &[char('M')], A::Turn(Dial::Blocks, 1), "M up", NO),
-    bind(S::Panel, &[char('w')], A::Turn(Dial::Width, -1), "k down", NO),
-    bind(S::Panel, &[char('W')], A::Turn(Dial::Width, 1), "k up", NO),
-    bind(S::Panel, &[char('d')], A::Turn(Dial::Depth, -1), "D down", NO),
-    bind(S::Panel, &[char('D')], A::Turn(Dial::Depth, 1), "D up", NO),
-    bind(S::Panel, &[char('t')], A::Turn(Dial::Temperature, -1), "temperature down", NO),
-    bind(S::Panel, &[char('T')], A::Turn(Dial::Temperature, 1), "temperature up", NO),
-    bind(S::Panel, &[char('A')], A::Auto, "give γ, M, k and D back to automatic", NO),
-    bind(S::Panel, &[char('s')], A::Speculate, "speculation on or off", NO),
-    bind(S::Panel, &[char('o')], A::Marks, "show or hide where tokens came from", NO),
-    bind(S::Panel, &[char('i')], A::FocusInput, "back to the message", (1, "write")),
-    bind(S::Panel, &[char('?')], A::Help, "this help", NO),
-    // overlays
-    bind(S::Overlay, &[key(C::Up), char('k')], A::OverlayRow(-1), "up", (2, "move")),
-    bind(S::Overlay, &[key(C::Down), char('j')], A::OverlayRow(1), "down", NO),
-    bind(S::Overlay, &[key(C::PageUp)], A::OverlayRow(-10), "ten rows up", NO),
-    bind(S::Overlay, &[key(C::PageDown), char(' ')], A::OverlayRow(10), "ten rows down", NO),
-    bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open, or close", NO),
-    bind(S::Overlay, &[key(C::Esc), char('q'), f(1)], A::OverlayClose, "close", (1, "close")),
-    bind(S::Overlay, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", NO),
-];
 
 /// The scopes in which keys are looked up, nearest first.
 pub fn scopes(model: &Model) -> Vec<Scope> {
@@ -399,7 +269,7 @@ pub fn hints(model: &Model) -> Vec<(String, &'static str)> {
             A::Look(_) => "←→".to_string(),
             A::Row(_) | A::OverlayRow(_) | A::Suggestion(_) => "↑↓".to_string(),
             A::Scroll(_) => "↑↓".to_string(),
-            A::Turn(Dial::Gamma, _) => "g G".to_string(),
+            A::Turn(..) => "g G".to_string(),
             _ => row.keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         let word = if row.action == A::Turn(Dial::Gamma, 1) { "γ" } else { word };
@@ -436,11 +306,16 @@ fn useful(model: &Model, row: &Binding) -> bool {
 }
 
 /// The keys of one scope, for the help: keys and what they do.
-pub fn help(scope: Scope) -> impl Iterator<Item = (String, &'static str)> {
-    BINDINGS.iter().filter(move |row| row.scope == scope).map(|row| {
+pub fn help(scope: Scope) -> Vec<(String, &'static str)> {
+    let mut rows: Vec<(String, &'static str)> = Vec::new();
+    for row in BINDINGS.iter().filter(|row| row.scope == scope) {
         let keys: Vec<String> = row.keys.iter().map(|key| key.name()).collect();
-        (keys.join(" "), row.help)
-    })
+        match rows.last_mut() {
+            Some(last) if row.help.is_empty() => last.0 = format!("{}  {}", last.0, keys.join(" ")),
+            _ => rows.push((keys.join(" "), row.help)),
+        }
+    }
+    rows
 }
 
 /// The table of the README.
@@ -448,7 +323,7 @@ pub fn markdown_table() -> String {
     let mut table = String::from("| Where | Key | What it does |\n|---|---|---|\n");
     for scope in Scope::ALL {
         for (keys, help) in help(scope) {
-            let keys: Vec<String> = keys.split(' ').map(|key| format!("`{key}`")).collect();
+            let keys: Vec<String> = keys.split_whitespace().map(|key| format!("`{key}`")).collect();
             table += &format!("| {} | {} | {help} |\n", scope.title(), keys.join(" "));
         }
     }
@@ -489,10 +364,29 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_in_help_and_table() {
+    fn every_key_is_in_the_help_and_in_the_table() {
         let table = markdown_table();
-        assert_eq!(table.lines().count(), BINDINGS.len() + 2);
-        let helped: usize = Scope::ALL.into_iter().map(|scope| help(scope).count()).sum();
-        assert_eq!(helped, BINDINGS.len());
+        for row in BINDINGS {
+            let help = help(row.scope);
+            for key in row.keys {
+                let name = key.name();
+                let helped = help.iter().any(|(keys, words)| {
+                    !words.is_empty() && keys.split_whitespace().any(|key| key == name)
+                });
+                assert!(helped, "{:?}: {name} is not in the help", row.scope);
+                assert!(table.contains(&format!("`{name}`")), "{name} is not in the table");
+            }
+        }
+    }
+
+    #[test]
+    fn hints_are_keys_of_their_place() {
+        let mut model = crate::tui::testing::loaded(80, 24);
+        for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+            model.focus = focus;
+            let hints = hints(&model);
+            assert!(hints.len() >= 4, "{focus:?}: {hints:?}");
+            assert!(hints.iter().any(|hint| hint.1 == "help"), "{focus:?}: {hints:?}");
+        }
     }
 }

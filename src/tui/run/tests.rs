@@ -1,0 +1,101 @@
+//! Panics on a real terminal: each test runs itself again on a pseudo-terminal, where it panics.
+
+use portable_pty::CommandBuilder;
+
+use super::*;
+use crate::chat::Message as Said;
+use crate::tui::testing::{controls, model};
+use crate::worker::scripted::Script;
+
+// The tests of the whole program use what is not used here.
+#[allow(dead_code)]
+#[path = "../../../tests/support/pty.rs"]
+mod pty;
+
+use pty::Pty;
+
+/// Set in the child: the folder for its conversations.
+const CHILD: &str = "DOVETAIL_TEST_SESSIONS";
+
+fn again(test: &str, sessions: &std::path::Path) -> Pty {
+    let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+    command.args([&format!("tui::run::tests::{test}"), "--exact", "--nocapture"]);
+    command.env(CHILD, sessions);
+    command.env("TERM", "xterm-256color");
+    command.env("RUST_BACKTRACE", "0");
+    Pty::start(command, 100, 30)
+}
+
+fn saved(sessions: &std::path::Path) -> Vec<Said> {
+    let store = SessionStore::at(sessions);
+    let list = store.list().unwrap();
+    assert_eq!(list.sessions.len(), 1);
+    store.load(&list.sessions[0].id).unwrap().conversation()
+}
+
+#[test]
+fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
+    if let Some(sessions) = std::env::var_os(CHILD) {
+        let shared = SharedControls::new(controls());
+        let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
+        let desk = Desk::new(worker, shared, Some(SessionStore::at(sessions)));
+        let mut app = App::new(model(), desk, Screen::take().unwrap());
+        app.model.chat.ask("Remember me".to_string());
+        let _ = guarded(app, |app| {
+            app.draw()?;
+            panic!("a bug of the screen");
+        });
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let child = again("a_panic_of_the_screen_gives_the_terminal_back_and_saves", folder.path());
+    let ended = child.end();
+    assert_ne!(ended.code, 0);
+    assert!(ended.screen.contains("a bug of the screen"), "{}", ended.screen);
+    assert!(String::from_utf8_lossy(&ended.bytes).contains("Remember me"), "nothing was drawn");
+    assert_eq!(saved(folder.path())[0].content, "Remember me");
+}
+
+#[test]
+fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_said() {
+    if let Some(sessions) = std::env::var_os(CHILD) {
+        let script = include_str!("../../../tests/scripts/answers.jsonl");
+        let store = Some(SessionStore::at(sessions));
+        let model = model_config();
+        run(ScreenConfig { model, store }, SharedControls::new(controls()), |shared, mut sink| {
+            let fragile: Sink = Box::new(move |event| match event {
+                Event::Round { .. } => panic!("a bug of the worker"),
+                event => sink(event),
+            });
+            Ok(Script::parse(script)?.play(shared, fragile)?)
+        })
+        .unwrap();
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child =
+        again("a_panic_of_the_worker_leaves_the_screen_alone_and_is_said", folder.path());
+    child.wait_for("Write a message");
+    child.send("Are you there?\r");
+    child.wait_for("Decoding stopped");
+    child.wait_for("a bug of the worker");
+    child.send("\x1b");
+    child.wait("the box to close", |screen| !screen.contains("Decoding stopped"));
+    child.send("still typing");
+    child.wait_for("still typing");
+    child.send("\x03");
+    assert_eq!(child.end().code, 0);
+    assert_eq!(saved(folder.path())[0].content, "Are you there?");
+}
+
+fn model_config() -> ModelConfig {
+    ModelConfig {
+        controls: controls(),
+        theme: crate::tui::theme::ThemeName::Dark,
+        colours: true,
+        marks: true,
+        system: None,
+        max_tokens: 64,
+        gpu: "no NVIDIA GPU".to_string(),
+    }
+}

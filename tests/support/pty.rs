@@ -1,0 +1,140 @@
+//! A program on a pseudo-terminal, and the screen that it draws. Reads what is on the screen and
+//! not what was sent: a stream of differences says nothing to a reader.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+
+/// Longest wait for anything; a loaded machine is slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Seen {
+    parser: vt100::Parser,
+    bytes: Vec<u8>,
+}
+
+/// A running program.
+pub struct Pty {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    keys: Box<dyn Write + Send>,
+    seen: Arc<Mutex<Seen>>,
+    before: String,
+}
+
+/// What is left of a program that has ended.
+pub struct Ended {
+    /// Its exit code.
+    pub code: u32,
+    /// What the terminal shows.
+    pub screen: String,
+    /// Everything it wrote.
+    pub bytes: Vec<u8>,
+}
+
+impl Pty {
+    /// Starts `command` on a terminal of this size.
+    pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let before = line_settings(pair.master.as_ref());
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let keys = pair.master.take_writer().unwrap();
+        let parser = vt100::Parser::new(rows, columns, 0);
+        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let sink = seen.clone();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                let mut seen = sink.lock().unwrap();
+                seen.parser.process(&buffer[..read]);
+                seen.bytes.extend_from_slice(&buffer[..read]);
+            }
+        });
+        Self { child, master: pair.master, keys, seen, before }
+    }
+
+    /// Types.
+    pub fn send(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self.keys.flush().unwrap();
+    }
+
+    /// What is on the screen.
+    pub fn screen(&self) -> String {
+        self.seen.lock().unwrap().parser.screen().contents()
+    }
+
+    /// Waits until the screen is as `wanted`.
+    pub fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        while !wanted(&self.screen()) {
+            let ended = self.child.try_wait().unwrap();
+            assert!(
+                ended.is_none() || wanted(&self.screen()),
+                "ended ({ended:?}) before {what}:\n{}",
+                self.screen()
+            );
+            assert!(began.elapsed() < PATIENCE, "waited for {what} in vain:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until `text` is on the screen.
+    pub fn wait_for(&mut self, text: &str) {
+        self.wait(text, |screen| screen.contains(text));
+    }
+
+    /// Changes the size of the terminal.
+    pub fn resize(&mut self, columns: u16, rows: u16) {
+        let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).unwrap();
+        self.seen.lock().unwrap().parser.screen_mut().set_size(rows.max(1), columns.max(1));
+    }
+
+    /// Sends a signal by its name, e.g. `TERM`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.process_id().unwrap().to_string();
+        let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for the end and checks that the terminal is as it was before.
+    pub fn end(mut self) -> Ended {
+        let began = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(began.elapsed() < PATIENCE, "does not end:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        // What was written last is still on its way.
+        let mut last = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = self.seen.lock().unwrap().bytes.len();
+            if now == last {
+                break;
+            }
+            last = now;
+        }
+        assert_eq!(line_settings(self.master.as_ref()), self.before, "raw mode was left behind");
+        let seen = self.seen.lock().unwrap();
+        let screen = seen.parser.screen();
+        assert!(!screen.alternate_screen(), "the alternate screen was left behind");
+        assert!(!screen.bracketed_paste(), "bracketed paste was left behind");
+        assert!(!screen.hide_cursor(), "the cursor was left hidden");
+        assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
+        Ended { code: status.exit_code(), screen: screen.contents(), bytes: seen.bytes.clone() }
+    }
+}
+
+/// The terminal's line settings (echo, line mode), for comparison.
+fn line_settings(master: &(dyn MasterPty + Send)) -> String {
+    master.get_termios().map(|settings| format!("{:?}", settings.local_flags)).unwrap_or_default()
+}
