@@ -16,6 +16,8 @@ mod growth;
 mod kernels;
 mod levels;
 mod library;
+mod lossless;
 mod scripted;
 mod target;
 mod toy;
+mod worker;

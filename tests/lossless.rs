@@ -1,0 +1,243 @@
+//! The central promise on real models: whatever is drafted, the text is the target's own.
+
+use crate::target::File;
+use crate::toy::turn;
+use candle_core::{DType, Device};
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
+use dovetail::draft::{Budget, Drafter, FeatureHead};
+use dovetail::hardware::Machine;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::model::head::{HeadConfig, HeadWeights, Shared, TensorHead};
+use dovetail::model::{Config, CpuTarget};
+use dovetail::settings::Settings;
+use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::worker::{Backend, Purpose, load};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(golden(name)).unwrap()).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as u32).collect()
+}
+
+/// A recorded target, with a recorded head if one is named.
+fn recorded(target: &str, head: Option<&str>) -> Engine {
+    let config = Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap();
+    let weights = File::golden(&format!("{target}/model.safetensors"));
+    let pool = Pool::new(1).into();
+    let target_model =
+        CpuTarget::load(&config, &weights, pool, 512, KvFormat::F32, &mut |_| {}).unwrap();
+    let drafter = head.map(|head| {
+        let load = |name: &str| {
+            candle_core::safetensors::load(
+                golden(&format!("{name}/model.safetensors")),
+                &Device::Cpu,
+            )
+            .unwrap()
+        };
+        let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
+        let weights = HeadWeights::load(&config, &load(head)).unwrap();
+        let tensors = load(target);
+        let shared = Shared {
+            embedding: tensors["model.embed_tokens.weight"].clone(),
+            lm_head: tensors["lm_head.weight"].clone(),
+        };
+        let backend = TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32).unwrap();
+        let kind = weights.kind();
+        Box::new(FeatureHead::new(&config, kind, Box::new(backend), 512)) as Box<dyn Drafter>
+    });
+    Engine::new(Box::new(target_model), drafter)
+}
+
+fn target_of(head: &str) -> &'static str {
+    if head.ends_with("gqa") { "target_gqa" } else { "target_mha" }
+}
+
+/// The recorded models' tokens are ASCII codes.
+struct Ascii;
+
+impl TokenText for Ascii {
+    fn label(&self, token: u32) -> String {
+        char::from(token as u8).to_string()
+    }
+    fn text(&self, tokens: &[u32]) -> String {
+        tokens.iter().map(|&token| char::from(token as u8)).collect()
+    }
+}
+
+fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
+}
+
+/// Tokens and rounds of an answer.
+fn answer(
+    engine: &mut Engine,
+    names: &dyn TokenText,
+    request: Request,
+    turn: impl Fn(usize) -> Turn,
+) -> (Vec<u32>, Vec<Round>) {
+    let mut answer = engine.answer(request, names).unwrap();
+    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut rounds = Vec::new();
+    while answer.finish().is_none() {
+        let round = answer.round(&turn(rounds.len())).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+        rounds.push(round);
+    }
+    (tokens, rounds)
+}
+
+fn plainly(sampler: SamplerSettings) -> impl Fn(usize) -> Turn {
+    move |_| turn(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+}
+
+#[test]
+fn recorded_generations_round_by_round() {
+    let generate = json("generate.json");
+    let meta = &generate["meta"];
+    let mut compared = 0;
+    let mut engines: Vec<(String, Engine)> = Vec::new();
+    for (key, want) in generate["generate"].as_object().unwrap() {
+        let mut parts = key.split('/');
+        let mut part = || parts.next().unwrap();
+        let (head, setting, prompt) = (part(), part(), part());
+        if !engines.iter().any(|(name, _)| name == head) {
+            engines.push((head.to_owned(), recorded(target_of(head), Some(head))));
+        }
+        let engine = &mut engines.iter_mut().find(|(name, _)| name == head).unwrap().1;
+        let &[width, depth, gamma] = &numbers(&meta["settings_topk_depth_total"][setting])[..]
+        else {
+            panic!("{setting}")
+        };
+        let shape = Shape { gamma: gamma as usize, width: width as usize, depth: depth as usize };
+        let output = numbers(&want["output"]);
+        // Room enough that the end of the answer cuts no tree.
+        let prompt = numbers(&meta["prompts"][prompt]);
+        let mut run = engine.answer(request(&prompt, 400), &Ascii).unwrap();
+        let turn = turn(shape, true, SamplerSettings::default());
+        let mut tokens = vec![run.first(&turn).unwrap().token];
+        let mut lengths = Vec::new();
+        for _ in numbers(&want["accept_lengths"]) {
+            let round = run.round(&turn).unwrap();
+            tokens.extend(round.committed.iter().map(|c| c.token));
+            lengths.push(round.accepted.len() as u32);
+        }
+        assert!(run.take_notices().is_empty(), "{key}");
+        let length = output.len().min(tokens.len());
+        assert_eq!(tokens[..length], output[..length], "{key}");
+        // Two candidates closer than our error may change places and with them a tree.
+        if want["min_draft_topk_margin"].as_f64().unwrap() > 2e-5 {
+            assert_eq!(lengths, numbers(&want["accept_lengths"]), "{key}");
+            // The recorded output leaves the last bonus out.
+            assert_eq!(tokens.len(), output.len() + 1, "{key}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 80, "{compared} sequences compared");
+}
+
+/// Turns that change everything between rounds.
+fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
+    move |round| {
+        let i = round + start;
+        let gammas = [16, 1, 64, 5, 2, 33, 8];
+        let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
+        Turn { budget: Budget { shape, blocks: 1 + i % 5 }, speculate: i % 11 != 4, sampler }
+    }
+}
+
+fn samplers() -> [SamplerSettings; 4] {
+    let base = SamplerSettings { temperature: 1.0, seed: 11, ..Default::default() };
+    [
+        SamplerSettings::default(),
+        SamplerSettings { repetition_penalty: 1.2, frequency_penalty: 0.1, ..Default::default() },
+        base,
+        SamplerSettings {
+            temperature: 0.7,
+            top_p: 0.9,
+            top_k: 20,
+            presence_penalty: 0.3,
+            seed: 5,
+            ..base
+        },
+    ]
+}
+
+#[test]
+fn recorded_models_under_every_sampler_and_restless_turns() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
+        let mut plain = recorded(target_of(head), None);
+        let mut speculative = recorded(target_of(head), Some(head));
+        for (name, prompt) in prompts {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(&numbers(prompt), 48);
+                let want = answer(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
+                let (got, rounds) =
+                    answer(&mut speculative, &Ascii, request, restless(sampler, i * 3));
+                assert_eq!(got, want, "{head} {name} {sampler:?}");
+                assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
+            }
+        }
+    }
+}
+
+/// The bundled pair as the program loads it.
+fn bundled() -> Backend {
+    let settings = Settings { context: Some(512), ..Settings::default() };
+    load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap().into()
+}
+
+/// The user's turns of each held-out conversation.
+fn heldout() -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/heldout_prompts.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let turns = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["turns"].as_array().unwrap().iter().map(|t| t.as_str().unwrap().to_owned()).collect()
+    };
+    text.lines().filter(|line| !line.is_empty()).map(turns).collect()
+}
+
+#[test]
+fn the_bundled_pair_speaks_as_its_target_alone() {
+    let (mut speculative, mut plain) = (bundled(), bundled());
+    let paper = Shape { gamma: 16, width: 10, depth: 7 };
+    let (mut won, mut passes) = (0, 0);
+    for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
+        let sampler = samplers()[i % 4];
+        let steady =
+            |_| Turn { budget: Budget { shape: paper, blocks: 4 }, speculate: true, sampler };
+        let mut messages = Vec::new();
+        // A second turn shows what the cache of the first is worth.
+        for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
+            messages.push(Message { role: Role::User, content });
+            let request = Request {
+                prompt: (plain.prompter)(&messages).unwrap(),
+                max_tokens: 32,
+                eos: plain.eos.clone(),
+                stop: plain.stop.clone(),
+            };
+            let names = plain.names.as_ref();
+            let want = answer(&mut plain.engine, names, request.clone(), plainly(sampler)).0;
+            let restless = restless(sampler, i);
+            let got = answer(&mut speculative.engine, names, request.clone(), restless).0;
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            let (got, rounds) = answer(&mut speculative.engine, names, request, steady);
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            won += got.len() - 1;
+            passes += rounds.len();
+            messages.push(Message { role: Role::Assistant, content: names.text(&want) });
+        }
+    }
+    assert!(won > passes, "nothing that the head drafted was ever accepted");
+}
