@@ -43,7 +43,8 @@ pub enum KvPrecision {
 pub struct Settings {
     /// Target: file, folder or hub id; `None` is the bundled pair's.
     pub target: Option<String>,
-    /// Draft head: folder or hub id; `None` is the bundled one when the target is, else none.
+    /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is, else
+    /// `lookup`.
     pub draft: Option<String>,
     /// System prompt; `None` sends none.
     pub system: Option<String>,

@@ -88,7 +88,8 @@ pub struct Shared {
     /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
     pub target: Option<String>,
-    /// Draft head: a folder, a file or a hub id [default: the bundled one with the bundled target].
+    /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself
+    /// [default: the bundled head with the bundled target, else lookup].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Option<String>,
     /// Most tokens of context [default: the model's, at most 4096].

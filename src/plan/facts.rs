@@ -75,6 +75,12 @@ pub struct DraftSize {
     pub elastic: bool,
 }
 
+impl DraftSize {
+    /// A draft without a model.
+    pub const NOTHING: Self =
+        Self { fixed: 0, lookup: 0, block: 0, bytes_per_weight: 0.0, blocks: 0, elastic: false };
+}
+
 /// Everything the first choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Facts {

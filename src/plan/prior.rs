@@ -34,9 +34,9 @@ pub fn gain(pick: &Pick) -> f64 {
 }
 
 /// What a head of `blocks` blocks gains, as a share of one with five: each further block adds half
-/// of what the one before it added.
+/// of what the one before it added. A draft without a model is taken for a poor one.
 fn quality(blocks: usize) -> f64 {
-    let of = |m: usize| 1.0 - 0.3 * 0.5f64.powi(m.max(1) as i32 - 1);
+    let of = |m: usize| if m == 0 { 0.25 } else { 1.0 - 0.3 * 0.5f64.powi(m as i32 - 1) };
     of(blocks) / of(5)
 }
 

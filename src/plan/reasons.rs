@@ -20,7 +20,9 @@ pub(super) fn explain(
     let expected = rate(costs, pick, omega(pick));
     lines.push(gamma_line(pick, space, costs, &omega));
     if pick.shape.gamma > 1 {
-        lines.push(blocks_line(pick, space.wishes.blocks, fewest, most, costs));
+        if most > 0 {
+            lines.push(blocks_line(pick, space.wishes.blocks, fewest, most, costs));
+        }
         lines.push(tree_line(pick, space, costs));
         let held = space.wishes.gamma.is_held();
         if expected < plain && space.prefer == Prefer::Show && !held {

@@ -96,7 +96,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "draft",
-        expects: "a folder, a file or a hub id",
+        expects: "a folder, a file, a hub id or \"lookup\"",
         set: |s, v| path(v).map(|text| s.draft = Some(text)),
     },
     Key {

@@ -1,5 +1,6 @@
-//! From settings to an engine that is ready: opens the models, checks that they fit each other and
-//! the machine, puts the draft on its device, measures shortly and plans.
+//! From settings to an engine's parts: opens the models, checks that they fit each other and the
+//! machine, puts the draft on its device, measures shortly and plans. A target without a head of
+//! its own drafts by prompt lookup, which costs nothing.
 
 mod head;
 mod measure;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use super::Ready;
 use crate::chat::ChatTemplate;
-use crate::draft::{Depths, Drafter};
+use crate::draft::Drafter;
 use crate::hardware::Machine;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
@@ -16,6 +17,9 @@ use crate::model::head::HeadError;
 use crate::model::{self, CpuTarget, Target};
 use crate::plan::{Controller, Facts, Plan, Power, Prefer, Space, TargetSize, choose, correct};
 use crate::settings::{KvPrecision, Settings};
+
+/// What `draft` names instead of a head to draft from the conversation itself.
+const LOOKUP: &str = "lookup";
 
 /// Everything an answer needs.
 pub struct Loaded {
@@ -91,7 +95,8 @@ pub fn load(
     progress("opening the target", None);
     let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), Spec::parse)?;
     let files = library::open_target(&spec)?;
-    let head = match (&settings.draft, &spec) {
+    let head = match (settings.draft.as_deref(), &spec) {
+        (Some(LOOKUP), _) => None,
         (Some(draft), _) => Some(library::open_head(&Spec::parse(draft)?)?),
         (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled)?),
         (None, _) => None,
@@ -105,19 +110,14 @@ pub fn load(
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let pool = Arc::new(Pool::new(threads));
     let mut target = target(settings, &files, pool, context, progress)?;
-    let mut notices = Vec::new();
-    let mut reasons = Vec::new();
     let verifier = Power::of_cpu(&machine.cpu, threads);
-    let mut placed = None;
-    if let Some(files_of_head) = &head {
-        progress("reading the draft head", None);
-        let put = head::put(files_of_head, &files, settings.device, machine, verifier, context)?;
-        reasons.push(put.reason.clone());
-        notices.extend(put.notice.clone());
-        placed = Some(put);
-    } else {
-        reasons.push("There is no draft head (name one with --draft).".to_owned());
-    }
+    let put = match &head {
+        Some(head) => {
+            progress("reading the draft head", None);
+            head::put(head, &files, settings.device, machine, verifier, context)?
+        }
+        None => head::lookup(settings.draft.is_some(), verifier, context),
+    };
 
     let facts = Facts {
         verifier,
@@ -126,12 +126,12 @@ pub fn load(
             bytes: target.pass_bytes(),
             layers: files.config.layers,
         },
-        draft: placed.as_ref().map(|put| (put.size, put.power)),
+        draft: Some((put.size, put.power)),
     };
     let bundled = spec == Spec::Bundled && settings.draft.is_none();
     let space = Space {
         wishes: settings.controls,
-        blocks: placed.as_ref().map(|put| put.blocks),
+        blocks: Some(put.blocks),
         prefer: match settings.prefer {
             Prefer::Auto if bundled && purpose == Purpose::Chat => Prefer::Show,
             Prefer::Auto => Prefer::Speed,
@@ -139,27 +139,24 @@ pub fn load(
         },
     };
     progress("measuring", None);
-    let on_gpu = placed.as_ref().is_some_and(|put| put.on_gpu);
-    let mut drafter = placed.map(|put| put.drafter);
-    let found = measure::measure(&mut target, drafter.as_deref_mut(), space.blocks, context);
+    let head::Put { mut drafter, on_gpu, reason, notice, .. } = put;
+    let found = measure::measure(&mut target, drafter.as_mut(), put.blocks, context);
     tracing::info!(?found, "measured");
     let plan = correct(choose(&facts, &space), &found, &space);
-    reasons.extend(plan.reasons.iter().cloned());
+    let reasons = [vec![reason], plan.reasons.clone()].concat();
+    let vram_used = if on_gpu { drafter.device_bytes() } else { 0 };
+    let ready = Ready { vram_used, ..ready(&files, drafter.as_ref(), context, &plan, reasons) };
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
-    let mut ready = ready(&files, drafter.as_deref(), context, &plan, reasons);
-    if on_gpu {
-        ready.vram_used = drafter.as_deref().map_or(0, Drafter::device_bytes);
-    }
     Ok(Loaded {
         target: Box::new(target),
-        drafter,
+        drafter: Some(drafter),
         tokenizer: files.tokenizer,
         template: files.template,
         eos: files.eos,
         stop,
         controller: Controller::new(&plan, space),
         ready,
-        notices,
+        notices: notice.into_iter().collect(),
     })
 }
 
@@ -205,7 +202,7 @@ fn target(
 
 fn ready(
     files: &TargetFiles,
-    drafter: Option<&dyn Drafter>,
+    drafter: &dyn Drafter,
     context: usize,
     plan: &Plan,
     reasons: Vec<String>,
@@ -214,8 +211,8 @@ fn ready(
     Ready {
         target: files.name.clone(),
         target_detail: files.detail.clone(),
-        draft: drafter.map(Drafter::describe),
-        depths: drafter.map_or(Depths::Fixed(0), Drafter::depths),
+        draft: Some(drafter.describe()),
+        depths: drafter.depths(),
         context,
         gamma: pick.shape.gamma,
         blocks: pick.blocks,
@@ -225,3 +222,6 @@ fn ready(
         vram_used: 0,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,14 @@
-//! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
+//! Puts the draft on its device: the one the plan says, or the CPU if that one fails.
 
 use candle_core::{DType, Device};
 
-use crate::draft::{Drafter, FeatureHead};
+use crate::draft::{Drafter, FeatureHead, PromptLookup};
 use crate::hardware::Machine;
 use crate::library::{HeadFiles, TargetFiles};
 use crate::model::head::{FusionKind, HeadBackend, HeadError, HeadWeights, Shared, TensorHead};
 use crate::plan::{DeviceChoice, DraftDevice, DraftSize, Power, place};
 
-/// A head on its device.
+/// A drafter on its device.
 pub(super) struct Put {
     pub(super) drafter: Box<dyn Drafter>,
     /// Whether `drafter` holds memory of a GPU's own.
@@ -80,6 +80,24 @@ pub(super) fn put(
         reason,
         notice,
     })
+}
+
+/// Prompt lookup, for targets without a head.
+pub(super) fn lookup(asked: bool, cpu: Power, context: usize) -> Put {
+    let reason = if asked {
+        "The draft is looked up in the conversation, as you asked."
+    } else {
+        "No draft head was named (--draft): the draft is looked up in the conversation."
+    };
+    Put {
+        drafter: Box::new(PromptLookup::new(context)),
+        on_gpu: false,
+        size: DraftSize::NOTHING,
+        power: cpu,
+        blocks: (0, 0),
+        reason: reason.to_owned(),
+        notice: None,
+    }
 }
 
 /// Sizes of a head with its share of the target, as the cost model asks for them (spec §2).

@@ -21,8 +21,8 @@ const DEPTH: usize = 3;
 
 pub(super) fn measure(
     target: &mut dyn Target,
-    drafter: Option<&mut (dyn Drafter + 'static)>,
-    blocks: Option<(usize, usize)>,
+    drafter: &mut dyn Drafter,
+    blocks: (usize, usize),
     context: usize,
 ) -> Measured {
     let mut found = Measured::default();
@@ -33,10 +33,8 @@ pub(super) fn measure(
     match target.prefill(&prompt) {
         Ok(read) => {
             found.verify = verify_times(target, token);
-            if let (Some(drafter), Some(blocks)) = (drafter, blocks) {
-                found.level = level_times(drafter, &read.features, &prompt, blocks);
-                drafter.truncate(0);
-            }
+            found.level = level_times(drafter, &read.features, &prompt, blocks);
+            drafter.truncate(0);
         }
         Err(error) => tracing::warn!("no measurement: {error}"),
     }

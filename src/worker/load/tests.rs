@@ -1,0 +1,86 @@
+use super::*;
+use crate::hardware::{Cpu, GpuFinding, Memory};
+use crate::plan::{Choice, DeviceChoice};
+
+fn machine() -> Machine {
+    Machine {
+        cpu: Cpu { name: "test".into(), physical: 2, logical: 2, features: vec!["AVX2"] },
+        memory: Memory { total: 8 << 30, free: 6 << 30 },
+        gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: its driver is not installed".into() },
+        built_with: Vec::new(),
+    }
+}
+
+fn loaded(settings: &Settings, purpose: Purpose) -> Result<Loaded, LoadError> {
+    load(settings, &machine(), purpose, &mut |_, _| {})
+}
+
+fn refused(settings: &Settings) -> String {
+    match loaded(settings, Purpose::Text) {
+        Err(error) => error.to_string(),
+        Ok(loaded) => panic!("loaded {}", loaded.ready.target),
+    }
+}
+
+#[test]
+fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
+    let mut stages = Vec::new();
+    let loaded = load(&Settings::default(), &machine(), Purpose::Chat, &mut |stage, _| {
+        if stages.last().is_none_or(|last| last != stage) {
+            stages.push(stage.to_owned());
+        }
+    });
+    let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+    let ready = &loaded.ready;
+    assert!(ready.gamma >= 8 && ready.depth >= 3 && ready.width >= 3, "{ready:?}");
+    assert_eq!(ready.context, loaded.target.capacity());
+    assert!(ready.draft.as_ref().is_some_and(|draft| draft.contains("DGF")), "{ready:?}");
+    assert!(ready.reasons[0].starts_with("Drafting runs on the CPU: no NVIDIA GPU"));
+    assert!(ready.reasons.iter().any(|line| line == "Times were measured while loading."));
+    assert!(loaded.notices.is_empty());
+    assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
+    assert_eq!(stages.first().map(String::as_str), Some("opening the target"));
+    assert_eq!(stages.last().map(String::as_str), Some("measuring"));
+}
+
+#[test]
+fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
+    let settings = Settings { device: DeviceChoice::Cuda, ..Settings::default() };
+    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+    assert!(loaded.notices[0].starts_with("Drafting runs on the CPU:"), "{:?}", loaded.notices);
+    assert_eq!(loaded.ready.vram_used, 0);
+}
+
+#[test]
+fn held_values_are_what_the_first_round_gets() {
+    let mut settings = Settings { draft: Some(LOOKUP.into()), ..Settings::default() };
+    settings.controls.gamma = Choice::Held(5);
+    let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
+    assert!(lookup.ready.reasons[0].contains("as you asked"), "{:?}", lookup.ready.reasons);
+    settings.draft = None;
+    settings.controls.blocks = Choice::Held(3);
+    let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((head.ready.gamma, head.ready.blocks), (5, 3));
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_with_the_remedy() {
+    let settings = Settings { context: Some(1 << 20), ..Settings::default() };
+    let error = refused(&settings);
+    assert!(error.contains("1048576") && error.contains("change `context`"), "{error}");
+
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/draft_dgf_m1");
+    let settings = Settings { draft: Some(golden.into()), ..Settings::default() };
+    let error = refused(&settings);
+    assert!(error.contains("does not fit the target: hidden size"), "{error}");
+
+    let mut small = machine();
+    small.memory.total = 1 << 20;
+    let error = match load(&Settings::default(), &small, Purpose::Text, &mut |_, _| {}) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("it cannot fit"),
+    };
+    assert!(error.contains("and this machine has 1; take a smaller model"), "{error}");
+}
