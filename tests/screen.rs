@@ -1,0 +1,225 @@
+//! The whole program on a pseudo-terminal, with a script in place of models.
+
+use std::path::Path;
+
+use portable_pty::CommandBuilder;
+use tempfile::TempDir;
+
+use crate::support::pty::{Ended, Pty};
+
+/// A chat and the folder it lives in.
+struct Chat {
+    pty: Pty,
+    home: TempDir,
+}
+
+impl Chat {
+    fn start(script: &str) -> Self {
+        Self::with(script, 80, 24, &[])
+    }
+
+    fn with(script: &str, columns: u16, rows: u16, environment: &[(&str, &str)]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+        command.arg("--script");
+        command.arg(scripts.join(script));
+        command.env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("TERM", "xterm-256color");
+        command.env("HOME", home.path());
+        command.env("SSH_CONNECTION", "no desktop");
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        Self { pty: Pty::start(command, columns, rows), home }
+    }
+
+    /// Waits until a message can be sent.
+    fn ready(mut self) -> Self {
+        self.pty.wait_for("○ ready");
+        self
+    }
+
+    fn send(&mut self, keys: &str) {
+        self.pty.send(keys);
+    }
+
+    fn wait_for(&mut self, text: &str) {
+        self.pty.wait_for(text);
+    }
+
+    /// Quits, and checks that the terminal is as before. What was saved is returned.
+    fn quit(mut self) -> (Ended, String) {
+        self.send("\x03");
+        let ended = self.pty.end();
+        assert_eq!(ended.code, 0, "{}", ended.screen);
+        (ended, saved(self.home.path()))
+    }
+}
+
+/// All conversations saved below `folder`, as text.
+fn saved(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            text.push_str(&saved(&path));
+        } else if path.extension().is_some_and(|extension| extension == "json") {
+            text.push_str(&std::fs::read_to_string(path).unwrap());
+        }
+    }
+    text
+}
+
+const ANSWER: &str = "The red fox ran over the hill";
+
+#[test]
+fn a_question_is_answered_and_saved() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.wait_for("chosen by the big model itself");
+    chat.send("Where did the fox run?\r");
+    chat.wait_for(ANSWER);
+    chat.wait_for("tok/s · τ");
+    let (ended, saved) = chat.quit();
+    assert!(saved.contains("Where did the fox run?") && saved.contains(ANSWER), "{saved}");
+    // Accepted tokens are underlined and coloured.
+    let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
+    assert!(bytes.contains("\x1b[4m") && bytes.contains("38;5;"), "no marks were drawn");
+}
+
+#[test]
+fn no_color_means_none_but_marks_stay() {
+    let mut chat = Chat::with("answers.jsonl", 120, 40, &[("NO_COLOR", "1")]).ready();
+    chat.send("Hello\r");
+    chat.wait_for(ANSWER);
+    let (ended, _) = chat.quit();
+    let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
+    assert!(!bytes.contains("38;5;") && !bytes.contains("48;5;"), "a colour was sent");
+    assert!(bytes.contains("\x1b[4m"), "no underline was sent");
+}
+
+#[test]
+fn typing_goes_on_while_an_answer_comes() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Tell me a story\r");
+    chat.wait_for("● answering");
+    chat.send("meanwhile 漢字 👍");
+    chat.wait_for("meanwhile 漢字");
+    assert!(chat.pty.screen().contains("● answering"));
+    chat.send("\x1b");
+    chat.wait_for("· stopped");
+    chat.wait_for("○ ready");
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("Tell me a story"), "{saved}");
+}
+
+#[test]
+fn controls_act_in_the_middle_of_an_answer() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x1b[1;3A");
+    chat.pty.wait("γ to be held at 17", |screen| {
+        screen.lines().any(|line| line.contains("tree size") && line.contains("17  held"))
+    });
+    // From the next round on the tree has that budget.
+    chat.wait_for("γ 17 ·");
+    chat.send("\x1b[19~");
+    chat.pty.wait("γ to be automatic", |screen| {
+        screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
+    });
+    chat.send("\x1b[18~");
+    chat.wait_for("speculation is off: one token a round");
+    chat.quit();
+}
+
+#[test]
+fn rounds_are_held_and_stepped() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    chat.send("\x1b[15~Go\r");
+    chat.wait_for("‖ paused");
+    chat.wait_for("Once");
+    chat.send("\x1b[17~");
+    chat.wait_for("round 1 of 1");
+    chat.send("\x1b[17~");
+    chat.wait_for("round 2 of 2");
+    chat.send("\x1bOQ\x1b[D");
+    chat.wait_for("round 1 of 2");
+    chat.wait_for("looking back");
+    chat.quit();
+}
+
+#[test]
+fn being_asked_to_end_saves_and_restores() {
+    for signal in ["TERM", "HUP", "INT"] {
+        let mut chat = Chat::start("slow.jsonl").ready();
+        chat.send("Remember this\r");
+        chat.wait_for("● answering");
+        chat.wait_for("small fox");
+        chat.pty.signal(signal);
+        let ended = chat.pty.end();
+        assert_eq!(ended.code, 0, "{signal}");
+        let saved = saved(chat.home.path());
+        assert!(
+            saved.contains("Remember this") && saved.contains("small fox"),
+            "{signal}: {saved}"
+        );
+    }
+}
+
+#[test]
+fn a_saved_conversation_is_loaded_again() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("First question\r");
+    chat.wait_for("tok/s · τ");
+    chat.send("/new\r");
+    chat.wait_for("Write a message, or / for commands");
+    chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
+    chat.send("/load\r");
+    chat.wait_for("saved conversations");
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    chat.quit();
+}
+
+#[test]
+fn failures_are_said_and_nothing_written_is_lost() {
+    let mut chat = Chat::start("failing.jsonl").ready();
+    chat.send("My long question\r");
+    chat.wait_for("No answer");
+    chat.send("\x1b");
+    chat.pty.wait("the question to be kept", |screen| {
+        !screen.contains("No answer") && screen.contains("My long question")
+    });
+    chat.quit();
+    let mut chat = Chat::start("unloadable.jsonl");
+    chat.wait_for("check --target");
+    chat.quit();
+}
+
+#[test]
+fn any_size_will_do() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    for (columns, rows) in [(1, 1), (0, 0), (300, 2), (20, 60), (200, 50), (80, 24)] {
+        chat.pty.resize(columns, rows);
+        std::thread::sleep(std::time::Duration::from_millis(120));
+    }
+    chat.send("still here");
+    chat.wait_for("still here");
+    chat.quit();
+}
+
+#[test]
+fn pasted_lines_are_one_message() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("\x1b[200~one\rtwo\x1b[201~");
+    chat.wait_for("two");
+    assert!(!chat.pty.screen().contains("answering"));
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("one\\ntwo"), "{saved}");
+}
