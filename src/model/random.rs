@@ -70,6 +70,9 @@ pub enum KnownShape {
 }
 
 impl KnownShape {
+    /// All of them, smallest first.
+    pub const ALL: [KnownShape; 3] = [Self::B1, Self::B7, Self::B13];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! The target on the CPU: golden vectors, other implementations of the same models, exactness.
 
+mod bench;
 mod exact;
 mod golden;
 mod reference;
