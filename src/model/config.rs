@@ -124,14 +124,14 @@ impl Config {
                 ));
             }
         }
-        if self.heads % self.kv_heads != 0 {
+        if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(ConfigError::new(
                 "num_key_value_heads",
                 self.kv_heads,
                 format!("it must divide num_attention_heads, {}", self.heads),
             ));
         }
-        if self.head_dim % 2 != 0 {
+        if !self.head_dim.is_multiple_of(2) {
             return Err(ConfigError::new(
                 "head_dim",
                 self.head_dim,

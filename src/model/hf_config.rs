@@ -24,7 +24,7 @@ impl Config {
             Some(width) => width,
             // The default of Hugging Face's Qwen3 class, whatever the hidden size.
             None if family == Family::Qwen3 => 128,
-            None if heads > 0 && hidden % heads == 0 => hidden / heads,
+            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
             None => {
                 return Err(ConfigError::new(
                     "hidden_size",
@@ -93,17 +93,17 @@ impl<'a> Fields<'a> {
 
     /// Fields that turn a known family into something else.
     fn refuse_variants(&self) -> Result<(), ConfigError> {
-        if let Some(value) = self.get("hidden_act") {
-            if !matches!(value.as_str(), Some("silu" | "swish")) {
-                return Err(ConfigError::new("hidden_act", value, "only silu is supported"));
-            }
+        if let Some(value) = self.get("hidden_act")
+            && !matches!(value.as_str(), Some("silu" | "swish"))
+        {
+            return Err(ConfigError::new("hidden_act", value, "only silu is supported"));
         }
         for field in ["num_local_experts", "num_experts"] {
-            if let Some(value) = self.get(field) {
-                if value.as_u64() != Some(1) {
-                    let reason = "mixtures of experts are not supported; take a dense model";
-                    return Err(ConfigError::new(field, value, reason));
-                }
+            if let Some(value) = self.get(field)
+                && value.as_u64() != Some(1)
+            {
+                let reason = "mixtures of experts are not supported; take a dense model";
+                return Err(ConfigError::new(field, value, reason));
             }
         }
         if let Some(value) = self.get("quantization_config") {
@@ -117,11 +117,11 @@ impl<'a> Fields<'a> {
         if self.flag("mlp_bias")? {
             return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
         }
-        if let Some(part) = self.number("partial_rotary_factor")? {
-            if part != 1.0 {
-                let reason = "rotary positions on a part of a head are not supported";
-                return Err(ConfigError::new("partial_rotary_factor", part, reason));
-            }
+        if let Some(part) = self.number("partial_rotary_factor")?
+            && part != 1.0
+        {
+            let reason = "rotary positions on a part of a head are not supported";
+            return Err(ConfigError::new("partial_rotary_factor", part, reason));
         }
         Ok(())
     }

@@ -37,15 +37,15 @@ impl WeightSource for RandomWeights {
         let (number, shape) = self.shapes.get(name)?;
         // Far enough apart for the rows of any matrix.
         let seed = self.seed.wrapping_add(number << 32);
-        let (format, bytes) = match shape.as_slice() {
+        let (format, bytes) = match *shape.as_slice() {
             // Norms and biases are rows whose deviation is 1/√length; norms sit around 1.
-            &[length] => {
+            [length] => {
                 let centre = if name.ends_with(".bias") { 0.0 } else { 1.0 };
                 let row = random_row(Format::F32, length, seed);
                 let values = row.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
                 (Format::F32, values.flat_map(|v| (centre + v).to_le_bytes()).collect())
             }
-            &[rows, cols] => {
+            [rows, cols] => {
                 let mut bytes = Vec::with_capacity(rows * self.format.row_bytes(cols)?);
                 for i in 0..rows as u64 {
                     bytes.extend(random_row(self.format, cols, seed.wrapping_add(i)));

@@ -159,7 +159,7 @@ impl Packer<'_> {
         let tensor = weights::fetch(self.source, name, &[rows, cols])?;
         let format = tensor.format;
         let packed = match pairs {
-            Some(d) if tensor.bytes.len() % rows == 0 => {
+            Some(d) if tensor.bytes.len().is_multiple_of(rows) => {
                 let row = tensor.bytes.len() / rows;
                 let at = |i: usize| &tensor.bytes[stored_row(i, d) * row..][..row];
                 Matrix::pack_rows(format, rows, cols, at, self.pool)
