@@ -16,7 +16,7 @@ SYSTEM_MESSAGES = [
 SHORT = set(
     "ms_chitchat_caring ms_chitchat_friendly ms_chitchat_professional chatterbot_en synthetic_identity oewn_qa wordset_define "
     "open_trivia_qa factbook_qa synthetic_tasks llms_from_scratch_instruct openstax_glossary aesop_fables_chat own_story "
-    "own_chat fun_dialogues".split()
+    "own_chat own_echo fun_dialogues".split()
 )
 BOTH_SIDES = {"self_dialogue", "synthetic_persona_chat"}   # two people talking: both are worth learning
 
@@ -28,13 +28,13 @@ def mixture(progress):
         synthetic_identity=1.6, fun_dialogues=0.5, aesop_fables_chat=1.5, pratham_storyweaver=0.6, african_storybook=0.6,
         synthetic_persona_chat=0.4, self_dialogue=0.06, open_trivia_qa=0.01, oewn_qa=0.15, wordset_define=0.2,
         openstax_glossary=0.08, factbook_qa=0.2, synthetic_tasks=0.3, llms_from_scratch_instruct=0.5, standard_ebooks=0.1,
-        onestop_english=0.05, own_story=0.5, own_chat=0.8,
+        onestop_english=0.05, own_story=0.5, own_chat=0.8, own_echo=1.2,
     )
     if progress > 0.55:
         w.update(standard_ebooks=0.02, onestop_english=0.02)
     if progress > 0.75:
         w.update(standard_ebooks=0, onestop_english=0, self_dialogue=0.02, synthetic_persona_chat=0.2, synthetic_identity=2.5,
-                 own_chat=1.5)
+                 own_chat=1.5, own_echo=1.0, own_story=0.8, oewn_qa=0.08, wordset_define=0.12)
     return w
 
 

@@ -159,6 +159,7 @@ def story_chat(r):
         if r.random() < 0.2:
             about += " called " + a["name"]
         question = r.choice(ASK_ABOUT) % about
+        text = f"Here is a story about {about}.\n\n{text}"
     chat = [("user", question), ("assistant", text)]
 
     def say(questions, answers):
@@ -225,11 +226,72 @@ def everyday_chat(r, pairs):
     return chat
 
 
-def make(seed=3, stories=5000, chats=5000):
+MORE_NAMES = (
+    "Anna Peter John Mary Lucy Emma Paul Mark Laura Sara David Kate Jane Alex Maria Chris Julia Simon Helen Robert Alice George "
+    "Henry Clara Frank Nina Victor Rose Walter Grace Kim Jan Eva Adam Omar Lena Ravi Yuki Carlos Sofia Diego Amina Chen Ivan"
+).split()
+COUNTED = (
+    "apple bag ball banana basket bed bell bike boat book bottle bowl box bridge brother bus button cake camera car castle chair "
+    "child clock cloud coat computer cousin cup desk doctor door dress drum egg farm father flag flower forest friend game garden "
+    "gate gift glass grandmother guitar hammer hat hill house island jacket job key kitchen kite knife ladder lake lamp letter "
+    "library map market mirror mother mountain neighbour nurse office orange oven painting park pen pencil phone photo piano "
+    "picture plane plant plate poem pocket puzzle queen question radio ring river road robot roof room rope school ship shirt shoe "
+    "shop sister song spoon stone street table teacher tent test ticket tower town toy train tree umbrella uncle village violin "
+    "wall watch wheel window"
+).split()
+ACTIVITIES = (
+    "music football chess tea coffee chocolate history winter summer autumn spring rain snow dancing singing cooking reading "
+    "writing swimming running walking fishing gardening painting drawing baking hiking camping cycling skiing tennis basketball "
+    "science art poetry pizza rice soup bread cheese honey ice-cream animals trees stars books films games flowers trains "
+    "mountains rivers birds cats dogs horses foxes bears rabbits"
+).split()
+COLOURS = "red blue green yellow white black brown pink grey orange".split()
+
+
+def echo_chat(r):
+    """Talk in which the answer takes up a word of the question."""
+    chat, n = [], r.randint(2, 7)
+    for _ in range(n):
+        name, noun, thing = r.choice(NAMES + MORE_NAMES), r.choice(COUNTED + ANIMALS), r.choice(ACTIVITIES)
+        colour, other = r.choice(COLOURS), r.choice(ACTIVITIES)
+        question, answer = r.choice([
+            (f"I like {thing}.", f"I can see why you like {thing}. What do you like best about {thing}?"),
+            (f"I love {thing}!", f"It is nice that you love {thing}."),
+            (f"I don't like {thing}.", f"That is fine. Not everyone likes {thing}."),
+            (f"Do you like {thing}?", f"I like to talk about {thing}. Do you like {thing}?"),
+            (f"Let's talk about {thing}.", f"Yes, let us talk about {thing}. What would you like to say about {thing}?"),
+            (f"Do you prefer {thing} or {other}?", r.choice([f"I think I prefer {thing}.", f"I think I prefer {other}."])),
+            (f"Tell me about {thing}.", f"I know only a little about {thing}. What do you know about {thing}?"),
+            (f"I have {an(noun)}.", f"How nice that you have {an(noun)}! What is your {noun} like?"),
+            (f"I have {an(colour + ' ' + noun)}.", f"{an(colour + ' ' + noun).capitalize()} sounds lovely."),
+            (f"I bought {an(noun)} today.", f"I hope you like your new {noun}."),
+            (f"I want {an(noun)}.", f"What would you do with {an(noun)}?"),
+            (f"I lost my {noun}.", f"I am sorry that you lost your {noun}. Where did you last see it?"),
+            (f"Do you have {an(noun)}?", f"No, I am a program, so I do not have {an(noun)}."),
+            (f"What colour is my {noun}? It is {colour}.", f"Your {noun} is {colour}."),
+            (f"My name is {name}.", f"Nice to meet you, {name}! What would you like to talk about?"),
+            (f"I am {name}", f"Hello, {name}! It is nice to meet you."),
+            (f"My {noun} is called {name}.", f"{name} is a good name for {an(noun)}."),
+            (f"My friend {name} is here.", f"Please say hello to {name} for me."),
+            (f"Say {noun}.", f"{noun.capitalize()}."),
+            (f"Say hello to {name}.", f"Hello, {name}!"),
+            (f"Repeat after me: the {colour} {noun}.", f"The {colour} {noun}."),
+        ])
+        chat += [("user", question), ("assistant", answer)]
+        if question.startswith("My name") and r.random() < 0.4:
+            chat += [("user", r.choice(["What is my name?", "Who am I?", "Do you know my name?"])), ("assistant", f"Your name is {name}.")]
+    return chat
+
+
+def make(seed=3, stories=5000, chats=5000, echoes=6000):
     r, pairs = random.Random(seed), everyday()
-    return [story_chat(r) for _ in range(stories)], [everyday_chat(r, pairs) for _ in range(chats)]
+    return {
+        "own_story": [story_chat(r) for _ in range(stories)],
+        "own_chat": [everyday_chat(r, pairs) for _ in range(chats)],
+        "own_echo": [echo_chat(r) for _ in range(echoes)],
+    }
 
 
 if __name__ == "__main__":
-    for chat in sum(make(stories=4, chats=4), []):
+    for chat in sum(make(stories=4, chats=4, echoes=4).values(), []):
         print("\n".join(f"{role}: {text}" for role, text in chat), end="\n\n")

@@ -69,9 +69,8 @@ def chats(corpus, r):
         children = source == "standard_ebooks" and len(text) > 500 and sum(w in text for w in CHILDREN) >= 2
         if source == "onestop_english" or children:
             yield source, [("text", text)]
-    stories, everyday = own_text.make()
-    yield from (("own_story", c) for c in stories)
-    yield from (("own_chat", c) for c in everyday)
+    for source, made in own_text.make().items():
+        yield from ((source, c) for c in made)
 
 
 def train_tokenizer(docs, r):
