@@ -89,6 +89,13 @@ pub struct SessionHead {
     pub messages: usize,
 }
 
+impl SessionHead {
+    /// When the last message was said, for lists (UTC).
+    pub fn date(&self) -> String {
+        clock::format(self.updated, "%Y-%m-%d %H:%M")
+    }
+}
+
 /// What the folder holds.
 #[derive(Debug, Default)]
 pub struct Listing {
@@ -129,7 +136,7 @@ pub enum SessionError {
         reason: String,
     },
     /// A name that is no session's.
-    #[error("`{0}` is not the name of a saved conversation; /sessions lists them")]
+    #[error("`{0}` is not the name of a saved conversation; /load lists them")]
     Name(String),
     /// No home folder to put sessions in.
     #[error("no data folder: set HOME, or XDG_DATA_HOME, to a folder that can be written")]

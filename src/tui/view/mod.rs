@@ -29,6 +29,8 @@ use super::theme::{self, Theme};
 /// Draws the whole screen. Any size will do, none included.
 pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
     let area = frame.area();
+    // The terminal knows its size before the message that tells of it.
+    model.size = (area.width, area.height);
     let theme = theme::styles(if model.colours { model.theme } else { theme::ThemeName::Mono });
     let areas = layout::areas(area, model);
     header::draw(frame, areas.header, model, &theme);

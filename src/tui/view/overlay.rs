@@ -27,6 +27,15 @@ fn columns(area: Rect) -> u16 {
     WIDTH.min(area.width.saturating_sub(2)).saturating_sub(4).max(1)
 }
 
+/// `text` as a point of a list, in rows of at most `width` columns.
+fn point(text: &str, width: u16, theme: &Theme, style: Style) -> Vec<Line<'static>> {
+    let mut rows = wrapped(text, width.saturating_sub(2).max(1), style);
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.spans.insert(0, Span::styled(if index == 0 { "• " } else { "  " }, theme.faint));
+    }
+    rows
+}
+
 /// `text` in rows of at most `width` columns.
 fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let rows = text.lines().flat_map(|line| {
@@ -61,7 +70,7 @@ pub(super) fn reasons(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let reasons = model.ready.iter().flat_map(|ready| &ready.reasons);
-    let rows = reasons.flat_map(|reason| wrapped(reason, inner.width.max(1), theme.dim));
+    let rows = reasons.flat_map(|reason| point(reason, inner.width, theme, theme.dim));
     super::lines(frame, inner, rows);
 }
 
@@ -81,7 +90,7 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         lines.push(Line::default());
         lines.push(Line::styled("Why these values", theme.strong));
         for reason in &ready.reasons {
-            lines.extend(wrapped(reason, columns(area), theme.text));
+            lines.extend(point(reason, columns(area), theme, theme.text));
         }
         lines.push(Line::default());
     }
@@ -139,7 +148,8 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme
     let lines = list.sessions.iter().enumerate().skip(top).take(fit).map(|(index, session)| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
         let left = Line::styled(title.to_string(), theme.text);
-        let right = Line::styled(format!("{} messages", session.messages), theme.dim);
+        let right = format!("{} messages · {}", session.messages, session.date());
+        let right = Line::styled(right, theme.dim);
         let line = super::ends(left, right, inner.width);
         let line = cut(line, usize::from(inner.width));
         if index == list.selected { line.patch_style(theme.selected) } else { line }
