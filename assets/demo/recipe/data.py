@@ -43,6 +43,7 @@ class Data:
         with open(path, "rb") as f:
             self.docs = pickle.load(f)[int(held_out)]
         self.user_weight = user_weight
+        self.join, self.most_turns = 0.55, 14
         self.system = [tok.encode(s, add_special_tokens=False).ids for s in SYSTEM_MESSAGES]
 
     def mix(self, weights):
@@ -63,7 +64,7 @@ class Data:
             return [BEGIN] + text + [END], [0.0] + [1.0] * (len(text) + 1)
         turns = list(doc)
         if source in SHORT:
-            while r.random() < 0.55 and len(turns) < 14:
+            while r.random() < self.join and len(turns) < self.most_turns:
                 more, doc = self.pick(r)
                 if more in SHORT:
                     turns += doc

@@ -20,7 +20,7 @@ from model import HEAD_BLOCKS, Head, Target
 from muon import Muon
 from train_target import Clock
 
-LENGTH = 256
+LENGTH = 512
 MATRIX_LR, NORM_LR = 0.02, 0.003
 CE_WEIGHT = 1.0            # beside SmoothL1 of the features
 FEEDBACK_STEPS = 2
@@ -116,9 +116,9 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("work", help="folder with tokenizer.json, data.pkl, target.pt, answers.pkl; the checkpoint goes to WORK/head/head.pt")
     p.add_argument("--minutes", type=float, default=40)
-    p.add_argument("--rows", type=int, default=12)
+    p.add_argument("--rows", type=int, default=6)
     p.add_argument("--true-features", type=float, default=0.25, help="fraction of the time on true features only")
-    p.add_argument("--answers", type=float, default=0.75, help="fraction of rows from the target's own answers")
+    p.add_argument("--answers", type=float, default=0.2, help="fraction of rows from the target's own answers")
     p.add_argument("--threads", type=int, default=2)
     a = p.parse_args()
     torch.set_num_threads(a.threads)
@@ -148,9 +148,10 @@ def main():
     print(f"{len(chats)} conversations, {sum(int(m.sum()) for _, m in chats)} tokens by the target", flush=True)
     data = Data(os.path.join(a.work, "data.pkl"), tok)
     data.mix(mixture(0.9))
+    data.join, data.most_turns = 0.75, 30
     r = random.Random(step)
     own, corpus, check = answer_rows(chats, step), corpus_rows(data, step), answer_rows(held, 0)
-    held_x, held_m = stack(next(check) for _ in range(16))
+    held_x, held_m = stack(next(check) for _ in range(8))
     fast = dict(attend=torch.compile(attend, dynamic=False), exit_loss=torch.compile(exit_loss, dynamic=False))
 
     def save():
