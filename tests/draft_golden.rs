@@ -2,23 +2,29 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::{Budget, Depths, Drafter, FeatureHead};
+use dovetail::kernels::{KvFormat, Matrix, Pool};
 use dovetail::model::head::{
-    FusionKind, HeadBackend, HeadConfig, HeadNet, HeadWeights, Shared, TensorHead,
+    FusionKind, HeadBackend, HeadConfig, HeadNet, HeadPrecision, HeadWeights, PackedHead, Shared,
+    Table, TensorHead,
 };
 use dovetail::speculate::{BeamRow, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
 const HEADS: [&str; 5] =
     ["draft_dgf_m1", "draft_dgf_m2", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"];
-const BACKENDS: [Backend; 1] = [Backend::Tensors(DType::F32)];
+const BACKENDS: [Backend; 2] = [Backend::Tensors(DType::F32), Backend::Packed];
 const TOLERANCE: f32 = 1e-4;
 
 #[derive(Clone, Copy, Debug)]
 enum Backend {
+    /// Candle on the CPU.
     Tensors(DType),
+    /// The CPU's kernels, weights and cache in f32.
+    Packed,
 }
 
 type Tensors = HashMap<String, Tensor>;
@@ -68,8 +74,8 @@ impl Case {
             name,
             weights: HeadWeights::load(&config, &source).unwrap(),
             shared: Shared {
-                embedding: target["model.embed_tokens.weight"].clone(),
-                lm_head: target["lm_head.weight"].clone(),
+                embedding: Table::Tensor(target["model.embed_tokens.weight"].clone()),
+                lm_head: Table::Tensor(target["lm_head.weight"].clone()),
             },
             forward: tensors(&format!("draft_forward_{name}.safetensors")),
         }
@@ -78,9 +84,17 @@ impl Case {
     fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
             Backend::Tensors(dtype) => {
-                Box::new(TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype).unwrap())
+                let head = TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype);
+                Box::new(head.unwrap())
+            }
+            Backend::Packed => {
+                Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
             }
         }
+    }
+
+    fn packed(&self, precision: HeadPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
+        PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
     }
 
     fn drafter(&self, backend: Backend) -> FeatureHead {
@@ -119,7 +133,8 @@ fn fusion_computes_the_originals_parts() {
     for name in HEADS {
         let case = Case::load(name);
         let net = HeadNet::new(&case.weights, &Device::Cpu, DType::F32).unwrap();
-        let embedding = case.weights.embedding.as_ref().unwrap_or(&case.shared.embedding);
+        let Table::Tensor(embedding) = &case.shared.embedding else { panic!() };
+        let embedding = case.weights.embedding.as_ref().unwrap_or(embedding);
         let tokens = &case.forward["p0.in_tokens"];
         let embeddings = embedding.index_select(tokens, 0).unwrap();
         let fused = net.fuse(&case.forward["p0.in_hidden"], &embeddings).unwrap();
@@ -427,4 +442,59 @@ fn assert_same_draft(tree: &Tree, expected: &Tree) {
         assert_eq!((a.token, a.parent), (b.token, b.parent));
         assert!((a.score - b.score).abs() < 1e-4);
     }
+}
+
+/// 8-bit weights and 16-bit caches change log-probabilities a little and no more.
+#[test]
+fn packed_precision_is_close() {
+    for name in ["draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
+        let case = Case::load(name);
+        let (features, tokens) = case.input("p0");
+        let expected = floats(&case.forward["p0.last_logprobs"]);
+        for (precision, kv, tolerance) in [
+            (HeadPrecision::Stored, KvFormat::F16, 0.005),
+            (HeadPrecision::Eight, KvFormat::F16, 0.1),
+        ] {
+            let mut head = case.packed(precision, kv, Arc::new(Pool::new(1)));
+            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            for (token, log_prob) in head.rank_root(5).unwrap() {
+                let error = (log_prob - expected[token as usize]).abs();
+                assert!(error < tolerance, "{name} {precision:?}: off by {error}");
+            }
+        }
+    }
+}
+
+/// The threads share the work and change nothing, and the target's own packed matrices serve both
+/// backends.
+#[test]
+fn threads_and_shared_matrices_change_nothing() {
+    let pool = Arc::new(Pool::new(3));
+    let mut case = Case::load("draft_dgf_m2_gqa");
+    let (features, tokens) = case.input("p0");
+    let draft = |case: &Case, backend: Box<dyn HeadBackend>| {
+        let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
+        drafter.observe(&features, &tokens).unwrap();
+        let shape = Shape { gamma: 60, width: 10, depth: 5 };
+        drafter.propose(tokens[10], &Budget { shape, blocks: 2 }).unwrap()
+    };
+    let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
+    let alone = draft(&case, Box::new(one));
+    let tensors = draft(&case, case.backend(Backend::Tensors(DType::F32)));
+    case.shared = Shared {
+        embedding: packed(&case.shared.embedding, &pool),
+        lm_head: packed(&case.shared.lm_head, &pool),
+    };
+    let three = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::clone(&pool));
+    assert_eq!(draft(&case, Box::new(three)), alone);
+    // A table that goes from packed to a tensor is the same numbers.
+    assert_eq!(draft(&case, case.backend(Backend::Tensors(DType::F32))), tensors);
+}
+
+fn packed(table: &Table, pool: &Pool) -> Table {
+    let Table::Tensor(tensor) = table else { panic!() };
+    let (rows, columns) = tensor.dims2().unwrap();
+    let bytes: Vec<u8> = floats(tensor).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let matrix = Matrix::pack(dovetail::kernels::Format::F32, rows, columns, &bytes, pool);
+    Table::Packed(Arc::new(matrix.unwrap()))
 }

@@ -2,15 +2,18 @@
 //! next feature. Owns the head's weights, its stable KV and its tree rows; must never know how a
 //! tree is grown, where the weights lie on disk or why its device was chosen.
 //!
-//! [`HeadBackend`] is what drafting needs of a head; [`TensorHead`] computes it with candle on any
-//! device.
+//! [`HeadBackend`] is what drafting needs of a head. [`TensorHead`] computes it with candle on any
+//! device; [`PackedHead`] with the CPU's kernels, several times faster there.
 
 mod backend;
 mod cache;
 mod config;
 mod net;
+mod pack;
+mod packed_head;
 mod rank;
 mod shared;
+mod table;
 mod tensor_head;
 mod weights;
 
@@ -18,8 +21,11 @@ pub use backend::{Candidates, HeadBackend};
 pub use cache::{BlockCache, HeadCache};
 pub use config::{HeadConfig, Misfit};
 pub use net::{Fused, HeadNet, Places};
+pub use pack::HeadPrecision;
+pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
-pub use tensor_head::{Shared, TensorHead};
+pub use table::{Shared, Table};
+pub use tensor_head::TensorHead;
 pub use weights::{BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource};
 
 /// Why a head cannot be used.

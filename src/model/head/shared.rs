@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Device, Tensor};
 
-use super::{HeadError, Shared};
+use super::{HeadError, Shared, Table};
 use crate::kernels::Format;
 use crate::model::weights::{EMBEDDING, HEAD};
 use crate::model::{Config, RawTensor, WeightSource};
@@ -20,7 +20,7 @@ impl Shared {
         let embedding = read(EMBEDDING, config, source)?;
         let lm_head =
             if config.tied_head { embedding.clone() } else { read(HEAD, config, source)? };
-        Ok(Self { embedding, lm_head })
+        Ok(Self { embedding: Table::Tensor(embedding), lm_head: Table::Tensor(lm_head) })
     }
 }
 
@@ -75,7 +75,8 @@ mod tests {
             let raw = source.tensor(HEAD).unwrap();
             let matrix =
                 Matrix::pack(raw.format, config.vocab, config.hidden, &raw.bytes, &pool).unwrap();
-            let read = shared.lm_head.to_dtype(DType::F32).unwrap().to_vec2::<f32>().unwrap();
+            let read = shared.lm_head.to_tensor(&Device::Cpu, DType::F32).unwrap();
+            let read = read.to_vec2::<f32>().unwrap();
             let mut row = vec![0.0; config.hidden];
             for (i, read) in read.iter().enumerate() {
                 matrix.row(i, &mut row);

@@ -5,18 +5,8 @@ use candle_core::{DType, Device, Tensor};
 use super::backend::Rows;
 use super::cache::HeadCache;
 use super::net::{HeadNet, Places};
-use super::{Candidates, HeadBackend, HeadError, HeadWeights, rank_tensor};
+use super::{Candidates, HeadBackend, HeadError, HeadWeights, Shared, Table, rank_tensor};
 use crate::speculate::BeamRow;
-
-/// What a head takes from its target: `[V, H]` each, in any precision and on any device. A tied
-/// target passes the same tensor twice and it is held once.
-#[derive(Clone, Debug)]
-pub struct Shared {
-    /// Embeddings, used if the head's checkpoint has none.
-    pub embedding: Tensor,
-    /// The LM head.
-    pub lm_head: Tensor,
-}
 
 /// A head on one candle device with its caches.
 pub struct TensorHead {
@@ -41,11 +31,11 @@ impl TensorHead {
         device: &Device,
         dtype: DType,
     ) -> Result<Self, HeadError> {
-        let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
-        let lm_head = put(&shared.lm_head)?;
-        let table = weights.embedding.as_ref().unwrap_or(&shared.embedding);
-        let tied = table.id() == shared.lm_head.id();
-        let embedding = if tied { lm_head.clone() } else { put(table)? };
+        let lm_head = shared.lm_head.to_tensor(device, dtype)?;
+        let own = weights.embedding.clone().map(Table::Tensor);
+        let table = own.as_ref().unwrap_or(&shared.embedding);
+        let tied = table.is(&shared.lm_head);
+        let embedding = if tied { lm_head.clone() } else { table.to_tensor(device, dtype)? };
         let copies = if tied { 1 } else { 2 };
         let config = &weights.config.body;
         let cache = HeadCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;

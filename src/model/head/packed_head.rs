@@ -1,0 +1,262 @@
+//! The head on the CPU's kernels: packed weights, the target's own blocks, embedding and LM head.
+
+use std::sync::Arc;
+
+use super::backend::Rows;
+use super::pack::{PackedFusion, Packer};
+use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, Shared, Table};
+use crate::kernels::{
+    KvCache, KvFormat, Matrix, Paths, Pool, add, rms_norm, sigmoid_blend, silu_mul,
+};
+use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
+use crate::model::cpu::weights::Layer;
+use crate::model::{Config, frequencies};
+use crate::speculate::{BeamRow, top_log_probs};
+
+/// KV slots behind the context for the rows of one tree: a width of 64 over a depth of 16.
+const TREE_ROWS: usize = 1024;
+
+/// A head on the CPU with its caches.
+pub struct PackedHead {
+    config: Config,
+    precision: HeadPrecision,
+    pool: Arc<Pool>,
+    fusion: PackedFusion,
+    layers: Vec<Layer>,
+    embedding: Arc<Matrix>,
+    lm_head: Arc<Matrix>,
+    /// Bytes of the embedding, if it is the head's own.
+    own_embedding: usize,
+    frequencies: Vec<f32>,
+    cache: KvCache,
+    blocks: usize,
+    rows: Rows,
+    outputs: Vec<f32>,
+    buffers: Buffers,
+    scratch: Scratch,
+    timing: PassTiming,
+}
+
+/// Intermediate numbers, kept so that a step allocates nothing.
+#[derive(Default)]
+struct Buffers {
+    features: Vec<f32>,
+    embeddings: Vec<f32>,
+    normed: Vec<f32>,
+    h1: Vec<f32>,
+    h2: Vec<f32>,
+    ones: Vec<f32>,
+    /// `[rows, 2H]`.
+    joined: Vec<f32>,
+    fused: Vec<f32>,
+    logits: Vec<f32>,
+}
+
+impl PackedHead {
+    /// Packs a head for contexts of up to `capacity` positions. What it shares with the target is
+    /// not copied if it is packed already.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`] if there is no memory.
+    pub fn new(
+        weights: &HeadWeights,
+        shared: &Shared,
+        pool: Arc<Pool>,
+        capacity: usize,
+        precision: HeadPrecision,
+        kv: KvFormat,
+    ) -> Result<Self, HeadError> {
+        let config = weights.config.body.clone();
+        let packer = Packer { precision, pool: &pool };
+        let own = weights.embedding.clone().map(Table::Tensor);
+        let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
+        let slots = capacity.saturating_add(TREE_ROWS);
+        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
+            .map_err(|error| HeadError::Device(error.to_string()))?;
+        Ok(Self {
+            precision,
+            fusion: packer.fusion(weights)?,
+            layers: weights
+                .blocks
+                .iter()
+                .map(|block| packer.layer(block))
+                .collect::<Result<_, _>>()?,
+            own_embedding: own.map_or(0, |_| embedding.bytes()),
+            embedding,
+            lm_head: packer.table(&shared.lm_head)?,
+            frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
+            cache,
+            blocks: config.layers,
+            config,
+            pool,
+            rows: Rows::default(),
+            outputs: Vec::new(),
+            buffers: Buffers::default(),
+            scratch: Scratch::default(),
+            timing: PassTiming::default(),
+        })
+    }
+
+    /// Runs the pairs of `buffers.features` and `tokens` through the blocks; row i stands at
+    /// `position(i)`. Leaves the last block's output in `outputs`.
+    fn pass(&mut self, tokens: &[u32], position: impl Fn(usize) -> usize, paths: &Paths) {
+        let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
+        let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        buffers.embed(tokens, &self.embedding, pool);
+        buffers.fuse(&self.fusion, &mut blocks);
+        blocks.place(tokens.len(), position, &self.frequencies);
+        blocks.scratch.stream.copy_from_slice(&buffers.fused);
+        for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
+            blocks.run(index, layer, paths);
+        }
+        self.outputs.clear();
+        self.outputs.extend_from_slice(&blocks.scratch.stream);
+        blocks.lap();
+    }
+
+    /// The likeliest tokens by the LM head for each row of `outputs`.
+    fn rank(&mut self, width: usize) -> Candidates {
+        let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
+        let count = self.outputs.len() / config.hidden;
+        let vocab = self.lm_head.outputs();
+        let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        buffers.logits.resize(count * vocab, 0.0);
+        blocks.products(&self.outputs, &mut [(&self.lm_head, &mut buffers.logits)]);
+        let mut candidates = vec![Vec::new(); count];
+        pool.chunks(&mut candidates, 1, |row, candidates| {
+            candidates[0] = top_log_probs(&buffers.logits[row * vocab..(row + 1) * vocab], width);
+        });
+        candidates
+    }
+}
+
+impl Buffers {
+    fn embed(&mut self, tokens: &[u32], table: &Matrix, pool: &Pool) {
+        let hidden = table.inputs();
+        self.embeddings.resize(tokens.len() * hidden, 0.0);
+        pool.chunks(&mut self.embeddings, hidden, |row, embedding| {
+            table.row(tokens[row] as usize, embedding);
+        });
+    }
+
+    /// `fused` from `features` and `embeddings` (spec §2.1, §2.2).
+    fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut Blocks<'_>) {
+        let (pool, hidden) = (blocks.pool, blocks.config.hidden);
+        let size = self.embeddings.len();
+        self.fused.resize(size, 0.0);
+        match fusion {
+            PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
+                for buffer in [&mut self.normed, &mut self.h1, &mut self.h2] {
+                    buffer.resize(size, 0.0);
+                }
+                self.ones.resize(size, 1.0);
+                blocks.products(&self.features, &mut [(w_1, &mut self.h1)]);
+                rms_norm(pool, &self.embeddings, norm, blocks.config.rms_eps, &mut self.normed);
+                blocks.products(&self.normed, &mut [(w_2, &mut self.h2)]);
+                silu_mul(pool, &mut self.h2, &self.ones);
+                join(&self.h1, &self.h2, hidden, &mut self.joined);
+                blocks.products(&self.joined, &mut [(w_z, &mut self.fused)]);
+                sigmoid_blend(pool, &mut self.fused, &self.h1, &self.h2);
+            }
+            PackedFusion::Eagle { fc, bias } => {
+                join(&self.embeddings, &self.features, hidden, &mut self.joined);
+                blocks.products(&self.joined, &mut [(fc, &mut self.fused)]);
+                if let Some(bias) = bias {
+                    self.fused.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
+                }
+            }
+        }
+    }
+}
+
+/// Rows of `a` and `b`, each `[rows, width]`, side by side.
+fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
+    joined.clear();
+    for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
+        joined.extend_from_slice(a);
+        joined.extend_from_slice(b);
+    }
+}
+
+impl HeadBackend for PackedHead {
+    fn describe(&self) -> String {
+        match self.precision {
+            HeadPrecision::Eight => "8 bits on CPU".into(),
+            HeadPrecision::Stored => format!("{} on CPU", self.layers[0].q.format()),
+        }
+    }
+
+    fn extend(
+        &mut self,
+        start: usize,
+        features: &[f32],
+        tokens: &[u32],
+        blocks: usize,
+    ) -> Result<(), HeadError> {
+        let rows = tokens.len();
+        let room = self.cache.capacity() - TREE_ROWS;
+        if start + rows > room {
+            let wanted = start + rows;
+            return Err(HeadError::Device(format!(
+                "{wanted} positions asked for, room for {room}"
+            )));
+        }
+        self.blocks = blocks;
+        self.cache.truncate(start);
+        self.buffers.features.clear();
+        self.buffers.features.extend_from_slice(features);
+        self.pass(tokens, |row| start + row, &Paths::chain(rows));
+        self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
+        self.rows = Rows::stable(start + rows);
+        Ok(())
+    }
+
+    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError> {
+        // The first level's rows all continue the last row.
+        let others = self.outputs.len().saturating_sub(self.config.hidden);
+        self.outputs.drain(..others);
+        Ok(self.rank(width).pop().unwrap_or_default())
+    }
+
+    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError> {
+        if self.rows.total() + beam.len() > self.cache.capacity() {
+            // The tree is as large as it can be.
+            return Ok(Vec::new());
+        }
+        let hidden = self.config.hidden;
+        self.buffers.features.clear();
+        for row in beam {
+            let at = self.rows.feature_of(row) * hidden;
+            self.buffers.features.extend_from_slice(&self.outputs[at..at + hidden]);
+        }
+        let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
+        let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
+        let paths = Paths::level(self.rows.scratch, ancestors);
+        let position = self.rows.position();
+        self.pass(&tokens, |_| position, &paths);
+        self.rows.add(beam.len());
+        Ok(self.rank(width))
+    }
+
+    fn outputs(&self) -> Result<Vec<f32>, HeadError> {
+        Ok(self.outputs.clone())
+    }
+
+    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
+        let slots = (0..self.rows.total()).map(|slot| self.cache.row(block, slot));
+        let (keys, values): (Vec<_>, Vec<_>) = slots.unzip();
+        // From a row of all heads a slot to all slots of a head.
+        let by_head = |rows: &[Vec<f32>]| {
+            let dim = self.config.head_dim;
+            let heads = (0..self.config.kv_heads).map(|head| head * dim..(head + 1) * dim);
+            heads.flat_map(|at| rows.iter().flat_map(move |row| row[at.clone()].to_vec())).collect()
+        };
+        Ok((by_head(&keys), by_head(&values)))
+    }
+
+    fn device_bytes(&self) -> u64 {
+        let blocks: usize =
+            self.layers.iter().flat_map(Layer::matrices).map(|matrix| matrix.bytes()).sum();
+        (blocks + self.fusion.bytes() + self.own_embedding + self.cache.bytes()) as u64
+    }
+}

@@ -1,0 +1,66 @@
+//! What a head takes from its target: the embedding and the LM head, held once wherever possible.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::kernels::Matrix;
+
+/// A matrix `[V, H]` of the target.
+#[derive(Clone, Debug)]
+pub enum Table {
+    /// Packed for the CPU, as the target itself uses it.
+    Packed(Arc<Matrix>),
+    /// A tensor, in any precision and on any device.
+    Tensor(Tensor),
+}
+
+/// The target's matrices that a head uses. A tied target passes the same one twice.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Embeddings, used if the head's checkpoint has none.
+    pub embedding: Table,
+    /// The LM head.
+    pub lm_head: Table,
+}
+
+impl Table {
+    /// Rows V and columns H.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        match self {
+            Self::Packed(matrix) => (matrix.outputs(), matrix.inputs()),
+            Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
+        }
+    }
+
+    /// Whether both are one matrix.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Packed(a), Self::Packed(b)) => Arc::ptr_eq(a, b),
+            (Self::Tensor(a), Self::Tensor(b)) => a.id() == b.id(),
+            _ => false,
+        }
+    }
+
+    /// The matrix as a tensor on `device` in `dtype`. A packed one is widened a few rows at a
+    /// time, so that no second copy of it ever lies in memory.
+    pub(super) fn to_tensor(&self, device: &Device, dtype: DType) -> candle_core::Result<Tensor> {
+        const ROWS: usize = 1024;
+        let matrix = match self {
+            Self::Tensor(tensor) => return tensor.to_device(device)?.to_dtype(dtype),
+            Self::Packed(matrix) => matrix,
+        };
+        let (rows, columns) = self.shape();
+        let table = Tensor::zeros((rows, columns), dtype, device)?;
+        for start in (0..rows).step_by(ROWS) {
+            let count = ROWS.min(rows - start);
+            let mut values = vec![0.0; count * columns];
+            for (row, values) in values.chunks_exact_mut(columns).enumerate() {
+                matrix.row(start + row, values);
+            }
+            let part = Tensor::from_vec(values, (count, columns), &Device::Cpu)?;
+            table.slice_set(&part.to_dtype(dtype)?.to_device(device)?, 0, start)?;
+        }
+        Ok(table)
+    }
+}
