@@ -114,7 +114,7 @@ pub fn load(
     let put = match &head {
         Some(head) => {
             progress("reading the draft head", None);
-            head::put(head, &files, settings.device, machine, verifier, context)?
+            head::put(head, &target, settings.device, machine, verifier, context)?
         }
         None => head::lookup(settings.draft.is_some(), verifier, context),
     };

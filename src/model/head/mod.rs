@@ -12,7 +12,6 @@ mod net;
 mod pack;
 mod packed_head;
 mod rank;
-mod shared;
 mod table;
 mod tensor_head;
 mod weights;

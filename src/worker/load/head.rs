@@ -1,11 +1,18 @@
 //! Puts the draft on its device: the one the plan says, or the CPU if that one fails.
 
+use std::sync::Arc;
+
 use candle_core::{DType, Device};
 
 use crate::draft::{Drafter, FeatureHead, PromptLookup};
 use crate::hardware::Machine;
-use crate::library::{HeadFiles, TargetFiles};
-use crate::model::head::{FusionKind, HeadBackend, HeadError, HeadWeights, Shared, TensorHead};
+use crate::kernels::KvFormat;
+use crate::library::HeadFiles;
+use crate::model::CpuTarget;
+use crate::model::head::{
+    FusionKind, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, Shared, Table,
+    TensorHead,
+};
 use crate::plan::{DeviceChoice, DraftDevice, DraftSize, Power, place};
 
 /// A drafter on its device.
@@ -25,7 +32,7 @@ pub(super) struct Put {
 
 pub(super) fn put(
     files: &HeadFiles,
-    target: &TargetFiles,
+    target: &CpuTarget,
     wish: DeviceChoice,
     machine: &Machine,
     cpu: Power,
@@ -33,12 +40,15 @@ pub(super) fn put(
 ) -> Result<Put, HeadError> {
     let config = &files.config;
     let weights = HeadWeights::load(config, files.tensors.as_ref())?;
-    let shared = Shared::read(&target.config, target.weights.as_ref())?;
+    let shared = Shared {
+        embedding: Table::Packed(target.embedding()),
+        lm_head: Table::Packed(target.lm_head()),
+    };
     let capacity = config.capacity(context);
     let kind = weights.kind();
     // Keys and values of one block in half precision.
     let cache = 4 * (config.body.kv_heads * config.body.head_dim * capacity) as u64;
-    let placed = place(wish, machine, &size(files, target, kind, DType::F16), cache);
+    let placed = place(wish, machine, &size(files, target, kind, HALF), cache);
     let mut reason = placed.reason;
     let mut notice = placed.refused.then(|| reason.clone());
 
@@ -60,9 +70,12 @@ pub(super) fn put(
         reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
     }
     let on_gpu = on_device.is_some();
-    let dtype = if on_gpu { DType::F16 } else { DType::F32 };
+    let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
+    // They take turns, so that they share the threads too.
+    let pool = Arc::clone(target.pool());
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
-        Ok(Box::new(TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32)?))
+        let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+        Ok(Box::new(PackedHead::new(&weights, &shared, pool, capacity, precision, kv)?))
     };
     let head: FeatureHead = match on_device {
         Some(head) => {
@@ -74,7 +87,7 @@ pub(super) fn put(
     Ok(Put {
         drafter: Box::new(head),
         on_gpu,
-        size: DraftSize { blocks: most, ..size(files, target, kind, dtype) },
+        size: DraftSize { blocks: most, ..size(files, target, kind, bytes_per_weight) },
         power: if on_gpu { Power::of_gpu(machine.gpu.get()) } else { cpu },
         blocks: (if config.elastic { 1 } else { most }, most),
         reason,
@@ -100,8 +113,18 @@ pub(super) fn lookup(asked: bool, cpu: Power, context: usize) -> Put {
     }
 }
 
+/// Bytes of a weight on a GPU.
+const HALF: f64 = 2.0;
+/// Bytes of a weight on the CPU: a code, and its part of a block's scale.
+const EIGHT_BITS: f64 = 34.0 / 32.0;
+
 /// Sizes of a head with its share of the target, as the cost model asks for them (spec §2).
-fn size(files: &HeadFiles, target: &TargetFiles, kind: FusionKind, dtype: DType) -> DraftSize {
+fn size(
+    files: &HeadFiles,
+    target: &CpuTarget,
+    kind: FusionKind,
+    bytes_per_weight: f64,
+) -> DraftSize {
     let body = &files.config.body;
     let (h, i) = (body.hidden as u64, body.intermediate as u64);
     let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
@@ -112,9 +135,9 @@ fn size(files: &HeadFiles, target: &TargetFiles, kind: FusionKind, dtype: DType)
     };
     DraftSize {
         fixed: fusion + vocabulary,
-        lookup: if target.config.tied_head { 0 } else { vocabulary },
+        lookup: if target.config().tied_head { 0 } else { vocabulary },
         block: 2 * h * q + 2 * h * kv + 3 * h * i,
-        bytes_per_weight: dtype.size_in_bytes() as f64,
+        bytes_per_weight,
         blocks: files.config.blocks(),
         elastic: files.config.elastic,
     }
