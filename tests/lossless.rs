@@ -2,19 +2,20 @@
 
 use crate::target::File;
 use crate::toy::turn;
-use candle_core::{DType, Device};
+use candle_core::Device;
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::hardware::Machine;
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::head::{HeadConfig, HeadWeights, Shared, TensorHead};
+use dovetail::model::head::{HeadConfig, HeadPrecision, HeadWeights, PackedHead, Shared, Table};
 use dovetail::model::{Config, CpuTarget};
 use dovetail::settings::Settings;
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{Backend, Purpose, load};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -36,21 +37,18 @@ fn recorded(target: &str, head: Option<&str>) -> Engine {
     let target_model =
         CpuTarget::load(&config, &weights, pool, 512, KvFormat::F32, &mut |_| {}).unwrap();
     let drafter = head.map(|head| {
-        let load = |name: &str| {
-            candle_core::safetensors::load(
-                golden(&format!("{name}/model.safetensors")),
-                &Device::Cpu,
-            )
-            .unwrap()
-        };
         let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
-        let weights = HeadWeights::load(&config, &load(head)).unwrap();
-        let tensors = load(target);
+        let tensors = golden(&format!("{head}/model.safetensors"));
+        let tensors = candle_core::safetensors::load(tensors, &Device::Cpu).unwrap();
+        let weights = HeadWeights::load(&config, &tensors).unwrap();
         let shared = Shared {
-            embedding: tensors["model.embed_tokens.weight"].clone(),
-            lm_head: tensors["lm_head.weight"].clone(),
+            embedding: Table::Packed(target_model.embedding()),
+            lm_head: Table::Packed(target_model.lm_head()),
         };
-        let backend = TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32).unwrap();
+        let pool = Arc::clone(target_model.pool());
+        let precision = HeadPrecision::Stored;
+        let backend =
+            PackedHead::new(&weights, &shared, pool, 512, precision, KvFormat::F32).unwrap();
         let kind = weights.kind();
         Box::new(FeatureHead::new(&config, kind, Box::new(backend), 512)) as Box<dyn Drafter>
     });
