@@ -3,6 +3,7 @@
 mod bench;
 mod exact;
 mod golden;
+mod loading;
 mod reference;
 
 use std::borrow::Cow;

@@ -1,0 +1,157 @@
+//! Loading: what is told on the way, what is held afterwards, and how a source that does not fit
+//! is refused.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::model::weights::tensors;
+use dovetail::model::{
+    Config, CpuTarget, KnownShape, LoadError, Progress, RandomWeights, RawTensor, RopeScaling,
+    WeightSource,
+};
+
+fn config() -> Config {
+    Config {
+        vocab: 500,
+        hidden: 512,
+        intermediate: 1024,
+        layers: 2,
+        heads: 8,
+        kv_heads: 4,
+        head_dim: 64,
+        rope_scaling: RopeScaling::None,
+        qkv_bias: true,
+        qk_norm: true,
+        ..KnownShape::B1.config()
+    }
+}
+
+type Change = Box<dyn Fn(RawTensor<'_>) -> Option<RawTensor<'static>>>;
+
+/// Random weights, one of them changed; counts what is released.
+struct Source {
+    weights: RandomWeights,
+    changed: (&'static str, Change),
+    released: RefCell<BTreeMap<String, usize>>,
+}
+
+impl Source {
+    fn new(format: Format, name: &'static str, change: Change) -> Self {
+        let weights = RandomWeights::new(&config(), format, 1);
+        Self { weights, changed: (name, change), released: RefCell::default() }
+    }
+}
+
+impl WeightSource for Source {
+    fn describe(&self) -> String {
+        "model.gguf".to_owned()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let tensor = self.weights.tensor(name)?;
+        if name == self.changed.0 { (self.changed.1)(tensor) } else { Some(tensor) }
+    }
+
+    fn release(&self, name: &str) {
+        *self.released.borrow_mut().entry(name.to_owned()).or_default() += 1;
+    }
+}
+
+fn load(source: &Source, progress: &mut dyn FnMut(Progress)) -> Result<CpuTarget, LoadError> {
+    let pool = Arc::new(Pool::new(2));
+    CpuTarget::load(&config(), source, pool, 32, KvFormat::F16, progress)
+}
+
+#[test]
+fn progress_ends_at_its_total_and_every_tensor_is_let_go_once() {
+    let source = Source::new(Format::Q4K, "", Box::new(|_| None));
+    let mut told = Vec::new();
+    let target = load(&source, &mut |progress| told.push(progress)).unwrap();
+    let last = *told.last().unwrap();
+    assert_eq!((last.done, last.total), (told.len(), told.len()));
+    assert_eq!(last.bytes, target.weight_bytes());
+    assert!(told.windows(2).all(|w| w[0].done + 1 == w[1].done && w[0].bytes < w[1].bytes));
+
+    let released = source.released.borrow();
+    let expected: BTreeMap<String, usize> =
+        tensors(&config()).into_iter().map(|(name, _)| (name, 1)).collect();
+    assert_eq!(*released, expected);
+}
+
+#[test]
+fn packed_weights_are_no_more_than_five_per_cent_above_the_file() {
+    for format in Format::ALL {
+        let source = Source::new(format, "", Box::new(|_| None));
+        let file: usize = tensors(&config())
+            .iter()
+            .filter(|(_, shape)| shape.len() == 2)
+            .map(|(name, _)| source.tensor(name).unwrap().bytes.len())
+            .sum();
+        let held = load(&source, &mut |_| {}).unwrap().weight_bytes() as usize;
+        assert!(held * 100 <= file * 105, "{format}: {held} bytes for {file}");
+        assert!(held * 100 >= file * 95, "{format}: {held} bytes for {file}");
+    }
+}
+
+fn owned(tensor: RawTensor<'_>) -> RawTensor<'static> {
+    RawTensor { bytes: tensor.bytes.into_owned().into(), ..tensor }
+}
+
+#[test]
+fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
+    let cases: [(&str, Change, &str); 5] = [
+        (
+            "model.layers.1.mlp.up_proj.weight",
+            Box::new(|_| None),
+            "model.gguf: tensor `model.layers.1.mlp.up_proj.weight` is missing; the file is \
+             incomplete or not of this architecture",
+        ),
+        (
+            "lm_head.weight",
+            Box::new(|tensor| Some(owned(RawTensor { shape: vec![512, 500], ..tensor }))),
+            "model.gguf: tensor `lm_head.weight` is [512, 500], but its config asks for \
+             [500, 512]; weights and config do not belong together",
+        ),
+        (
+            "model.layers.0.self_attn.q_norm.weight",
+            Box::new(|tensor| Some(owned(RawTensor { format: Format::Q8_0, ..tensor }))),
+            "model.gguf: tensor `model.layers.0.self_attn.q_norm.weight` (Q8_0): norms and \
+             biases must be F32, F16 or BF16",
+        ),
+        (
+            "model.layers.0.self_attn.k_proj.bias",
+            Box::new(|tensor| Some(owned(RawTensor { format: Format::F16, ..tensor }))),
+            "model.gguf: tensor `model.layers.0.self_attn.k_proj.bias` (F16): it holds 512 \
+             values, not 256",
+        ),
+        (
+            "model.layers.0.self_attn.k_proj.weight",
+            Box::new(|tensor| {
+                let bytes = tensor.bytes[..tensor.bytes.len() - 1].to_vec().into();
+                Some(RawTensor { bytes, ..tensor })
+            }),
+            "model.gguf: tensor `model.layers.0.self_attn.k_proj.weight`: 139263 bytes for a \
+             Q8_0 matrix",
+        ),
+    ];
+    for (name, change, message) in cases {
+        let source = Source::new(Format::Q8_0, name, change);
+        let error = load(&source, &mut |_| {}).err().unwrap().to_string();
+        // Beginnings: the rest of a packing error is the kernels' own text.
+        assert!(error.starts_with(message), "{error}\ninstead of\n{message}");
+    }
+}
+
+#[test]
+fn a_context_beyond_the_model_is_refused_before_the_weights_are_read() {
+    let none = Source::new(Format::F32, "", Box::new(|_| None));
+    for capacity in [0, config().max_positions + 1] {
+        let pool = Arc::new(Pool::new(1));
+        let loaded = CpuTarget::load(&config(), &none, pool, capacity, KvFormat::F16, &mut |_| {});
+        let error = loaded.err().unwrap();
+        assert_eq!(error, LoadError::Capacity { capacity, most: config().max_positions });
+        assert!(none.released.borrow().is_empty());
+    }
+}
