@@ -34,7 +34,8 @@ pub(super) fn model(vocabulary: &Vocabulary, scores: &[f32]) -> tokenizers::Resu
             }
         }
     }
-    // Equal scores: the lower id first, then the longer left part, as Hugging Face lists them.
+    // Several ways to one token are equal to SentencePiece; the longer left part first, as
+    // Hugging Face lists them.
     ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)).then(b.2.len().cmp(&a.2.len())));
     let merges = ranked.into_iter().map(|(_, _, l, r)| (l.to_owned(), r.to_owned())).collect();
     bpe(vocabulary, merges, |builder| {

@@ -1,9 +1,12 @@
 //! A tokenizer from a bare vocabulary, as GGUF files carry it.
 
+use std::collections::HashMap;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokenizers::AddedToken;
-use tokenizers::models::bpe::BPE;
+use tokenizers::decoders::byte_level::ByteLevel;
+use tokenizers::models::bpe::{BPE, BpeBuilder, Vocab};
+use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
 use super::{Tokenizer, TokenizerError, byte_level, sentence_piece};
 
@@ -66,35 +69,25 @@ impl Vocabulary {
         };
         let mut tokenizer = match &self.scheme {
             Scheme::SentencePiece { scores, space_first } => {
+                let parts = sentence_piece::parts(*space_first);
                 let model = sentence_piece::model(&self, scores).map_err(unreadable)?;
                 let mut tokenizer = tokenizers::Tokenizer::new(model);
-                let parts = sentence_piece::parts(*space_first);
-                tokenizer
-                    .with_normalizer(Some(part::<tokenizers::NormalizerWrapper>(
-                        &parts.normalizer,
-                        origin,
-                    )?))
-                    .map_err(unreadable)?;
-                tokenizer.with_decoder(Some(part::<tokenizers::DecoderWrapper>(
-                    &parts.decoder,
-                    origin,
-                )?));
+                let spaces: NormalizerWrapper = part(&parts.normalizer, origin)?;
+                tokenizer.with_normalizer(Some(spaces)).map_err(unreadable)?;
+                tokenizer.with_decoder(Some(part::<DecoderWrapper>(&parts.decoder, origin)?));
                 tokenizer
             }
             Scheme::ByteLevel { merges, pre } => {
                 let words = byte_level::words(pre, origin)?;
-                let model =
-                    byte_level::model(&self, merges, words.whole_words).map_err(unreadable)?;
-                let mut tokenizer = tokenizers::Tokenizer::new(model);
+                let model = byte_level::model(&self, merges, words.whole_words);
+                let mut tokenizer = tokenizers::Tokenizer::new(model.map_err(unreadable)?);
                 if words.composed {
-                    let composed: tokenizers::NormalizerWrapper =
-                        part(&json!({"type": "NFC"}), origin)?;
+                    let composed: NormalizerWrapper = part(&json!({"type": "NFC"}), origin)?;
                     tokenizer.with_normalizer(Some(composed)).map_err(unreadable)?;
                 }
-                let pre: tokenizers::PreTokenizerWrapper = part(&words.pre_tokenizer, origin)?;
-                tokenizer.with_pre_tokenizer(Some(pre));
-                tokenizer
-                    .with_decoder(Some(tokenizers::decoders::byte_level::ByteLevel::default()));
+                let cuts: PreTokenizerWrapper = part(&words.pre_tokenizer, origin)?;
+                tokenizer.with_pre_tokenizer(Some(cuts));
+                tokenizer.with_decoder(Some(ByteLevel::default()));
                 tokenizer
             }
         };
@@ -116,8 +109,8 @@ impl Vocabulary {
 
     /// The first id of a spelling counts, as in llama.cpp; tokens that appear twice keep the row
     /// but are never produced.
-    pub(super) fn ids(&self) -> std::collections::HashMap<&str, u32> {
-        let mut ids = std::collections::HashMap::with_capacity(self.tokens.len());
+    pub(super) fn ids(&self) -> HashMap<&str, u32> {
+        let mut ids = HashMap::with_capacity(self.tokens.len());
         for (id, token) in (0u32..).zip(&self.tokens) {
             ids.entry(token.as_str()).or_insert(id);
         }
@@ -137,7 +130,7 @@ fn part<T: DeserializeOwned>(json: &Value, origin: &str) -> Result<T, TokenizerE
 pub(super) fn bpe(
     vocabulary: &Vocabulary,
     merges: Vec<(String, String)>,
-    change: impl FnOnce(tokenizers::models::bpe::BpeBuilder) -> tokenizers::models::bpe::BpeBuilder,
+    change: impl FnOnce(BpeBuilder) -> BpeBuilder,
 ) -> tokenizers::Result<BPE> {
     let ids = vocabulary.ids();
     let known = |(left, right): &(String, String)| {
@@ -146,7 +139,6 @@ pub(super) fn bpe(
             && ids.contains_key((left.clone() + right).as_str())
     };
     let merges = merges.into_iter().filter(known).collect();
-    let vocab: tokenizers::models::bpe::Vocab =
-        ids.iter().map(|(&token, &id)| (token.to_owned(), id)).collect();
+    let vocab: Vocab = ids.iter().map(|(&token, &id)| (token.to_owned(), id)).collect();
     change(BPE::builder().vocab_and_merges(vocab, merges)).build()
 }

@@ -1,0 +1,246 @@
+//! The file as a whole: header, metadata, tensor table. Checked once, so that everything behind
+//! it can trust the ranges.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::reader::Reader;
+use super::types::format_of;
+use super::values::Value;
+use crate::kernels::Format;
+use crate::library::LibraryError;
+use crate::library::blob::Blob;
+
+/// A tensor in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) format: Format,
+    /// `[rows, columns]`: the file writes the row's length first.
+    pub(super) shape: Vec<usize>,
+    /// Its bytes in the file.
+    pub(super) range: Range<usize>,
+}
+
+/// A GGUF file of version 2 or 3.
+#[derive(Debug)]
+pub(super) struct File {
+    blob: Blob,
+    metadata: BTreeMap<String, Value>,
+    tensors: BTreeMap<String, Entry>,
+}
+
+const MOST_DIMENSIONS: u32 = 4;
+const DEFAULT_ALIGNMENT: u64 = 32;
+
+impl File {
+    pub(super) fn read(blob: Blob) -> Result<Self, LibraryError> {
+        let mut reader = Reader::new(&blob, blob.name());
+        let (tensor_count, value_count) = read_counts(&mut reader)?;
+        let metadata = read_metadata(&mut reader, value_count)?;
+        if let Some(parts) = metadata.get("split.count").and_then(Value::as_u64)
+            && parts > 1
+        {
+            return Err(LibraryError::Unsupported {
+                origin: blob.name().to_owned(),
+                what: "split.count".to_owned(),
+                found: parts.to_string(),
+                remedy: "join the parts with `llama-gguf-split --merge`, or take a whole file"
+                    .to_owned(),
+            });
+        }
+        let tensors = read_tensors(&mut reader, tensor_count, alignment(&metadata, &blob)?)?;
+        Ok(Self { metadata, tensors, blob })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.blob.name()
+    }
+
+    pub(super) fn blob(&self) -> &Blob {
+        &self.blob
+    }
+
+    pub(super) fn into_tensors(self) -> (Blob, BTreeMap<String, Entry>) {
+        (self.blob, self.tensors)
+    }
+
+    pub(super) fn tensors(&self) -> &BTreeMap<String, Entry> {
+        &self.tensors
+    }
+
+    /// Something of `key`, if the file has the key; a value of another type is an error.
+    pub(super) fn get<'a, T>(
+        &'a self,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, LibraryError> {
+        let Some(value) = self.metadata.get(key) else { return Ok(None) };
+        match read(value) {
+            Some(read) => Ok(Some(read)),
+            None => {
+                let problem = format!("it is {}, not {expected}", value.describe());
+                Err(LibraryError::damaged(self.name(), format!("metadata `{key}`"), problem))
+            }
+        }
+    }
+
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, LibraryError> {
+        self.get(key, "a whole number", Value::as_u64)
+    }
+
+    pub(super) fn float(&self, key: &str) -> Result<Option<f64>, LibraryError> {
+        self.get(key, "a number", Value::as_f64)
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, LibraryError> {
+        self.get(key, "true or false", |value| match value {
+            Value::Bool(flag) => Some(*flag),
+            _ => None,
+        })
+    }
+
+    pub(super) fn text(&self, key: &str) -> Result<Option<&str>, LibraryError> {
+        self.get(key, "a text", |value| match value {
+            Value::String(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
+        self.get(key, "a list of texts", |value| value.strings(&self.blob))
+    }
+
+    pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {
+        self.get(key, "a list of numbers", |value| value.items(&self.blob))
+    }
+}
+
+/// Magic and version; gives the numbers of tensors and of values.
+fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64), LibraryError> {
+    let magic = reader.take(4, 1, "magic")?;
+    if magic != b"GGUF" {
+        let problem = format!("{:?} instead of \"GGUF\"", String::from_utf8_lossy(magic));
+        return Err(reader.damaged(0, "magic", problem));
+    }
+    let version = reader.u32("version")?;
+    if !matches!(version, 2 | 3) {
+        let problem = if matches!(version.swap_bytes(), 1..=3) {
+            "the file is big-endian; take one for this machine".to_owned()
+        } else {
+            format!("version {version}, where 2 and 3 are known; convert the model anew")
+        };
+        return Err(reader.damaged(4, "version", problem));
+    }
+    Ok((reader.u64("tensor count")?, reader.u64("metadata count")?))
+}
+
+fn read_metadata(
+    reader: &mut Reader<'_>,
+    count: u64,
+) -> Result<BTreeMap<String, Value>, LibraryError> {
+    let mut metadata = BTreeMap::new();
+    for number in 0..count {
+        let at = reader.at();
+        let key = reader.name(&format!("metadata key {number} of {count}"))?;
+        let value = Value::read(reader, &format!("metadata `{key}`"))?;
+        if metadata.insert(key.to_owned(), value).is_some() {
+            let what = format!("metadata `{key}`");
+            return Err(reader.damaged(at, &what, "the key is there twice".to_owned()));
+        }
+    }
+    Ok(metadata)
+}
+
+fn alignment(metadata: &BTreeMap<String, Value>, blob: &Blob) -> Result<u64, LibraryError> {
+    let Some(value) = metadata.get("general.alignment") else { return Ok(DEFAULT_ALIGNMENT) };
+    value.as_u64().filter(|&n| n.is_power_of_two() && n <= 1 << 20).ok_or_else(|| {
+        let problem = format!("{} is no power of two up to 1048576", value.describe());
+        LibraryError::damaged(blob.name(), "metadata `general.alignment`", problem)
+    })
+}
+
+/// The table and, behind it, where its data begins.
+fn read_tensors(
+    reader: &mut Reader<'_>,
+    count: u64,
+    alignment: u64,
+) -> Result<BTreeMap<String, Entry>, LibraryError> {
+    struct Claim<'a> {
+        at: usize,
+        name: &'a str,
+        format: Format,
+        shape: Vec<usize>,
+        offset: u64,
+        size: u64,
+    }
+    let mut claims = Vec::new();
+    for number in 0..count {
+        let at = reader.at();
+        let name = reader.name(&format!("tensor {number} of {count}"))?;
+        let what = format!("tensor `{name}`");
+        let dimensions = reader.u32(&what)?;
+        if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+            let problem = format!("{dimensions} dimensions, where 1 to 4 are possible");
+            return Err(reader.damaged(at, &what, problem));
+        }
+        let mut extents = Vec::new();
+        for _ in 0..dimensions {
+            extents.push(reader.u64(&what)?);
+        }
+        let kind = reader.u32(&what)?;
+        let offset = reader.u64(&what)?;
+        let format = format_of(kind).map_err(|found| LibraryError::Unsupported {
+            origin: reader.origin().to_owned(),
+            what: format!("the type of {what}"),
+            found,
+            remedy: "take the model in F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K".to_owned(),
+        })?;
+        let Some((shape, size)) = size_of(&extents, format) else {
+            let problem = format!("shape {extents:?} is impossible in {format}");
+            return Err(reader.damaged(at, &what, problem));
+        };
+        claims.push(Claim { at, name, format, shape, offset, size });
+    }
+    let data = reader.aligned(alignment);
+    let mut tensors = BTreeMap::new();
+    for claim in claims {
+        let what = format!("tensor `{}`", claim.name);
+        if claim.offset % alignment != 0 {
+            let problem = format!("its offset {} is no multiple of {alignment}", claim.offset);
+            return Err(reader.damaged(claim.at, &what, problem));
+        }
+        let Some(range) = reader.range(data, claim.offset, claim.size) else {
+            let problem = format!(
+                "{} bytes at {} of the data are claimed, the data has {}",
+                claim.size,
+                claim.offset,
+                reader.behind(data)
+            );
+            return Err(reader.damaged(claim.at, &what, problem));
+        };
+        let entry = Entry { format: claim.format, shape: claim.shape, range };
+        if tensors.insert(claim.name.to_owned(), entry).is_some() {
+            let problem = "the tensor is there twice".to_owned();
+            return Err(reader.damaged(claim.at, &what, problem));
+        }
+    }
+    Ok(tensors)
+}
+
+/// Shape with the rows first, and bytes; `None` if a dimension is 0, does not fit the format's
+/// blocks, or the size is beyond all numbers.
+fn size_of(extents: &[u64], format: Format) -> Option<(Vec<usize>, u64)> {
+    let (&row, rest) = extents.split_first()?;
+    let block = format.block() as u64;
+    if row == 0 || row % block != 0 {
+        return None;
+    }
+    let row_bytes = (row / block).checked_mul(format.block_bytes() as u64)?;
+    let rows = rest.iter().try_fold(1u64, |rows, &n| rows.checked_mul(n))?;
+    if rows == 0 {
+        return None;
+    }
+    let shape = extents.iter().rev().map(|&n| usize::try_from(n).ok()).collect::<Option<_>>()?;
+    Some((shape, rows.checked_mul(row_bytes)?))
+}

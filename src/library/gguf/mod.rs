@@ -1,0 +1,136 @@
+//! GGUF files: everything a target needs in one mapped file.
+//!
+//! The parser is our own: a header is written by whoever made the file, so no length in it is
+//! believed before it is held against the bytes that are there, and nothing is allocated by what
+//! it claims.
+
+mod config;
+mod file;
+mod names;
+mod reader;
+mod types;
+mod values;
+mod vocabulary;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::blob::Blob;
+use super::{LibraryError, Tokenizer, Weight};
+use crate::chat::{ChatTemplate, SpecialTokens};
+use crate::model::{Config, RawTensor, WeightSource};
+use file::{Entry, File};
+
+/// What a file holds beside its weights.
+pub(super) struct Parts {
+    pub(super) config: Config,
+    pub(super) tokenizer: Tokenizer,
+    pub(super) template: ChatTemplate,
+    /// End tokens that the file lists.
+    pub(super) eos: Vec<u32>,
+    pub(super) bos: Option<u32>,
+    /// The model's own name, if it has one.
+    pub(super) name: Option<String>,
+    pub(super) weights: Weights,
+}
+
+/// Opens a file as a target; `name` is what the file is called.
+pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
+    let file = File::read(blob)?;
+    let config = config::config(&file)?;
+    let vocabulary = vocabulary::vocabulary(&file)?;
+    let spelled = |id: Option<u32>| {
+        id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
+    };
+    let bos = vocabulary::token(&file, "bos")?;
+    let mut eos = Vec::new();
+    for role in ["eos", "eot", "eom"] {
+        eos.extend(vocabulary::token(&file, role)?);
+    }
+    let tokens = SpecialTokens {
+        bos: spelled(bos),
+        eos: spelled(eos.first().copied()),
+        unk: spelled(vocabulary::token(&file, "unknown")?),
+        pad: spelled(vocabulary::token(&file, "padding")?),
+    };
+    let model_name = file.text("general.name")?.map(str::to_owned);
+    let template = match file.text("tokenizer.chat_template")? {
+        Some(source) => ChatTemplate::new(source, file.name(), tokens)?,
+        None => {
+            let names = format!("{name} {}", model_name.as_deref().unwrap_or_default());
+            ChatTemplate::built_in(&names, tokens)?
+        }
+    };
+    let tokenizer = vocabulary.build(file.name())?;
+    Ok(Parts {
+        config,
+        tokenizer,
+        template,
+        eos,
+        bos,
+        name: model_name,
+        weights: Weights::new(file)?,
+    })
+}
+
+/// The tensors of a file by their Hugging Face names.
+#[derive(Debug)]
+pub(super) struct Weights {
+    blob: Blob,
+    tensors: BTreeMap<String, Entry>,
+}
+
+impl Weights {
+    fn new(file: File) -> Result<Self, LibraryError> {
+        let (blob, found) = file.into_tensors();
+        let mut tensors = BTreeMap::new();
+        for (name, entry) in found {
+            match names::canonical(&name) {
+                Some(canonical) => {
+                    tensors.insert(canonical, entry);
+                }
+                None if names::is_aside(&name) => {}
+                // A part that is left out would change every answer without a word.
+                None => {
+                    return Err(LibraryError::Unsupported {
+                        origin: blob.name().to_owned(),
+                        what: "a tensor's name".to_owned(),
+                        found: format!("`{name}`"),
+                        remedy: "take a plain llama, qwen2 or qwen3 model".to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(Self { blob, tensors })
+    }
+
+    /// What is in it, for a line about the model.
+    pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
+        self.tensors.values().map(|entry| Weight {
+            format: entry.format,
+            elements: entry.shape.iter().map(|&n| n as u64).product(),
+            bytes: entry.range.len() as u64,
+        })
+    }
+}
+
+impl WeightSource for Weights {
+    fn describe(&self) -> String {
+        self.blob.name().to_owned()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let entry = self.tensors.get(name)?;
+        Some(RawTensor {
+            format: entry.format,
+            shape: entry.shape.clone(),
+            bytes: Cow::Borrowed(&self.blob[entry.range.clone()]),
+        })
+    }
+
+    fn release(&self, name: &str) {
+        if let Some(entry) = self.tensors.get(name) {
+            self.blob.release(entry.range.clone());
+        }
+    }
+}

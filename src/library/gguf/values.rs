@@ -1,0 +1,187 @@
+//! Metadata values. Arrays stay in the file until they are asked for: a vocabulary is read once,
+//! and a length that lies costs nothing.
+
+use std::ops::Range;
+
+use super::reader::Reader;
+use crate::library::LibraryError;
+
+/// Types by the numbers of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    U8,
+    I8,
+    U16,
+    I16,
+    U32,
+    I32,
+    F32,
+    Bool,
+    String,
+    Array,
+    U64,
+    I64,
+    F64,
+}
+
+impl Kind {
+    fn of(number: u32) -> Option<Self> {
+        const KINDS: [Kind; 13] = [
+            Kind::U8,
+            Kind::I8,
+            Kind::U16,
+            Kind::I16,
+            Kind::U32,
+            Kind::I32,
+            Kind::F32,
+            Kind::Bool,
+            Kind::String,
+            Kind::Array,
+            Kind::U64,
+            Kind::I64,
+            Kind::F64,
+        ];
+        KINDS.get(number as usize).copied()
+    }
+
+    /// Bytes of an item; strings and arrays have no fixed size.
+    fn size(self) -> Option<u64> {
+        match self {
+            Self::U8 | Self::I8 | Self::Bool => Some(1),
+            Self::U16 | Self::I16 => Some(2),
+            Self::U32 | Self::I32 | Self::F32 => Some(4),
+            Self::U64 | Self::I64 | Self::F64 => Some(8),
+            Self::String | Self::Array => None,
+        }
+    }
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Unsigned(u64),
+    Signed(i64),
+    Float(f64),
+    Bool(bool),
+    String(String),
+    /// Items of one kind, in these bytes of the file.
+    Array(Kind, u64, Range<usize>),
+}
+
+impl Value {
+    /// Reads a value, its kind first.
+    pub(super) fn read(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
+        match kind(reader, key)? {
+            Kind::String => Ok(Self::String(lossy(reader.string(key)?))),
+            Kind::Array => Self::read_array(reader, key),
+            fixed => {
+                let bytes = reader.take(1, fixed.size().unwrap_or_default(), key)?;
+                Ok(Self::scalar(fixed, bytes))
+            }
+        }
+    }
+
+    fn read_array(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
+        let at = reader.at();
+        let kind = kind(reader, key)?;
+        let count = reader.u64(key)?;
+        let start = reader.at();
+        match kind.size() {
+            Some(size) => {
+                reader.take(count, size, key)?;
+            }
+            None if kind == Kind::String => {
+                for _ in 0..count {
+                    reader.string(key)?;
+                }
+            }
+            None => {
+                let problem = "arrays of arrays have no use in a model".to_owned();
+                return Err(reader.damaged(at, key, problem));
+            }
+        }
+        Ok(Self::Array(kind, count, start..reader.at()))
+    }
+
+    /// A value of fixed size from its bytes.
+    fn scalar(kind: Kind, bytes: &[u8]) -> Self {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let raw = u64::from_le_bytes(word);
+        match kind {
+            Kind::I8 => Self::Signed(i64::from(raw as u8 as i8)),
+            Kind::I16 => Self::Signed(i64::from(raw as u16 as i16)),
+            Kind::I32 => Self::Signed(i64::from(raw as u32 as i32)),
+            Kind::I64 => Self::Signed(raw as i64),
+            Kind::F32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
+            Kind::F64 => Self::Float(f64::from_bits(raw)),
+            Kind::Bool => Self::Bool(raw != 0),
+            _ => Self::Unsigned(raw),
+        }
+    }
+
+    /// The items of an array of fixed-size values in `file`; `None` for any other value.
+    pub(super) fn items(&self, file: &[u8]) -> Option<Vec<Self>> {
+        let Self::Array(kind, count, range) = self else { return None };
+        if *count == 0 {
+            return Some(Vec::new());
+        }
+        let size = usize::try_from(kind.size()?).ok()?;
+        Some(file.get(range.clone())?.chunks(size).map(|item| Self::scalar(*kind, item)).collect())
+    }
+
+    /// The items of an array of strings in `file`; `None` for any other value.
+    pub(super) fn strings(&self, file: &[u8]) -> Option<Vec<String>> {
+        let (count, range) = match self {
+            // Writers that do not know what an empty list would hold give it any kind.
+            Self::Array(_, 0, _) => return Some(Vec::new()),
+            Self::Array(Kind::String, count, range) => (count, range),
+            _ => return None,
+        };
+        let mut reader = Reader::new(file.get(range.clone())?, "");
+        (0..*count).map(|_| reader.string("").ok().map(lossy)).collect()
+    }
+
+    /// A whole number, however it is stored.
+    pub(super) fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Self::Unsigned(value) => Some(value),
+            Self::Signed(value) => u64::try_from(value).ok(),
+            _ => None,
+        }
+    }
+
+    /// A number.
+    pub(super) fn as_f64(&self) -> Option<f64> {
+        match *self {
+            Self::Float(value) => Some(value),
+            Self::Unsigned(value) => Some(value as f64),
+            Self::Signed(value) => Some(value as f64),
+            _ => None,
+        }
+    }
+
+    /// For messages.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Unsigned(value) => value.to_string(),
+            Self::Signed(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Bool(value) => value.to_string(),
+            Self::String(value) => format!("`{}`", value.chars().take(60).collect::<String>()),
+            Self::Array(kind, count, _) => format!("an array of {count} {kind:?}"),
+        }
+    }
+}
+
+fn kind(reader: &mut Reader<'_>, key: &str) -> Result<Kind, LibraryError> {
+    let at = reader.at();
+    let number = reader.u32(key)?;
+    Kind::of(number)
+        .ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))
+}
+
+/// Vocabularies in the wild hold byte strings that are no UTF-8.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,90 @@
+//! The tokenizer in a file's metadata.
+
+use super::file::File;
+use super::values::Value;
+use crate::library::LibraryError;
+use crate::library::tokenizer::{Scheme, TokenKind, TokenizerError, Vocabulary};
+
+/// Reads the vocabulary with its rules.
+pub(super) fn vocabulary(file: &File) -> Result<Vocabulary, LibraryError> {
+    let tokens = needed(file, "tokenizer.ggml.tokens", File::texts)?;
+    let model = needed(file, "tokenizer.ggml.model", File::text)?;
+    let sentence_piece = match model {
+        "llama" => true,
+        "gpt2" => false,
+        other => {
+            return Err(TokenizerError::Unsupported {
+                origin: file.name().to_owned(),
+                what: "tokenizer.ggml.model",
+                found: other.to_owned(),
+                supported: "llama, gpt2",
+            }
+            .into());
+        }
+    };
+    let scheme = if sentence_piece {
+        let scores = needed(file, "tokenizer.ggml.scores", File::list)?;
+        Scheme::SentencePiece {
+            scores: scores.iter().map(|score| score.as_f64().unwrap_or_default() as f32).collect(),
+            space_first: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+        }
+    } else {
+        Scheme::ByteLevel {
+            merges: needed(file, "tokenizer.ggml.merges", File::texts)?,
+            pre: file.text("tokenizer.ggml.pre")?.unwrap_or("default").to_owned(),
+        }
+    };
+    let kinds = kinds(file, tokens.len(), sentence_piece)?;
+    // What a family does when its file is silent: SentencePiece models begin with their mark.
+    let adds_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(sentence_piece);
+    let adds_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+    let begin = if adds_bos { token(file, "bos")? } else { None };
+    let end = if adds_eos { token(file, "eos")? } else { None };
+    Ok(Vocabulary { tokens, kinds, scheme, begin, end })
+}
+
+/// The id of a token with a role, e.g. `eos`.
+pub(super) fn token(file: &File, role: &str) -> Result<Option<u32>, LibraryError> {
+    let id = file.number(&format!("tokenizer.ggml.{role}_token_id"))?;
+    Ok(id.and_then(|id| u32::try_from(id).ok()))
+}
+
+fn kinds(file: &File, tokens: usize, sentence_piece: bool) -> Result<Vec<TokenKind>, LibraryError> {
+    let listed = file.list("tokenizer.ggml.token_type")?.unwrap_or_default();
+    let kind = |value: &Value| match value.as_u64() {
+        Some(2) => TokenKind::Unknown,
+        Some(3) => TokenKind::Control,
+        Some(4) => TokenKind::UserDefined,
+        Some(5) => TokenKind::Unused,
+        Some(6) => TokenKind::Byte,
+        _ => TokenKind::Normal,
+    };
+    let mut kinds: Vec<TokenKind> = listed.iter().take(tokens).map(kind).collect();
+    kinds.resize(tokens, TokenKind::Normal);
+    // A file may leave out the types, or those of its marks.
+    for role in ["bos", "eos", "eot", "eom", "padding"] {
+        let id = token(file, role)?.and_then(|id| usize::try_from(id).ok());
+        if let Some(kind @ TokenKind::Normal) = id.and_then(|id| kinds.get_mut(id)) {
+            *kind = TokenKind::Control;
+        }
+    }
+    let unknown = token(file, "unknown")?.and_then(|id| usize::try_from(id).ok());
+    if sentence_piece
+        && let Some(kind @ TokenKind::Normal) = unknown.and_then(|id| kinds.get_mut(id))
+    {
+        *kind = TokenKind::Unknown;
+    }
+    Ok(kinds)
+}
+
+fn needed<'a, T>(
+    file: &'a File,
+    key: &str,
+    read: impl FnOnce(&'a File, &str) -> Result<Option<T>, LibraryError>,
+) -> Result<T, LibraryError> {
+    read(file, key)?.ok_or_else(|| LibraryError::Missing {
+        origin: file.name().to_owned(),
+        file: format!("metadata `{key}`"),
+        remedy: "take a GGUF file with its tokenizer inside",
+    })
+}

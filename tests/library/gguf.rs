@@ -1,0 +1,336 @@
+//! GGUF files, written by candle (an independent writer), read by us.
+
+use std::path::Path;
+
+use super::gguf_writer::{GOLDEN, Gguf, as_u32, golden, open_bytes, refusal, small, texts};
+use super::open_target;
+use candle_core::quantized::GgmlDType;
+use candle_core::quantized::gguf_file::Value;
+use candle_core::{Device, Tensor};
+use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::library::Spec;
+use dovetail::model::{CpuTarget, RopeLayout, RopeScaling, Target};
+use proptest::prelude::*;
+use serde_json::Value as Json;
+
+#[test]
+fn a_golden_model_gives_its_golden_logits() {
+    for name in ["target_mha", "target_gqa"] {
+        let files = golden(name).open().unwrap();
+        assert_eq!(files.config.rope_layout, RopeLayout::Interleaved);
+        assert!(!files.config.tied_head);
+        let mut target = CpuTarget::load(
+            &files.config,
+            &*files.weights,
+            Pool::new(2).into(),
+            128,
+            KvFormat::F32,
+            &mut |_| {},
+        )
+        .unwrap();
+        let golden = Path::new(GOLDEN).join(format!("prefill_{name}.safetensors"));
+        let golden = candle_core::safetensors::load(golden, &Device::Cpu).unwrap();
+        let ids = golden["p0.input_ids"].to_dtype(candle_core::DType::U32).unwrap();
+        let ids: Vec<u32> = ids.flatten_all().unwrap().to_vec1().unwrap();
+        let expected: Vec<Vec<f32>> = golden["p0.logits"].to_vec2().unwrap();
+        let logits = target.prefill(&ids).unwrap().logits;
+        for (ours, theirs) in logits.iter().zip(expected.last().unwrap()) {
+            assert!((ours - theirs).abs() < 1e-4, "{name}: {ours} is not {theirs}");
+        }
+    }
+}
+
+#[test]
+fn every_format_is_read_byte_for_byte() {
+    let kinds = [
+        (GgmlDType::F32, Format::F32),
+        (GgmlDType::F16, Format::F16),
+        (GgmlDType::BF16, Format::BF16),
+        (GgmlDType::Q8_0, Format::Q8_0),
+        (GgmlDType::Q4_0, Format::Q4_0),
+        (GgmlDType::Q4K, Format::Q4K),
+        (GgmlDType::Q5K, Format::Q5K),
+        (GgmlDType::Q6K, Format::Q6K),
+    ];
+    for (kind, format) in kinds {
+        let mut file = small();
+        let tensor = Tensor::randn(0f32, 1.0, (32, 256), &Device::Cpu).unwrap();
+        file.tensor("output.weight", &tensor, kind);
+        let files = file.open().unwrap();
+        let head = files.weights.tensor("lm_head.weight").unwrap();
+        assert_eq!((head.format, head.shape.as_slice()), (format, &[32, 256][..]));
+        let written = file.tensors["output.weight"].data().unwrap();
+        assert_eq!(head.bytes, written, "{format}");
+        files.weights.release("lm_head.weight");
+        assert_eq!(files.weights.tensor("lm_head.weight").unwrap().bytes, written);
+    }
+}
+
+#[test]
+fn sentence_piece_gives_the_ids_of_sentence_piece() {
+    let data: Json = serde_json::from_str(include_str!("data/sentence_piece.json")).unwrap();
+    let list = |key: &str| data[key].as_array().unwrap();
+    let pieces: Vec<String> =
+        list("pieces").iter().map(|piece| piece.as_str().unwrap().to_owned()).collect();
+    let scores = list("scores").iter().map(|s| Value::F32(s.as_f64().unwrap() as f32)).collect();
+    let mut file = small();
+    let embedding = Tensor::zeros((pieces.len(), 32), candle_core::DType::F32, &Device::Cpu);
+    file.set("tokenizer.ggml.tokens", texts(&pieces))
+        .set("tokenizer.ggml.scores", Value::Array(scores))
+        .set(
+            "tokenizer.ggml.token_type",
+            as_u32(list("kinds").iter().map(|kind| kind.as_u64().unwrap() as u32)),
+        )
+        .tensor("token_embd.weight", &embedding.unwrap(), GgmlDType::F32);
+    let tokenizer = file.open().unwrap().tokenizer;
+    for sample in list("texts") {
+        let text = sample["text"].as_str().unwrap();
+        let expected: Vec<u32> = sample["ids"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|id| id.as_u64().unwrap() as u32)
+            .collect();
+        assert_eq!(tokenizer.encode(text, false).unwrap(), expected, "{text:?}");
+        assert_eq!(tokenizer.text(&expected), text);
+    }
+    assert_eq!(tokenizer.encode("a", true).unwrap()[0], 1, "begins with <s>");
+}
+
+#[test]
+fn byte_level_gives_the_ids_of_its_tokenizer_json() {
+    let bundled = open_target(&Spec::Bundled).unwrap();
+    let json: Json =
+        serde_json::from_str(include_str!("../../assets/demo/target/tokenizer.json")).unwrap();
+    let mut tokens = vec![String::new(); bundled.config.vocab];
+    for (token, id) in json["model"]["vocab"].as_object().unwrap() {
+        tokens[id.as_u64().unwrap() as usize] = token.clone();
+    }
+    let mut kinds = vec![1; tokens.len()];
+    for added in json["added_tokens"].as_array().unwrap() {
+        let id = added["id"].as_u64().unwrap() as usize;
+        tokens[id] = added["content"].as_str().unwrap().to_owned();
+        kinds[id] = 3;
+    }
+    let merges: Vec<String> = json["model"]["merges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|merge| match merge {
+            Json::String(merge) => merge.clone(),
+            pair => format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()),
+        })
+        .collect();
+    let mut file = small();
+    let embedding = Tensor::zeros((tokens.len(), 32), candle_core::DType::F32, &Device::Cpu);
+    file.set("tokenizer.ggml.model", Value::String("gpt2".to_owned()))
+        .set("tokenizer.ggml.pre", Value::String("gpt-2".to_owned()))
+        .set("tokenizer.ggml.tokens", texts(&tokens))
+        .set("tokenizer.ggml.merges", texts(&merges))
+        .set("tokenizer.ggml.token_type", as_u32(kinds))
+        .tensor("token_embd.weight", &embedding.unwrap(), GgmlDType::F32);
+    let ours = file.open().unwrap().tokenizer;
+    let samples: Json = serde_json::from_str(include_str!("data/sentence_piece.json")).unwrap();
+    for sample in samples["texts"].as_array().unwrap() {
+        let text = format!("<|user|>{}<|end|>", sample["text"].as_str().unwrap());
+        let expected = bundled.tokenizer.encode(&text, false).unwrap();
+        assert_eq!(ours.encode(&text, false).unwrap(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn template_marks_and_name_come_from_the_file() {
+    let mut file = small();
+    file.set("general.name", Value::String("Small Llama".to_owned())).set(
+        "tokenizer.chat_template",
+        Value::String(
+            "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}"
+                .to_owned(),
+        ),
+    );
+    let target = file.open().unwrap();
+    let question =
+        dovetail::chat::Message { role: dovetail::chat::Role::User, content: "ab".to_owned() };
+    let prompt = target.template.render(&[question], true).unwrap();
+    assert_eq!(prompt, "<s>[user]ab</s>");
+    let tokens = target.tokenizer.encode(&prompt, target.template.wants_bos()).unwrap();
+    assert_eq!((tokens[0], *tokens.last().unwrap()), (1, 2));
+    assert_eq!((target.bos, target.eos), (Some(1), vec![2]));
+    assert_eq!(target.name, "Small Llama 9K");
+    assert_eq!(target.detail, "10 K parameters, Q8_0, 11 kB");
+
+    let plain = small().open().unwrap();
+    assert!(plain.template.wants_bos());
+    assert!(plain.name.starts_with("model "), "{}", plain.name);
+}
+
+#[test]
+fn llama_3_factors_and_other_fields_reach_the_config() {
+    let mut file = small();
+    let factors = Tensor::new(&[1f32, 1.0, 4.0, 8.0], &Device::Cpu).unwrap();
+    file.tensor("rope_freqs.weight", &factors, GgmlDType::F32);
+    let config = file.open().unwrap().config;
+    assert_eq!(config.rope_scaling, RopeScaling::Factors(vec![1.0, 1.0, 4.0, 8.0]));
+
+    let mut file = small();
+    file.set("llama.rope.scaling.type", Value::String("linear".to_owned()))
+        .set("llama.rope.scaling.factor", Value::F32(2.0))
+        .set("llama.attention.sliding_window", Value::U32(16));
+    let config = file.open().unwrap().config;
+    assert_eq!(config.rope_scaling, RopeScaling::Linear { factor: 2.0 });
+    assert_eq!(config.max_positions, 16);
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_by_name() {
+    type Change = fn(&mut Gguf);
+    let cases: [(Change, &str); 11] = [
+        (
+            |file| {
+                file.set("general.architecture", Value::String("mamba".into()));
+            },
+            "`mamba`",
+        ),
+        (
+            |file| {
+                file.set("split.count", Value::U16(3));
+            },
+            "llama-gguf-split --merge",
+        ),
+        (
+            |file| {
+                file.set("llama.expert_count", Value::U32(8));
+            },
+            "take a dense model",
+        ),
+        (
+            |file| {
+                file.set("llama.rope.dimension_count", Value::U32(4));
+            },
+            "width of a head, 8",
+        ),
+        (
+            |file| {
+                file.set("tokenizer.ggml.model", Value::String("bert".into()));
+            },
+            "tokenizer.ggml.model is `bert`",
+        ),
+        (
+            |file| {
+                file.metadata.remove("tokenizer.ggml.tokens");
+            },
+            "tokenizer inside",
+        ),
+        (
+            |file| {
+                file.metadata.remove("llama.block_count");
+            },
+            "`llama.block_count`: missing",
+        ),
+        (
+            |file| {
+                file.set("llama.block_count", Value::String("one".into()));
+            },
+            "it is `one`, not a whole number",
+        ),
+        (
+            |file| {
+                file.set("llama.block_count", Value::I32(-1));
+            },
+            "not a whole number",
+        ),
+        (
+            |file| {
+                file.tensors.remove("token_embd.weight");
+            },
+            "`token_embd.weight`: missing",
+        ),
+        (
+            |file| {
+                let norm = Tensor::zeros(32, candle_core::DType::F32, &Device::Cpu).unwrap();
+                file.tensor("blk.0.attn_post_norm.weight", &norm, GgmlDType::F32);
+            },
+            "`blk.0.attn_post_norm.weight`",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut file = small();
+        change(&mut file);
+        let text = file.refusal();
+        assert!(text.contains(expected), "{text} lacks {expected}");
+    }
+    let mut file = small();
+    let tensor = Tensor::zeros((4, 256), candle_core::DType::F32, &Device::Cpu).unwrap();
+    file.tensor("output.weight", &tensor, GgmlDType::Q2K);
+    let text = file.refusal();
+    assert!(text.contains("tensor `output.weight` is Q2_K") && text.contains("Q4_K"), "{text}");
+}
+
+#[test]
+fn other_files_and_versions_are_refused() {
+    let sound = small().bytes();
+    let with = |at: usize, bytes: &[u8]| {
+        let mut changed = sound.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        refusal(&changed)
+    };
+    assert!(refusal(b"").contains("magic at offset 0: 4 bytes are claimed, 0 follow"));
+    assert!(with(0, b"PK\x03\x04").contains("instead of \"GGUF\""));
+    assert!(with(4, &1u32.to_le_bytes()).contains("version 1"));
+    assert!(with(4, &3u32.to_be_bytes()).contains("big-endian"));
+    assert!(with(8, &u64::MAX.to_le_bytes()).contains("tensor"));
+    assert!(with(16, &u64::MAX.to_le_bytes()).contains("metadata key"));
+    let torn = refusal(&sound[..sound.len() - 64]);
+    assert!(torn.contains("are claimed, the data has"), "{torn}");
+}
+
+/// Where the tensors' data begins: the end of the table, by the last tensor's name.
+fn header_length(file: &[u8]) -> usize {
+    let last = b"token_embd.weight";
+    let at = file.windows(last.len()).rposition(|window| window == last).unwrap();
+    at + last.len() + 4 + 16 + 4 + 8
+}
+
+#[test]
+fn no_length_that_lies_is_believed() {
+    let sound = small().bytes();
+    let mut refused = 0;
+    for at in 0..header_length(&sound) - 8 {
+        for lie in [u64::MAX, 1 << 60, 1 << 40] {
+            let mut changed = sound.clone();
+            changed[at..at + 8].copy_from_slice(&lie.to_le_bytes());
+            refused += usize::from(open_bytes(&changed).is_err());
+        }
+    }
+    assert!(refused > 1000, "only {refused} lies were noticed");
+}
+
+#[test]
+fn a_file_torn_anywhere_is_refused() {
+    let sound = small().bytes();
+    let header = header_length(&sound);
+    for length in (0..header).chain((header..sound.len() - 32).step_by(97)) {
+        let Err(error) = open_bytes(&sound[..length]) else { panic!("opened {length} bytes") };
+        assert!(error.to_string().contains("offset"), "{error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn changed_files_never_panic(
+        changes in prop::collection::vec((0.0..1.0f64, any::<u8>()), 1..12),
+    ) {
+        let mut bytes = small().bytes();
+        let header = header_length(&bytes);
+        for (at, value) in changes {
+            bytes[(at * header as f64) as usize] = value;
+        }
+        if let Ok(files) = open_bytes(&bytes) {
+            let tokens = files.tokenizer.encode("ab a <s> é", true).unwrap();
+            files.tokenizer.text(&tokens);
+            files.weights.tensor("model.norm.weight");
+        }
+    }
+}
