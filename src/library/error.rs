@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::TokenizerError;
+use super::{HubError, TokenizerError};
 use crate::chat::TemplateError;
 use crate::model::ConfigError;
 use crate::model::head::Misfit;
@@ -81,6 +81,9 @@ pub enum LibraryError {
     /// The chat template.
     #[error(transparent)]
     Template(#[from] TemplateError),
+    /// The hub.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// A `--target` or `--draft` value that names nothing.
     #[error("`{given}` is no model: {reason}")]
     Spec {

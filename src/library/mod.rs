@@ -5,7 +5,10 @@ mod blob;
 mod bundled;
 mod error;
 mod folder;
+mod gguf;
+mod hub;
 mod open;
+mod pickle;
 mod safetensors;
 mod sizes;
 mod spec;
@@ -14,6 +17,7 @@ mod tokenizer;
 use sizes::Weight;
 
 pub use error::LibraryError;
+pub use hub::{Hub, HubError, HubId, Progress};
 pub use open::{HeadFiles, TargetFiles, check_fit, open_head, open_target};
 pub use spec::Spec;
 pub use tokenizer::{Tokenizer, TokenizerError};

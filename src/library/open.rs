@@ -1,11 +1,16 @@
 //! From what the user named to a model that can be run: target or draft head, nothing of the
 //! weights read yet.
 
+use std::path::Path;
+
 use serde_json::Value;
 
+use super::blob::Blob;
 use super::folder::{Folder, json};
+use super::hub::{Hub, Progress};
+use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
-use super::{LibraryError, Spec, Tokenizer, bundled, sizes};
+use super::{LibraryError, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, TensorSource};
 use crate::model::{Config, WeightSource};
@@ -48,28 +53,56 @@ pub struct HeadFiles {
     pub bytes: u64,
 }
 
-/// Opens a target.
+/// Opens a target; `report` is told of a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with file, value and remedy.
-pub fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
+pub fn open_target(
+    spec: &Spec,
+    report: &mut dyn FnMut(&Progress),
+) -> Result<TargetFiles, LibraryError> {
     match spec {
         Spec::Bundled => target_in(&bundled::TARGET, "dovetail-demo"),
         Spec::Folder(path) => {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
             target_in(&Folder::Disk(path.clone()), &name)
         }
+        Spec::Gguf(path) => target_of_gguf(path),
+        Spec::Hub(id) => {
+            let path = Hub::from_env()?.target(id, report)?;
+            if path.is_dir() {
+                // The folder is called by its commit.
+                let name = id.repo.rsplit('/').next().unwrap_or(&id.repo);
+                target_in(&Folder::Disk(path), name)
+            } else {
+                target_of_gguf(&path)
+            }
+        }
     }
 }
 
-/// Opens a draft head.
+/// Opens a draft head; `report` is told of a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with file, value and remedy.
-pub fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
+pub fn open_head(
+    spec: &Spec,
+    report: &mut dyn FnMut(&Progress),
+) -> Result<HeadFiles, LibraryError> {
     match spec {
         Spec::Bundled => head_in(&bundled::HEAD),
         Spec::Folder(path) => head_in(&Folder::Disk(path.clone())),
+        Spec::Gguf(path) => Err(LibraryError::Spec {
+            given: path.display().to_string(),
+            reason: "a draft head is a folder with config.json and model.safetensors or \
+                     pytorch_model.bin; GGUF files hold targets"
+                .to_owned(),
+        }),
+        Spec::Hub(id) => {
+            let mut head = head_in(&Folder::Disk(Hub::from_env()?.head(id, report)?))?;
+            head.name = id.to_string();
+            Ok(head)
+        }
     }
 }
 
@@ -130,18 +163,35 @@ fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let settings = json(&file)?;
     let config = HeadConfig::from_json(&settings)
         .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
-    let Some(tensors) = Tensors::open(folder)? else {
-        return Err(LibraryError::Missing {
-            origin: folder.name(),
-            file: "model.safetensors".to_owned(),
-            remedy: FETCH_ALL,
-        });
+    let (tensors, size): (Box<dyn TensorSource + Send>, _) = match Tensors::open(folder)? {
+        Some(tensors) => {
+            let size = sizes::of(tensors.weights());
+            (Box::new(tensors), size)
+        }
+        None => {
+            let tensors = PickledTensors::open(folder)?;
+            let size = sizes::of(tensors.weights());
+            (Box::new(tensors), size)
+        }
     };
-    let size = sizes::of(tensors.weights());
-    Ok(HeadFiles {
-        config,
-        tensors: Box::new(tensors),
-        name: folder.name(),
+    Ok(HeadFiles { config, tensors, name: folder.name(), detail: size.detail(), bytes: size.bytes })
+}
+
+fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
+    let blob = Blob::open(path)?;
+    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+    let parts = gguf::open(blob, &stem)?;
+    check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
+    let size = sizes::of(parts.weights.weights());
+    let eos = end_tokens(parts.eos, &parts.template, &parts.tokenizer, &parts.config);
+    Ok(TargetFiles {
+        eos,
+        config: parts.config,
+        weights: Box::new(parts.weights),
+        tokenizer: parts.tokenizer,
+        template: parts.template,
+        bos: parts.bos,
+        name: format!("{} {}", parts.name.as_deref().unwrap_or(&stem), size.short()),
         detail: size.detail(),
         bytes: size.bytes,
     })

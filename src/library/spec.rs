@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::LibraryError;
+use super::{HubId, LibraryError};
 
 /// A place where a model is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +12,15 @@ pub enum Spec {
     Bundled,
     /// A folder of Hugging Face files.
     Folder(PathBuf),
+    /// A GGUF file.
+    Gguf(PathBuf),
+    /// A repository on the hub, or one file of it.
+    Hub(HubId),
 }
 
 impl Spec {
-    /// Reads a value: `bundled`, or a folder.
+    /// Reads a value: `bundled`, a folder, a GGUF file, or `owner/name[@revision][:file]` on the
+    /// hub. What exists on the disk is meant before what might be on the hub.
     ///
     /// # Errors
     /// [`LibraryError::Spec`] if it can be none of these.
@@ -27,10 +32,20 @@ impl Spec {
             return Ok(Self::Bundled);
         }
         let path = expand(given);
+        let is_gguf = path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("gguf"));
         if path.is_dir() {
             Ok(Self::Folder(path))
+        } else if is_gguf && (path.exists() || !given.contains(':')) {
+            Ok(Self::Gguf(path))
+        } else if path.exists() {
+            refuse("it is neither a folder nor a .gguf file; for safetensors give their folder")
+        } else if let Some(id) = HubId::parse(given) {
+            Ok(Self::Hub(id))
         } else {
-            refuse("there is no such folder; give one, or `bundled`")
+            refuse(
+                "there is no such folder or file; give a folder, a .gguf file, `bundled`, or a \
+                 repository of the hub as owner/name[@revision][:file.gguf]",
+            )
         }
     }
 }
@@ -39,7 +54,8 @@ impl fmt::Display for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bundled => f.write_str("bundled"),
-            Self::Folder(path) => path.display().fmt(f),
+            Self::Folder(path) | Self::Gguf(path) => path.display().fmt(f),
+            Self::Hub(id) => id.fmt(f),
         }
     }
 }
@@ -49,5 +65,33 @@ fn expand(given: &str) -> PathBuf {
     match (given.strip_prefix("~/"), directories::BaseDirs::new()) {
         (Some(rest), Some(dirs)) => dirs.home_dir().join(rest),
         _ => Path::new(given).to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("m.GGUF"), "").unwrap();
+        std::fs::write(path("m.safetensors"), "").unwrap();
+        let parse = |path: &Path| Spec::parse(path.to_str().unwrap());
+        assert_eq!(Spec::parse("bundled").unwrap(), Spec::Bundled);
+        assert_eq!(parse(folder.path()).unwrap(), Spec::Folder(folder.path().to_owned()));
+        assert_eq!(parse(&path("m.GGUF")).unwrap(), Spec::Gguf(path("m.GGUF")));
+        assert_eq!(Spec::parse("no/such.gguf").unwrap(), Spec::Gguf("no/such.gguf".into()));
+        let error = parse(&path("m.safetensors")).unwrap_err().to_string();
+        assert!(error.contains("give their folder"), "{error}");
+        for id in ["owner/name", "owner/name@main:model.gguf"] {
+            assert!(matches!(Spec::parse(id), Ok(Spec::Hub(_))), "{id}");
+            assert_eq!(Spec::parse(id).unwrap().to_string(), id);
+        }
+        for wrong in ["nothing", "/no/such/folder", ""] {
+            let error = Spec::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{wrong}` is no model")), "{error}");
+        }
     }
 }

@@ -94,11 +94,13 @@ pub fn load(
 ) -> Result<Loaded, LoadError> {
     progress("opening the target", None);
     let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), Spec::parse)?;
-    let files = library::open_target(&spec)?;
+    let mut fetching =
+        |report: &library::Progress| progress(&report.to_string(), Some(report.fraction()));
+    let files = library::open_target(&spec, &mut fetching)?;
     let head = match (settings.draft.as_deref(), &spec) {
         (Some(LOOKUP), _) => None,
-        (Some(draft), _) => Some(library::open_head(&Spec::parse(draft)?)?),
-        (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled)?),
+        (Some(draft), _) => Some(library::open_head(&Spec::parse(draft)?, &mut fetching)?),
+        (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled, &mut fetching)?),
         (None, _) => None,
     };
     if let Some(head) = &head {

@@ -1,5 +1,6 @@
+use super::{open_head, open_target};
 use dovetail::chat::{Message, Role};
-use dovetail::library::{Spec, check_fit, open_head, open_target};
+use dovetail::library::{Spec, check_fit};
 use dovetail::model::WeightSource;
 use dovetail::model::head::HeadWeights;
 

@@ -1,7 +1,9 @@
 use std::fs;
 use std::path::Path;
 
-use dovetail::library::{LibraryError, Spec, check_fit, open_head, open_target};
+use super::{open_head, open_target};
+use dovetail::library::{LibraryError, Spec, check_fit};
+use dovetail::model::head::{FusionWeights, HeadWeights};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -134,4 +136,38 @@ fn a_head_for_another_target_is_refused_before_its_weights_are_read() {
 fn what_names_nothing_is_explained() {
     let text = Spec::parse("/no/such/folder").unwrap_err().to_string();
     assert!(text.contains("`/no/such/folder`"), "{text}");
+}
+
+#[test]
+fn a_head_may_be_a_pytorch_file() {
+    // Saved by torch with the prefix that training leaves; W_z lies transposed in the file.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/data/pickled_head");
+    let head = open_head(&spec(&folder)).unwrap();
+    assert!(head.detail.contains("F16"), "{}", head.detail);
+    let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
+    let FusionWeights::Dgf { w_1, w_z, .. } = &weights.fusion else { panic!("not DGF") };
+    let value = |tensor: &candle_core::Tensor, row: usize, column: usize| {
+        let rows = tensor.to_dtype(candle_core::DType::F32).unwrap().to_vec2::<f32>().unwrap();
+        rows[row][column]
+    };
+    assert_eq!((value(w_1, 1, 0), value(w_1, 0, 1)), (8.0 / 64.0, 1.0 / 64.0));
+    assert_eq!((value(w_z, 1, 0), value(w_z, 0, 1)), (1.0 / 64.0, 16.0 / 64.0));
+    assert!(weights.embedding.is_some());
+}
+
+#[test]
+fn a_torn_pytorch_file_is_refused() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/library/data/pickled_head");
+    let whole = fs::read(source.join("pytorch_model.bin")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(source.join("config.json"), folder.path().join("config.json")).unwrap();
+    for length in [0, 100, whole.len() / 2, whole.len() - 10] {
+        fs::write(folder.path().join("pytorch_model.bin"), &whole[..length]).unwrap();
+        let Err(error) = open_head(&spec(folder.path())) else { panic!("opened {length} bytes") };
+        let text = error.to_string();
+        assert!(text.contains("pytorch_model.bin") && text.contains("fetch it again"), "{text}");
+    }
+    fs::remove_file(folder.path().join("pytorch_model.bin")).unwrap();
+    let Err(error) = open_head(&spec(folder.path())) else { panic!("opened nothing") };
+    assert!(error.to_string().contains("model.safetensors or pytorch_model.bin is missing"));
 }

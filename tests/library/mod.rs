@@ -2,3 +2,16 @@
 
 mod bundled;
 mod folder;
+mod gguf;
+mod gguf_writer;
+mod hub;
+
+use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
+
+fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
+    library::open_target(spec, &mut |_| {})
+}
+
+fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
+    library::open_head(spec, &mut |_| {})
+}

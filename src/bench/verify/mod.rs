@@ -117,7 +117,7 @@ pub fn run(
             (format!("{} shape, {format}, random weights", shape.name()), target)
         }
         Subject::Model(spec) => {
-            let files = open_target(spec)?;
+            let files = open_target(spec, &mut |_| {})?;
             let (config, weights) = (&files.config, files.weights.as_ref());
             let kv = options.kv;
             let target = CpuTarget::load(config, weights, pool, positions, kv, &mut |_| {})?;

@@ -1,0 +1,172 @@
+//! Why nothing came from the hub, in words that say what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::HubId;
+
+/// Why a model could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// No repository of this name, or one that is hidden from us.
+    #[error(
+        "{repo}: the hub knows no such repository, or hides it; check owner and name{}",
+        hidden(*token)
+    )]
+    Repository {
+        /// The repository.
+        repo: HubId,
+        /// Whether a token was sent.
+        token: bool,
+    },
+    /// The repository has no such revision.
+    #[error("{repo}: the repository has no such revision; leave it out for the latest")]
+    Revision {
+        /// The repository with the revision.
+        repo: HubId,
+    },
+    /// Its owner asks for consent first.
+    #[error(
+        "{repo}: the owner lets only those in who accepted the terms; accept them on {page}, {}",
+        if *token {
+            "with the account of your HF_TOKEN (and let the token read gated repositories)"
+        } else {
+            "then set HF_TOKEN to a token of that account (from huggingface.co/settings/tokens)"
+        }
+    )]
+    Gated {
+        /// The repository.
+        repo: HubId,
+        /// Where to accept.
+        page: String,
+        /// Whether a token was sent.
+        token: bool,
+    },
+    /// The hub does not accept the token.
+    #[error(
+        "{repo}: the hub rejects the token ({message}); \
+         make a new one on huggingface.co/settings/tokens and set HF_TOKEN to it, or unset HF_TOKEN"
+    )]
+    Token {
+        /// The repository.
+        repo: HubId,
+        /// What the hub says.
+        message: String,
+    },
+    /// The repository does not hold what is asked of it.
+    #[error("{repo}: {reason}")]
+    Files {
+        /// The repository.
+        repo: HubId,
+        /// What is missing and what could be asked for.
+        reason: String,
+    },
+    /// Another answer than a file.
+    #[error("{repo}: the hub answers {status} ({message}); {}", later(*status))]
+    Status {
+        /// The repository.
+        repo: HubId,
+        /// HTTP status.
+        status: u16,
+        /// What the hub says.
+        message: String,
+    },
+    /// Something else answers in the hub's place.
+    #[error("{url}: the answer is not the hub's: {reason}; check HF_ENDPOINT, and any proxy")]
+    Protocol {
+        /// What was asked.
+        url: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// No connection.
+    #[error("cannot reach {endpoint}: {reason}; check the network, or give a file or folder")]
+    Unreachable {
+        /// The hub.
+        endpoint: String,
+        /// What failed.
+        reason: String,
+    },
+    /// The connection broke again and again.
+    #[error(
+        "{file}: the connection broke at {done} of {total} bytes: {reason}; \
+         start again, what is there is kept"
+    )]
+    Cut {
+        /// The file.
+        file: String,
+        /// Bytes on the disk.
+        done: u64,
+        /// Bytes of the file.
+        total: u64,
+        /// What failed.
+        reason: String,
+    },
+    /// Offline, and not in the cache.
+    #[error(
+        "{repo}: not in the cache ({}), and HF_HUB_OFFLINE forbids to fetch it; unset it once",
+        cache.display()
+    )]
+    Offline {
+        /// The repository.
+        repo: HubId,
+        /// The cache.
+        cache: PathBuf,
+    },
+    /// The cache cannot be written.
+    #[error("cannot write {}: {source}; make room there, or set HF_HOME to another disk", path.display())]
+    Disk {
+        /// File or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// No place for the cache.
+    #[error("no home folder for the cache of models: set HF_HOME to a folder that can be written")]
+    NoCache,
+}
+
+fn hidden(token: bool) -> &'static str {
+    if token {
+        ", and that the account of your HF_TOKEN may see it"
+    } else {
+        "; if it is private, set HF_TOKEN to a token that may read it"
+    }
+}
+
+fn later(status: u16) -> &'static str {
+    match status {
+        429 => "too many requests came from here, wait some minutes",
+        500.. => "the trouble is the hub's, try again later",
+        _ => "check the name of the repository",
+    }
+}
+
+/// What the hub says beside the status.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    /// `X-Error-Code`.
+    pub(super) code: String,
+    /// `X-Error-Message`.
+    pub(super) message: String,
+}
+
+impl Refusal {
+    pub(super) fn explain(self, repo: &HubId, endpoint: &str, token: bool) -> HubError {
+        let repo = repo.clone();
+        let page = format!("{endpoint}/{}", repo.repo);
+        match (self.status, self.code.as_str()) {
+            (_, "GatedRepo") => HubError::Gated { repo, page, token },
+            (_, "RevisionNotFound") => HubError::Revision { repo },
+            (_, "RepoNotFound") => HubError::Repository { repo, token },
+            (_, "EntryNotFound") => HubError::Files { repo, reason: self.message },
+            // Without a token the hub does not say what it hides.
+            (401, _) if !token => HubError::Repository { repo, token },
+            (401, _) => HubError::Token { repo, message: self.message },
+            (403, _) => HubError::Gated { repo, page, token },
+            (404, _) => HubError::Repository { repo, token },
+            (status, _) => HubError::Status { repo, status, message: self.message },
+        }
+    }
+}

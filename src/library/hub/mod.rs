@@ -1,0 +1,243 @@
+//! Models from the Hugging Face hub, into the cache that its own programs share.
+
+mod download;
+mod error;
+mod files;
+mod http;
+mod progress;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hf_hub::{Cache, CacheRepo, Repo, RepoType};
+
+use download::Download;
+pub use error::HubError;
+use files::Wanted;
+use http::Client;
+pub use progress::Progress;
+
+/// A repository, or one file of it: `owner/name[@revision][:file]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubId {
+    /// `owner/name`.
+    pub repo: String,
+    /// Branch, tag or commit; the main branch if absent.
+    pub revision: Option<String>,
+    /// A single file.
+    pub file: Option<String>,
+}
+
+impl HubId {
+    /// Reads an id; `None` if the text has not the form of one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (rest, file) = match text.split_once(':') {
+            Some((rest, file)) => (rest, Some(file)),
+            None => (text, None),
+        };
+        let (repo, revision) = match rest.split_once('@') {
+            Some((repo, revision)) => (repo, Some(revision)),
+            None => (rest, None),
+        };
+        let (owner, name) = repo.split_once('/')?;
+        let plain = |part: &str| {
+            part.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        let tame = |part: Option<&str>| part.is_none_or(files::is_tame);
+        (plain(owner) && plain(name) && tame(revision) && tame(file)).then(|| Self {
+            repo: repo.to_owned(),
+            revision: revision.map(str::to_owned),
+            file: file.map(str::to_owned),
+        })
+    }
+}
+
+impl fmt::Display for HubId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.repo)?;
+        if let Some(revision) = &self.revision {
+            write!(f, "@{revision}")?;
+        }
+        match &self.file {
+            Some(file) => write!(f, ":{file}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where the hub is and what it may be asked.
+#[derive(Clone, Debug)]
+pub struct Hub {
+    /// Address, without a slash at the end.
+    pub endpoint: String,
+    /// Folder of the cache.
+    pub cache: PathBuf,
+    /// Sent with every request to the hub itself.
+    pub token: Option<String>,
+    /// Use the cache only.
+    pub offline: bool,
+    /// How long the hub may keep silent before the connection counts as broken.
+    pub patience: Duration,
+    /// How long to wait before the first new try; each further one waits twice as long.
+    pub pause: Duration,
+}
+
+impl Hub {
+    /// As the hub's own programs read the environment: `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME`,
+    /// `HF_TOKEN` (else the file that `hf auth login` leaves), `HF_HUB_OFFLINE`.
+    ///
+    /// # Errors
+    /// [`HubError::NoCache`].
+    pub fn from_env() -> Result<Self, HubError> {
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let home = match set("HF_HOME") {
+            Some(home) => PathBuf::from(home),
+            None => directories::BaseDirs::new()
+                .ok_or(HubError::NoCache)?
+                .home_dir()
+                .join(".cache/huggingface"),
+        };
+        let cache = set("HF_HUB_CACHE").map_or_else(|| home.join("hub"), PathBuf::from);
+        let token = set("HF_TOKEN").or_else(|| Cache::new(home.join("hub")).token());
+        let endpoint = set("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
+        let yes = |value: String| {
+            ["1", "on", "yes", "true"].contains(&value.trim().to_lowercase().as_str())
+        };
+        Ok(Self {
+            endpoint: endpoint.trim_end_matches('/').to_owned(),
+            cache,
+            token: token.map(|token| token.trim().to_owned()),
+            offline: set("HF_HUB_OFFLINE").is_some_and(yes),
+            patience: Duration::from_secs(30),
+            pause: Duration::from_millis(500),
+        })
+    }
+
+    /// Fetches a target; gives its folder, or its GGUF file.
+    ///
+    /// # Errors
+    /// [`HubError`] with the remedy.
+    pub fn target(
+        &self,
+        id: &HubId,
+        report: &mut dyn FnMut(&Progress),
+    ) -> Result<PathBuf, HubError> {
+        match &id.file {
+            Some(file) => self.fetch(id, Wanted::File(file), report),
+            None => self.fetch(id, Wanted::Target, report),
+        }
+    }
+
+    /// Fetches a draft head; gives its folder.
+    ///
+    /// # Errors
+    /// [`HubError`] with the remedy.
+    pub fn head(&self, id: &HubId, report: &mut dyn FnMut(&Progress)) -> Result<PathBuf, HubError> {
+        self.fetch(id, Wanted::Head, report)
+    }
+
+    fn fetch(
+        &self,
+        id: &HubId,
+        wanted: Wanted<'_>,
+        report: &mut dyn FnMut(&Progress),
+    ) -> Result<PathBuf, HubError> {
+        let cached = || self.cached(id, wanted);
+        if self.offline {
+            let offline = || HubError::Offline { repo: id.clone(), cache: self.cache.clone() };
+            return cached().ok_or_else(offline);
+        }
+        match self.download(id, wanted, report) {
+            // A model that is here is usable without the hub.
+            Err(error @ HubError::Unreachable { .. }) => cached().ok_or(error),
+            result => result,
+        }
+    }
+
+    /// What the cache has of a repository, if it is all that is wanted.
+    fn cached(&self, id: &HubId, wanted: Wanted<'_>) -> Option<PathBuf> {
+        let cache = self.repo(id);
+        let revision = id.revision.as_deref().unwrap_or("main");
+        let reference = self.cache.join(folder_name(id)).join("refs").join(revision);
+        let commit = fs::read_to_string(reference).unwrap_or_else(|_| revision.to_owned());
+        let folder = cache.pointer_path(commit.trim());
+        let present = names_below(&folder)?;
+        let files = files::choose(&present, wanted).ok()?;
+        Some(place(&folder, &files))
+    }
+
+    fn download(
+        &self,
+        id: &HubId,
+        wanted: Wanted<'_>,
+        report: &mut dyn FnMut(&Progress),
+    ) -> Result<PathBuf, HubError> {
+        let client = Client::new(self.token.clone(), self.patience);
+        Download { hub: self, id, client: &client, cache: self.repo(id) }.run(wanted, report)
+    }
+
+    fn repo(&self, id: &HubId) -> CacheRepo {
+        let revision = id.revision.clone().unwrap_or_else(|| "main".to_owned());
+        let repo = Repo::with_revision(id.repo.clone(), RepoType::Model, revision);
+        Cache::new(self.cache.clone()).repo(repo)
+    }
+}
+
+fn folder_name(id: &HubId) -> String {
+    Repo::model(id.repo.clone()).folder_name()
+}
+
+/// The file if it is a single GGUF, else the folder.
+fn place(folder: &Path, files: &[String]) -> PathBuf {
+    match files {
+        [only] if only.ends_with(".gguf") => folder.join(only),
+        _ => folder.to_owned(),
+    }
+}
+
+/// The files in a snapshot, by their names in the repository.
+fn names_below(folder: &Path) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    while let Some((folder, prefix)) = folders.pop() {
+        for entry in fs::read_dir(folder).ok()? {
+            let path = entry.ok()?.path();
+            let name = format!("{prefix}{}", path.file_name()?.to_str()?);
+            if path.is_dir() {
+                folders.push((path, format!("{name}/")));
+            } else if path.exists() {
+                names.push(name);
+            }
+        }
+    }
+    Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_and_written() {
+        let cases = [
+            ("owner/name", ("owner/name", None, None)),
+            ("owner/name@v1.0", ("owner/name", Some("v1.0"), None)),
+            ("o/n@refs/pr/1:sub/m.gguf", ("o/n", Some("refs/pr/1"), Some("sub/m.gguf"))),
+            ("o/n:m.Q4_K_M.gguf", ("o/n", None, Some("m.Q4_K_M.gguf"))),
+        ];
+        for (text, (repo, revision, file)) in cases {
+            let id = HubId::parse(text).unwrap();
+            assert_eq!(
+                (id.repo.as_str(), id.revision.as_deref(), id.file.as_deref()),
+                (repo, revision, file)
+            );
+            assert_eq!(id.to_string(), text);
+        }
+        for wrong in ["name", "a/b/c", "/b", "a/", "a b/c", "../b", "a/b:../../x", "a/b@", "a/b:"] {
+            assert_eq!(HubId::parse(wrong), None, "{wrong}");
+        }
+    }
+}
