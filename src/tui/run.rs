@@ -131,6 +131,15 @@ impl App {
                     tracing::warn!("mouse: {error}");
                 }
             }
+            Effect::Redraw => {
+                // Not `clear`: it asks where the cursor is, and the input stream would take the
+                // answer. A change of size clears without asking.
+                let terminal = self.screen.terminal();
+                let done = terminal.size().and_then(|size| terminal.resize(size.into()));
+                if let Err(error) = done {
+                    tracing::warn!("clear: {error}");
+                }
+            }
             Effect::Quit => self.ended = true,
         }
         None

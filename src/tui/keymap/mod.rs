@@ -10,7 +10,6 @@ mod table;
 pub use table::BINDINGS;
 
 use Action as A;
-use KeyCode as C;
 use Scope as S;
 
 /// What a key (or a command) does.
@@ -52,6 +51,8 @@ pub enum Action {
     Marks,
     /// Next theme.
     Theme,
+    /// Draws everything anew.
+    Redraw,
     /// Answers the last question again.
     Regenerate,
     /// Copies the last answer.
@@ -293,6 +294,7 @@ fn useful(model: &Model, row: &Binding) -> bool {
             [c.gamma, c.blocks, c.width, c.depth].iter().any(|choice| choice.is_held())
         }
         A::Regenerate => !model.answering() && model.chat.can_regenerate(),
+        A::Meters => !model.wide(),
         A::Copy => model.chat.last_answer().is_some(),
         A::Follow => !model.chat.follows(),
         A::LookLive => !model.rounds.live(),

@@ -92,6 +92,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[ctrl('r')], A::Regenerate, "answer the last question again", (25, "again")),
     bind(S::Global, &[ctrl('y')], A::Copy, "copy the last answer", NO),
     bind(S::Global, &[ctrl('t')], A::Theme, "next theme", NO),
+    bind(S::Global, &[ctrl('l')], A::Redraw, "draw the screen anew", NO),
     bind(S::Global, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", (30, "quit")),
     // the command list
     bind(S::Completion, &[key(C::Tab)], A::Complete, "write the command", (1, "complete")),

@@ -20,7 +20,7 @@ fn keys_that_write_are_never_taken_while_writing() {
         if matches!(row.scope, S::Input | S::Global | S::Completion) {
             for key in row.keys {
                 assert!(
-                    !matches!(key.code, C::Char(_)) || !key.modifiers.is_empty(),
+                    !matches!(key.code, KeyCode::Char(_)) || !key.modifiers.is_empty(),
                     "{} would swallow a character",
                     key.name()
                 );

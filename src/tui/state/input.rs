@@ -101,10 +101,28 @@ impl Input {
         self.completion = Completion::default();
     }
 
-    /// Shows the message sent before the one shown, if the cursor is on the first row.
-    pub fn recall_older(&mut self) -> bool {
+    /// Moves the cursor up; from the first row of the screen, to the message sent before.
+    pub fn up(&mut self) {
+        let at = self.area.cursor();
+        self.area.move_cursor(CursorMove::Up);
+        if self.area.cursor() == at {
+            self.recall_older();
+        }
+    }
+
+    /// Moves the cursor down; from the last row of the screen, to the message sent after.
+    pub fn down(&mut self) {
+        let at = self.area.cursor();
+        self.area.move_cursor(CursorMove::Down);
+        if self.area.cursor() == at {
+            self.recall_newer();
+        }
+    }
+
+    /// Shows the message sent before the one shown.
+    fn recall_older(&mut self) -> bool {
         let at = self.recalled.unwrap_or(self.history.len());
-        if self.area.cursor().0 != 0 || at == 0 {
+        if at == 0 {
             return false;
         }
         if self.recalled.is_none() {
@@ -114,12 +132,9 @@ impl Input {
         true
     }
 
-    /// Shows the message sent after the one shown, if the cursor is on the last row.
-    pub fn recall_newer(&mut self) -> bool {
+    /// Shows the message sent after the one shown.
+    fn recall_newer(&mut self) -> bool {
         let Some(at) = self.recalled else { return false };
-        if self.area.cursor().0 + 1 != self.area.lines().len() {
-            return false;
-        }
         self.show((at + 1 < self.history.len()).then_some(at + 1));
         true
     }
@@ -236,8 +251,6 @@ mod tests {
         input.set("unsent");
         assert!(input.recall_older());
         assert_eq!(input.text(), "two\nlines");
-        assert!(!input.recall_older(), "the cursor is on the last line");
-        input.area_mut().move_cursor(CursorMove::Top);
         assert!(input.recall_older());
         assert_eq!(input.text(), "one");
         assert!(!input.recall_older());

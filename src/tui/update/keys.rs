@@ -1,7 +1,6 @@
 //! What keys do.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui_textarea::CursorMove;
 
 use super::{Effect, save, slash, stop};
 use crate::tui::keymap::{self, Action};
@@ -74,6 +73,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.theme = theme::next(model.theme);
             model.say(format!("theme: {}", theme::name(model.theme)));
         }
+        Action::Redraw => return vec![Effect::Redraw],
         Action::Regenerate => return regenerate(model),
         Action::Copy => {
             return match model.chat.last_answer() {
@@ -338,16 +338,8 @@ fn write(model: &mut Model, event: KeyEvent) {
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     let shift = event.modifiers.contains(KeyModifiers::SHIFT);
     match event.code {
-        KeyCode::Up if plain && !shift => {
-            if !input.recall_older() {
-                input.area_mut().move_cursor(CursorMove::Up);
-            }
-        }
-        KeyCode::Down if plain && !shift => {
-            if !input.recall_newer() {
-                input.area_mut().move_cursor(CursorMove::Down);
-            }
-        }
+        KeyCode::Up if plain && !shift => input.up(),
+        KeyCode::Down if plain && !shift => input.down(),
         KeyCode::Left if plain && !shift => input.step(false),
         KeyCode::Right if plain && !shift => input.step(true),
         KeyCode::Backspace if plain && !input.area().is_selecting() => input.backspace(),

@@ -74,6 +74,8 @@ pub enum Effect {
     Copy(String),
     /// Whether the wheel scrolls.
     Mouse(bool),
+    /// Draw everything anew: another program has written on the terminal.
+    Redraw,
     /// Leave. Comes last.
     Quit,
 }

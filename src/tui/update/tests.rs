@@ -244,6 +244,28 @@ fn a_lost_decode_thread_is_said_once_and_saved() {
 }
 
 #[test]
+fn a_spoilt_screen_can_be_drawn_anew() {
+    let mut model = loaded(80, 24);
+    assert_eq!(type_keys(&mut model, "<c-l>"), [Effect::Redraw]);
+}
+
+#[test]
+fn history_begins_above_the_first_row_of_the_screen() {
+    let mut model = loaded(40, 24);
+    type_keys(&mut model, "one<enter>");
+    let long = "a message that is long enough to be wrapped into two rows";
+    type_keys(&mut model, long);
+    let mut terminal = Terminal::new(TestBackend::new(40, 24)).unwrap();
+    terminal.draw(|frame| view::draw(frame, &mut model)).unwrap();
+    type_keys(&mut model, "<up>");
+    assert_eq!(model.input.text(), long);
+    type_keys(&mut model, "<up>");
+    assert_eq!(model.input.text(), "one");
+    type_keys(&mut model, "<down>");
+    assert_eq!(model.input.text(), long);
+}
+
+#[test]
 fn passing_lines_pass() {
     let mut model = loaded(80, 24);
     say(&mut model, Event::Notice("the GPU is lost: drafting on the CPU".to_string()));

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn numbers_keep_their_width() {
         assert_eq!([rate(0.0), rate(4.16), rate(99.96)], ["–", "4.2", "100"]);
-        assert_eq!([time(3.14159), time(41.7), time(1234.0)], ["3.1 ms", "42 ms", "1.23 s"]);
+        assert_eq!([time(3.06), time(41.7), time(1234.0)], ["3.1 ms", "42 ms", "1.23 s"]);
         assert_eq!([percent(0.001), percent(0.5), percent(1.0)], ["<1%", "50%", "100%"]);
         assert_eq!([bytes(12_000_000), bytes(4_200_000_000)], ["12 MB", "4.2 GB"]);
     }

@@ -23,6 +23,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
 
 /// From this width acceptance by depth stands beside the speed.
 const ABREAST: u16 = 66;
+/// Columns that the speed then takes: those of the times with their names.
+const SPEED: u16 = 40;
 
 /// Everything below each other. What does not fit is left out from the depths, then the end.
 fn stacked(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
@@ -48,14 +50,13 @@ fn stacked(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
 fn abreast(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
     let machine = machine(model, inner.width, theme);
     let above = inner.height.saturating_sub(machine.len() as u16);
-    let half = (inner.width - 4) / 2;
-    let left = Rect { width: half, height: above, ..inner };
-    let right = Rect { x: inner.right() - half, ..left };
+    let left = Rect { width: SPEED, height: above, ..inner };
+    let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
     let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
-    let mut rows = speed(model, half, theme);
-    rows.extend(split(model, half, theme));
+    let mut rows = speed(model, SPEED, theme);
+    rows.extend(split(model, SPEED, theme));
     super::lines(frame, left, rows);
-    super::lines(frame, right, depths(model, half, usize::from(above), theme));
+    super::lines(frame, right, depths(model, right.width, usize::from(above), theme));
     super::lines(frame, below, machine);
 }
 
@@ -159,7 +160,7 @@ fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         legend.push_span(Span::styled(mean(part), theme.text));
     }
     legend.push_span(Span::styled(" ms", theme.dim));
-    vec![bar, legend]
+    vec![bar, super::cut(legend, usize::from(width))]
 }
 
 fn machine(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {

@@ -1,6 +1,6 @@
-//! The model as a frame, one file a panel. A view reads the model; the one thing it writes back is
-//! how many rows there were and fitted, which scrolling needs. Must never know where data comes
-//! from.
+//! The model as a frame, one file a panel. A view reads the model; all it writes back is the
+//! screen's size and how many rows there were and fitted, which scrolling needs. Must never know
+//! where data comes from.
 
 mod chat;
 mod controls;
