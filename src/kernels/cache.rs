@@ -5,8 +5,8 @@
 //! values lie position by position. Positions `0..len` are committed; the rows of the pass in
 //! flight lie in the slots behind them until [`KvCache::commit`] keeps a path.
 
-use super::lanes::LANES;
-use super::lanes::element::{Element, F16, F32};
+use super::lanes::element::{Element, F16, F32, Stored};
+use super::lanes::{self, LANES, Lanes, Work};
 use super::pages::{OutOfMemory, Pages};
 use super::pool::{Pool, Shareable};
 
@@ -139,10 +139,14 @@ impl KvCache {
         pool.run(heads, |head| {
             for r in 0..m {
                 let at = r * row + head * place.head_dim;
-                let (keys, values) =
-                    (&keys[at..][..place.head_dim], &values[at..][..place.head_dim]);
-                // SAFETY: layer, head and slot exist (asserted above); each head is one task's.
-                unsafe { place.write(layer * heads + head, first + r, keys, values) };
+                let write = Write {
+                    place: &place,
+                    plane: layer * heads + head,
+                    slot: first + r,
+                    keys: &keys[at..][..place.head_dim],
+                    values: &values[at..][..place.head_dim],
+                };
+                lanes::run(pool.isa(), write);
             }
         });
     }
@@ -271,31 +275,6 @@ impl Place {
     }
 
     /// # Safety
-    /// The plane and the slot exist and are this task's alone.
-    unsafe fn write(&self, plane: usize, slot: usize, keys: &[f32], values: &[f32]) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.format {
-                KvFormat::F16 => self.write_as::<F16>(plane, slot, keys, values),
-                KvFormat::F32 => self.write_as::<F32>(plane, slot, keys, values),
-            }
-        }
-    }
-
-    /// # Safety
-    /// As `write`, and the cache is of this format.
-    unsafe fn write_as<E: Element>(&self, plane: usize, slot: usize, keys: &[f32], values: &[f32]) {
-        let (key, value) = (self.key(plane, slot), self.value(plane, slot));
-        for (d, (&k, &v)) in keys.iter().zip(values).enumerate() {
-            // SAFETY: the caller's promise; d is below head_dim.
-            unsafe {
-                E::store(self.keys.get().add((key + d * LANES) * E::SIZE), k);
-                E::store(self.values.get().add((value + d) * E::SIZE), v);
-            }
-        }
-    }
-
-    /// # Safety
     /// The plane and both slots exist and are this task's alone.
     unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
         let size = self.format.size();
@@ -316,4 +295,59 @@ impl Place {
             );
         }
     }
+}
+
+/// One row into one slot of a plane; both exist, and the plane is one task's alone.
+struct Write<'a> {
+    place: &'a Place,
+    plane: usize,
+    slot: usize,
+    keys: &'a [f32],
+    values: &'a [f32],
+}
+
+impl Work for Write<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        match self.place.format {
+            KvFormat::F16 => self.write::<L, F16>(),
+            KvFormat::F32 => self.write::<L, F32>(),
+        }
+    }
+}
+
+impl Write<'_> {
+    #[inline(always)]
+    fn write<L: Lanes, E: Stored>(&self) {
+        let key = self.place.key(self.plane, self.slot);
+        let value = self.place.value(self.plane, self.slot);
+        let mut rounded = [0u32; LANES];
+        for d in (0..self.keys.len()).step_by(LANES) {
+            let lanes = LANES.min(self.keys.len() - d);
+            // SAFETY: the slot exists and is ours; a value's place is padded to whole vectors, a
+            // key's ends with its last dimension; `rounded` has room for 16 numbers.
+            unsafe {
+                let to = self.place.values.get().add((value + d) * E::SIZE);
+                E::store::<L>(to, sixteen::<L>(&self.values[d..d + lanes]));
+                let from = rounded.as_mut_ptr().cast::<u8>();
+                E::store::<L>(from, sixteen::<L>(&self.keys[d..d + lanes]));
+                let to = self.place.keys.get().add((key + d * LANES) * E::SIZE);
+                for i in 0..lanes {
+                    let to = to.add(i * LANES * E::SIZE);
+                    std::ptr::copy_nonoverlapping(from.add(i * E::SIZE), to, E::SIZE);
+                }
+            }
+        }
+    }
+}
+
+/// Up to sixteen floats, the rest zero.
+#[inline(always)]
+fn sixteen<L: Lanes>(x: &[f32]) -> L::F {
+    let mut all = [0.0; LANES];
+    all[..x.len()].copy_from_slice(x);
+    // SAFETY: 16 floats.
+    unsafe { L::load(all.as_ptr()) }
 }

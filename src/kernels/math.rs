@@ -4,7 +4,7 @@
 use super::lanes::{LANES, Lanes};
 
 /// Where a float's steps are 1: adding it rounds to the nearest integer (ties to even).
-const UNIT: f32 = 12_582_912.0;
+pub(super) const UNIT: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 
@@ -35,12 +35,6 @@ pub(super) fn sum<L: Lanes>(x: L::F) -> f32 {
         }
     }
     x[0]
-}
-
-/// The greatest lane.
-#[inline(always)]
-pub(super) fn greatest<L: Lanes>(x: L::F) -> f32 {
-    spread::<L>(x).iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
 }
 
 #[inline(always)]

@@ -168,6 +168,11 @@ impl Matrix {
         self.outputs.div_ceil(LANES)
     }
 
+    /// Bytes of a tile; never 0.
+    pub(super) fn tile_bytes(&self) -> usize {
+        self.tile_bytes
+    }
+
     /// The bytes of one tile.
     pub(super) fn tile(&self, t: usize) -> &[u8] {
         &self.data[t * self.tile_bytes..(t + 1) * self.tile_bytes]

@@ -5,8 +5,8 @@
 //! addresses that one step of a product reads then never fall on one cache set.
 
 use super::format::{Format, Operand};
-use super::isa::Isa;
-use super::lanes::{self, Lanes, Work};
+use super::lanes::{self, LANES, Lanes, Work};
+use super::math;
 use super::pool::{Pool, Shareable};
 use super::tile::BLOCK;
 
@@ -122,18 +122,21 @@ impl Rows {
                 let from = &x[row * inputs + block * BLOCK..(row + 1) * inputs];
                 let from = &from[..from.len().min(BLOCK)];
                 let mut padded = [0.0; BLOCK];
-                padded[..from.len()].copy_from_slice(from);
+                let from: &[f32; BLOCK] = match from.try_into() {
+                    Ok(whole) => whole,
+                    Err(_) => {
+                        padded[..from.len()].copy_from_slice(from);
+                        &padded
+                    }
+                };
                 if let Some(floats) = &floats {
                     // SAFETY: the vector holds `cells` blocks, and each cell is one task's alone.
-                    unsafe { floats.get().add(cell * BLOCK).cast::<[f32; BLOCK]>().write(padded) };
+                    unsafe { floats.get().add(cell * BLOCK).cast::<[f32; BLOCK]>().write(*from) };
                 }
-                if let Some(fine) = &fine {
-                    // SAFETY: sized for `cells` cells; each is one task's alone.
-                    unsafe { quantise(pool.isa(), &padded, fine, cell, true) };
-                }
-                if let Some(coarse) = &coarse {
-                    // SAFETY: as above.
-                    unsafe { quantise(pool.isa(), &padded, coarse, cell, false) };
+                for (to, fine) in [(&fine, true), (&coarse, false)] {
+                    if let Some(to) = to {
+                        lanes::run(pool.isa(), Quantise { x: from, to, cell, fine });
+                    }
                 }
             }
         });
@@ -171,76 +174,87 @@ struct Parts {
     sums: Shareable<i16>,
 }
 
-/// Quantises one block of one row into its cell.
-///
-/// # Safety
-/// The parts hold the cell, and nobody else touches it.
-unsafe fn quantise(isa: Isa, x: &[f32; BLOCK], to: &Parts, cell: usize, fine: bool) {
-    // Only the compiler's choice of instructions is gained: no operation here can round in two
-    // ways.
-    let (codes, scales) = lanes::run(isa, Quantise { x, fine });
-    let mut sums = [0i32; 16];
-    for (sum, codes) in sums.iter_mut().zip(codes.chunks_exact(16)) {
-        *sum = codes.iter().map(|&c| i32::from(c)).sum();
-    }
-    // SAFETY: the caller's promise; the counts are those of `Codes::resize`.
-    unsafe {
-        to.codes.get().add(cell * BLOCK).cast::<[i8; BLOCK]>().write(codes);
-        for j in 0..8 {
-            let sum = sums[2 * j] + sums[2 * j + 1];
-            if fine {
-                to.scales.get().add(cell * 8 + j).write(scales[j]);
-                to.wide.get().add(cell * 8 + j).write(-128 * sum);
-                to.narrow.get().add(cell * 8 + j).write(-8 * sum);
-            } else {
-                to.sums.get().add(cell * 8 + j).write(sum as i16);
-            }
-        }
-        if !fine {
-            to.scales.get().add(cell).write(scales[0]);
-            for (j, sum) in sums.iter().enumerate() {
-                to.wide.get().add(cell * 16 + j).write(-32 * sum);
-            }
-        }
-    }
-}
-
+/// One block of one row into its cell, which exists in `to` and is this work's alone.
 struct Quantise<'a> {
     x: &'a [f32; BLOCK],
+    to: &'a Parts,
+    cell: usize,
     fine: bool,
 }
 
 impl Work for Quantise<'_> {
-    type Output = ([i8; BLOCK], [f32; 8]);
+    type Output = ();
 
     #[inline(always)]
-    fn run<L: Lanes>(self) -> Self::Output {
-        // Adding 1.5·2²³ leaves the nearest integer (ties to even) in the low bits.
-        const ROUND: f32 = 12_582_912.0;
+    fn run<L: Lanes>(self) {
+        let x = self.x.as_ptr();
+        let zero = L::splat(0.0);
         let mut peaks = [0f32; 8];
-        for (peak, x) in peaks.iter_mut().zip(self.x.chunks_exact(32)) {
-            for v in x {
-                let v = v.abs();
-                *peak = if v > *peak { v } else { *peak };
-            }
+        let mut odd = zero;
+        for (j, peak) in peaks.iter_mut().enumerate() {
+            // SAFETY: 32 of 256 floats.
+            let (a, b) = unsafe { (L::load(x.add(32 * j)), L::load(x.add(32 * j + LANES))) };
+            odd = L::fma(a, zero, L::fma(b, zero, odd));
+            let (a, b) = (L::max(a, L::sub(zero, a)), L::max(b, L::sub(zero, b)));
+            *peak = L::greatest(L::max(a, b));
         }
         if !self.fine {
-            let peak = peaks.iter().fold(0f32, |a, &b| if b > a { b } else { a });
-            peaks = [peak; 8];
+            peaks = [peaks.iter().fold(0f32, |a, &b| a.max(b)); 8];
         }
-        let mut codes = [0i8; BLOCK];
+        // What is no finite number must not pass for one: it makes its block's products NaN.
+        if math::sum::<L>(odd) != 0.0 {
+            peaks = [f32::NAN; 8];
+        }
+        let unit = L::splat(math::UNIT);
         let mut scales = [0f32; 8];
-        for j in 0..8 {
-            // Below this the reciprocal would overflow; such a block is zero.
-            if peaks[j] > 1e-30 {
-                scales[j] = peaks[j] / 127.0;
-                let inverse = 127.0 / peaks[j];
-                let x = &self.x[32 * j..32 * j + 32];
-                for (code, v) in codes[32 * j..32 * j + 32].iter_mut().zip(x) {
-                    *code = (v * inverse + ROUND).to_bits() as i8;
+        let mut sums = [0i32; 16];
+        // SAFETY: the cell exists.
+        let codes = unsafe { self.to.codes.get().add(self.cell * BLOCK) };
+        for (j, peak) in peaks.into_iter().enumerate() {
+            scales[j] = peak / 127.0;
+            // Below the bound the reciprocal would overflow; such a block is zero.
+            let inverse = if peak > 1e-30 { 127.0 / peak } else { 0.0 };
+            for half in [2 * j, 2 * j + 1] {
+                // SAFETY: 16 of 256 floats and codes.
+                unsafe {
+                    let x = L::mul(L::load(x.add(half * LANES)), L::splat(inverse));
+                    let code = L::sub(L::add(x, unit), unit);
+                    L::store_i8(codes.add(half * LANES), code);
+                    sums[half] = L::total(code) as i32;
                 }
             }
         }
-        (codes, scales)
+        // SAFETY: the cell exists; the counts are those of `Codes::resize`.
+        unsafe { self.finish(&scales, &sums) }
+    }
+}
+
+impl Quantise<'_> {
+    /// Writes the scales and what the sums of 16 codes are needed for.
+    ///
+    /// # Safety
+    /// The cell exists and is ours.
+    #[inline(always)]
+    unsafe fn finish(&self, scales: &[f32; 8], sums: &[i32; 16]) {
+        let (to, cell) = (self.to, self.cell);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..8 {
+                let sum = sums[2 * j] + sums[2 * j + 1];
+                if self.fine {
+                    to.scales.get().add(cell * 8 + j).write(scales[j]);
+                    to.wide.get().add(cell * 8 + j).write(-128 * sum);
+                    to.narrow.get().add(cell * 8 + j).write(-8 * sum);
+                } else {
+                    to.sums.get().add(cell * 8 + j).write(sum as i16);
+                }
+            }
+            if !self.fine {
+                to.scales.get().add(cell).write(scales[0]);
+                for (j, sum) in sums.iter().enumerate() {
+                    to.wide.get().add(cell * 16 + j).write(-32 * sum);
+                }
+            }
+        }
     }
 }

@@ -165,25 +165,27 @@ impl Work for Gate<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let one = |gate: &mut [f32; LANES], up: &[f32; LANES]| {
-            // SAFETY: 16 floats each.
-            unsafe {
-                let (x, up) = (L::load(gate.as_ptr()), L::load(up.as_ptr()));
-                let e = math::exp::<L>(L::sub(L::splat(0.0), x));
-                let silu = L::div(x, L::add(L::splat(1.0), e));
-                L::store(gate.as_mut_ptr(), L::mul(silu, up));
-            }
-        };
         let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
         let (ups, up) = self.up.as_chunks::<LANES>();
         for (gate, up) in gates.iter_mut().zip(ups) {
-            one(gate, up);
+            gated::<L>(gate, up);
         }
         let (mut last, mut factor) = ([0.0; LANES], [0.0; LANES]);
         last[..gate.len()].copy_from_slice(gate);
         factor[..up.len()].copy_from_slice(up);
-        one(&mut last, &factor);
+        gated::<L>(&mut last, &factor);
         gate.copy_from_slice(&last[..gate.len()]);
+    }
+}
+
+#[inline(always)]
+fn gated<L: Lanes>(gate: &mut [f32; LANES], up: &[f32; LANES]) {
+    // SAFETY: 16 floats each.
+    unsafe {
+        let (x, up) = (L::load(gate.as_ptr()), L::load(up.as_ptr()));
+        let e = math::exp::<L>(L::sub(L::splat(0.0), x));
+        let silu = L::div(x, L::add(L::splat(1.0), e));
+        L::store(gate.as_mut_ptr(), L::mul(silu, up));
     }
 }
 
@@ -198,28 +200,30 @@ impl Work for Blend<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let one = |gate: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]| {
-            // SAFETY: 16 floats each.
-            unsafe {
-                let (x, a, b) = (L::load(gate.as_ptr()), L::load(a.as_ptr()), L::load(b.as_ptr()));
-                let e = math::exp::<L>(L::sub(L::splat(0.0), x));
-                let share = L::div(L::splat(1.0), L::add(L::splat(1.0), e));
-                L::store(gate.as_mut_ptr(), L::fma(share, L::sub(a, b), b));
-            }
-        };
         let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
         let (firsts, a) = self.a.as_chunks::<LANES>();
         let (seconds, b) = self.b.as_chunks::<LANES>();
         for ((gate, a), b) in gates.iter_mut().zip(firsts).zip(seconds) {
-            one(gate, a, b);
+            blended::<L>(gate, a, b);
         }
         let mut last = [[0.0; LANES]; 3];
         for (last, rest) in last.iter_mut().zip([&*gate, a, b]) {
             last[..rest.len()].copy_from_slice(rest);
         }
-        let [mut blended, a, b] = last;
-        one(&mut blended, &a, &b);
-        gate.copy_from_slice(&blended[..gate.len()]);
+        let [mut end, a, b] = last;
+        blended::<L>(&mut end, &a, &b);
+        gate.copy_from_slice(&end[..gate.len()]);
+    }
+}
+
+#[inline(always)]
+fn blended<L: Lanes>(gate: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]) {
+    // SAFETY: 16 floats each.
+    unsafe {
+        let (x, a, b) = (L::load(gate.as_ptr()), L::load(a.as_ptr()), L::load(b.as_ptr()));
+        let e = math::exp::<L>(L::sub(L::splat(0.0), x));
+        let share = L::div(L::splat(1.0), L::add(L::splat(1.0), e));
+        L::store(gate.as_mut_ptr(), L::fma(share, L::sub(a, b), b));
     }
 }
 

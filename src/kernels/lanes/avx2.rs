@@ -34,6 +34,62 @@ unsafe fn dot8(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
     }
 }
 
+/// As [`Lanes::dot_biased`]. Bytes up to 255 would saturate the pairs, so the bias comes off first
+/// and each sign of w moves to x: |w| is at most 128, x at least -127.
+#[inline(always)]
+unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
+    // SAFETY: the caller gives a machine with AVX2.
+    unsafe {
+        let w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
+        dot8(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
+    }
+}
+
+/// As [`Lanes::power`].
+#[inline(always)]
+fn power(x: __m256) -> __m256 {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let one = _mm256_set1_epi32(1.0f32.to_bits() as i32);
+        let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(x));
+        _mm256_castsi256_ps(_mm256_add_epi32(shifted, one))
+    }
+}
+
+/// As [`Lanes::fifth`]. Shifts of 16-bit pairs carry bits between bytes; the mask drops them.
+#[inline(always)]
+fn fifth<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let bits = match BIT {
+            0 => _mm256_slli_epi16::<4>(plane),
+            1 => _mm256_slli_epi16::<3>(plane),
+            2 => _mm256_slli_epi16::<2>(plane),
+            3 => _mm256_slli_epi16::<1>(plane),
+            4 => plane,
+            5 => _mm256_srli_epi16::<1>(plane),
+            6 => _mm256_srli_epi16::<2>(plane),
+            _ => _mm256_srli_epi16::<3>(plane),
+        };
+        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x10)))
+    }
+}
+
+/// As [`Lanes::sixth`].
+#[inline(always)]
+fn sixth<const PAIR: u32>(low: __m256i, plane: __m256i) -> __m256i {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let bits = match PAIR {
+            0 => _mm256_slli_epi16::<4>(plane),
+            1 => _mm256_slli_epi16::<2>(plane),
+            2 => plane,
+            _ => _mm256_srli_epi16::<2>(plane),
+        };
+        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x30)))
+    }
+}
+
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and pointers are the caller's promise (see the trait).
 impl Lanes for Avx2 {
@@ -70,7 +126,8 @@ impl Lanes for Avx2 {
         unsafe {
             let low = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
             let high = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.add(8).cast()));
-            [low, high].map(|wide| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
+            let (low, high) = (_mm256_slli_epi32::<16>(low), _mm256_slli_epi32::<16>(high));
+            [_mm256_castsi256_ps(low), _mm256_castsi256_ps(high)]
         }
     }
 
@@ -100,6 +157,27 @@ impl Lanes for Avx2 {
         unsafe {
             _mm256_storeu_ps(p, x[0]);
             _mm256_storeu_ps(p.add(8), x[1]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, x: Self::F) {
+        // SAFETY: see the impl.
+        unsafe {
+            _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x[0]));
+            _mm_storeu_si128(p.add(8).cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x[1]));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, x: Self::F) {
+        // SAFETY: see the impl. Packing works within each half of a register, so the quarters are
+        // put back in order between the two steps.
+        unsafe {
+            let wide = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
+            let wide = _mm256_permute4x64_epi64::<0b11_01_10_00>(wide);
+            let (low, high) = (_mm256_castsi256_si128(wide), _mm256_extracti128_si256::<1>(wide));
+            _mm_storeu_si128(p.cast(), _mm_packs_epi16(low, high));
         }
     }
 
@@ -147,13 +225,28 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn power(x: Self::F) -> Self::F {
+        [power(x[0]), power(x[1])]
+    }
+
+    #[inline(always)]
+    fn greatest(x: Self::F) -> f32 {
         // SAFETY: see the impl.
         unsafe {
-            let one = _mm256_set1_epi32(1.0f32.to_bits() as i32);
-            x.map(|x| {
-                let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(x));
-                _mm256_castsi256_ps(_mm256_add_epi32(shifted, one))
-            })
+            let x = _mm256_max_ps(x[0], x[1]);
+            let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
+        }
+    }
+
+    #[inline(always)]
+    fn total(x: Self::F) -> f32 {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = _mm256_add_ps(x[0], x[1]);
+            let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+            _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
         }
     }
 
@@ -180,45 +273,20 @@ impl Lanes for Avx2 {
         // SAFETY: see the impl.
         unsafe {
             let mask = _mm256_set1_epi8(15);
-            let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi16::<4>(x), mask));
-            (x.map(|x| _mm256_and_si256(x, mask)), high)
+            let (a, b) = (_mm256_srli_epi16::<4>(x[0]), _mm256_srli_epi16::<4>(x[1]));
+            let low = [_mm256_and_si256(x[0], mask), _mm256_and_si256(x[1], mask)];
+            (low, [_mm256_and_si256(a, mask), _mm256_and_si256(b, mask)])
         }
     }
 
     #[inline(always)]
     fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        // SAFETY: see the impl. Shifts of 16-bit pairs carry bits between bytes; the mask drops them.
-        unsafe {
-            let mask = _mm256_set1_epi8(0x10);
-            let place = |x: __m256i| match BIT {
-                0 => _mm256_slli_epi16::<4>(x),
-                1 => _mm256_slli_epi16::<3>(x),
-                2 => _mm256_slli_epi16::<2>(x),
-                3 => _mm256_slli_epi16::<1>(x),
-                4 => x,
-                5 => _mm256_srli_epi16::<1>(x),
-                6 => _mm256_srli_epi16::<2>(x),
-                _ => _mm256_srli_epi16::<3>(x),
-            };
-            let one = |low, plane| _mm256_or_si256(low, _mm256_and_si256(place(plane), mask));
-            [one(low[0], plane[0]), one(low[1], plane[1])]
-        }
+        [fifth::<BIT>(low[0], plane[0]), fifth::<BIT>(low[1], plane[1])]
     }
 
     #[inline(always)]
     fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
-        // SAFETY: see the impl; as in `fifth`.
-        unsafe {
-            let mask = _mm256_set1_epi8(0x30);
-            let place = |x: __m256i| match PAIR {
-                0 => _mm256_slli_epi16::<4>(x),
-                1 => _mm256_slli_epi16::<2>(x),
-                2 => x,
-                _ => _mm256_srli_epi16::<2>(x),
-            };
-            let one = |low, plane| _mm256_or_si256(low, _mm256_and_si256(place(plane), mask));
-            [one(low[0], plane[0]), one(low[1], plane[1])]
-        }
+        [sixth::<PAIR>(low[0], plane[0]), sixth::<PAIR>(low[1], plane[1])]
     }
 
     #[inline(always)]
@@ -239,14 +307,8 @@ impl Lanes for Avx2 {
     unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
-            // Bytes up to 255 would saturate the pairs, so the bias comes off first and each sign of
-            // w moves to x: |w| is at most 128, x at least -127.
             let x = quad(x);
-            let one = |acc, w| {
-                let w = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
-                dot8(acc, _mm256_abs_epi8(w), _mm256_sign_epi8(x, w))
-            };
-            [one(acc[0], w[0]), one(acc[1], w[1])]
+            [dot_signed(acc[0], w[0], x), dot_signed(acc[1], w[1], x)]
         }
     }
 

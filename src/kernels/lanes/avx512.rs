@@ -72,6 +72,18 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, x: __m512) {
+        // SAFETY: see the impl.
+        unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, x: __m512) {
+        // SAFETY: see the impl.
+        unsafe { _mm_storeu_si128(p.cast(), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x))) }
+    }
+
+    #[inline(always)]
     fn add(a: __m512, b: __m512) -> __m512 {
         // SAFETY: see the impl.
         unsafe { _mm512_add_ps(a, b) }
@@ -121,6 +133,18 @@ impl Lanes for Avx512 {
             let shifted = _mm512_slli_epi32::<23>(_mm512_castps_si512(x));
             _mm512_castsi512_ps(_mm512_add_epi32(shifted, one))
         }
+    }
+
+    #[inline(always)]
+    fn greatest(x: __m512) -> f32 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_reduce_max_ps(x) }
+    }
+
+    #[inline(always)]
+    fn total(x: __m512) -> f32 {
+        // SAFETY: see the impl.
+        unsafe { _mm512_reduce_add_ps(x) }
     }
 
     #[inline(always)]

@@ -12,12 +12,15 @@ pub(in crate::kernels) trait Element: 'static {
     /// # Safety
     /// They must be readable.
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F;
+}
 
-    /// Writes one number, rounded to nearest.
+/// A float format that is written too.
+pub(in crate::kernels) trait Stored: Element {
+    /// Writes 16 numbers, rounded to nearest.
     ///
     /// # Safety
-    /// There must be room for it.
-    unsafe fn store(p: *mut u8, x: f32);
+    /// There must be room for them.
+    unsafe fn store<L: Lanes>(p: *mut u8, x: L::F);
 }
 
 pub(in crate::kernels) struct F32;
@@ -32,11 +35,13 @@ impl Element for F32 {
         // SAFETY: the caller's promise.
         unsafe { L::load(p.cast()) }
     }
+}
 
+impl Stored for F32 {
     #[inline(always)]
-    unsafe fn store(p: *mut u8, x: f32) {
+    unsafe fn store<L: Lanes>(p: *mut u8, x: L::F) {
         // SAFETY: the caller's promise.
-        unsafe { p.cast::<f32>().write_unaligned(x) }
+        unsafe { L::store(p.cast(), x) }
     }
 }
 
@@ -48,11 +53,13 @@ impl Element for F16 {
         // SAFETY: the caller's promise.
         unsafe { L::load_f16(p.cast()) }
     }
+}
 
+impl Stored for F16 {
     #[inline(always)]
-    unsafe fn store(p: *mut u8, x: f32) {
+    unsafe fn store<L: Lanes>(p: *mut u8, x: L::F) {
         // SAFETY: the caller's promise.
-        unsafe { p.cast::<u16>().write_unaligned(half::f16::from_f32(x).to_bits()) }
+        unsafe { L::store_f16(p.cast(), x) }
     }
 }
 
@@ -63,11 +70,5 @@ impl Element for BF16 {
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F {
         // SAFETY: the caller's promise.
         unsafe { L::load_bf16(p.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(p: *mut u8, x: f32) {
-        // SAFETY: the caller's promise.
-        unsafe { p.cast::<u16>().write_unaligned(half::bf16::from_f32(x).to_bits()) }
     }
 }

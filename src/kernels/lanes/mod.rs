@@ -49,6 +49,10 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_i8(p: *const i8) -> Self::F;
     /// 16 floats.
     unsafe fn store(p: *mut f32, x: Self::F);
+    /// 16 floats, rounded to the nearest half floats.
+    unsafe fn store_f16(p: *mut u16, x: Self::F);
+    /// 16 whole numbers within −128..=127, as bytes.
+    unsafe fn store_i8(p: *mut i8, x: Self::F);
     /// a + b.
     fn add(a: Self::F, b: Self::F) -> Self::F;
     /// a − b.
@@ -65,6 +69,11 @@ pub(super) trait Lanes: Copy + 'static {
     fn min(a: Self::F, b: Self::F) -> Self::F;
     /// 2ⁿ for a float x = 1.5·2²³ + n, n in −126..=127: the exponent is made from its low bits.
     fn power(x: Self::F) -> Self::F;
+
+    /// The greatest lane of numbers.
+    fn greatest(x: Self::F) -> f32;
+    /// The sum of whole numbers whose sums are exact in any order.
+    fn total(x: Self::F) -> f32;
 
     /// The same integer in every lane.
     fn splat_i(x: i32) -> Self::I;

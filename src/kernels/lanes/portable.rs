@@ -68,6 +68,19 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, x: Self::F) {
+        let bits = each(|i| half::f16::from_f32(x[i]).to_bits());
+        // SAFETY: the caller gives room for 16 numbers.
+        unsafe { p.cast::<[u16; LANES]>().write_unaligned(bits) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, x: Self::F) {
+        // SAFETY: the caller gives room for 16 bytes.
+        unsafe { p.cast::<[i8; LANES]>().write_unaligned(each(|i| x[i] as i8)) }
+    }
+
+    #[inline(always)]
     fn add(a: Self::F, b: Self::F) -> Self::F {
         each(|i| a[i] + b[i])
     }
@@ -105,6 +118,16 @@ impl Lanes for Portable {
     #[inline(always)]
     fn power(x: Self::F) -> Self::F {
         each(|i| f32::from_bits((x[i].to_bits() << 23).wrapping_add(1.0f32.to_bits())))
+    }
+
+    #[inline(always)]
+    fn greatest(x: Self::F) -> f32 {
+        x.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a })
+    }
+
+    #[inline(always)]
+    fn total(x: Self::F) -> f32 {
+        x.iter().sum()
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use super::{Kernel, Step};
 use crate::kernels::lanes::{Element, LANES, Lanes};
-use crate::kernels::tile::BLOCK;
+use crate::kernels::tile::{BLOCK, LINE};
 
 /// Columns of a run.
 const RUN: usize = 64;
@@ -19,33 +19,64 @@ impl<W: Element> Kernel for Float<W> {
         // SAFETY: the caller's promise: `columns` columns of 16 weights, and M rows of 256 floats
         // from the cell on.
         unsafe {
-            let x = step.rows.floats.as_ptr().add(step.cell * BLOCK);
-            let mut ahead = step.ahead;
             let mut total = [L::splat(0.0); M];
             for r in 0..M {
                 total[r] = L::load(sums.add(r * LANES));
             }
-            let mut column = 0;
-            while column < step.columns {
-                let end = step.columns.min(column + RUN);
-                let mut run = [L::splat(0.0); M];
-                while column < end {
-                    let w = W::load::<L>(step.weights.add(column * LANES * W::SIZE));
-                    if W::SIZE == 4 || column % 2 == 0 {
-                        L::prefetch(ahead);
-                        ahead = ahead.wrapping_add(step.stride);
-                    }
-                    for r in 0..M {
-                        run[r] = L::fma(w, L::splat(*x.add(r * BLOCK + column)), run[r]);
-                    }
-                    column += 1;
-                }
-                for r in 0..M {
-                    total[r] = L::add(total[r], run[r]);
+            // A single row's run waits for each addition before it starts the next, so a few runs
+            // go side by side.
+            if M <= 2 && step.columns == BLOCK {
+                runs::<L, W, M, 4>(step, 0, RUN, &mut total);
+            } else {
+                for column in (0..step.columns).step_by(RUN) {
+                    let columns = RUN.min(step.columns - column);
+                    runs::<L, W, M, 1>(step, column, columns, &mut total);
                 }
             }
             for r in 0..M {
                 L::store(sums.add(r * LANES), total[r]);
+            }
+        }
+    }
+}
+
+/// R runs of `columns` columns from `column` on, added to the totals in order.
+///
+/// # Safety
+/// As [`Kernel::block`]; the columns exist.
+#[inline(always)]
+unsafe fn runs<L: Lanes, W: Element, const M: usize, const R: usize>(
+    step: &Step,
+    column: usize,
+    columns: usize,
+    total: &mut [L::F; M],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x = step.rows.floats.as_ptr().add(step.cell * BLOCK + column);
+        let weights = step.weights.add(column * LANES * W::SIZE);
+        let line = column * LANES * W::SIZE / LINE;
+        let mut ahead = step.ahead.wrapping_add(line * step.stride);
+        let mut sums = [[L::splat(0.0); M]; R];
+        for c in 0..columns {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let c = i * RUN + c;
+                let w = W::load::<L>(weights.add(c * LANES * W::SIZE));
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    *sum = L::fma(w, L::splat(*x.add(r * BLOCK + c)), *sum);
+                }
+            }
+            // One line for each line read; two columns of 16-bit weights share one.
+            if W::SIZE == 4 || c % 2 == 0 {
+                for _ in 0..R {
+                    L::prefetch(ahead);
+                    ahead = ahead.wrapping_add(step.stride);
+                }
+            }
+        }
+        for sums in sums {
+            for (total, sum) in total.iter_mut().zip(sums) {
+                *total = L::add(*total, sum);
             }
         }
     }

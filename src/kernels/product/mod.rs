@@ -22,7 +22,13 @@ use super::tile;
 const PART: usize = 64;
 
 /// Tasks for each thread: enough that a thread that is held up costs the others little.
-const TASKS: usize = 8;
+const TASKS: usize = 24;
+
+/// How far ahead of its reading a product asks for weights: what memory sends while it answers.
+const AHEAD: usize = 6 << 10;
+
+/// Bytes of weights in a task that goes through them more than once.
+const KEPT: usize = 256 << 10;
 
 /// Multiplies the prepared rows with each matrix: `y` becomes `[rows.count(), matrix.outputs()]`.
 /// One dispatch for all of them; matrices may differ in format and outputs.
@@ -42,6 +48,8 @@ pub fn multiply(pool: &Pool, rows: &Rows, products: &mut [(&Matrix, &mut [f32])]
         assert_eq!(matrix.inputs(), rows.inputs(), "the columns of {matrix:?} and of its rows");
         assert!(rows.ready_for(matrix.format()), "rows prepared for {}", matrix.format());
         assert_eq!(y.len(), count * matrix.outputs(), "the results of {matrix:?}");
+        let kept = if count > PART { (KEPT / matrix.tile_bytes()).max(1) } else { share };
+        let share = share.min(kept);
         let starts = (0..matrix.tiles()).step_by(share);
         runs.extend(starts.map(|t| (i, t..matrix.tiles().min(t + share))));
     }
@@ -163,7 +171,7 @@ impl Tiles<'_> {
                     weights,
                     columns: tile::BLOCK.min(inputs - block * tile::BLOCK),
                     cell: block * self.rows.count() + start + row,
-                    ahead: weights.wrapping_add(superblock * (groups + group) / groups),
+                    ahead: weights.wrapping_add(AHEAD + superblock * group / groups),
                     stride,
                 };
                 let sums = sums.0[row..row + m].as_mut_ptr().cast();

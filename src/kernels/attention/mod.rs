@@ -1,0 +1,298 @@
+//! Attention of a pass's rows over the KV cache: each row sees the committed prefix, then its path
+//! in the tree, and sums over them in that order. A node of a tree and the same token in plain
+//! decoding therefore agree in every bit. Knows heads and positions, not models.
+//!
+//! Lanes are positions where queries meet keys and dimensions where weights meet values, so no
+//! order depends on the instruction set; queries that share keys pass in groups, each with sums of
+//! its own.
+
+mod steps;
+
+use std::cell::RefCell;
+
+use super::cache::{KvCache, KvFormat, Plane};
+use super::lanes::element::{Element, F16, F32};
+use super::lanes::{self, LANES, Lanes, Work};
+use super::paths::Paths;
+use super::pool::{Pool, Shareable};
+use steps::{Keys, Values};
+
+/// Queries of one key head that pass together.
+const GROUP: usize = 8;
+
+/// Tasks for each thread, if the key heads alone are not enough.
+const TASKS: usize = 4;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
+/// positions of `layer` and behind `paths.first()` rows in flight: `queries` and `out` are
+/// `[m, heads · head_dim]` with m = `paths.len()`. Scores are scaled by 1/√head_dim; query head h
+/// reads key head h · `cache.heads()` / heads.
+///
+/// # Panics
+/// If shapes disagree, the heads are no multiple of the cache's, or rows lie beyond the cache.
+pub fn attention(
+    pool: &Pool,
+    cache: &KvCache,
+    layer: usize,
+    queries: &[f32],
+    paths: &Paths,
+    out: &mut [f32],
+) {
+    let m = paths.len();
+    if m == 0 {
+        return;
+    }
+    let keys = cache.heads() * cache.head_dim();
+    assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
+    assert!(queries.len().is_multiple_of(m * keys), "{m} rows of a multiple of {keys}");
+    assert_eq!(queries.len(), out.len(), "a result for each query");
+    assert!(cache.len() + paths.first() + m <= cache.capacity(), "rows within the cache");
+    let shared = queries.len() / (m * keys);
+    // All queries of a head in one task, one group after another, read its keys and values from
+    // memory once; they are spread over tasks only as far as the threads need it.
+    let parts = (pool.threads() * TASKS).div_ceil(cache.heads());
+    let part = (m * shared).div_ceil(parts).next_multiple_of(GROUP);
+    let parts = (m * shared).div_ceil(part);
+    let out = Shareable(out.as_mut_ptr());
+    pool.run(cache.heads() * parts, |task| {
+        let (head, first) = (task / parts, task % parts * part);
+        let work = Attend {
+            cache,
+            plane: cache.plane(layer, head),
+            head,
+            shared,
+            queries,
+            paths,
+            first,
+            count: part.min(m * shared - first),
+            out: out.get(),
+        };
+        SCRATCH.with_borrow_mut(|scratch| match cache.format() {
+            KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>::new(work, scratch)),
+            KvFormat::F32 => lanes::run(pool.isa(), Group::<F32>::new(work, scratch)),
+        });
+    });
+}
+
+/// Queries `first..first + count` of one key head; query i is row i / shared, and the
+/// (i % shared)-th query head of this key head.
+struct Attend<'a> {
+    cache: &'a KvCache,
+    plane: Plane,
+    head: usize,
+    shared: usize,
+    queries: &'a [f32],
+    paths: &'a Paths,
+    first: usize,
+    count: usize,
+    out: *mut f32,
+}
+
+struct Group<'a, E> {
+    work: Attend<'a>,
+    scratch: &'a mut Vec<f32>,
+    element: std::marker::PhantomData<E>,
+}
+
+impl<'a, E: Element> Group<'a, E> {
+    fn new(work: Attend<'a>, scratch: &'a mut Vec<f32>) -> Self {
+        Self { work, scratch, element: std::marker::PhantomData }
+    }
+}
+
+impl<E: Element> Work for Group<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let parts = self.work.count.div_ceil(L::ROWS);
+        let mut first = self.work.first;
+        for part in 0..parts {
+            let left = self.work.first + self.work.count - first;
+            let n = left.div_ceil(parts - part);
+            // The fewer queries, the more tiles and dimensions side by side: each sum waits for
+            // its last addition, and as many must be under way as the machine can take.
+            // SAFETY: `attention` has checked the shapes, and these queries are this task's.
+            unsafe {
+                if const { L::ROWS > 4 } {
+                    match n {
+                        1 => self.work.few::<L, E, 1, 8, 4>(first, n, self.scratch),
+                        2 => self.work.few::<L, E, 2, 4, 4>(first, n, self.scratch),
+                        3 | 4 => self.work.few::<L, E, 4, 4, 4>(first, n, self.scratch),
+                        _ => self.work.few::<L, E, 8, 2, 2>(first, n, self.scratch),
+                    }
+                } else if const { L::ROWS > 1 } {
+                    match n {
+                        1 => self.work.few::<L, E, 1, 4, 4>(first, n, self.scratch),
+                        2 => self.work.few::<L, E, 2, 2, 2>(first, n, self.scratch),
+                        _ => self.work.few::<L, E, 4, 1, 1>(first, n, self.scratch),
+                    }
+                } else {
+                    self.work.few::<L, E, 1, 1, 1>(first, n, self.scratch);
+                }
+            }
+            first += n;
+        }
+    }
+}
+
+/// The places of a few queries' intermediate numbers.
+struct Scratch<'a> {
+    /// `[M][head_dim]`: scaled.
+    query: &'a mut [f32],
+    /// `[M][stride]`: scores, then weights, in logical order.
+    weights: &'a mut [f32],
+    stride: usize,
+    /// `[M][16 · tiles]`: scores of the slots from the last whole tile of the prefix on.
+    tree: &'a mut [f32],
+    /// `[M][16 · V]`.
+    sums: &'a mut [f32],
+}
+
+impl Attend<'_> {
+    /// The path of query i.
+    #[inline(always)]
+    fn path(&self, i: usize) -> &[u32] {
+        self.paths.of(i / self.shared)
+    }
+
+    /// Where query i begins in `queries` and in `out`.
+    #[inline(always)]
+    fn place(&self, i: usize) -> usize {
+        let heads = self.cache.heads() * self.shared;
+        let head = self.head * self.shared + i % self.shared;
+        (i / self.shared * heads + head) * self.cache.head_dim()
+    }
+
+    /// `n` queries from `first` on, at most M at once (missing ones are zero); T tiles of keys and
+    /// V vectors of a value side by side.
+    ///
+    /// # Safety
+    /// The plane is one of `cache`, of format E; shapes are as `attention` demands; nobody else
+    /// writes these queries' results.
+    #[inline(always)]
+    unsafe fn few<L: Lanes, E: Element, const M: usize, const T: usize, const V: usize>(
+        &self,
+        first: usize,
+        n: usize,
+        scratch: &mut Vec<f32>,
+    ) {
+        let dim = self.cache.head_dim();
+        let len = self.cache.len();
+        let rows = (first / self.shared)..=((first + n - 1) / self.shared);
+        let whole = len / LANES;
+        // A path never leads behind the row itself.
+        let slots = len + self.paths.first() + rows.end() + 1;
+        let tree_tiles = slots.div_ceil(LANES) - whole;
+        let longest = rows.clone().map(|row| self.paths.of(row).len()).max().unwrap_or(0);
+        // An odd number of lines, so that the queries' weights fall on different cache sets.
+        let stride = ((len + longest).div_ceil(LANES) | 1) * LANES;
+
+        let sizes = [M * dim, M * stride, M * tree_tiles * LANES, M * V * LANES];
+        let total: usize = sizes.iter().sum();
+        if scratch.len() < total {
+            scratch.resize(total, 0.0);
+        }
+        let (query, rest) = scratch.split_at_mut(sizes[0]);
+        let (weights, rest) = rest.split_at_mut(sizes[1]);
+        let (tree, rest) = rest.split_at_mut(sizes[2]);
+        let mut scratch = Scratch { query, weights, stride, tree, sums: &mut rest[..sizes[3]] };
+
+        let scale = 1.0 / (dim as f32).sqrt();
+        for (i, to) in scratch.query.chunks_exact_mut(dim).enumerate() {
+            if i < n {
+                let from = &self.queries[self.place(first + i)..][..dim];
+                for (to, from) in to.iter_mut().zip(from) {
+                    *to = from * scale;
+                }
+            } else {
+                to.fill(0.0);
+            }
+        }
+
+        // SAFETY: tiles up to the last row's slot lie within the cache (asserted by `attention`);
+        // `weights` holds M × stride and `tree` M × tree_tiles × 16 floats.
+        unsafe {
+            let (weights, tree) = (scratch.weights.as_mut_ptr(), scratch.tree.as_mut_ptr());
+            let keys = Keys { tiles: self.plane.keys, dim };
+            keys.scores::<L, E, M, T>(scratch.query, 0..whole, weights, stride);
+            let tiles = whole..whole + tree_tiles;
+            keys.scores::<L, E, M, T>(scratch.query, tiles, tree, tree_tiles * LANES);
+        }
+        let mut totals = [1.0; M];
+        for (i, weights) in scratch.weights.chunks_exact_mut(stride).enumerate() {
+            if i < n {
+                let tree = &scratch.tree[i * tree_tiles * LANES..];
+                let path = self.path(first + i);
+                weights[whole * LANES..len].copy_from_slice(&tree[..len % LANES]);
+                for (to, &node) in weights[len..].iter_mut().zip(path) {
+                    *to = tree[len % LANES + node as usize];
+                }
+                totals[i] = steps::softmax::<L>(weights, len + path.len());
+            } else {
+                weights.fill(0.0);
+            }
+        }
+
+        let common = &self.paths.of(*rows.start())[..self.paths.common(rows)];
+        let width = dim.next_multiple_of(LANES);
+        let mut d = 0;
+        while d < width {
+            // SAFETY: the dimensions are below the padded width.
+            unsafe {
+                if d + V * LANES <= width {
+                    self.values::<L, E, M, V>(first, n, d, common, &totals, &mut scratch);
+                    d += V * LANES;
+                } else {
+                    self.values::<L, E, M, 1>(first, n, d, common, &totals, &mut scratch);
+                    d += LANES;
+                }
+            }
+        }
+    }
+
+    /// V vectors of the results from dimension `d` on: the prefix and the path that all queries
+    /// share for all together, then each query's own rest of its path, divided by its total.
+    ///
+    /// # Safety
+    /// As `few`; the dimensions exist.
+    #[inline(always)]
+    unsafe fn values<L: Lanes, E: Element, const M: usize, const V: usize>(
+        &self,
+        first: usize,
+        n: usize,
+        d: usize,
+        common: &[u32],
+        totals: &[f32],
+        scratch: &mut Scratch,
+    ) {
+        let dim = self.cache.head_dim();
+        let len = self.cache.len();
+        // SAFETY: the caller's promise; the slots lie in the cache, `weights` holds M × stride and
+        // `sums` M × V × 16 floats, and the result is this task's.
+        unsafe {
+            let row = dim.next_multiple_of(LANES) * E::SIZE;
+            let values = Values { start: self.plane.values.add(d * E::SIZE), row, len };
+            let (weights, stride) = (scratch.weights.as_ptr(), scratch.stride);
+            let sums = scratch.sums.as_mut_ptr();
+            values.sums::<L, E, M, V>(common, weights, stride, sums);
+            for i in 0..n {
+                let sums = sums.add(i * V * LANES);
+                let weights = weights.add(i * stride);
+                values.rest::<L, E, V>(self.path(first + i), common.len(), weights, sums);
+                for v in 0..V {
+                    let d = d + v * LANES;
+                    let mut out = [0.0; LANES];
+                    let sum = L::load(sums.add(v * LANES));
+                    L::store(out.as_mut_ptr(), L::div(sum, L::splat(totals[i])));
+                    let to = self.out.add(self.place(first + i) + d);
+                    std::ptr::copy_nonoverlapping(out.as_ptr(), to, LANES.min(dim - d));
+                }
+            }
+        }
+    }
+}
