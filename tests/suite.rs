@@ -14,6 +14,7 @@ mod decoding;
 mod draft_golden;
 mod growth;
 mod kernels;
+mod kernels_accuracy;
 mod levels;
 mod library;
 mod lossless;

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Kernel, Step};
+use super::{Kernel, Step, load_sums, store_sums};
 use crate::kernels::lanes::{Element, LANES, Lanes};
 use crate::kernels::tile::{BLOCK, LINE};
 
@@ -19,10 +19,7 @@ impl<W: Element> Kernel for Float<W> {
         // SAFETY: the caller's promise: `columns` columns of 16 weights, and M rows of 256 floats
         // from the cell on.
         unsafe {
-            let mut total = [L::splat(0.0); M];
-            for r in 0..M {
-                total[r] = L::load(sums.add(r * LANES));
-            }
+            let mut total = load_sums::<L, M>(sums);
             // A single row's run waits for each addition before it starts the next, so a few runs
             // go side by side.
             if M <= 2 && step.columns == BLOCK {
@@ -33,9 +30,7 @@ impl<W: Element> Kernel for Float<W> {
                     runs::<L, W, M, 1>(step, column, columns, &mut total);
                 }
             }
-            for r in 0..M {
-                L::store(sums.add(r * LANES), total[r]);
-            }
+            store_sums::<L, M>(sums, total);
         }
     }
 }

@@ -6,8 +6,8 @@
 //!   sum −= (minima · x's sums) · (dmin · x's scale).
 //! - Q6_K: the same over 16 sub-blocks, without minima.
 
-use super::{Kernel, Step};
-use crate::kernels::lanes::{LANES, Lanes};
+use super::{Kernel, Step, load_sums, store_sums};
+use crate::kernels::lanes::Lanes;
 use crate::kernels::tile::{BLOCK, K_HEAD, K_MINIMA, K_SCALES, LINE, LOW, PAIR_4, PAIR_8};
 
 pub(super) struct Q8_0;
@@ -27,24 +27,6 @@ impl Ahead {
     fn ask<L: Lanes>(&mut self) {
         L::prefetch(self.at);
         self.at = self.at.wrapping_add(self.stride);
-    }
-}
-
-#[inline(always)]
-unsafe fn load_sums<L: Lanes, const M: usize>(sums: *const f32) -> [L::F; M] {
-    let mut total = [L::splat(0.0); M];
-    for (r, total) in total.iter_mut().enumerate() {
-        // SAFETY: the caller gives M × 16 floats.
-        *total = unsafe { L::load(sums.add(r * LANES)) };
-    }
-    total
-}
-
-#[inline(always)]
-unsafe fn store_sums<L: Lanes, const M: usize>(sums: *mut f32, total: [L::F; M]) {
-    for (r, total) in total.into_iter().enumerate() {
-        // SAFETY: the caller gives room for M × 16 floats.
-        unsafe { L::store(sums.add(r * LANES), total) };
     }
 }
 

@@ -221,3 +221,29 @@ unsafe fn block_of<L: Lanes, K: Kernel>(m: usize, step: &Step, sums: *mut f32) {
         K::block::<L, 1>(step, sums);
     }
 }
+
+/// The sums of M rows, `[M][16]`.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+unsafe fn load_sums<L: Lanes, const M: usize>(sums: *const f32) -> [L::F; M] {
+    let mut total = [L::splat(0.0); M];
+    for (r, total) in total.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *total = unsafe { L::load(sums.add(r * LANES)) };
+    }
+    total
+}
+
+/// Writes the sums of M rows back.
+///
+/// # Safety
+/// There is room for them.
+#[inline(always)]
+unsafe fn store_sums<L: Lanes, const M: usize>(sums: *mut f32, total: [L::F; M]) {
+    for (r, total) in total.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { L::store(sums.add(r * LANES), total) };
+    }
+}

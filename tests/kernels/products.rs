@@ -1,0 +1,184 @@
+//! Products: exact sums of exact weights, whatever the company.
+
+use dovetail::kernels::*;
+use proptest::prelude::*;
+
+use super::{bits, numbers};
+
+fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
+    let mut rows = Rows::new();
+    rows.prepare(pool, x, matrix.inputs(), [matrix.format()]);
+    let mut y = vec![f32::NAN; rows.count() * matrix.outputs()];
+    multiply(pool, &rows, &mut [(matrix, &mut y)]);
+    y
+}
+
+/// Widths that each format allows: one block, an odd number of blocks, several superblocks.
+fn widths(format: Format) -> Vec<usize> {
+    match format.block() {
+        1 => vec![1, 63, 256, 300, 777],
+        32 => vec![32, 96, 256, 288, 832],
+        _ => vec![256, 768],
+    }
+}
+
+#[test]
+fn a_product_is_the_dot_product_of_its_rows() {
+    let pool = Pool::new(2);
+    for format in Format::ALL {
+        for inputs in widths(format) {
+            let (m, outputs) = (3, 37);
+            let matrix = Matrix::random(format, outputs, inputs, 5, &pool).unwrap();
+            let x = numbers(m * inputs, 7);
+            let y = product(&pool, &matrix, &x);
+            let (mut error, mut size) = (0.0, 0.0);
+            let mut weights = vec![0.0; inputs];
+            for o in 0..outputs {
+                matrix.row(o, &mut weights);
+                for r in 0..m {
+                    let row = &x[r * inputs..(r + 1) * inputs];
+                    let exact: f64 =
+                        row.iter().zip(&weights).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                    error += (f64::from(y[r * outputs + o]) - exact).powi(2);
+                    size += exact * exact;
+                }
+            }
+            let relative = (error / size).sqrt();
+            let limit = if format.block() == 1 { 1e-6 } else { 0.03 };
+            assert!(relative < limit, "{format} × {inputs}: error {relative:.2e}");
+        }
+    }
+}
+
+#[test]
+fn every_instruction_set_gives_the_same_bits() {
+    for format in Format::ALL {
+        for inputs in widths(format) {
+            for m in [1, 2, 3, 5, 8, 9, 70] {
+                let portable = Pool::with_isa(1, Isa::Portable);
+                let matrix = Matrix::random(format, 37, inputs, 11, &portable).unwrap();
+                let x = numbers(m * inputs, m as u64);
+                let expected = product(&portable, &matrix, &x);
+                for isa in Isa::ALL {
+                    let y = product(&Pool::with_isa(3, isa), &matrix, &x);
+                    assert_eq!(bits(&y), bits(&expected), "{format} × {inputs}, {m} rows, {isa:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_is_the_same_alone_and_among_others() {
+    let pool = Pool::new(2);
+    for format in Format::ALL {
+        let inputs = *widths(format).last().unwrap();
+        let matrix = Matrix::random(format, 50, inputs, 3, &pool).unwrap();
+        let x = numbers(64 * inputs, 1);
+        let alone: Vec<Vec<f32>> =
+            x.chunks_exact(inputs).map(|row| product(&pool, &matrix, row)).collect();
+        for m in 1..=64 {
+            // The rows of a batch of m end where the batch of 64 ends: other company each time.
+            let first = 64 - m;
+            let y = product(&pool, &matrix, &x[first * inputs..]);
+            for (r, y) in y.chunks_exact(50).enumerate() {
+                assert_eq!(bits(y), bits(&alone[first + r]), "{format}: row {r} of {m}");
+            }
+        }
+    }
+}
+
+#[test]
+fn several_matrices_in_one_dispatch_are_the_same_as_one_by_one() {
+    let pool = Pool::new(3);
+    let x = numbers(6 * 512, 4);
+    let matrices: Vec<Matrix> = Format::ALL
+        .into_iter()
+        .enumerate()
+        .map(|(i, format)| Matrix::random(format, 16 + 30 * i, 512, 2, &pool).unwrap())
+        .collect();
+    let mut rows = Rows::new();
+    rows.prepare(&pool, &x, 512, Format::ALL);
+    let mut y: Vec<Vec<f32>> = matrices.iter().map(|w| vec![0.0; 6 * w.outputs()]).collect();
+    let mut all: Vec<(&Matrix, &mut [f32])> =
+        matrices.iter().zip(&mut y).map(|(w, y)| (w, y.as_mut_slice())).collect();
+    multiply(&pool, &rows, &mut all);
+    for (matrix, y) in matrices.iter().zip(&y) {
+        assert_eq!(bits(y), bits(&product(&pool, matrix, &x)), "{matrix:?}");
+    }
+}
+
+#[test]
+fn damaged_shapes_are_refused_with_their_figures() {
+    let pool = Pool::new(1);
+    let error = Matrix::pack(Format::Q4K, 2, 100, &[0; 10], &pool).unwrap_err().to_string();
+    assert_eq!(error, "rows of 100 weights cannot be Q4_K: its blocks hold 256");
+    let error = Matrix::pack(Format::Q8_0, 2, 64, &[0; 10], &pool).unwrap_err().to_string();
+    assert!(error.starts_with("10 bytes for a Q8_0 matrix of 2 × 64, which takes 136"), "{error}");
+}
+
+#[test]
+fn rows_may_come_in_any_order_and_weights_are_held_once() {
+    let pool = Pool::new(2);
+    for format in Format::ALL {
+        let row = format.row_bytes(512).unwrap();
+        let bytes: Vec<u8> = (0..40).flat_map(|i| vec![i as u8 ^ 0x15; row]).collect();
+        let plain = Matrix::pack(format, 40, 512, &bytes, &pool).unwrap();
+        let turned =
+            Matrix::pack_rows(format, 40, 512, |i| &bytes[(39 - i) * row..][..row], &pool).unwrap();
+        let (mut a, mut b) = (vec![0.0; 512], vec![0.0; 512]);
+        for i in 0..40 {
+            plain.row(i, &mut a);
+            turned.row(39 - i, &mut b);
+            assert_eq!(bits(&a), bits(&b), "{format}");
+        }
+        // 48 rows in whole tiles.
+        assert!(plain.bytes() as f64 <= 1.03 * (48 * row) as f64, "{format}: {}", plain.bytes());
+    }
+}
+
+/// Numbers that overflow or are none must not come out as good ones.
+#[test]
+fn what_is_no_number_stays_none() {
+    let pool = Pool::new(2);
+    for format in Format::ALL {
+        let inputs = 512;
+        let matrix = Matrix::random(format, 20, inputs, 3, &pool).unwrap();
+        for bad in [f32::NAN, f32::INFINITY] {
+            let mut x = numbers(2 * inputs, 5);
+            x[300] = bad;
+            let y = product(&pool, &matrix, &x);
+            assert!(y[..20].iter().all(|v| !v.is_finite()), "{format} of {bad}");
+            assert!(y[20..].iter().all(|v| v.is_finite()), "{format}: another row");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Any shape, any part of any batch, any number of threads on any instruction set: the bits of
+    /// the portable product of the row alone.
+    #[test]
+    fn a_row_never_depends_on_its_company(
+        format in prop::sample::select(Format::ALL.to_vec()),
+        blocks in 1usize..6,
+        odd in 0usize..40,
+        outputs in 1usize..70,
+        batch in 1usize..=64,
+        row in 0usize..64,
+        threads in 1usize..4,
+        isa in prop::sample::select(Isa::ALL.to_vec()),
+        seed in any::<u64>(),
+    ) {
+        let inputs = if format.block() == 1 { blocks * 60 + odd } else { blocks * format.block() };
+        let pool = Pool::with_isa(threads, isa);
+        let matrix = Matrix::random(format, outputs, inputs, seed, &pool).unwrap();
+        let x = numbers(batch * inputs, seed ^ 1);
+        let row = row % batch;
+        let y = product(&pool, &matrix, &x);
+        let portable = Pool::with_isa(1, Isa::Portable);
+        let alone = product(&portable, &matrix, &x[row * inputs..(row + 1) * inputs]);
+        prop_assert_eq!(bits(&y[row * outputs..(row + 1) * outputs]), bits(&alone));
+    }
+}
