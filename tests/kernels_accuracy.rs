@@ -94,6 +94,6 @@ fn weights_are_candles_and_products_no_worse() {
         assert!(mine <= 1.02 * other + 1e-6, "{format}: error {mine:.3e}, candle {other:.3e}");
         assert!(same + 1 >= others, "{format}: top-1 of {same} rows, candle {others}");
         // 1 − cos ≈ error² / 2.
-        assert!(mine * mine / 2.0 < 2e-4, "{format}: cosine {}", 1.0 - mine * mine / 2.0);
+        assert!(mine * mine / 2.0 < 5e-4, "{format}: cosine {}", 1.0 - mine * mine / 2.0);
     }
 }

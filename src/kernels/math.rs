@@ -18,7 +18,7 @@ pub(super) fn exp<L: Lanes>(x: L::F) -> L::F {
     let r = L::fma(n, L::splat(-LN_2_LOW), r);
     // e^r on −ln 2 / 2..ln 2 / 2: the minimax polynomial of the Cephes library's expf.
     let mut p = L::splat(1.987_569_1e-4);
-    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1] {
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
         p = L::fma(p, r, L::splat(c));
     }
     let y = L::add(L::fma(p, L::mul(r, r), r), L::splat(1.0));

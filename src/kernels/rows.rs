@@ -113,7 +113,7 @@ impl Rows {
         const CELLS: usize = 16;
         let (count, inputs) = (self.count, self.inputs);
         let cells = count * self.blocks();
-        let floats = self.float.then(|| Shareable(self.floats.as_mut_ptr()));
+        let floats = self.float.then_some(Shareable(self.floats.as_mut_ptr()));
         let fine = self.fine.ready.then(|| self.fine.parts());
         let coarse = self.coarse.ready.then(|| self.coarse.parts());
         pool.run(cells.div_ceil(CELLS), |task| {

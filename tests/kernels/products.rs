@@ -2,6 +2,7 @@
 
 use dovetail::kernels::*;
 use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
 
 use super::{bits, numbers};
 
@@ -155,7 +156,11 @@ fn what_is_no_number_stays_none() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
 
     /// Any shape, any part of any batch, any number of threads on any instruction set: the bits of
     /// the portable product of the row alone.

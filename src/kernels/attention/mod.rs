@@ -280,7 +280,7 @@ impl Attend<'_> {
             let (weights, stride) = (scratch.weights.as_ptr(), scratch.stride);
             let sums = scratch.sums.as_mut_ptr();
             values.sums::<L, E, M, V>(common, weights, stride, sums);
-            for i in 0..n {
+            for (i, total) in totals.iter().enumerate().take(n) {
                 let sums = sums.add(i * V * LANES);
                 let weights = weights.add(i * stride);
                 values.rest::<L, E, V>(self.path(first + i), common.len(), weights, sums);
@@ -288,7 +288,7 @@ impl Attend<'_> {
                     let d = d + v * LANES;
                     let mut out = [0.0; LANES];
                     let sum = L::load(sums.add(v * LANES));
-                    L::store(out.as_mut_ptr(), L::div(sum, L::splat(totals[i])));
+                    L::store(out.as_mut_ptr(), L::div(sum, L::splat(*total)));
                     let to = self.out.add(self.place(first + i) + d);
                     std::ptr::copy_nonoverlapping(out.as_ptr(), to, LANES.min(dim - d));
                 }
