@@ -129,9 +129,13 @@ fn tokens(events: &[Event]) -> Vec<u32> {
 }
 
 fn rounds(events: &[Event]) -> Vec<&Round> {
-    let round =
-        |event| if let &Event::Round { ref round, .. } = event { Some(&**round) } else { None };
-    events.iter().filter_map(round).collect()
+    let mut all = Vec::new();
+    for event in events {
+        if let Event::Round { round, .. } = event {
+            all.push(&**round);
+        }
+    }
+    all
 }
 
 /// The plain answer to a prompt.

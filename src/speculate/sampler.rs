@@ -60,8 +60,7 @@ impl Default for SamplerSettings {
 impl SamplerSettings {
     /// Whether the likeliest token is always taken.
     pub fn is_greedy(&self) -> bool {
-        // NaN is greedy too.
-        !(self.temperature > GREEDY)
+        self.temperature <= GREEDY || self.temperature.is_nan()
     }
 
     fn penalises(&self) -> bool {

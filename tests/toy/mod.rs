@@ -234,7 +234,7 @@ impl Drafter for ToyDrafter {
                     let token = ((random >> 32) % self.vocab as u64) as u32;
                     if tree.nodes()[parent].depth <= depth && tree.child(parent, token).is_none() {
                         tree.push(parent, token, -1.0);
-                    } else if random % 7 == 0 {
+                    } else if random.is_multiple_of(7) {
                         break;
                     }
                 }
