@@ -39,6 +39,11 @@ impl Entry {
             .take_while(|step| step.rank < shape.gamma && step.sibling < shape.width)
             .count()
     }
+
+    /// Whether the path was right down to the last level that `depth` expansions give.
+    fn reaches(&self, depth: usize) -> bool {
+        self.path.len() > depth
+    }
 }
 
 /// The rounds seen with one M.
@@ -82,9 +87,22 @@ impl Ledger {
         self.entries.push_back(Entry { shape, path });
     }
 
+    /// How likely an accepted path is to go one level further: from all levels seen, tempered by a
+    /// few imagined ones.
+    fn goes_on(&self) -> f64 {
+        let right: usize = self.entries.iter().map(|entry| entry.path.len()).sum();
+        let wrong = self.entries.iter().filter(|entry| !entry.reaches(entry.shape.depth)).count();
+        let (right, wrong) = (right as f64 + 3.0, wrong as f64 + 2.0);
+        right / (right + wrong)
+    }
+
     /// Sum over the remembered rounds of the tokens that `pick` would have gained in them. Where
-    /// `pick` asks for more than a round offered, what it offered is raised as the prior rises.
+    /// `pick` asks for more nodes or width than a round offered, what it offered is raised as the
+    /// prior rises; where it asks for more depth, a path that was still right where its tree ended
+    /// goes on as paths in this ledger do.
     fn gains(&self, pick: &Pick) -> f64 {
+        let goes_on = self.goes_on();
+        let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
         self.entries
             .iter()
             .map(|entry| {
@@ -93,12 +111,19 @@ impl Ledger {
                     width: pick.shape.width.min(entry.shape.width),
                     depth: pick.shape.depth.min(entry.shape.depth),
                 };
-                let seen = entry.within(&common) as f64;
-                if common == pick.shape {
-                    return seen;
-                }
-                let known = prior::gain(&Pick { shape: common, ..*pick });
-                if known > 0.0 { seen * prior::gain(pick) / known } else { prior::gain(pick) }
+                let seen = entry.within(&common);
+                let as_deep = Shape { depth: common.depth, ..pick.shape };
+                let raised = if common == as_deep {
+                    seen as f64
+                } else {
+                    let wanted = prior::gain(&Pick { shape: as_deep, ..*pick });
+                    let known = prior::gain(&Pick { shape: common, ..*pick });
+                    if known > 0.0 { seen as f64 * wanted / known } else { wanted }
+                };
+                let deeper =
+                    if seen == common.depth + 1 { pick.shape.depth - common.depth } else { 0 };
+                let further: f64 = (1..=deeper).map(|level| goes_on.powi(level as i32)).sum();
+                (raised + further).min(most)
             })
             .sum()
     }
@@ -156,5 +181,43 @@ impl Ledgers {
             _ => prior::gain(pick),
         };
         1.0 + ((seen + PRIOR_ROUNDS * carried) / (rounds + PRIOR_ROUNDS)).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ledger of rounds drafted as chains of `depth` + 1 tokens, of which `right` were accepted.
+    fn chains(depth: usize, right: &[usize]) -> Ledgers {
+        let mut ledgers = Ledgers::default();
+        for &right in right {
+            let mut tree = Tree::root(0);
+            let mut accepted = Vec::new();
+            for at in 0..=depth {
+                accepted.push(tree.push(at, 1, -0.1));
+            }
+            accepted.truncate(right);
+            ledgers.note(&chain(depth), &tree, &accepted);
+        }
+        ledgers
+    }
+
+    fn chain(depth: usize) -> Pick {
+        Pick { shape: Shape { gamma: depth + 2, width: 1, depth }, blocks: 1 }
+    }
+
+    #[test]
+    fn paths_that_never_fail_promise_much_of_deeper_trees() {
+        let always = chains(2, &[3; 64]);
+        assert!(always.omega(&chain(2)) > 3.7);
+        assert!(always.omega(&chain(6)) > 6.0, "{}", always.omega(&chain(6)));
+    }
+
+    #[test]
+    fn paths_that_stop_early_promise_nothing_of_deeper_trees() {
+        let seldom = chains(2, &[0, 1, 0, 0, 1, 0, 0, 0].repeat(8));
+        let gained = seldom.omega(&chain(6)) - seldom.omega(&chain(2));
+        assert!((0.0..0.4).contains(&gained), "{gained}");
     }
 }
