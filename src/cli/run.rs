@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::sync::mpsc;
 
 use anyhow::{Context, anyhow};
+use indicatif::ProgressBar;
 
 use super::args::RunArgs;
 use super::backend;
@@ -98,13 +99,21 @@ struct Output<W: Write> {
     json: bool,
     out: W,
     recorder: Recorder,
+    /// What is being loaded, on stderr and only if that is a terminal.
+    loading: ProgressBar,
     /// Whether the last thing written leaves the line open.
     open: bool,
 }
 
 impl<W: Write> Output<W> {
     fn new(json: bool, out: W) -> Self {
-        Self { json, out, recorder: Recorder::default(), open: false }
+        Self {
+            json,
+            out,
+            recorder: Recorder::default(),
+            loading: ProgressBar::new_spinner(),
+            open: false,
+        }
     }
 
     /// Takes an event; returns how the run ended once it has.
@@ -125,11 +134,18 @@ impl<W: Write> Output<W> {
             }
             Event::Finished { .. } => return Ok(Some(Ok(()))),
             Event::Failed { generation, error } => {
+                self.loading.finish_and_clear();
                 let code = if generation.is_none() { Code::Model } else { Code::Failed };
                 return Ok(Some(Err(Failure::new(code, anyhow!("{error}")))));
             }
             Event::Notice(text) => report(&format!("note: {text}")),
-            Event::Loading { .. } | Event::Ready(_) | Event::Prefill { .. } => {}
+            Event::Loading { stage, fraction } => {
+                let share = fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
+                self.loading.set_message(format!("{stage}{share}"));
+                self.loading.tick();
+            }
+            Event::Ready(_) => self.loading.finish_and_clear(),
+            Event::Prefill { .. } | Event::Reasons(_) => {}
         }
         Ok(None)
     }

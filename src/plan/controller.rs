@@ -49,12 +49,19 @@ pub struct Controller {
     plain: u64,
     wait: u64,
     probe_left: u64,
+    /// What is true whatever is chosen, said before the reasons.
+    preface: Vec<String>,
+    /// What the reasons were last given for.
+    told: (Pick, Wishes),
 }
 
 impl Controller {
-    /// Starts from the plan. `blocks` and `prefer` as they were planned with.
-    pub fn new(plan: &Plan, space: Space) -> Self {
+    /// Starts from the plan, in the space it was made for. `preface` is said before the reasons:
+    /// where the draft runs, for one.
+    pub fn new(plan: &Plan, space: Space, preface: Vec<String>) -> Self {
         Self {
+            preface,
+            told: (plan.pick, space.wishes),
             space,
             costs: plan.costs.clone(),
             ledgers: Ledgers::default(),
@@ -107,6 +114,15 @@ impl Controller {
         } else if self.since >= EVERY {
             self.decide();
         }
+    }
+
+    /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
+    pub fn news(&mut self) -> Option<Vec<String>> {
+        let now = (self.current, self.space.wishes);
+        if std::mem::replace(&mut self.told, now) == now {
+            return None;
+        }
+        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
     }
 
     /// Why the current choice, one sentence a line.

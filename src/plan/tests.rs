@@ -350,7 +350,7 @@ fn started(prefer: Prefer, world: &World) -> (Controller, Space) {
         level: Some(LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[world.level_ms; 2]; 2] }),
     };
     let plan = correct(choose(&facts, &space), &found, &space);
-    (Controller::new(&plan, space), space)
+    (Controller::new(&plan, space, vec!["Drafting runs somewhere.".into()]), space)
 }
 
 #[test]
@@ -416,6 +416,9 @@ fn show_never_drops_the_tree_and_a_changed_wish_acts_at_once() {
     let pick = controller.pick(&held);
     assert_eq!((pick.shape.gamma, pick.shape.width), (5, 2));
     assert_eq!(controller.reasons()[0], "γ = 5: held by you.");
+    let news = controller.news().unwrap();
+    assert_eq!(news[..2], ["Drafting runs somewhere.", "γ = 5: held by you."]);
+    assert_eq!(controller.news(), None, "nothing has changed since");
     assert!(controller.pick(&Wishes::default()).shape.gamma >= 8);
 }
 

@@ -80,6 +80,9 @@ impl Backend {
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
             let round = answer.round(&turn(planner, &now))?;
             planner.observe(&round);
+            if let Some(reasons) = planner.news() {
+                tell(Event::Reasons(reasons))?;
+            }
             notices(&mut answer, &mut tell)?;
             tell(Event::Round { generation, round: Box::new(round) })?;
         }

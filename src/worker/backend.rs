@@ -16,6 +16,10 @@ pub trait Planner: Send {
     fn choose(&mut self, controls: &Controls) -> Budget;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
+    /// Why it chooses as it does, one sentence each, if that has changed since it was last asked.
+    fn news(&mut self) -> Option<Vec<String>> {
+        None
+    }
 }
 
 /// Everything an answer needs.
@@ -88,5 +92,9 @@ impl Planner for Controller {
                 verify_ms: round.timing.verify_ms,
             },
         );
+    }
+
+    fn news(&mut self) -> Option<Vec<String>> {
+        Self::news(self)
     }
 }

@@ -145,7 +145,8 @@ pub fn load(
     let found = measure::measure(&mut target, drafter.as_mut(), put.blocks, context);
     tracing::info!(?found, "measured");
     let plan = correct(choose(&facts, &space), &found, &space);
-    let reasons = [vec![reason], plan.reasons.clone()].concat();
+    let preface = vec![reason];
+    let reasons = [preface.clone(), plan.reasons.clone()].concat();
     let vram_used = if on_gpu { drafter.device_bytes() } else { 0 };
     let ready = Ready { vram_used, ..ready(&files, drafter.as_ref(), context, &plan, reasons) };
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
@@ -156,7 +157,7 @@ pub fn load(
         template: files.template,
         eos: files.eos,
         stop,
-        controller: Controller::new(&plan, space),
+        controller: Controller::new(&plan, space, preface),
         ready,
         notices: notice.into_iter().collect(),
     })

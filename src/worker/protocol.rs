@@ -96,6 +96,8 @@ pub enum Event {
         /// Its totals.
         summary: Box<Summary>,
     },
+    /// Automatic control chose anew: why, one sentence a line, in place of `Ready::reasons`.
+    Reasons(Vec<String>),
     /// Something changed that the user should know; work goes on.
     Notice(String),
     /// An answer failed (`Some`) or the models could not be loaded (`None`). The text names the

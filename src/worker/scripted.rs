@@ -177,6 +177,7 @@ impl Player {
                 Line::Summary { summary: last, .. } => {
                     Event::Finished { generation, summary: last }
                 }
+                Line::Reasons { reasons } => Event::Reasons(reasons),
                 Line::Notice { text } => Event::Notice(text),
                 Line::Failed { error } => Event::Failed { generation: Some(generation), error },
             };

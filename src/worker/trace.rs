@@ -45,6 +45,11 @@ pub enum Line {
         #[serde(flatten)]
         summary: Box<Summary>,
     },
+    /// Why automatic control chose anew.
+    Reasons {
+        /// One sentence each.
+        reasons: Vec<String>,
+    },
     /// Something the user should know.
     Notice {
         /// What.
@@ -88,6 +93,7 @@ impl Recorder {
                 let Self { text, gamma, blocks } = std::mem::take(self);
                 Line::Summary { text, gamma, blocks, summary: summary.clone() }
             }
+            Event::Reasons(reasons) => Line::Reasons { reasons: reasons.clone() },
             Event::Notice(text) => Line::Notice { text: text.clone() },
             Event::Failed { error, .. } => Line::Failed { error: error.clone() },
         }

@@ -12,7 +12,7 @@ fn generation(event: &Event) -> Option<u64> {
         | Event::Round { generation, .. }
         | Event::Finished { generation, .. } => Some(*generation),
         Event::Failed { generation, .. } => *generation,
-        Event::Loading { .. } | Event::Ready(_) | Event::Notice(_) => None,
+        Event::Loading { .. } | Event::Ready(_) | Event::Reasons(_) | Event::Notice(_) => None,
     }
 }
 
@@ -53,6 +53,12 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
             model.meters.summary = Some(summary.clone());
             model.chat.close(Outcome::Finished(summary));
             vec![save(model)]
+        }
+        Event::Reasons(reasons) => {
+            if let Some(ready) = &mut model.ready {
+                ready.reasons = reasons;
+            }
+            Vec::new()
         }
         Event::Notice(text) => {
             model.say(text);
