@@ -223,6 +223,40 @@ fn a_chat_without_a_terminal_points_to_run() {
 }
 
 #[test]
+fn pull_says_what_is_no_id_and_what_is_not_here() {
+    let (code, _, err) = run(&["pull", "no-owner"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("owner/name"), "{err}");
+    let home = Home::new();
+    let mut command = home.command(&["pull", "owner/name"]);
+    let cache = home.0.path().join("hub");
+    command.env("HF_HUB_OFFLINE", "1").env("HF_HOME", &cache).env_remove("HF_HUB_CACHE");
+    let (code, out, err) = outcome(&mut command);
+    assert_eq!((code, out.as_str()), (3, ""), "{err}");
+    assert!(err.contains("owner/name"), "{err}");
+}
+
+#[test]
+fn a_measurement_takes_a_model_or_a_shape() {
+    let small = ["bench", "verify", "--model", "bundled", "--gammas", "1,4", "--context", "16"];
+    let (code, out, err) = run(&[&small[..], &["--quick", "--json"]].concat());
+    assert_eq!(code, 0, "{err}");
+    let result: Value = serde_json::from_str(&out).unwrap();
+    let gammas = result["rows"].as_array().unwrap().iter().map(|row| row["gamma"].as_u64());
+    assert!(gammas.eq([Some(1), Some(4)]), "{out}");
+    for (flags, word) in [
+        (&["--shape", "2b"][..], "1b, 7b, 13b"),
+        (&["--format", "q3"], "q4_k"),
+        (&["--gammas", "0"], "at least 1"),
+        (&["--model", "bundled", "--shape", "1b"], "--shape"),
+    ] {
+        let (code, _, err) = run(&[&["bench", "verify"][..], flags].concat());
+        assert_eq!(code, 2, "{flags:?}: {err}");
+        assert!(err.contains(word), "{flags:?}: {err}");
+    }
+}
+
+#[test]
 fn completions_and_manual_are_made_from_the_flags() {
     for shell in ["bash", "zsh", "fish"] {
         let (code, out, _) = run(&["completions", shell]);

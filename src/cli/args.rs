@@ -36,6 +36,11 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show what was found on this machine and what was chosen for it, and why.
     Doctor(Box<DoctorArgs>),
+    /// Fetch a model from the hub for later, and print where it lies.
+    Pull(PullArgs),
+    /// Measure this machine on its models.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -80,6 +85,63 @@ pub struct DoctorArgs {
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: Shared,
+}
+
+/// Flags of `pull`.
+#[derive(Debug, Args)]
+pub struct PullArgs {
+    /// `owner/name`, with `@revision` or `:file.gguf` behind it if needed.
+    #[arg(value_name = "HUB-ID")]
+    pub model: String,
+    /// It is a draft head.
+    #[arg(long)]
+    pub head: bool,
+}
+
+/// The measurements.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Time one pass of the target over the nodes of a tree, T_V(γ), beside the machine's limits.
+    Verify(Box<VerifyArgs>),
+}
+
+/// Flags of `bench verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A model's own weights: a GGUF file, a folder, a hub id or `bundled`.
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format"])]
+    pub model: Option<String>,
+    /// Random weights in the shape of a known model: 1b, 7b or 13b.
+    #[arg(long, value_name = "NAME", default_value = "1b")]
+    pub shape: String,
+    /// Format of the random weights, e.g. q4_k, q8_0 or bf16.
+    #[arg(long, value_name = "NAME", default_value = "q4_k")]
+    pub format: String,
+    /// Numbers of nodes to time.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,24,32")]
+    pub gammas: Vec<usize>,
+    /// Tokens in front of the tree.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub context: usize,
+    /// Compute threads [default: one a physical core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
+    pub threads: Option<usize>,
+    /// Run the same products through another library too, in turn.
+    #[arg(long, value_name = "LIBRARY")]
+    pub against: Option<Rival>,
+    /// End within 40 seconds, with fewer repetitions.
+    #[arg(long)]
+    pub quick: bool,
+    /// One JSON object instead of the table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a measurement can be set beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rival {
+    /// candle's quantised product.
+    Candle,
 }
 
 /// What chat, `run` and the others that load models have in common.
@@ -238,7 +300,9 @@ impl Cli {
             Some(Command::Chat(args)) => args.shared.verbose,
             Some(Command::Run(args)) => args.shared.verbose,
             Some(Command::Doctor(args)) => args.shared.verbose,
-            Some(Command::Completions { .. } | Command::Man) => false,
+            Some(
+                Command::Pull(_) | Command::Bench(_) | Command::Completions { .. } | Command::Man,
+            ) => false,
         }
     }
 }

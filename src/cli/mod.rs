@@ -3,12 +3,14 @@
 
 mod args;
 mod backend;
+mod bench;
 mod chat;
 mod doctor;
 mod exit;
 mod interrupt;
 mod logging;
 mod manual;
+mod pull;
 mod run;
 
 use clap::Parser;
@@ -40,6 +42,8 @@ fn dispatch(cli: &Cli) -> Outcome {
         Some(Command::Chat(args)) => chat::chat(args),
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Doctor(args)) => doctor::doctor(args),
+        Some(Command::Pull(args)) => pull::pull(args),
+        Some(Command::Bench(command)) => bench::bench(command),
         Some(Command::Completions { shell }) => manual::completions(*shell),
         Some(Command::Man) => manual::man(),
     }

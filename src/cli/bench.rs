@@ -1,0 +1,63 @@
+//! `dovetail bench`: measurements, one subcommand each.
+
+use std::io;
+
+use anyhow::anyhow;
+
+use super::args::{BenchCommand, VerifyArgs};
+use super::exit::{Code, Failure, Outcome};
+use crate::bench::verify::{self, Subject, VerifyError, VerifyOptions};
+use crate::hardware::Machine;
+use crate::kernels::Format;
+use crate::library::Spec;
+use crate::model::KnownShape;
+
+/// Measures what was asked for.
+pub fn bench(command: &BenchCommand) -> Outcome {
+    match command {
+        BenchCommand::Verify(args) => measure_verify(args),
+    }
+}
+
+fn measure_verify(args: &VerifyArgs) -> Outcome {
+    let subject = subject(args)?;
+    let options = VerifyOptions {
+        gammas: args.gammas.clone(),
+        context: args.context,
+        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        against_candle: args.against.is_some(),
+        quick: args.quick,
+        json: args.json,
+        ..VerifyOptions::default()
+    };
+    verify::run(&subject, &options, &mut io::stdout().lock()).map_err(|error| {
+        let code = match &error {
+            VerifyError::Options(_) => Code::Usage,
+            VerifyError::Open(_) | VerifyError::Load(_) => Code::Model,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error)
+    })
+}
+
+/// The model named, or random weights in a known shape.
+fn subject(args: &VerifyArgs) -> Result<Subject, Failure> {
+    if let Some(model) = &args.model {
+        let spec = Spec::parse(model).map_err(|error| Failure::new(Code::Model, error))?;
+        return Ok(Subject::Model(spec));
+    }
+    let unknown = |what: &str, given: &str, known: Vec<String>| {
+        let message = format!("--{what}: `{given}` is not one of {}", known.join(", "));
+        Failure::new(Code::Usage, anyhow!(message))
+    };
+    let shapes = [KnownShape::B1, KnownShape::B7, KnownShape::B13];
+    let shape = shapes.into_iter().find(|shape| shape.name() == args.shape).ok_or_else(|| {
+        unknown("shape", &args.shape, shapes.map(|shape| shape.name().to_owned()).to_vec())
+    })?;
+    let named = |format: &Format| format.to_string().eq_ignore_ascii_case(&args.format);
+    let format = Format::ALL.into_iter().find(named).ok_or_else(|| {
+        let known = Format::ALL.map(|format| format.to_string().to_lowercase());
+        unknown("format", &args.format, known.to_vec())
+    })?;
+    Ok(Subject::Shape(shape, format))
+}
