@@ -186,14 +186,15 @@ proptest! {
         history in proptest::collection::vec(0u32..40, 0..30),
     ) {
         let mut sampler = Sampler::new(settings);
-        let got = sampler.distribution(&logits, &History::new(&history));
-        let want = textbook(&logits, &settings, &history);
+        let mut got = sampler.distribution(&logits, &History::new(&history));
+        let mut want = textbook(&logits, &settings, &history);
+        // Probabilities that f32 can hardly hold may be 0.
+        got.retain(|&(_, p)| p > 1e-30);
+        want.retain(|&(_, p)| p > 1e-30);
         // A token on the very edge of a filter may fall on either side by rounding.
         prop_assert!(got.len().abs_diff(want.len()) <= 1, "{} and {} tokens", got.len(), want.len());
         if got.len() == want.len() {
-            let mut got = got;
             got.sort_by_key(|&(token, _)| token);
-            let mut want = want;
             want.sort_by_key(|&(token, _)| token);
             for (&(a, p), &(b, q)) in got.iter().zip(&want) {
                 prop_assert_eq!(a, b);
