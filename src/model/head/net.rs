@@ -98,8 +98,8 @@ impl HeadNet {
         places: &Places,
         cache: impl Fn(usize) -> &'a BlockCache,
     ) -> candle_core::Result<Tensor> {
-        let blocks = self.blocks.iter().take(blocks).enumerate();
-        blocks.fold(Ok(x), |x, (i, block)| block.run(x?, &self.config, places, cache(i)))
+        let mut blocks = self.blocks.iter().take(blocks).enumerate();
+        blocks.try_fold(x, |x, (i, block)| block.run(x, &self.config, places, cache(i)))
     }
 
     /// Places of `rows` causal rows behind `start` stable ones, at positions `start..`.

@@ -79,7 +79,9 @@ fn log_sum_exp(logits: &Tensor) -> candle_core::Result<Tensor> {
 
 /// A divisor of the vocabulary near 64, if it has one.
 fn chunk_length(vocab: usize) -> Option<usize> {
-    (16..=256).filter(|length| vocab % length == 0).min_by_key(|length| length.abs_diff(64))
+    (16..=256)
+        .filter(|length| vocab.is_multiple_of(*length))
+        .min_by_key(|length| length.abs_diff(64))
 }
 
 #[cfg(test)]
