@@ -31,8 +31,8 @@ impl PackedFusion {
 /// right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadPrecision {
-    /// In 8 bits with a scale for every 32 weights (Q8_0): a step reads half as much as in 16 bits,
-    /// and integer products are several times faster.
+    /// In 8 bits with a scale for every 32 weights (Q8_0): a step reads half as much as in 16 bits
+    /// and multiplies integers.
     #[default]
     Eight,
     /// As the checkpoint stores them.
