@@ -178,6 +178,12 @@ impl Values {
     }
 }
 
+/// How far below the greatest score the others may count: e⁻⁴⁰ of its weight is far below one
+/// rounding of the sum however long the context, and times the least half float it is still a
+/// normal number. Without the floor a sharp peak makes its row's sums denormal, which some machines
+/// add a hundred times more slowly.
+const DEEPEST: f32 = -40.0;
+
 /// Turns the first `n` scores into unnormalised weights and returns their sum: sixteen sums over
 /// every sixteenth, then one of those. The rest of the last sixteen is overwritten.
 #[inline(always)]
@@ -195,10 +201,41 @@ pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize) -> f32 {
     for scores in scores.chunks_exact_mut(LANES) {
         // SAFETY: chunks of 16.
         unsafe {
-            let weight = math::exp::<L>(L::sub(L::load(scores.as_ptr()), peak));
+            let below = L::sub(L::load(scores.as_ptr()), peak);
+            let weight = math::exp::<L>(L::max(L::splat(DEEPEST), below));
             L::store(scores.as_mut_ptr(), weight);
             sum = L::add(sum, weight);
         }
     }
     math::sum::<L>(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::isa::Isa;
+    use crate::kernels::lanes::{self, Work};
+
+    struct Softmax<'a>(&'a mut [f32], usize);
+
+    impl Work for Softmax<'_> {
+        type Output = f32;
+
+        #[inline(always)]
+        fn run<L: Lanes>(self) -> f32 {
+            softmax::<L>(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn a_sharp_peak_leaves_no_denormal_products_and_takes_all_the_weight() {
+        let least = half::f16::from_bits(1).to_f32();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+            let mut scores = [-900.0; 48];
+            scores[33] = 25.0;
+            let total = lanes::run(isa, Softmax(&mut scores, 40));
+            assert_eq!((total, scores[33]), (1.0, 1.0), "{isa:?}");
+            assert!(scores[..40].iter().all(|w| (w * least).is_normal()), "{isa:?}: {scores:?}");
+        }
+    }
 }
