@@ -93,7 +93,9 @@ impl Pty {
     pub fn resize(&mut self, columns: u16, rows: u16) {
         let size = PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 };
         self.master.resize(size).unwrap();
-        self.seen.lock().unwrap().parser.screen_mut().set_size(rows.max(1), columns.max(1));
+        // The reader's emulator (vt100 0.16) subtracts below zero where a wide character, drawn for
+        // the size before, meets a single column: it gets two. The program sees the true size.
+        self.seen.lock().unwrap().parser.screen_mut().set_size(rows.max(2), columns.max(2));
     }
 
     /// Sends a signal by its name, e.g. `TERM`.
