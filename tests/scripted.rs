@@ -1,7 +1,6 @@
 //! The scripted worker: the protocol without models.
 
 use dovetail::decode::{Finish, Round, Summary};
-use dovetail::speculate::SamplerSettings;
 use dovetail::worker::scripted::Script;
 use dovetail::worker::{Choice, Controls, Event, Job, Recorder, SharedControls, Worker};
 use std::path::Path;
@@ -9,17 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 fn controls() -> SharedControls {
-    SharedControls::new(Controls {
-        speculate: true,
-        gamma: Choice::Auto,
-        blocks: Choice::Auto,
-        width: Choice::Auto,
-        depth: Choice::Auto,
-        sampler: SamplerSettings::default(),
-        paused: false,
-        steps: 0,
-        generation: 0,
-    })
+    SharedControls::new(Controls::default())
 }
 
 fn play(name: &str) -> (Worker, Receiver<Event>) {

@@ -28,17 +28,7 @@ impl Planner for Fixed {
 }
 
 fn controls() -> SharedControls {
-    SharedControls::new(Controls {
-        speculate: true,
-        gamma: Choice::Auto,
-        blocks: Choice::Auto,
-        width: Choice::Auto,
-        depth: Choice::Auto,
-        sampler: SamplerSettings::default(),
-        paused: false,
-        steps: 0,
-        generation: 0,
-    })
+    SharedControls::new(Controls::default())
 }
 
 fn ready() -> Ready {

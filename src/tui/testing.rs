@@ -10,8 +10,8 @@ use super::update::{Effect, Message, update};
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
-use crate::speculate::{SamplerSettings, Shape, Tree};
-use crate::worker::{Choice, Controls, Event, Ready};
+use crate::speculate::{Shape, Tree};
+use crate::worker::{Controls, Event, Ready};
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
 pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
@@ -66,17 +66,7 @@ pub fn ready() -> Ready {
 
 /// Everything automatic, greedy.
 pub fn controls() -> Controls {
-    Controls {
-        speculate: true,
-        gamma: Choice::Auto,
-        blocks: Choice::Auto,
-        width: Choice::Auto,
-        depth: Choice::Auto,
-        sampler: SamplerSettings::default(),
-        paused: false,
-        steps: 0,
-        generation: 0,
-    }
+    Controls::default()
 }
 
 /// A screen with nothing loaded yet.

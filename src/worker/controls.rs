@@ -31,6 +31,23 @@ pub struct Controls {
     pub generation: u64,
 }
 
+impl Default for Controls {
+    /// Everything automatic, greedy, running, no answer wanted yet.
+    fn default() -> Self {
+        Self {
+            speculate: true,
+            gamma: Choice::Auto,
+            blocks: Choice::Auto,
+            width: Choice::Auto,
+            depth: Choice::Auto,
+            sampler: SamplerSettings::default(),
+            paused: false,
+            steps: 0,
+            generation: 0,
+        }
+    }
+}
+
 /// The controls behind a lock, with a bell for a paused worker.
 #[derive(Clone, Debug)]
 pub struct SharedControls(Arc<(Mutex<Controls>, Condvar)>);
