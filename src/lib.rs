@@ -13,6 +13,7 @@
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`bench`] | measurements and their tables |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
+//! | 4 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |
 //! | 3 | [`library`] | models on disk and on the hub, tokenizer, the bundled pair |
 //! | 2 | [`model`] | the transformer as pure functions of tensors, KV cache, the [`model::Target`] trait |
@@ -38,5 +39,6 @@ pub mod model;
 pub mod plan;
 pub mod settings;
 pub mod speculate;
+pub mod train;
 pub mod tui;
 pub mod worker;

@@ -1,0 +1,50 @@
+//! What a head learns from: a text with the target's features.
+
+use half::f16;
+
+use super::TrainError;
+
+/// One rendered chat of L tokens as the target saw it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Example {
+    /// The tokens x_0 … x_{L−1}.
+    pub tokens: Vec<u32>,
+    /// `[L, H]`, row-major: f_i, the output of the target's final norm at position i (spec §1).
+    pub features: Vec<f16>,
+    /// `[L]`: whether x_i is the assistant's, the token that ends its turn included.
+    pub mask: Vec<bool>,
+}
+
+/// Many examples, read one at a time so that they need not fit in memory.
+pub trait Examples {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// L of one, without reading it: batches are made of examples of like length.
+    fn tokens(&self, index: usize) -> usize;
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`TrainError::Example`] if it cannot be read.
+    fn get(&self, index: usize) -> Result<Example, TrainError>;
+}
+
+impl Examples for [Example] {
+    fn len(&self) -> usize {
+        <[Example]>::len(self)
+    }
+
+    fn tokens(&self, index: usize) -> usize {
+        self[index].tokens.len()
+    }
+
+    fn get(&self, index: usize) -> Result<Example, TrainError> {
+        Ok(self[index].clone())
+    }
+}

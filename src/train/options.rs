@@ -1,0 +1,181 @@
+//! The hyper-parameters, the paper's by default (spec §11).
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+
+/// When training ends. The learning rate falls to zero there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Length {
+    /// After so many steps of the optimiser.
+    Steps(u64),
+    /// After so many minutes of training, interruptions not counted.
+    Minutes(f64),
+}
+
+/// Which outputs of the head are trained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Elastic {
+    /// Only the last block's, as in the paper: the head is good at m = M alone.
+    Off,
+    /// Every block's in every step: the loss is the mean over the exits.
+    #[default]
+    AllExits,
+    /// The output of a block drawn anew each step; the blocks behind it rest.
+    Drawn,
+}
+
+/// Which pairs have a loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MaskRule {
+    /// Pair i, which predicts x_{i+2}, counts if both x_{i+1} and x_{i+2} are the assistant's: a
+    /// draft's root is always a token of the answer, and so is what it foresees.
+    #[default]
+    Aligned,
+    /// Pair i counts if x_i is the assistant's: the published trainer's mask, two tokens late at
+    /// the start of a turn and two too long at its end.
+    Published,
+}
+
+/// The phase in which the head is trained as it is used: it reads its own outputs (as HASS and
+/// EAGLE-3 do), after it learnt from the target's features.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// Share of the training, at its end, that this phase takes; 0 turns it off.
+    pub share: f64,
+    /// Steps on its own outputs that follow the one on true features.
+    pub steps: usize,
+    /// Weight of each step against the one before.
+    pub decay: f64,
+}
+
+impl Default for Used {
+    fn default() -> Self {
+        Self { share: 0.5, steps: 2, decay: 0.8 }
+    }
+}
+
+/// How a head is trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// When to stop.
+    pub length: Length,
+    /// Tokens of a batch, padding included; a longer example is a batch of its own.
+    pub batch_tokens: usize,
+    /// Batches of which the gradients are summed for one step of the optimiser.
+    pub accumulate: usize,
+    /// Tokens of an example that are used; the rest is cut off.
+    pub window: usize,
+    /// Peak learning rate.
+    pub learning_rate: f64,
+    /// Steps over which the rate rises to its peak.
+    pub warmup: u64,
+    /// AdamW's decays of the two moments.
+    pub betas: (f64, f64),
+    /// AdamW's ε.
+    pub epsilon: f64,
+    /// Weight decay, decoupled from the gradient.
+    pub weight_decay: f64,
+    /// Gradients are cut to ± this, element by element.
+    pub clip: f64,
+    /// Width of the uniform noise on features at 512 tokens; it is spread thinner over longer
+    /// texts (n · 512 / L).
+    pub noise: f64,
+    /// Weight of SmoothL1.
+    pub vloss: f64,
+    /// Weight of the cross-entropy.
+    pub ploss: f64,
+    /// Which exits are trained.
+    pub elastic: Elastic,
+    /// Training on its own outputs.
+    pub used: Used,
+    /// Which pairs have a loss.
+    pub mask: MaskRule,
+    /// Seed of the first weights, the order, the noise and the drawn depths.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            length: Length::Steps(200_000),
+            // Four chats of 2048 tokens.
+            batch_tokens: 8192,
+            accumulate: 1,
+            window: 2048,
+            learning_rate: 3e-5,
+            warmup: 500,
+            betas: (0.9, 0.95),
+            epsilon: 1e-8,
+            weight_decay: 0.01,
+            clip: 0.5,
+            noise: 0.2,
+            vloss: 1.0,
+            ploss: 0.1,
+            elastic: Elastic::default(),
+            used: Used::default(),
+            mask: MaskRule::default(),
+            seed: 42,
+        }
+    }
+}
+
+impl Options {
+    /// Checks every figure.
+    ///
+    /// # Errors
+    /// [`TrainError::Option`] on the first that makes no sense.
+    pub fn checked(self) -> Result<Self, TrainError> {
+        let share = |x: f64| (0.0..=1.0).contains(&x);
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        let not_negative = |x: f64| x.is_finite() && x >= 0.0;
+        let length = match self.length {
+            Length::Steps(steps) => steps > 0,
+            Length::Minutes(minutes) => positive(minutes),
+        };
+        let Self { betas, used, .. } = self;
+        for (name, value, sound, reason) in [
+            ("length", format!("{:?}", self.length), length, "it must be more than none"),
+            ("batch-tokens", self.batch_tokens.to_string(), self.batch_tokens > 0, "at least 1"),
+            ("accumulate", self.accumulate.to_string(), self.accumulate > 0, "at least 1"),
+            ("window", self.window.to_string(), self.window >= 3, "a pair needs 3 tokens"),
+            ("lr", self.learning_rate.to_string(), positive(self.learning_rate), "above 0"),
+            ("beta1", betas.0.to_string(), share(betas.0) && betas.0 < 1.0, "0 to below 1"),
+            ("beta2", betas.1.to_string(), share(betas.1) && betas.1 < 1.0, "0 to below 1"),
+            ("epsilon", self.epsilon.to_string(), positive(self.epsilon), "above 0"),
+            ("weight-decay", self.weight_decay.to_string(), share(self.weight_decay), "0 to 1"),
+            ("clip", self.clip.to_string(), positive(self.clip), "above 0"),
+            ("noise", self.noise.to_string(), not_negative(self.noise), "0 or more"),
+            ("vloss", self.vloss.to_string(), not_negative(self.vloss), "0 or more"),
+            ("ploss", self.ploss.to_string(), not_negative(self.ploss), "0 or more"),
+            ("used-share", used.share.to_string(), share(used.share), "0 to 1"),
+            ("used-steps", used.steps.to_string(), used.steps <= 16, "16 at most"),
+            ("used-decay", used.decay.to_string(), positive(used.decay), "above 0"),
+        ] {
+            if !sound {
+                return Err(TrainError::Option { name, value, reason });
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_sound_and_survive_their_file() {
+        let options = Options::default().checked().unwrap();
+        let json = serde_json::to_string(&options).unwrap();
+        assert_eq!(serde_json::from_str::<Options>(&json).unwrap(), options);
+    }
+
+    #[test]
+    fn an_unsound_figure_is_named() {
+        let error = Options { clip: f64::NAN, ..Options::default() }.checked().unwrap_err();
+        insta::assert_snapshot!(error, @"training option `clip` is NaN: above 0");
+        let short = Options { length: Length::Minutes(0.0), ..Options::default() };
+        insta::assert_snapshot!(short.checked().unwrap_err(), @"training option `length` is Minutes(0.0): it must be more than none");
+    }
+}
