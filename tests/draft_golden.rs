@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use dovetail::draft::{Budget, Depths, Drafter, FeatureHead};
+use dovetail::draft::{Ask, Budget, Depths, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Matrix, Pool};
 use dovetail::model::head::{
     FusionKind, HeadBackend, HeadConfig, HeadNet, HeadPrecision, HeadWeights, PackedHead, Shared,
@@ -335,10 +335,10 @@ fn trees_are_the_originals() {
                 let mut tokens = golden.prompts[prompt][1..].to_vec();
                 tokens.push(root);
                 let features = floats(&prefill[&format!("{prompt}.hidden_postnorm")]);
-                let budget = Budget { shape: golden.settings[setting], blocks: 1 };
+                let budget = Budget::new(golden.settings[setting], 1);
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(root, &budget).unwrap();
+                let tree = drafter.propose(&Ask::new(root, &budget)).unwrap();
                 assert_tree(&tree, expected, &format!("{name} {key}"));
                 compared += 1;
 
@@ -354,7 +354,7 @@ fn trees_are_the_originals() {
                     path[1..].iter().map(|&node| tree.nodes()[node as usize].token).collect();
                 tokens.push(bonus);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(bonus, &budget).unwrap();
+                let tree = drafter.propose(&Ask::new(bonus, &budget)).unwrap();
                 assert_tree(&tree, round, &format!("{name} {key}, second round"));
                 let stable = round["stable_kv_len"].as_u64().unwrap() as usize;
                 assert_eq!(drafter.stable_len(0), stable);
@@ -401,11 +401,11 @@ fn depth_can_change_between_rounds() {
             let from = changing.observed();
             let new = &features[from * hidden..seen * hidden];
             changing.observe(new, &tokens[from..seen]).unwrap();
-            let budget = Budget { shape, blocks };
-            let tree = changing.propose(tokens[seen - 1], &budget).unwrap();
+            let budget = Budget::new(shape, blocks);
+            let tree = changing.propose(&Ask::new(tokens[seen - 1], &budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
-            let expected = fresh.propose(tokens[seen - 1], &budget).unwrap();
+            let expected = fresh.propose(&Ask::new(tokens[seen - 1], &budget)).unwrap();
             assert_same_draft(&tree, &expected);
         }
         // Of the last two rounds the first ran three blocks, the second all four.
@@ -418,20 +418,20 @@ fn depth_can_change_between_rounds() {
 fn truncation_forgets() {
     every_case(|case, backend| {
         let hidden = case.weights.config.body.hidden;
-        let budget = Budget { shape: Shape { gamma: 16, width: 4, depth: 3 }, blocks: 1 };
+        let budget = Budget::new(Shape { gamma: 16, width: 4, depth: 3 }, 1);
         let (features, tokens) = case.input("p0");
         let (other_features, other_tokens) = case.input("p1");
         for kept in [0, 2, 6] {
             let mut drafter = case.drafter(backend);
             drafter.observe(&features, &tokens).unwrap();
-            drafter.propose(tokens[10], &budget).unwrap();
+            drafter.propose(&Ask::new(tokens[10], &budget)).unwrap();
             drafter.truncate(kept);
             drafter.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
-            let tree = drafter.propose(other_tokens[6], &budget).unwrap();
+            let tree = drafter.propose(&Ask::new(other_tokens[6], &budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..kept * hidden], &tokens[..kept]).unwrap();
             fresh.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
-            assert_same_draft(&tree, &fresh.propose(other_tokens[6], &budget).unwrap());
+            assert_same_draft(&tree, &fresh.propose(&Ask::new(other_tokens[6], &budget)).unwrap());
         }
     });
 }
@@ -476,7 +476,7 @@ fn threads_and_shared_matrices_change_nothing() {
         let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
         drafter.observe(&features, &tokens).unwrap();
         let shape = Shape { gamma: 60, width: 10, depth: 5 };
-        drafter.propose(tokens[10], &Budget { shape, blocks: 2 }).unwrap()
+        drafter.propose(&Ask::new(tokens[10], &Budget::new(shape, 2))).unwrap()
     };
     let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
     let alone = draft(&case, Box::new(one));

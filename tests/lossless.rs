@@ -148,7 +148,7 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
         let i = round + start;
         let gammas = [16, 1, 64, 5, 2, 33, 8];
         let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
-        Turn { budget: Budget { shape, blocks: 1 + i % 5 }, speculate: i % 11 != 4, sampler }
+        Turn { speculate: i % 11 != 4, ..Turn::new(Budget::new(shape, 1 + i % 5), sampler) }
     }
 }
 
@@ -213,8 +213,7 @@ fn the_bundled_pair_speaks_as_its_target_alone() {
     let (mut won, mut passes) = (0, 0);
     for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
         let sampler = samplers()[i % 4];
-        let steady =
-            |_| Turn { budget: Budget { shape: paper, blocks: 4 }, speculate: true, sampler };
+        let steady = |_| Turn::new(Budget::new(paper, 4), sampler);
         let mut messages = Vec::new();
         // A second turn shows what the cache of the first is worth.
         for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {

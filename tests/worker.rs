@@ -22,7 +22,7 @@ impl Planner for Fixed {
             width: controls.width.or(2),
             depth: controls.depth.or(3),
         };
-        Budget { shape, blocks: controls.blocks.or(1) }
+        Budget::new(shape, controls.blocks.or(1))
     }
     fn observe(&mut self, _: &Round) {}
 }
@@ -179,10 +179,7 @@ fn a_turned_control_acts_from_the_next_round() {
         let Some(Event::Round { round, .. }) = got.last() else { panic!("not a round") };
         (**round).clone()
     };
-    assert_eq!(
-        step(|_| ()).budget,
-        Budget { shape: Shape { gamma: 6, width: 2, depth: 3 }, blocks: 1 }
-    );
+    assert_eq!(step(|_| ()).budget, Budget::new(Shape { gamma: 6, width: 2, depth: 3 }, 1));
     let round = step(|c| (c.gamma, c.blocks) = (Choice::Held(3), Choice::Held(4)));
     assert_eq!((round.budget.shape.gamma, round.budget.blocks, round.tree.len()), (3, 4, 3));
     let round = step(|c| c.speculate = false);

@@ -3,8 +3,9 @@
 use super::engine::{DecodeError, Engine, Request};
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{TextStream, TokenText};
-use crate::draft::Budget;
-use crate::speculate::{Accepted, History, Sampler, SamplerSettings, Tree, accept};
+use crate::draft::{Ask, Budget};
+use crate::plan::Schedule;
+use crate::speculate::{Accepted, Coupling, History, Sampler, SamplerSettings, Tree, accept};
 use std::time::Instant;
 
 /// What holds for one round; may be another for the next. None of it but `sampler` changes a token.
@@ -16,6 +17,20 @@ pub struct Turn {
     pub speculate: bool,
     /// How tokens are drawn.
     pub sampler: SamplerSettings,
+    /// Which of the engine's drafters proposes.
+    pub drafter: usize,
+    /// Whether drafting waits for the target.
+    pub schedule: Schedule,
+    /// Whether the draft ranks its candidates with the target's noise.
+    pub coupled: bool,
+}
+
+impl Turn {
+    /// A turn that speculates with the first drafter, in turn with the target.
+    pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
+        let schedule = Schedule::Alternate;
+        Self { budget, speculate: true, sampler, drafter: 0, schedule, coupled: false }
+    }
 }
 
 /// How much of the prompt was read.
@@ -113,6 +128,7 @@ impl<'a> Answer<'a> {
         let draft_ms = milliseconds(start);
         let verifying = Instant::now();
         let verified = self.engine.target.verify(&tree)?;
+        self.engine.drafting.verified(&tree, &verified.logits);
         let verify_ms = milliseconds(verifying);
 
         let position = self.engine.target.len();
@@ -196,7 +212,10 @@ impl<'a> Answer<'a> {
         }
         budget.shape.depth = budget.shape.depth.min(levels - 1);
         let vocab = self.engine.target.vocab();
-        self.engine.drafting.propose(root, &budget, vocab)
+        let sampled = turn.coupled && !turn.sampler.is_greedy();
+        let coupling = sampled.then_some(Coupling { sampler: turn.sampler, root: committed });
+        let ask = Ask { root, budget: &budget, coupling };
+        self.engine.drafting.propose(&ask, vocab)
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

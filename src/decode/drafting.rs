@@ -1,6 +1,6 @@
 //! The drafter and what happens when it fails. Nothing here decides a token.
 
-use crate::draft::{Budget, Drafter};
+use crate::draft::{Ask, Budget, Drafter};
 use crate::speculate::Tree;
 
 /// An optional drafter that may fail at any time.
@@ -73,15 +73,30 @@ impl Drafting {
 
     /// A tree under `root`, the last token observed; the root alone if there is no drafter or it
     /// fails.
-    pub(super) fn propose(&mut self, root: u32, budget: &Budget, vocab: usize) -> Tree {
+    pub(super) fn propose(&mut self, ask: &Ask<'_>, vocab: usize) -> Tree {
+        let &Ask { root, budget, .. } = ask;
         let Some(drafter) = &mut self.drafter else { return Tree::root(root) };
-        let proposed = drafter.propose(root, budget).map_err(|e| e.to_string());
+        let proposed = drafter.propose(ask).map_err(|e| e.to_string());
         match proposed.and_then(|tree| check(tree, root, budget, vocab)) {
             Ok(tree) => tree,
             Err(error) => {
                 self.fall_back(&error);
                 Tree::root(root)
             }
+        }
+    }
+
+    /// Tells the drafter what the target made of the tree.
+    pub(super) fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+        if let Some(drafter) = &mut self.drafter {
+            drafter.verified(tree, logits);
+        }
+    }
+
+    /// Tells the drafter how the text begins.
+    pub(super) fn begin(&mut self, first: u32) {
+        if let Some(drafter) = &mut self.drafter {
+            drafter.begin(first);
         }
     }
 

@@ -158,6 +158,9 @@ impl Engine {
         let from = self.drafting.observed();
         let pairs = (self.text.len() - from).saturating_sub(1).min(self.untold.len() / hidden);
         if pairs > 0 {
+            if from == 0 {
+                self.drafting.begin(self.text[0]);
+            }
             let tokens = &self.text[from + 1..=from + pairs];
             self.drafting.observe(&self.untold[..pairs * hidden], tokens);
             self.untold.drain(..pairs * hidden);

@@ -1,6 +1,6 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (spec §3–4).
 
-use super::{Budget, Depths, DraftError, Drafter};
+use super::{Ask, Budget, Depths, DraftError, Drafter};
 use crate::model::head::{FusionKind, HeadBackend, HeadConfig, HeadError};
 use crate::speculate::{Growth, Tree};
 
@@ -155,7 +155,8 @@ impl Drafter for FeatureHead {
         self.catch_up(self.blocks_for(blocks)).map_err(lost)
     }
 
-    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError> {
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let &Ask { root, budget, .. } = ask;
         let nothing_to_go_on = self.tokens.is_empty() || self.tokens.len() > self.capacity;
         if nothing_to_go_on || budget.shape.gamma <= 1 || budget.shape.width == 0 {
             return Ok(Tree::root(root));
@@ -252,7 +253,7 @@ mod tests {
     }
 
     fn budget(blocks: usize) -> Budget {
-        Budget { shape: Shape { gamma: 4, width: 1, depth: 2 }, blocks }
+        Budget::new(Shape { gamma: 4, width: 1, depth: 2 }, blocks)
     }
 
     fn observe(head: &mut FeatureHead, tokens: std::ops::Range<u32>) {
@@ -269,12 +270,12 @@ mod tests {
         let (mut head, passes) = head(4, false);
         observe(&mut head, 1..6);
         assert!(passes.lock().unwrap().is_empty());
-        assert_eq!(tokens(&head.propose(5, &budget(2)).unwrap()), [5, 6, 7, 8]);
+        assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
         observe(&mut head, 6..8);
-        head.propose(7, &budget(1)).unwrap();
-        head.propose(7, &budget(2)).unwrap(); // block 1 lacks the two newest
-        head.propose(7, &budget(2)).unwrap(); // nothing new: the last row again
-        head.propose(7, &budget(4)).unwrap(); // blocks 2 and 3 have nothing yet
+        head.propose(&Ask::new(7, &budget(1))).unwrap();
+        head.propose(&Ask::new(7, &budget(2))).unwrap(); // block 1 lacks the two newest
+        head.propose(&Ask::new(7, &budget(2))).unwrap(); // nothing new: the last row again
+        head.propose(&Ask::new(7, &budget(4))).unwrap(); // blocks 2 and 3 have nothing yet
         let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
         assert_eq!(*passes.lock().unwrap(), expected);
     }
@@ -283,19 +284,19 @@ mod tests {
     fn a_long_prefill_runs_in_chunks() {
         let (mut head, passes) = head(1, false);
         observe(&mut head, 0..600);
-        head.propose(599, &budget(1)).unwrap();
+        head.propose(&Ask::new(599, &budget(1))).unwrap();
         assert_eq!(*passes.lock().unwrap(), [(0, 256, 1), (256, 512, 1), (512, 600, 1)]);
     }
 
     #[test]
     fn without_a_budget_or_a_context_nothing_is_run() {
         let (mut head, passes) = head(1, false);
-        assert_eq!(head.propose(3, &budget(1)).unwrap(), Tree::root(3));
+        assert_eq!(head.propose(&Ask::new(3, &budget(1))).unwrap(), Tree::root(3));
         observe(&mut head, 0..4);
-        let plain = Budget { shape: Shape { gamma: 1, width: 1, depth: 2 }, blocks: 1 };
-        assert_eq!(head.propose(3, &plain).unwrap(), Tree::root(3));
+        let plain = Budget::new(Shape { gamma: 1, width: 1, depth: 2 }, 1);
+        assert_eq!(head.propose(&Ask::new(3, &plain)).unwrap(), Tree::root(3));
         observe(&mut head, 4..801); // one more than the capacity
-        assert_eq!(head.propose(800, &budget(1)).unwrap(), Tree::root(800));
+        assert_eq!(head.propose(&Ask::new(800, &budget(1))).unwrap(), Tree::root(800));
         assert!(passes.lock().unwrap().is_empty());
     }
 
@@ -308,10 +309,10 @@ mod tests {
             Ok(Box::new(Counting { passes: log, ..Counting::default() }))
         }));
         observe(&mut head, 1..6);
-        let error = head.propose(5, &budget(2)).unwrap_err();
+        let error = head.propose(&Ask::new(5, &budget(2))).unwrap_err();
         assert_eq!(error.to_string(), "the draft device failed: out of memory");
         head.fall_back().unwrap();
-        assert_eq!(tokens(&head.propose(5, &budget(2)).unwrap()), [5, 6, 7, 8]);
+        assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
         assert_eq!(*passes.lock().unwrap(), [(0, 5, 2)]);
         assert!(head.fall_back().is_err(), "there is only one reserve");
     }

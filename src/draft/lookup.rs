@@ -1,7 +1,7 @@
 //! Prompt lookup (PLD; DuoDecoding's baseline): where the text's last few tokens have occurred
 //! before, what followed them then is proposed. No model, no training, no probabilities.
 
-use super::{Budget, Depths, DraftError, Drafter};
+use super::{Ask, Depths, DraftError, Drafter};
 use crate::speculate::Tree;
 
 /// Longest run of last tokens that is looked for; shorter ones follow.
@@ -61,9 +61,9 @@ impl Drafter for PromptLookup {
         Ok(())
     }
 
-    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError> {
-        let mut tree = Tree::root(root);
-        let room = budget.shape.gamma.saturating_sub(1);
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let mut tree = Tree::root(ask.root);
+        let room = ask.budget.shape.gamma.saturating_sub(1);
         let chain = self.continuation().iter().take(room);
         // A copied token is proposed as certain: there is nothing to rank it against.
         chain.fold(0, |parent, &token| tree.push(parent, token, 0.0));
@@ -78,6 +78,7 @@ impl Drafter for PromptLookup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::Budget;
     use crate::speculate::Shape;
     use proptest::prelude::*;
 
@@ -89,8 +90,9 @@ mod tests {
 
     fn chain(tokens: &[u32], gamma: usize) -> Vec<u32> {
         let mut drafter = drafter(tokens);
-        let budget = Budget { shape: Shape { gamma, width: 1, depth: 1 }, blocks: 0 };
-        let tree = drafter.propose(tokens.last().copied().unwrap_or(7), &budget).unwrap();
+        let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
+        let root = tokens.last().copied().unwrap_or(7);
+        let tree = drafter.propose(&Ask::new(root, &budget)).unwrap();
         assert!(tree.nodes().iter().enumerate().skip(1).all(|(i, node)| node.parent == i - 1));
         tree.nodes()[1..].iter().map(|node| node.token).collect()
     }

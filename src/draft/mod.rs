@@ -6,7 +6,8 @@ mod lookup;
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookup::PromptLookup;
 
-use crate::speculate::{Shape, Tree};
+use crate::speculate::{Coupling, Method, Shape, Tree};
+use std::sync::atomic::AtomicBool;
 
 /// What a round may spend on drafting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -15,6 +16,34 @@ pub struct Budget {
     pub shape: Shape,
     /// m: blocks of the head to run; ignored by drafters without [`Depths::Elastic`].
     pub blocks: usize,
+    /// How the candidates are looked for; drafters that know one way only ignore it.
+    #[serde(default)]
+    pub method: Method,
+}
+
+impl Budget {
+    /// A dynamic tree of this shape.
+    pub fn new(shape: Shape, blocks: usize) -> Self {
+        Self { shape, blocks, method: Method::default() }
+    }
+}
+
+/// What a drafter is asked for.
+#[derive(Clone, Debug)]
+pub struct Ask<'a> {
+    /// The last token observed.
+    pub root: u32,
+    /// What the tree may cost.
+    pub budget: &'a Budget,
+    /// The target's own noise, if the candidates are to be ranked with it.
+    pub coupling: Option<Coupling>,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks for a tree under `root`, ranked by the draft's probabilities alone.
+    pub fn new(root: u32, budget: &'a Budget) -> Self {
+        Self { root, budget, coupling: None }
+    }
 }
 
 /// Which values of M a drafter can run with.
@@ -47,6 +76,11 @@ pub trait Drafter: Send {
     /// Called when the text changes from position `len + 1` on, before the changed pairs are
     /// observed again.
     fn truncate(&mut self, len: usize);
+    /// Tells of the text's token at position 0, which no pair holds: for drafters that run a
+    /// language model of their own. Comes before the first pair after `truncate(0)`.
+    fn begin(&mut self, first: u32) {
+        let _ = first;
+    }
     /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position
     /// whose feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i,
     /// x_{i+1}) of spec §2. Pairs arrive in order and without gaps; the last token is the new root.
@@ -65,11 +99,28 @@ pub trait Drafter: Send {
         let _ = blocks;
         Ok(())
     }
-    /// Proposes a tree of at most `budget.shape.gamma` nodes under `root`, the last token observed.
+    /// Proposes a tree of at most `ask.budget.shape.gamma` nodes under `ask.root`, the last token
+    /// observed.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError>;
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError>;
+    /// Works on what may come next while the target checks `tree`: called on a thread of its own,
+    /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set.
+    /// The next `propose` uses what the target confirmed and throws the rest away; between them
+    /// come `verified`, `truncate` and `observe` as always.
+    ///
+    /// # Errors
+    /// [`DraftError`]; see [`Drafter::fall_back`].
+    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+        let _ = (tree, ask, stop);
+        Ok(())
+    }
+    /// Tells what the target made of `tree`: raw logits of every node, `[tree.len(), vocab]`
+    /// row-major. Called after each pass of the target, before what it committed is observed.
+    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+        let _ = (tree, logits);
+    }
     /// After an error: moves to another device, if the drafter has one in reserve, with everything
     /// that was observed. The next `propose` then goes on as if nothing had happened, only slower.
     ///

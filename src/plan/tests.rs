@@ -1,4 +1,4 @@
-use proptest::prelude::*;
+use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 use crate::hardware::{Cpu, Gpu, GpuFinding, Machine, Memory};

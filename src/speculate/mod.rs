@@ -2,6 +2,7 @@
 //! acceptance walk, the sampler and its noise. Must never know devices, models or text.
 
 mod accept;
+mod coupling;
 mod grow;
 mod history;
 mod noise;
@@ -10,9 +11,10 @@ mod sampler;
 mod tree;
 
 pub use accept::{Accepted, accept};
+pub use coupling::Coupling;
 pub use grow::{BeamRow, Growth};
 pub use history::History;
 pub use noise::Noise;
 pub use rows::{argmax, log_softmax, top_k, top_log_probs};
 pub use sampler::{Sampler, SamplerSettings};
-pub use tree::{Node, Shape, Tree};
+pub use tree::{Method, Node, Shape, Tree};

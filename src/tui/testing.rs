@@ -36,7 +36,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         bonus: 900,
         bonus_label: bonus.to_string(),
         committed,
-        budget: Budget { shape: Shape { gamma: 16, width: 8, depth: 5 }, blocks: 4 },
+        budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
         speculative: true,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6 },
         context: 100,

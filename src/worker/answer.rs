@@ -91,11 +91,8 @@ impl Backend {
 }
 
 fn turn(planner: &mut dyn Planner, controls: &Controls) -> Turn {
-    Turn {
-        budget: planner.choose(controls),
-        speculate: controls.speculate,
-        sampler: controls.sampler,
-    }
+    let turn = Turn::new(planner.choose(controls), controls.sampler);
+    Turn { speculate: controls.speculate, ..turn }
 }
 
 fn notices(

@@ -78,7 +78,7 @@ impl Planner for Controller {
     fn choose(&mut self, controls: &Controls) -> Budget {
         let &Controls { gamma, blocks, width, depth, .. } = controls;
         let Pick { shape, blocks } = self.pick(&Wishes { gamma, blocks, width, depth });
-        Budget { shape, blocks }
+        Budget::new(shape, blocks)
     }
 
     fn observe(&mut self, round: &Round) {

@@ -2,7 +2,7 @@
 //! decoding can be tested in microseconds.
 
 use dovetail::decode::{Committed, Engine, Finish, Request, Summary, TokenText, Turn};
-use dovetail::draft::{Budget, Depths, DraftError, Drafter};
+use dovetail::draft::{Ask, Budget, Depths, DraftError, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
 
@@ -200,7 +200,8 @@ impl Drafter for ToyDrafter {
         }
         Ok(())
     }
-    fn propose(&mut self, root: u32, budget: &Budget) -> Result<Tree, DraftError> {
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let &Ask { root, budget, .. } = ask;
         self.may_fail()?;
         assert_eq!(self.text.last(), Some(&root), "the root was not observed");
         assert!(self.text.len() - 1 + budget.shape.depth < self.capacity);
@@ -330,7 +331,7 @@ pub fn decode(
 
 /// A turn with this shape.
 pub fn turn(shape: Shape, speculate: bool, sampler: SamplerSettings) -> Turn {
-    Turn { budget: Budget { shape, blocks: 2 }, speculate, sampler }
+    Turn { speculate, ..Turn::new(Budget::new(shape, 2), sampler) }
 }
 
 /// Plain decoding.

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::draft::{Budget, Drafter};
+use crate::draft::{Ask, Budget, Drafter};
 use crate::model::{Target, TargetError};
 use crate::plan::{LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
@@ -92,12 +92,11 @@ fn level_times(
                 continue;
             }
             let shape = Shape { gamma: 64, width, depth: DEPTH };
-            let budget = Budget { shape, blocks };
-            let root = prompt.last().copied().unwrap_or_default();
+            let budget = Budget::new(shape, blocks);
+            let ask = Ask::new(prompt.last().copied().unwrap_or_default(), &budget);
             // The first pass of an M fills its cache; the best of the rest counts.
-            drafter.propose(root, &budget).ok()?;
-            let round =
-                best_of(3, began + LIMIT, || drafter.propose(root, &budget).map(|_| ())).ok()?;
+            drafter.propose(&ask).ok()?;
+            let round = best_of(3, began + LIMIT, || drafter.propose(&ask).map(|_| ())).ok()?;
             ms[i][j] = round / (1 + DEPTH) as f64;
         }
     }
