@@ -20,6 +20,7 @@
 //! | 2 | [`plan`] | cost model, first choice of γ and M, the controller |
 //! | 2 | [`settings`] | the TOML file and the flags, merged and checked |
 //! | 1 | [`speculate`] | the algorithm without tensors: tree, growth, acceptance, sampler |
+//! | 1 | [`chart`] | curves and bars as SVG |
 //! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
@@ -28,6 +29,7 @@
 //! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
 
 pub mod bench;
+pub mod chart;
 pub mod chat;
 pub mod cli;
 pub mod decode;

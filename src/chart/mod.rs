@@ -1,0 +1,67 @@
+//! Curves and bars as SVG text that reads well on light and on dark paper. Owns colours, ticks and
+//! the legend; the drawing is plotters'. Must never know what is measured.
+
+mod bars;
+mod lines;
+mod scale;
+mod style;
+
+use std::path::Path;
+
+pub use bars::{Bar, Bars};
+pub use lines::{Lines, Series};
+
+/// Why there is no chart.
+#[derive(Debug, thiserror::Error)]
+pub enum ChartError {
+    /// Nothing finite to draw.
+    #[error("the chart \"{0}\" has no values to draw")]
+    Empty(String),
+    /// The drawing library gave up.
+    #[error("the chart could not be drawn: {0}")]
+    Draw(#[from] plotters::drawing::DrawingAreaErrorKind<std::io::Error>),
+    /// The file could not be written.
+    #[error("cannot write the chart {path}: {source}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// What an axis shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What is counted, with its unit: `T_V, ms`.
+    pub label: String,
+    /// Whether equal steps are doublings; values must then be above 0.
+    pub doublings: bool,
+}
+
+impl Axis {
+    /// Equal steps are equal differences.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Self { label: label.into(), doublings: false }
+    }
+
+    /// Equal steps are doublings, as for γ from 1 to 64.
+    pub fn doublings(label: impl Into<String>) -> Self {
+        Self { label: label.into(), doublings: true }
+    }
+}
+
+impl From<&str> for Axis {
+    fn from(label: &str) -> Self {
+        Self::linear(label)
+    }
+}
+
+/// Writes a chart's SVG to a file.
+///
+/// # Errors
+/// [`ChartError::Write`].
+pub fn save(svg: &str, path: &Path) -> Result<(), ChartError> {
+    std::fs::write(path, svg)
+        .map_err(|source| ChartError::Write { path: path.display().to_string(), source })
+}
