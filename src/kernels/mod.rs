@@ -37,6 +37,7 @@
 // says why it is sound.
 #![allow(unsafe_code)]
 
+mod apart;
 mod attention;
 mod blocks;
 mod cache;
@@ -55,6 +56,7 @@ mod rows;
 mod rowwise;
 mod tile;
 
+pub use apart::Apart;
 pub use attention::attention;
 pub use cache::{KvCache, KvFormat};
 pub use format::Format;

@@ -3,12 +3,12 @@
 //!
 //! Workers spin for a fraction of a millisecond after each job, because the next product of a
 //! forward pass follows within microseconds, and then park, so an idle program costs no CPU.
-//! Pools share nothing: a draft and a target each run on their own at the same time.
+//! Pools share nothing, unless one is made to borrow of another: see [`Pool::borrowing`].
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ struct Job {
     tasks: usize,
 }
 
-struct Shared {
+pub(super) struct Shared {
     /// Which job is open and how many workers have joined it: one word, so that joining and
     /// closing cannot pass each other.
     word: AtomicU64,
@@ -44,8 +44,11 @@ struct Shared {
     /// have joined.
     job: UnsafeCell<Option<Job>>,
     sleepers: AtomicUsize,
+    /// Threads that take part, the caller included; those beyond it park until they are recalled.
+    active: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
+    recall: Condvar,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
@@ -71,6 +74,10 @@ pub struct Pool {
     workers: Vec<JoinHandle<()>>,
     caller: Mutex<()>,
     isa: Isa,
+    /// The pool whose threads this one uses, except while it works apart.
+    pub(super) lender: Option<Arc<Pool>>,
+    /// Whether it works apart from its lender just now.
+    pub(super) apart: AtomicBool,
 }
 
 impl Pool {
@@ -88,8 +95,10 @@ impl Pool {
             next: AtomicUsize::new(0),
             job: UnsafeCell::new(None),
             sleepers: AtomicUsize::new(0),
+            active: AtomicUsize::new(threads.clamp(1, PARTICIPANTS as usize)),
             lock: Mutex::new(()),
             wake: Condvar::new(),
+            recall: Condvar::new(),
             panic: Mutex::new(None),
         });
         let workers = (1..threads.clamp(1, PARTICIPANTS as usize))
@@ -97,17 +106,41 @@ impl Pool {
                 let shared = Arc::clone(&shared);
                 std::thread::Builder::new()
                     .name(format!("kernel-{i}"))
-                    .spawn(move || shared.serve())
+                    .spawn(move || shared.serve(i))
                     .ok()
             })
             .collect();
         let isa = if isa.available() { isa } else { Isa::Portable };
-        Self { shared, workers, caller: Mutex::new(()), isa }
+        let apart = AtomicBool::new(false);
+        Self { shared, workers, caller: Mutex::new(()), isa, lender: None, apart }
     }
 
-    /// Threads that share the work, the caller included.
+    /// Threads that share the work just now, the caller included.
     pub fn threads(&self) -> usize {
+        match self.lent() {
+            Some(lender) => lender.threads(),
+            None => self.own_threads().min(self.shared.active.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Threads that the pool was made with, the caller included.
+    pub(super) fn own_threads(&self) -> usize {
         self.workers.len() + 1
+    }
+
+    /// The pool that does this one's work just now.
+    fn lent(&self) -> Option<&Self> {
+        let lender = self.lender.as_deref()?;
+        (!self.apart.load(Ordering::Relaxed)).then_some(lender)
+    }
+
+    /// Lets only the first `threads` threads take part from the next job on; the others park.
+    pub(super) fn keep_to(&self, threads: usize) {
+        let before = self.shared.active.swap(threads, Ordering::SeqCst);
+        if threads > before {
+            let _held = lock(&self.shared.lock);
+            self.shared.recall.notify_all();
+        }
     }
 
     /// The instruction set that kernels called with this pool use.
@@ -122,7 +155,10 @@ impl Pool {
     /// # Panics
     /// If a task panics, with its payload, after the other tasks have ended.
     pub fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
-        if tasks <= 1 || self.workers.is_empty() || IN_TASK.get() {
+        if let Some(lender) = self.lent() {
+            return lender.run(tasks, task);
+        }
+        if tasks <= 1 || self.threads() == 1 || IN_TASK.get() {
             (0..tasks).for_each(task);
             return;
         }
@@ -179,6 +215,7 @@ impl Drop for Pool {
         {
             let _held = lock(&self.shared.lock);
             self.shared.wake.notify_all();
+            self.shared.recall.notify_all();
         }
         for worker in self.workers.drain(..) {
             // A worker catches what its tasks throw; it has nothing to say when it ends.
@@ -194,11 +231,11 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Shared {
-    /// A worker's life.
-    fn serve(&self) {
+    /// The life of worker `index` (the caller is 0).
+    fn serve(&self, index: usize) {
         let mut last = 0;
         loop {
-            let word = self.rest(last);
+            let word = self.rest(last, index);
             if word & STOP != 0 {
                 return;
             }
@@ -211,10 +248,12 @@ impl Shared {
     }
 
     /// Waits, first spinning and then parked, for a job other than `last` or for the end.
-    fn rest(&self, last: u64) -> u64 {
-        let news = |word: u64| word & STOP != 0 || (word & OPEN != 0 && word >> JOB != last);
+    fn rest(&self, last: u64, index: usize) -> u64 {
+        let included = || index < self.active.load(Ordering::SeqCst);
+        let news =
+            |word: u64| word & STOP != 0 || (word & OPEN != 0 && word >> JOB != last && included());
         let start = Instant::now();
-        loop {
+        while included() && start.elapsed() <= SPIN {
             for _ in 0..TURNS {
                 let word = self.word.load(Ordering::Acquire);
                 if news(word) {
@@ -222,21 +261,25 @@ impl Shared {
                 }
                 std::hint::spin_loop();
             }
-            if start.elapsed() > SPIN {
-                break;
-            }
         }
+        let wait = |bell: &Condvar, held| bell.wait(held).unwrap_or_else(PoisonError::into_inner);
         let mut held = lock(&self.lock);
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        let word = loop {
+        loop {
             let word = self.word.load(Ordering::SeqCst);
             if news(word) {
-                break word;
+                return word;
             }
-            held = self.wake.wait(held).unwrap_or_else(PoisonError::into_inner);
-        };
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
-        word
+            if !included() {
+                // Not among the sleepers, so that the jobs of the others leave it alone.
+                held = wait(&self.recall, held);
+                continue;
+            }
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            if !news(self.word.load(Ordering::SeqCst)) {
+                held = wait(&self.wake, held);
+            }
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     /// Becomes a participant of job `number` if it is still open.
