@@ -1,8 +1,9 @@
 //! Decoding with a toy target: whatever is drafted, the text is the plain one.
 
-use crate::toy::{Guess, Letters, Toy, ToyDrafter, decode, plain, turn};
-use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request};
+use crate::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, plain, turn};
+use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, Turn};
 use dovetail::draft::Drafter;
+use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
 
@@ -59,6 +60,11 @@ fn guesses() -> impl Strategy<Value = Guess> {
     ]
 }
 
+fn besides() -> impl Strategy<Value = Beside> {
+    use Beside::*;
+    prop_oneof![Just(Idle), Just(Stale), Just(Late), Just(Fails)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
@@ -70,7 +76,7 @@ proptest! {
         vocab in 2usize..40,
         guess in guesses(),
         sampler in samplers(),
-        rounds in proptest::collection::vec((shapes(), any::<bool>()), 1..6),
+        rounds in proptest::collection::vec((shapes(), any::<bool>(), any::<bool>()), 1..6),
         turns in proptest::collection::vec(
             (0usize..60, proptest::collection::vec(any::<u32>(), 1..90), 1usize..50), 1..4),
         eos in proptest::collection::vec(0u32..40, 0..2),
@@ -79,8 +85,10 @@ proptest! {
         draft_capacity in prop_oneof![Just(usize::MAX), 0usize..80],
         failures in proptest::collection::vec(0usize..30, 0..3),
         reserves in 0usize..3,
+        beside in besides(),
     ) {
         let mut drafter = ToyDrafter::new(guess, seed, vocab);
+        drafter.beside = beside;
         drafter.capacity = draft_capacity;
         drafter.failures = failures;
         drafter.reserves = reserves;
@@ -98,8 +106,9 @@ proptest! {
             let mut fresh = engine(Toy::new(seed, vocab, capacity), None);
             let (want, want_summary, _) = decode(&mut fresh, &Letters, request.clone(), plain(sampler));
             let (got, summary, _) = decode(&mut speculative, &Letters, request, |round| {
-                let (shape, speculate) = rounds[round % rounds.len()];
-                turn(shape, speculate, sampler)
+                let (shape, speculate, overlap) = rounds[round % rounds.len()];
+                let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
+                Turn { schedule, ..turn(shape, speculate, sampler) }
             });
             prop_assert_eq!(&got, &want);
             prop_assert_eq!(summary.tokens, want_summary.tokens);

@@ -18,6 +18,7 @@ mod kernels_accuracy;
 mod levels;
 mod library;
 mod lossless;
+mod overlap;
 mod screen;
 mod scripted;
 mod support;

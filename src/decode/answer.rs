@@ -1,12 +1,13 @@
 //! One answer: the prompt in slices, the first token, then rounds until it ends.
 
+use super::companion::{Ahead, Asked, Spent};
 use super::engine::{DecodeError, Engine, Request};
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{TextStream, TokenText};
-use crate::draft::{Ask, Budget};
+use crate::draft::Budget;
 use crate::plan::Schedule;
 use crate::speculate::{Accepted, Coupling, History, Sampler, SamplerSettings, Tree, accept};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What holds for one round; may be another for the next. None of it but `sampler` changes a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -117,19 +118,24 @@ impl<'a> Answer<'a> {
         Ok(token)
     }
 
-    /// One round: draft, verify, accept, commit. Call only while [`Self::finish`] is `None`.
+    /// One round: draft, verify, accept, commit; under [`Schedule::Overlap`] the drafter works
+    /// ahead while the target verifies. Call only while [`Self::finish`] is `None`.
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
     pub fn round(&mut self, turn: &Turn) -> Result<Round, DecodeError> {
         let start = Instant::now();
         self.sampler.settings = turn.sampler;
-        let tree = self.draft(turn);
+        let (tree, asked) = self.draft(turn);
         let draft_ms = milliseconds(start);
+        let asked = asked.filter(|_| turn.schedule == Schedule::Overlap);
         let verifying = Instant::now();
+        let ahead = asked.and_then(|asked| self.engine.drafting.ahead(&tree, asked));
         let verified = self.engine.target.verify(&tree)?;
-        self.engine.drafting.verified(&tree, &verified.logits);
         let verify_ms = milliseconds(verifying);
+        let Spent { ahead, wait } = ahead.map_or_else(Spent::default, Ahead::end);
+        let (ahead_ms, wait_ms) = (in_milliseconds(ahead), in_milliseconds(wait));
+        self.engine.drafting.verified(&tree, &verified.logits);
 
         let position = self.engine.target.len();
         let Accepted { path, bonus } =
@@ -165,11 +171,11 @@ impl<'a> Answer<'a> {
             committed,
             budget: turn.budget,
             speculative: turn.speculate && self.engine.drafter().is_some(),
-            timing: Timing { draft_ms, verify_ms, other_ms: 0.0 },
+            timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
             context: self.engine.target.len(),
             finish: self.summary.finish,
         };
-        round.timing.other_ms = (milliseconds(start) - draft_ms - verify_ms).max(0.0);
+        round.timing.other_ms = (milliseconds(start) - round.timing.total_ms()).max(0.0);
         self.summary.add(&round);
         Ok(round)
     }
@@ -194,8 +200,9 @@ impl<'a> Answer<'a> {
         self.engine.drafting.take_notices()
     }
 
-    /// The round's tree, within what context and answer have room for.
-    fn draft(&mut self, turn: &Turn) -> Tree {
+    /// The round's tree, within what context and answer have room for, and what was asked for if
+    /// anything was.
+    fn draft(&mut self, turn: &Turn) -> (Tree, Option<Asked>) {
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
@@ -204,18 +211,18 @@ impl<'a> Answer<'a> {
         let mut budget = turn.budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
         if !turn.speculate || budget.shape.gamma <= 1 || left == 0 {
-            return Tree::root(root);
+            return (Tree::root(root), None);
         }
         let levels = left.min(self.engine.drafting.room());
         if levels == 0 {
-            return Tree::root(root);
+            return (Tree::root(root), None);
         }
         budget.shape.depth = budget.shape.depth.min(levels - 1);
         let vocab = self.engine.target.vocab();
         let sampled = turn.coupled && !turn.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: turn.sampler, root: committed });
-        let ask = Ask { root, budget: &budget, coupling };
-        self.engine.drafting.propose(&ask, vocab)
+        let asked = Asked { root, budget, coupling };
+        (self.engine.drafting.propose(&asked.ask(), vocab), Some(asked))
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.
@@ -260,7 +267,11 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// To the microsecond: more digits would only fill the records.
 fn milliseconds(since: Instant) -> f64 {
-    since.elapsed().as_micros() as f64 / 1e3
+    in_milliseconds(since.elapsed())
+}
+
+/// To the microsecond: more digits would only fill the records.
+fn in_milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1e3
 }

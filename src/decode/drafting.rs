@@ -1,21 +1,25 @@
 //! The drafter and what happens when it fails. Nothing here decides a token.
 
+use super::companion::Beside;
 use crate::draft::{Ask, Budget, Drafter};
 use crate::speculate::Tree;
 
 /// An optional drafter that may fail at any time.
 pub(super) struct Drafting {
-    drafter: Option<Box<dyn Drafter>>,
+    pub(super) drafter: Option<Box<dyn Drafter>>,
     /// Pairs the drafter has observed.
     observed: usize,
     /// Whether the user was told that the context is beyond the drafter's.
     told_full: bool,
-    notices: Vec<String>,
+    pub(super) notices: Vec<String>,
+    /// Where it works while the target does.
+    pub(super) beside: Beside,
 }
 
 impl Drafting {
     pub(super) fn new(drafter: Option<Box<dyn Drafter>>) -> Self {
-        let mut drafting = Self { drafter, observed: 0, told_full: false, notices: Vec::new() };
+        let (notices, beside) = (Vec::new(), Beside::default());
+        let mut drafting = Self { drafter, observed: 0, told_full: false, notices, beside };
         if let Some(drafter) = &mut drafting.drafter {
             drafter.truncate(0);
         }
@@ -113,6 +117,18 @@ impl Drafting {
         }
         self.told_full = room == 0;
         room
+    }
+
+    /// Takes back the drafter that was ahead; `None` if it is lost.
+    pub(super) fn returned(&mut self, drafter: Option<Box<dyn Drafter>>, failure: Option<String>) {
+        self.drafter = drafter;
+        let Some(failure) = failure else { return };
+        if self.drafter.is_none() {
+            self.notices.push(format!("{failure}; decoding goes on without a draft"));
+            self.observed = 0;
+        } else if self.fall_back(&failure) {
+            self.resume();
+        }
     }
 
     /// Moves the failed drafter to its other device, or does without. Returns whether it goes on.

@@ -5,6 +5,7 @@
 //! a difference, and the drafter decides no token.
 
 mod answer;
+mod companion;
 mod drafting;
 mod engine;
 mod round;

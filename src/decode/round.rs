@@ -51,6 +51,39 @@ pub struct Timing {
     pub verify_ms: f64,
     /// Acceptance, commit, text, bookkeeping.
     pub other_ms: f64,
+    /// Of `verify_ms`, how long the drafter was at work beside the target.
+    #[serde(default)]
+    pub ahead_ms: f64,
+    /// How long the target waited after its pass for the drafter beside it.
+    #[serde(default)]
+    pub wait_ms: f64,
+}
+
+impl Timing {
+    /// The whole round.
+    pub fn total_ms(&self) -> f64 {
+        self.draft_ms + self.verify_ms + self.wait_ms + self.other_ms
+    }
+
+    /// How long the drafter was idle: the target's pass, as far as it did not work beside it.
+    pub fn draft_idle_ms(&self) -> f64 {
+        (self.verify_ms - self.ahead_ms).max(0.0)
+    }
+
+    /// How long the target was idle: while it was drafted for, and waited.
+    pub fn target_idle_ms(&self) -> f64 {
+        self.draft_ms + self.wait_ms
+    }
+}
+
+impl std::ops::AddAssign for Timing {
+    fn add_assign(&mut self, other: Self) {
+        self.draft_ms += other.draft_ms;
+        self.verify_ms += other.verify_ms;
+        self.other_ms += other.other_ms;
+        self.ahead_ms += other.ahead_ms;
+        self.wait_ms += other.wait_ms;
+    }
 }
 
 /// One round of speculation. Round 0 of an answer follows the prefill and has a tree as any other.
@@ -107,20 +140,34 @@ pub struct Summary {
     pub verify_ms: f64,
     /// Sum over rounds.
     pub other_ms: f64,
+    /// Sum over rounds: of `verify_ms`, the drafter's work beside the target.
+    #[serde(default)]
+    pub ahead_ms: f64,
+    /// Sum over rounds: the target's waiting for the drafter beside it.
+    #[serde(default)]
+    pub wait_ms: f64,
     /// Why the answer ended.
     pub finish: Option<Finish>,
 }
 
 impl Summary {
+    /// Where the time of all rounds went.
+    pub fn timing(&self) -> Timing {
+        let &Self { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms, .. } = self;
+        Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms }
+    }
+
     /// Adds a round that follows those counted.
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
-        self.draft_ms += round.timing.draft_ms;
-        self.verify_ms += round.timing.verify_ms;
-        self.other_ms += round.timing.other_ms;
+        let mut sum = self.timing();
+        sum += round.timing;
+        let Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms } = sum;
+        (self.draft_ms, self.verify_ms, self.other_ms) = (draft_ms, verify_ms, other_ms);
+        (self.ahead_ms, self.wait_ms) = (ahead_ms, wait_ms);
         // The prefill gave the first token.
         let won = self.tokens.saturating_sub(1) as f64;
-        let seconds = (self.draft_ms + self.verify_ms + self.other_ms) / 1e3;
+        let seconds = sum.total_ms() / 1e3;
         self.tau = won / self.rounds as f64;
         self.tokens_per_second = if seconds > 0.0 { won / seconds } else { 0.0 };
     }

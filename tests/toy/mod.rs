@@ -5,6 +5,7 @@ use dovetail::decode::{Committed, Engine, Finish, Request, Summary, TokenText, T
 use dovetail::draft::{Ask, Budget, Depths, DraftError, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Width of the toy features: position, token, hash of the text so far.
 pub const HIDDEN: usize = 3;
@@ -130,9 +131,25 @@ pub enum Guess {
     OtherRoot,
 }
 
+/// What a toy drafter does while the target verifies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Beside {
+    /// Nothing.
+    Idle,
+    /// Keeps the tree it is told of and proposes it again, whatever the target said.
+    Stale,
+    /// Comes back only when it is told to.
+    Late,
+    /// Fails when its time has come.
+    Fails,
+}
+
 /// A drafter that checks what it is told.
 pub struct ToyDrafter {
     pub guess: Guess,
+    pub beside: Beside,
+    /// The tree it went ahead of.
+    stale: Option<Tree>,
     pub seed: u64,
     pub vocab: usize,
     pub capacity: usize,
@@ -148,6 +165,8 @@ impl ToyDrafter {
     pub fn new(guess: Guess, seed: u64, vocab: usize) -> Self {
         Self {
             guess,
+            beside: Beside::Idle,
+            stale: None,
             seed,
             vocab,
             capacity: usize::MAX,
@@ -207,6 +226,12 @@ impl Drafter for ToyDrafter {
         assert!(self.text.len() - 1 + budget.shape.depth < self.capacity);
         let Shape { gamma, width, depth } = budget.shape;
         let mut tree = Tree::root(root);
+        if let Some(stale) = self.stale.take().filter(|stale| stale.len() <= gamma) {
+            for node in &stale.nodes()[1..] {
+                tree.push(node.parent, node.token, node.log_prob);
+            }
+            return Ok(tree);
+        }
         let mut random = self.seed ^ self.text.len() as u64;
         match self.guess {
             Guess::Knowing => {
@@ -249,6 +274,21 @@ impl Drafter for ToyDrafter {
             Guess::OtherRoot => tree = Tree::root(root + 1),
         }
         Ok(tree)
+    }
+    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+        assert_eq!(self.text.last(), Some(&ask.root), "it was told of what is not decided");
+        assert_eq!(tree.nodes()[0].token, ask.root);
+        match self.beside {
+            Beside::Idle => {}
+            Beside::Stale => self.stale = Some(tree.clone()),
+            Beside::Late => {
+                while !stop.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+            }
+            Beside::Fails => self.may_fail()?,
+        }
+        Ok(())
     }
     fn fall_back(&mut self) -> Result<(), DraftError> {
         self.failures.pop();

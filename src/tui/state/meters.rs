@@ -61,13 +61,10 @@ impl Meters {
     /// A round was done.
     pub fn round(&mut self, round: &Round) {
         let tokens = round.committed.len();
-        let Timing { draft_ms, verify_ms, other_ms } = round.timing;
-        let spent = draft_ms + verify_ms + other_ms;
+        let spent = round.timing.total_ms();
         self.rounds += 1;
         self.tokens += tokens;
-        self.spent.draft_ms += draft_ms;
-        self.spent.verify_ms += verify_ms;
-        self.spent.other_ms += other_ms;
+        self.spent += round.timing;
         push(&mut self.recent, Self::NOW, (tokens, spent));
         push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
         let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
@@ -89,8 +86,7 @@ impl Meters {
 
     /// Tokens per second over the answer.
     pub fn overall(&self) -> f64 {
-        let Timing { draft_ms, verify_ms, other_ms } = self.spent;
-        per_second(self.tokens, draft_ms + verify_ms + other_ms)
+        per_second(self.tokens, self.spent.total_ms())
     }
 
     /// τ: tokens a round.
@@ -131,7 +127,8 @@ mod tests {
         meters.begin(Duration::from_secs(10));
         meters.first(Duration::from_millis(10_500), Box::default());
         let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
-        round.timing = Timing { draft_ms: 20.0, verify_ms: 75.0, other_ms: 5.0 };
+        round.timing =
+            Timing { draft_ms: 20.0, verify_ms: 70.0, other_ms: 5.0, ahead_ms: 60.0, wait_ms: 5.0 };
         meters.round(&round);
         round.accepted.clear();
         round.committed.truncate(1);

@@ -50,7 +50,7 @@ fn meters(model: &Model, width: u16, theme: &Theme) -> Line<'static> {
     left.push_span(Span::styled("  τ ", theme.dim));
     left.push_span(Span::styled(tau, theme.strong));
     let spent = meters.spent;
-    let sum = spent.draft_ms + spent.verify_ms + spent.other_ms;
+    let sum = spent.total_ms();
     let right = if sum > 0.0 {
         let part = |ms: f64| figures::percent(ms / sum);
         Line::from_iter([

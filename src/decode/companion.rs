@@ -1,0 +1,226 @@
+//! The thread on which a drafter works ahead while the target verifies. It has the drafter for that
+//! time only and gives it back whatever happens; nothing here decides a token.
+
+use super::drafting::Drafting;
+use crate::draft::{Ask, Budget, Drafter};
+use crate::speculate::{Coupling, Tree};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Name of the thread.
+const THREAD: &str = "dovetail-ahead";
+
+struct Job {
+    drafter: Box<dyn Drafter>,
+    tree: Tree,
+    asked: Asked,
+    stop: Arc<AtomicBool>,
+}
+
+/// What a drafter was asked for, to be kept beyond the asking.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) root: u32,
+    pub(super) budget: Budget,
+    pub(super) coupling: Option<Coupling>,
+}
+
+impl Asked {
+    pub(super) fn ask(&self) -> Ask<'_> {
+        Ask { root: self.root, budget: &self.budget, coupling: self.coupling }
+    }
+}
+
+struct Done {
+    drafter: Box<dyn Drafter>,
+    /// Why the drafter is of no use before it has fallen back.
+    failure: Option<String>,
+    began: Instant,
+    ended: Instant,
+}
+
+/// A thread that waits, parked, for a drafter to work with. Ends when it is dropped.
+struct Companion {
+    /// `None` only while it is dropped.
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What came back from working ahead.
+struct Returned {
+    /// `None` if the thread is gone and the drafter with it.
+    drafter: Option<Box<dyn Drafter>>,
+    failure: Option<String>,
+    spent: Spent,
+}
+
+/// Time that a drafter spent beside the target.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    /// At work while the target verified.
+    pub(super) ahead: Duration,
+    /// At work, or on its way back, after that: the target waits for it.
+    pub(super) wait: Duration,
+}
+
+impl Companion {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    fn start() -> std::io::Result<Self> {
+        let (jobs, inbox) = channel::<Job>();
+        let (outbox, done) = channel();
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+            for job in inbox {
+                if outbox.send(work(job)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let stop = Arc::new(AtomicBool::new(false));
+        Ok(Self { jobs: Some(jobs), done, stop, thread: Some(thread) })
+    }
+
+    /// Lets `drafter` work ahead of `tree`. Every success is followed by one [`Self::recall`].
+    ///
+    /// # Errors
+    /// Gives the drafter back if the thread is gone.
+    fn send(
+        &self,
+        drafter: Box<dyn Drafter>,
+        tree: Tree,
+        asked: Asked,
+    ) -> Result<(), Box<dyn Drafter>> {
+        self.stop.store(false, Ordering::Release);
+        let job = Job { drafter, tree, asked, stop: Arc::clone(&self.stop) };
+        match &self.jobs {
+            Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0.drafter),
+            None => Err(job.drafter),
+        }
+    }
+
+    /// Tells the drafter to stop and waits until it does.
+    fn recall(&self) -> Returned {
+        let told = Instant::now();
+        self.stop.store(true, Ordering::Release);
+        match self.done.recv() {
+            Ok(Done { drafter, failure, began, ended }) => {
+                let ahead = ended.min(told).saturating_duration_since(began);
+                let spent = Spent { ahead, wait: told.elapsed() };
+                Returned { drafter: Some(drafter), failure, spent }
+            }
+            Err(_) => {
+                let failure = Some("the thread that drafts ahead is gone".to_owned());
+                Returned { drafter: None, failure, spent: Spent::default() }
+            }
+        }
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // It catches what a drafter throws and has nothing to say when it ends.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's half of a [`Drafting`]; started when it is first needed.
+#[derive(Default)]
+pub(super) struct Beside {
+    companion: Option<Companion>,
+    /// Whether there is none to be had, which the user was told.
+    refused: bool,
+}
+
+impl Beside {
+    /// The companion; with the reason if there is none, given once.
+    fn companion(&mut self) -> Result<&Companion, Option<String>> {
+        if self.refused {
+            return Err(None);
+        }
+        if self.companion.is_none() {
+            self.companion = Some(Companion::start().map_err(|error| {
+                self.refused = true;
+                Some(format!("{error}: no thread to draft ahead on; drafting goes on in turn"))
+            })?);
+        }
+        self.companion.as_ref().ok_or(None)
+    }
+}
+
+/// While it lives, the drafter works ahead. However it ends, the drafter is back then.
+pub(super) struct Ahead<'a> {
+    drafting: &'a mut Drafting,
+    over: bool,
+}
+
+impl Drafting {
+    /// Sends the drafter ahead of `tree`, its answer to `asked`. `None` if it cannot go.
+    pub(super) fn ahead(&mut self, tree: &Tree, asked: Asked) -> Option<Ahead<'_>> {
+        let drafter = self.drafter.take()?;
+        let sent = match self.beside.companion() {
+            Ok(companion) => companion.send(drafter, tree.clone(), asked).map_err(|d| (d, None)),
+            Err(reason) => Err((drafter, reason)),
+        };
+        match sent {
+            Ok(()) => Some(Ahead { drafting: self, over: false }),
+            Err((drafter, reason)) => {
+                self.drafter = Some(drafter);
+                self.notices.extend(reason);
+                None
+            }
+        }
+    }
+}
+
+impl Ahead<'_> {
+    /// Calls the drafter back.
+    pub(super) fn end(mut self) -> Spent {
+        self.recall()
+    }
+
+    fn recall(&mut self) -> Spent {
+        let Some(companion) = self.drafting.beside.companion.as_ref().filter(|_| !self.over) else {
+            return Spent::default();
+        };
+        self.over = true;
+        let Returned { drafter, failure, spent } = companion.recall();
+        self.drafting.returned(drafter, failure);
+        spent
+    }
+}
+
+impl Drop for Ahead<'_> {
+    fn drop(&mut self) {
+        self.recall();
+    }
+}
+
+fn work(job: Job) -> Done {
+    let Job { mut drafter, tree, asked, stop } = job;
+    let began = Instant::now();
+    let worked = catch_unwind(AssertUnwindSafe(|| drafter.ahead(&tree, &asked.ask(), &stop)));
+    let failure = match worked {
+        Ok(result) => result.err().map(|error| error.to_string()),
+        Err(panic) => Some(format!("the draft failed while it worked ahead: {}", reason(&*panic))),
+    };
+    Done { drafter, failure, began, ended: Instant::now() }
+}
+
+fn reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "unknown".to_owned())
+}
