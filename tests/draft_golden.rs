@@ -11,7 +11,7 @@ use dovetail::model::head::{
     FusionKind, HeadBackend, HeadConfig, HeadNet, HeadPrecision, HeadWeights, PackedHead, Shared,
     Table, TensorHead,
 };
-use dovetail::speculate::{BeamRow, Shape, Tree, top_log_probs};
+use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
 const HEADS: [&str; 5] =
@@ -176,7 +176,7 @@ fn the_root_is_ranked_by_the_originals_log_probabilities() {
             let out = &case.forward[&format!("{prompt}.out_hidden")];
             case.near("out_hidden", &head.outputs().unwrap(), out, TOLERANCE);
             let expected = floats(&case.forward[&format!("{prompt}.last_logprobs")]);
-            let ranked = head.rank_root(256).unwrap();
+            let ranked = head.rank_root(&Ranking::new(256)).unwrap();
             assert_eq!(ranked.len(), 256);
             for &(token, log_prob) in &ranked {
                 assert!((log_prob - expected[token as usize]).abs() <= TOLERANCE);
@@ -225,7 +225,7 @@ fn tree_steps_compute_the_originals_rows() {
         let blocks = case.weights.config.blocks();
         let mut head = case.backend(backend);
         head.extend(0, &features, &tokens, blocks).unwrap();
-        check_candidates(&steps[0], &[head.rank_root(4).unwrap()]);
+        check_candidates(&steps[0], &[head.rank_root(&Ranking::new(4)).unwrap()]);
         let mut paths: Vec<Vec<usize>> = Vec::new();
         for (number, step) in steps.iter().enumerate().skip(1) {
             let inputs = ids(&step["input_ids"]);
@@ -248,7 +248,7 @@ fn tree_steps_compute_the_originals_rows() {
                 assert_mask(&step["tree_mask_rows"][i], &path);
                 paths.push(path);
             }
-            let candidates = head.step(&beam, 4).unwrap();
+            let candidates = head.step(&beam, &Ranking::new(4)).unwrap();
             check_candidates(step, &candidates);
             let at = |what: &str| rows.get(&format!("k4d3t8.p0.step{number}.{what}"));
             if let Some(expected) = at("out_hidden") {
@@ -375,7 +375,7 @@ fn half_precision_is_close() {
             let mut head = case.backend(Backend::Tensors(dtype));
             head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
             let expected = floats(&case.forward["p0.last_logprobs"]);
-            for (token, log_prob) in head.rank_root(5).unwrap() {
+            for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
                 let error = (log_prob - expected[token as usize]).abs();
                 assert!(error < tolerance, "{name} {dtype:?}: off by {error}");
             }
@@ -457,7 +457,7 @@ fn packed_precision_is_close() {
         ] {
             let mut head = case.packed(precision, kv, Arc::new(Pool::new(1)));
             head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
-            for (token, log_prob) in head.rank_root(5).unwrap() {
+            for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
                 let error = (log_prob - expected[token as usize]).abs();
                 assert!(error < tolerance, "{name} {precision:?}: off by {error}");
             }

@@ -1,6 +1,6 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (spec §3–4).
 
-use super::{Ask, Budget, Depths, DraftError, Drafter};
+use super::{Ask, Depths, DraftError, Drafter};
 use crate::model::head::{FusionKind, HeadBackend, HeadConfig, HeadError};
 use crate::speculate::{Growth, Tree};
 
@@ -94,16 +94,17 @@ impl FeatureHead {
         Ok(())
     }
 
-    fn grow(&mut self, root: u32, budget: &Budget) -> Result<Tree, HeadError> {
-        self.catch_up(self.blocks_for(budget.blocks))?;
-        let width = budget.shape.width;
-        let first = self.backend.rank_root(width)?;
-        let mut growth = Growth::new(budget.shape, &first);
+    fn grow(&mut self, ask: &Ask<'_>) -> Result<Tree, HeadError> {
+        self.catch_up(self.blocks_for(ask.budget.blocks))?;
+        let first = self.backend.rank_root(&ask.ranking(1))?;
+        let mut growth = Growth::new(ask.budget.shape, &first);
+        let mut depth = 1;
         while !growth.beam().is_empty() {
-            let candidates = self.backend.step(growth.beam(), width)?;
+            depth += 1;
+            let candidates = self.backend.step(growth.beam(), &ask.ranking(depth))?;
             growth.expand(&candidates);
         }
-        Ok(growth.finish(root))
+        Ok(growth.finish(ask.root))
     }
 }
 
@@ -162,7 +163,7 @@ impl Drafter for FeatureHead {
             return Ok(Tree::root(root));
         }
         debug_assert_eq!(self.tokens.last(), Some(&root));
-        self.grow(root, budget).map_err(lost)
+        self.grow(ask).map_err(lost)
     }
 
     fn device_bytes(&self) -> u64 {
@@ -183,8 +184,9 @@ impl Drafter for FeatureHead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::Budget;
     use crate::model::head::Candidates;
-    use crate::speculate::{BeamRow, Shape};
+    use crate::speculate::{BeamRow, Ranking, Shape};
     use serde_json::json;
     use std::sync::{Arc, Mutex};
 
@@ -214,11 +216,11 @@ mod tests {
             Ok(())
         }
 
-        fn rank_root(&mut self, _: usize) -> Result<Vec<(u32, f32)>, HeadError> {
+        fn rank_root(&mut self, _: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
             Ok(vec![(self.last + 1, -0.1)])
         }
 
-        fn step(&mut self, beam: &[BeamRow], _: usize) -> Result<Candidates, HeadError> {
+        fn step(&mut self, beam: &[BeamRow], _: &Ranking) -> Result<Candidates, HeadError> {
             if self.fail_at_step {
                 return Err(HeadError::Device("out of memory".into()));
             }

@@ -1,12 +1,15 @@
 //! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
 
 mod feature_head;
+mod lookahead;
 mod lookup;
+mod odds;
 
 pub use feature_head::{Fallback, FeatureHead};
+pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
 
-use crate::speculate::{Coupling, Method, Shape, Tree};
+use crate::speculate::{Coupling, Method, Ranking, Shape, Tree};
 use std::sync::atomic::AtomicBool;
 
 /// What a round may spend on drafting.
@@ -43,6 +46,15 @@ impl<'a> Ask<'a> {
     /// Asks for a tree under `root`, ranked by the draft's probabilities alone.
     pub fn new(root: u32, budget: &'a Budget) -> Self {
         Self { root, budget, coupling: None }
+    }
+
+    /// How the candidates at `depth` below the root (1: its children) are ranked.
+    pub fn ranking(&self, depth: usize) -> Ranking {
+        let width = self.budget.shape.width;
+        match &self.coupling {
+            Some(coupling) => Ranking::coupled(width, coupling, depth),
+            None => Ranking::new(width),
+        }
     }
 }
 

@@ -69,7 +69,7 @@ impl SamplerSettings {
             || self.frequency_penalty != 0.0
     }
 
-    fn filters(&self) -> bool {
+    pub(super) fn filters(&self) -> bool {
         self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
     }
 }
@@ -160,7 +160,7 @@ fn race(weights: impl Iterator<Item = (u32, f64)>, best: u32, noise: Noise) -> u
 
 /// The tokens that top-p, top-k and min-p leave, as (token, logit), likeliest first; at least one
 /// if any logit is a number.
-fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
+pub(super) fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
     let limit = if settings.top_k > 0 { settings.top_k.min(row.len()) } else { row.len() };
     let top = rows::clamp(rows::max(row));
     let scaled = |x: f32| (rows::clamp(x) - top) / settings.temperature;

@@ -1,7 +1,7 @@
 //! What drafting needs of a head, whatever computes it.
 
 use super::HeadError;
-use crate::speculate::BeamRow;
+use crate::speculate::{BeamRow, Ranking};
 
 /// For each row its likeliest children, (token, log-probability), likeliest first.
 pub type Candidates = Vec<Vec<(u32, f32)>>;
@@ -28,19 +28,19 @@ pub trait HeadBackend: Send {
         blocks: usize,
     ) -> Result<(), HeadError>;
 
-    /// The `width` likeliest children of the root: of the last row of the last `extend`.
+    /// The children of the root, the last row of the last `extend`, by `ranking`.
     ///
     /// # Errors
     /// [`HeadError::Device`].
-    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError>;
+    fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError>;
 
     /// Runs one level of the tree, through as many blocks as the last `extend`, and ranks the
-    /// children of each row. A row's feature is the output of its source, a row of the level
+    /// children of each row by `ranking`. A row's feature is the output of its source, a row of the level
     /// before; it sees the stable rows, its ancestors and itself.
     ///
     /// # Errors
     /// [`HeadError::Device`].
-    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError>;
+    fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError>;
 
     /// Outputs of the last pass, `[rows, H]`: estimates of the next features. For inspection.
     ///

@@ -11,7 +11,7 @@ use crate::kernels::{
 use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
 use crate::model::cpu::weights::Layer;
 use crate::model::{Config, frequencies};
-use crate::speculate::{BeamRow, top_log_probs};
+use crate::speculate::{BeamRow, Ranking};
 
 /// KV slots behind the context for the rows of one tree: a width of 64 over a depth of 16.
 const TREE_ROWS: usize = 1024;
@@ -114,8 +114,8 @@ impl PackedHead {
         blocks.lap();
     }
 
-    /// The likeliest tokens by the LM head for each row of `outputs`.
-    fn rank(&mut self, width: usize) -> Candidates {
+    /// The candidates by the LM head for each row of `outputs`.
+    fn rank(&mut self, ranking: &Ranking) -> Candidates {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let count = self.outputs.len() / config.hidden;
         let vocab = self.lm_head.outputs();
@@ -124,7 +124,7 @@ impl PackedHead {
         blocks.products(&self.outputs, &mut [(&self.lm_head, &mut buffers.logits)]);
         let mut candidates = vec![Vec::new(); count];
         pool.chunks(&mut candidates, 1, |row, candidates| {
-            candidates[0] = top_log_probs(&buffers.logits[row * vocab..(row + 1) * vocab], width);
+            candidates[0] = ranking.candidates(&buffers.logits[row * vocab..(row + 1) * vocab]);
         });
         candidates
     }
@@ -211,14 +211,14 @@ impl HeadBackend for PackedHead {
         Ok(())
     }
 
-    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError> {
+    fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
         // The first level's rows all continue the last row.
         let others = self.outputs.len().saturating_sub(self.config.hidden);
         self.outputs.drain(..others);
-        Ok(self.rank(width).pop().unwrap_or_default())
+        Ok(self.rank(ranking).pop().unwrap_or_default())
     }
 
-    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError> {
+    fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
         if self.rows.total() + beam.len() > self.cache.capacity() {
             // The tree is as large as it can be.
             return Ok(Vec::new());
@@ -235,7 +235,7 @@ impl HeadBackend for PackedHead {
         let position = self.rows.position();
         self.pass(&tokens, |_| position, &paths);
         self.rows.add(beam.len());
-        Ok(self.rank(width))
+        Ok(self.rank(ranking))
     }
 
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {

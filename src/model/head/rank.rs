@@ -3,26 +3,28 @@
 use candle_core::{D, DType, Device, Tensor};
 
 use super::Candidates;
-use crate::speculate::{top_k, top_log_probs};
+use crate::speculate::{Ranking, top_k};
 
-/// The `width` likeliest tokens of each row of logits `[rows, V]`, with log-probabilities in f32.
+/// The candidates of each row of logits `[rows, V]` by `ranking`, with log-probabilities in f32.
 ///
-/// Of a device other than the CPU only the maxima of the rows' chunks and then each row's `width`
+/// If the likeliest tokens are asked for, of a device other than the CPU only the maxima of the rows' chunks and then each row's `width`
 /// best chunks are fetched, instead of all logits: a row's `width` best tokens lie in the chunks
-/// whose maxima are its `width` best.
+/// whose maxima are its `width` best. Coupled ranking may favour any token and takes whole rows.
 ///
 /// # Errors
 /// If the device fails.
-pub fn rank_tensor(logits: &Tensor, width: usize) -> candle_core::Result<Candidates> {
+pub fn rank_tensor(logits: &Tensor, ranking: &Ranking) -> candle_core::Result<Candidates> {
     let logits = logits.to_dtype(DType::F32)?.contiguous()?;
     let vocab = logits.dim(D::Minus1)?;
+    let width = ranking.width();
+    let elsewhere = !matches!(logits.device(), Device::Cpu) && !ranking.is_coupled();
     match chunk_length(vocab) {
-        Some(length) if !matches!(logits.device(), Device::Cpu) && vocab >= 2 * width * length => {
+        Some(length) if elsewhere && vocab >= 2 * width * length => {
             rank_by_chunks(&logits, length, width)
         }
         _ => {
             let logits = logits.flatten_all()?.to_vec1::<f32>()?;
-            Ok(logits.chunks_exact(vocab).map(|row| top_log_probs(row, width)).collect())
+            Ok(logits.chunks_exact(vocab).map(|row| ranking.candidates(row)).collect())
         }
     }
 }
@@ -98,7 +100,7 @@ mod tests {
             let logits: Vec<f32> = grid.iter().map(|&x| x as f32 * 0.5).collect();
             let tensor = Tensor::from_slice(&logits, (3, 192), &Device::Cpu).unwrap();
             let by_chunks = rank_by_chunks(&tensor, 16, width).unwrap();
-            let whole = rank_tensor(&tensor, width).unwrap();
+            let whole = rank_tensor(&tensor, &Ranking::new(width)).unwrap();
             prop_assert_eq!(whole.len(), 3);
             for (by_chunks, whole) in by_chunks.iter().zip(&whole) {
                 prop_assert_eq!(by_chunks.len(), whole.len());

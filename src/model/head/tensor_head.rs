@@ -6,7 +6,7 @@ use super::backend::Rows;
 use super::cache::HeadCache;
 use super::net::{HeadNet, Places};
 use super::{Candidates, HeadBackend, HeadError, HeadWeights, Shared, Table, rank_tensor};
-use crate::speculate::BeamRow;
+use crate::speculate::{BeamRow, Ranking};
 
 /// A head on one candle device with its caches.
 pub struct TensorHead {
@@ -68,8 +68,8 @@ impl TensorHead {
         Ok(self.net.run(fused, self.blocks, places, |block| self.cache.block(block))?)
     }
 
-    fn rank(&self, outputs: &Tensor, width: usize) -> Result<Candidates, HeadError> {
-        Ok(rank_tensor(&outputs.matmul(&self.lm_head.t()?)?, width)?)
+    fn rank(&self, outputs: &Tensor, ranking: &Ranking) -> Result<Candidates, HeadError> {
+        Ok(rank_tensor(&outputs.matmul(&self.lm_head.t()?)?, ranking)?)
     }
 
     fn last_outputs(&self) -> Result<&Tensor, HeadError> {
@@ -109,16 +109,16 @@ impl HeadBackend for TensorHead {
         Ok(())
     }
 
-    fn rank_root(&mut self, width: usize) -> Result<Vec<(u32, f32)>, HeadError> {
+    fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
         let outputs = self.last_outputs()?;
         let last = outputs.narrow(0, outputs.dim(0)? - 1, 1)?.contiguous()?;
-        let candidates = self.rank(&last, width)?;
+        let candidates = self.rank(&last, ranking)?;
         // The first level's rows all continue this one.
         self.outputs = Some(last);
         Ok(candidates.into_iter().flatten().collect())
     }
 
-    fn step(&mut self, beam: &[BeamRow], width: usize) -> Result<Candidates, HeadError> {
+    fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
         let Rows { stable, scratch, .. } = self.rows;
         self.cache.reserve(self.rows.total() + beam.len(), self.rows.total())?;
         let sources: Vec<u32> = beam.iter().map(|row| self.rows.feature_of(row) as u32).collect();
@@ -127,7 +127,7 @@ impl HeadBackend for TensorHead {
         let places = self.net.level(stable, scratch, self.rows.position(), beam)?;
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
         let outputs = self.pass(&features, &tokens, &places)?;
-        let candidates = self.rank(&outputs, width)?;
+        let candidates = self.rank(&outputs, ranking)?;
         self.outputs = Some(outputs);
         self.rows.add(beam.len());
         Ok(candidates)

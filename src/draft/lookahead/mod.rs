@@ -1,0 +1,156 @@
+//! Lookahead decoding (Fu et al. 2024; the baseline of spec §9) without a draft model: the target
+//! itself iterates a window of guessed tokens beside the text, and the n-grams that come out of it
+//! are proposed when their first token is the last one committed.
+//!
+//! Window and guesses are one tree below the root, so the target's tree pass is all they need. What
+//! the target makes of the window is read in [`Drafter::verified`]. The window's rows are argmaxes
+//! at any temperature: a guess decides nothing.
+//!
+//! Where the released code caps a step at N − 1 tokens, a guess that was right to its end keeps its
+//! bonus here.
+
+mod pool;
+mod window;
+
+use super::odds::{Odds, Pending};
+use super::{Ask, Depths, DraftError, Drafter};
+use crate::speculate::{Noise, Tree};
+use pool::Pool;
+use window::{Window, grow};
+
+/// N − 1: rows of the window, and tokens of a guess.
+const REACH: usize = 4;
+/// W: columns of the window.
+const COLUMNS: usize = 7;
+/// G: guesses kept for a token, and proposed at once.
+const GUESSES: usize = 7;
+/// Share of γ that the window may take: the guesses win, the window only feeds them.
+const WINDOW_SHARE: f64 = 0.6;
+
+/// Proposes the window and the n-grams it gave.
+#[derive(Clone, Debug)]
+pub struct Lookahead {
+    /// The text, from the first token that is known.
+    tokens: Vec<u32>,
+    capacity: usize,
+    window: Window,
+    pool: Pool,
+    /// The proposed tree, and in it the nodes of the window's last row.
+    pending: Pending,
+    last: Vec<usize>,
+    /// Nodes from this one on are the window's alone.
+    guessed: usize,
+    guess_odds: Odds,
+    window_odds: Odds,
+    /// Draws of the first row so far.
+    seeds: usize,
+}
+
+impl Lookahead {
+    /// A drafter for up to `capacity` positions.
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            tokens: Vec::new(),
+            capacity,
+            window: Window::default(),
+            pool: Pool::new(GUESSES),
+            pending: Pending::default(),
+            last: Vec::new(),
+            guessed: 1,
+            guess_odds: Odds::default(),
+            window_odds: Odds::default(),
+            seeds: 0,
+        }
+    }
+
+    /// Makes the window as wide as `gamma` nodes allow.
+    fn fit(&mut self, gamma: usize) {
+        let share = (gamma as f64 * WINDOW_SHARE) as usize;
+        let columns = (0..=COLUMNS).rev().find(|&c| Window::cost(c) < share.max(1)).unwrap_or(0);
+        if columns > self.window.columns() {
+            // Tokens of the text, the same ones every time.
+            let tokens = &self.tokens;
+            let seeds = &mut self.seeds;
+            self.window = Window::new(columns, || {
+                *seeds += 1;
+                let at = Noise::new(0, *seeds).bits(0) % tokens.len().max(1) as u64;
+                tokens.get(at as usize).copied().unwrap_or_default()
+            });
+        } else {
+            self.window.narrow(columns);
+        }
+    }
+}
+
+impl Drafter for Lookahead {
+    fn describe(&self) -> String {
+        format!("lookahead, N {}, W {COLUMNS}, G {GUESSES}", REACH + 1)
+    }
+
+    fn depths(&self) -> Depths {
+        Depths::Fixed(0)
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.pending.forget();
+        if len == 0 {
+            *self = Self::new(self.capacity);
+        }
+        self.tokens.truncate(len + 1);
+    }
+
+    fn begin(&mut self, first: u32) {
+        self.tokens = vec![first];
+    }
+
+    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        let Self { guess_odds, window_odds, guessed, .. } = self;
+        self.pending.follow(tokens, |node, right| {
+            if node < *guessed { guess_odds.note(right) } else { window_odds.note(right) }
+        });
+        self.tokens.extend_from_slice(tokens);
+        Ok(())
+    }
+
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let gamma = ask.budget.shape.gamma;
+        let mut tree = Tree::root(ask.root);
+        self.fit(gamma);
+        let room = gamma.saturating_sub(Window::cost(self.window.columns()));
+        let log_prob = self.guess_odds.log_prob();
+        for guess in self.pool.after(ask.root) {
+            let mut node = 0;
+            for &token in guess {
+                if tree.len() >= room && tree.child(node, token).is_none() {
+                    break;
+                }
+                node = grow(&mut tree, node, token, log_prob);
+            }
+        }
+        self.guessed = tree.len();
+        self.last = self.window.lay(&mut tree, self.window_odds.log_prob());
+        self.pending.wait(&tree);
+        Ok(tree)
+    }
+
+    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+        if !self.pending.is(tree) {
+            return;
+        }
+        let vocab = logits.len() / tree.len();
+        let Self { window, pool, last, .. } = self;
+        window.advance(last, logits, vocab, |key, guess| pool.insert(key, guess));
+        last.clear();
+    }
+
+    fn device_bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;

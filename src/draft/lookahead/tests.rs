@@ -1,0 +1,112 @@
+use super::*;
+use crate::draft::Budget;
+use crate::speculate::{History, Sampler, Shape, accept};
+
+const VOCAB: usize = 40;
+
+/// A language whose next token follows from the last one, most of the time.
+fn next(text: &[u32]) -> u32 {
+    let last = text[text.len() - 1];
+    let odd = text.len().is_multiple_of(13);
+    if odd { (last * 7 + text.len() as u32) % 40 } else { (last * 3 + 1) % 40 }
+}
+
+fn logits(text: &[u32], tree: &Tree) -> Vec<f32> {
+    let mut logits = vec![0.0; tree.len() * VOCAB];
+    for node in 0..tree.len() {
+        let mut path: Vec<u32> = tree.ancestors(node).map(|i| tree.nodes()[i].token).collect();
+        path.reverse();
+        let seen = [&text[..text.len() - 1], &path].concat();
+        logits[node * VOCAB + next(&seen) as usize] = 1.0;
+    }
+    logits
+}
+
+fn ask(gamma: usize) -> Budget {
+    Budget::new(Shape { gamma, width: 1, depth: 8 }, 0)
+}
+
+/// Decodes `count` tokens after `prompt` as the engine does; returns the text and the rounds.
+fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usize) {
+    let mut text = vec![3, 5];
+    drafter.truncate(0);
+    drafter.begin(text[0]);
+    drafter.observe(&[], &text[1..]).unwrap();
+    let mut rounds = 0;
+    while text.len() < count {
+        let budget = ask(gamma);
+        let tree = drafter.propose(&Ask::new(text[text.len() - 1], &budget)).unwrap();
+        assert!(tree.len() <= gamma);
+        let logits = logits(&text, &tree);
+        drafter.verified(&tree, &logits);
+        let (mut sampler, mut history) = (Sampler::default(), History::default());
+        let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
+        let won: Vec<u32> = accepted.tokens(&tree).collect();
+        // The engine tells of the bonus apart.
+        drafter.observe(&[], &won[..won.len() - 1]).unwrap();
+        drafter.observe(&[], &won[won.len() - 1..]).unwrap();
+        text.extend(won);
+        rounds += 1;
+    }
+    (text, rounds)
+}
+
+#[test]
+fn what_the_window_finds_is_won_later() {
+    let mut drafter = Lookahead::new(1000);
+    let (text, rounds) = decode(&mut drafter, 64, 400);
+    assert!((1..text.len()).skip(1).all(|i| text[i] == next(&text[..i])));
+    assert!(rounds * 2 < text.len(), "{rounds} rounds for {} tokens", text.len());
+    assert!(drafter.guess_odds.log_prob() > drafter.window_odds.log_prob());
+    assert_eq!(decode(&mut drafter, 64, 400), (text, rounds), "a fresh start is a fresh start");
+}
+
+#[test]
+fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
+    let mut drafter = Lookahead::new(1000);
+    let text = [3u32, 10];
+    drafter.begin(text[0]);
+    drafter.observe(&[], &text[1..]).unwrap();
+    let mut seen = text.to_vec();
+    let guess = [0; REACH].map(|_| {
+        seen.push(next(&seen));
+        seen[seen.len() - 1]
+    });
+    drafter.pool.insert(10, guess);
+    let tree = drafter.propose(&Ask::new(10, &ask(64))).unwrap();
+    let logits = logits(&text, &tree);
+    let (mut sampler, mut history) = (Sampler::default(), History::default());
+    let accepted = accept(&tree, &logits, &mut sampler, 1, &mut history);
+    assert_eq!(accepted.tokens(&tree).count(), REACH + 1);
+}
+
+#[test]
+fn any_budget_is_kept_and_a_small_one_still_guesses() {
+    for gamma in [2, 3, 5, 8, 16, 33, 64] {
+        let (_, rounds) = decode(&mut Lookahead::new(1000), gamma, 200);
+        assert!(rounds < 199 || gamma < 16, "nothing won with γ = {gamma}");
+    }
+    // A window that was made narrow becomes wide again.
+    let mut drafter = Lookahead::new(1000);
+    drafter.begin(3);
+    drafter.observe(&[], &[5]).unwrap();
+    for (gamma, columns) in [(64, COLUMNS), (16, 2), (2, 0), (64, COLUMNS)] {
+        drafter.propose(&Ask::new(5, &ask(gamma))).unwrap();
+        assert_eq!(drafter.window.columns(), columns, "γ = {gamma}");
+    }
+}
+
+#[test]
+fn a_tree_that_another_proposed_teaches_nothing() {
+    let mut drafter = Lookahead::new(1000);
+    drafter.begin(3);
+    drafter.observe(&[], &[5]).unwrap();
+    let proposed = drafter.propose(&Ask::new(5, &ask(64))).unwrap();
+    let before = drafter.window.clone();
+    let mut other = Tree::root(5);
+    other.push(0, 1, -1.0);
+    drafter.verified(&other, &logits(&[3, 5], &other));
+    assert_eq!(drafter.window, before);
+    drafter.verified(&proposed, &logits(&[3, 5], &proposed));
+    assert_ne!(drafter.window, before);
+}

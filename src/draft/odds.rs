@@ -1,0 +1,100 @@
+//! How much a proposal without probabilities is worth: counted, since nothing computed says it.
+
+use crate::speculate::Tree;
+
+/// Proposals after which old ones count half: the text changes, and with it what is right.
+const MEMORY: u32 = 256;
+
+/// How often proposals of one kind were right when their turn came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Odds {
+    right: u32,
+    tried: u32,
+}
+
+impl Odds {
+    /// Notes one proposal.
+    pub(super) fn note(&mut self, right: bool) {
+        if self.tried >= MEMORY {
+            self.right /= 2;
+            self.tried /= 2;
+        }
+        self.right += u32::from(right);
+        self.tried += 1;
+    }
+
+    /// Log-probability that the next one is right (Laplace's rule: an even chance at first).
+    pub(super) fn log_prob(self) -> f32 {
+        ((self.right + 1) as f32 / (self.tried + 2) as f32).ln()
+    }
+}
+
+/// A tree that was proposed, while the text shows which of it was right.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pending {
+    tree: Option<Tree>,
+    /// The last node that the text confirmed.
+    node: usize,
+}
+
+impl Pending {
+    /// Waits for what follows the root of `tree`.
+    pub(super) fn wait(&mut self, tree: &Tree) {
+        *self = Self { tree: Some(tree.clone()), node: 0 };
+    }
+
+    /// Gives up: the text went another way.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether this very tree is waited for.
+    pub(super) fn is(&self, tree: &Tree) -> bool {
+        self.node == 0 && self.tree.as_ref() == Some(tree)
+    }
+
+    /// Takes the text's next tokens and tells `note` of every node whose turn came, and whether it
+    /// was right.
+    pub(super) fn follow(&mut self, tokens: &[u32], mut note: impl FnMut(usize, bool)) {
+        for &token in tokens {
+            let Some(tree) = &self.tree else { return };
+            tree.children(self.node).for_each(|i| note(i, tree.nodes()[i].token == token));
+            match tree.child(self.node, token) {
+                Some(child) => self.node = child,
+                None => self.tree = None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odds_follow_the_counts_and_forget() {
+        let mut odds = Odds::default();
+        assert_eq!(odds.log_prob(), 0.5f32.ln());
+        (0..8).for_each(|i| odds.note(i < 6));
+        assert_eq!(odds.log_prob(), 0.7f32.ln());
+        (0..2000).for_each(|_| odds.note(false));
+        assert!(odds.log_prob() < 0.01f32.ln());
+    }
+
+    #[test]
+    fn every_node_whose_turn_came_is_judged() {
+        let mut tree = Tree::root(9);
+        let a = tree.push(0, 1, -1.0);
+        let b = tree.push(0, 2, -1.0);
+        let c = tree.push(b, 3, -1.0);
+        tree.push(c, 4, -1.0);
+        let mut pending = Pending::default();
+        pending.wait(&tree);
+        assert!(pending.is(&tree));
+        let mut seen = Vec::new();
+        pending.follow(&[2], |node, right| seen.push((node, right)));
+        pending.follow(&[7, 3], |node, right| seen.push((node, right)));
+        assert_eq!(seen, [(a, false), (b, true), (c, false)]);
+        assert!(!pending.is(&tree));
+    }
+}

@@ -1,0 +1,193 @@
+//! Which tokens of a row of draft logits become candidates, and how much each is worth: the
+//! likeliest ones, or, coupled, those that the target's own noise favours.
+//!
+//! **Coupled.** The target draws the argmax of log p/T + G, with noise G that is known beforehand
+//! ([`Coupling`]). If the draft's q were p, the argmax of log q/T + G would be right every time. It
+//! is not, so the ranking needs a probability that a token wins *given* the noise. Suppose that the
+//! target's logits differ from the draft's by independent Gumbel noise of scale 1, which is what
+//! taking q for the probability of the target's greedy token supposes. Then token x wins with
+//! probability softmax(log q + T·G): q itself at T = 0, and ever more the noise's choice as T rises.
+
+use super::noise::{Noise, gumbel, gumbel_bound};
+use super::{Coupling, SamplerSettings, rows, sampler, top_log_probs};
+
+/// Tokens over which coupled probabilities are normalised. The rest are each behind all of these.
+const COUNTED: usize = 32;
+
+/// How the candidates of one level are ranked.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranking {
+    width: usize,
+    coupled: Option<(SamplerSettings, Noise)>,
+}
+
+impl Ranking {
+    /// The `width` likeliest tokens by the draft alone.
+    pub fn new(width: usize) -> Self {
+        Self { width, coupled: None }
+    }
+
+    /// The `width` tokens likeliest to be drawn at `depth` below the root (1: its children), given
+    /// the noise of that draw; by the draft alone if the target is greedy.
+    pub fn coupled(width: usize, coupling: &Coupling, depth: usize) -> Self {
+        let draws = !coupling.sampler.is_greedy();
+        Self { width, coupled: draws.then(|| (coupling.sampler, coupling.noise(depth))) }
+    }
+
+    /// Most candidates of a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether the whole row is needed: noise may favour any token.
+    pub fn is_coupled(&self) -> bool {
+        self.coupled.is_some()
+    }
+
+    /// The candidates of a row of raw logits as (token, log-probability), likeliest first, ties by
+    /// lower id. NaN and minus infinity are never among them.
+    pub fn candidates(&self, row: &[f32]) -> Vec<(u32, f32)> {
+        match &self.coupled {
+            None => top_log_probs(row, self.width),
+            Some((settings, noise)) => coupled(row, settings, *noise, self.width),
+        }
+    }
+}
+
+/// The target's filters are applied to the draft's row: what they cut there, the target hardly ever
+/// draws. Its penalties are not: the history is not the draft's to know.
+fn coupled(row: &[f32], settings: &SamplerSettings, noise: Noise, width: usize) -> Vec<(u32, f32)> {
+    let top = rows::clamp(rows::max(row));
+    let weight = |x: f32| f64::from(rows::clamp(x) - top);
+    let temperature = f64::from(settings.temperature);
+    let count = width.max(COUNTED);
+    let mut best = if settings.filters() {
+        let kept = sampler::head(row, settings).into_iter();
+        race(kept.map(|(token, x)| (token, weight(x))), temperature, noise, count)
+    } else {
+        race((0..).zip(row.iter().map(|&x| weight(x))), temperature, noise, count)
+    };
+    let Some(&(_, first)) = best.first() else { return Vec::new() };
+    let total: f64 = best.iter().map(|&(_, x)| f64::from(rows::exp((x - first) as f32))).sum();
+    let total = rows::ln(total);
+    best.truncate(width);
+    best.into_iter().map(|(token, x)| (token, (x - first - total) as f32)).collect()
+}
+
+/// The `count` largest of weight + T·G over (token, weight ≤ 0), largest first.
+fn race(
+    weights: impl Iterator<Item = (u32, f64)>,
+    temperature: f64,
+    noise: Noise,
+    count: usize,
+) -> Vec<(u32, f64)> {
+    let mut best: Vec<(u32, f64)> = Vec::with_capacity(count + 1);
+    let mut worst = f64::NEG_INFINITY;
+    for (token, weight) in weights {
+        let bits = noise.bits(token);
+        // Few tokens come near: the others' noise need not be computed. Also skips NaN and minus
+        // infinity.
+        if weight + temperature * gumbel_bound(bits) < worst {
+            continue;
+        }
+        let score = weight + temperature * gumbel(bits);
+        if score > f64::NEG_INFINITY && (score > worst || best.len() < count) {
+            let order = |a: &(u32, f64)| a.1 > score || (a.1 == score && a.0 < token);
+            best.insert(best.partition_point(order), (token, score));
+            best.truncate(count);
+            if best.len() == count {
+                worst = best[count - 1].1;
+            }
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn coupling(temperature: f32, seed: u64) -> Coupling {
+        let sampler = SamplerSettings { temperature, seed, ..SamplerSettings::default() };
+        Coupling { sampler, root: 5 }
+    }
+
+    fn row() -> impl Strategy<Value = Vec<f32>> {
+        let value = prop_oneof![
+            12 => -12f32..12.0, 1 => Just(f32::NAN), 1 => Just(f32::NEG_INFINITY),
+        ];
+        prop::collection::vec(value, 1..300)
+    }
+
+    proptest! {
+        #[test]
+        fn the_best_are_those_of_a_full_sort(
+            row in row(), temperature in 0.1f32..2.0, seed: u64, depth in 1usize..9,
+            width in 1usize..40,
+        ) {
+            let coupling = coupling(temperature, seed);
+            let got = Ranking::coupled(width, &coupling, depth).candidates(&row);
+            let noise = coupling.noise(depth);
+            let mut want: Vec<(u32, f64)> = (0..).zip(&row).filter(|(_, x)| **x > f32::MIN)
+                .map(|(t, &x)| (t, f64::from(x) + f64::from(temperature) * noise.gumbel(t)))
+                .collect();
+            want.sort_by(|a, b| b.1.total_cmp(&a.1));
+            want.truncate(width);
+            prop_assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(&want) {
+                // Rounding may exchange neighbours, never more.
+                let score = f64::from(row[got.0 as usize])
+                    + f64::from(temperature) * noise.gumbel(got.0);
+                prop_assert!((score - want.1).abs() < 1e-4, "{} instead of {}", score, want.1);
+            }
+            let total: f64 = got.iter().map(|&(_, x)| f64::from(x).exp()).sum();
+            prop_assert!(total < 1.0 + 1e-4, "{total}");
+            prop_assert!(got.is_sorted_by(|a, b| a.1 >= b.1));
+            prop_assert!(got.iter().all(|&(_, x)| x <= 0.0));
+        }
+
+        /// A draft that knows the target's logits knows the target's token.
+        #[test]
+        fn the_first_candidate_is_the_draw(
+            row in row(), temperature in 0.1f32..2.0, seed: u64, top_k in 0usize..20,
+            top_p in prop_oneof![Just(1.0f32), 0.05f32..1.0],
+        ) {
+            prop_assume!(row.iter().any(|x| *x > f32::MIN));
+            let mut coupling = coupling(temperature, seed);
+            coupling.sampler = SamplerSettings { top_k, top_p, ..coupling.sampler };
+            let candidates = Ranking::coupled(3, &coupling, 2).candidates(&row);
+            let mut sampler = super::super::Sampler::new(coupling.sampler);
+            let history = super::super::History::default();
+            let drawn = sampler.draw(&row, coupling.root + 2, &history);
+            let near = candidates.get(1).is_some_and(|&(_, x)| x > candidates[0].1 - 1e-5);
+            prop_assert!(candidates[0].0 == drawn || near, "{candidates:?}, drawn {drawn}");
+        }
+    }
+
+    #[test]
+    fn a_greedy_target_is_ranked_by_the_draft_alone() {
+        let row = [0.5, 2.0, 1.0];
+        let ranking = Ranking::coupled(2, &coupling(0.0, 1), 1);
+        assert!(!ranking.is_coupled());
+        assert_eq!(ranking.candidates(&row), Ranking::new(2).candidates(&row));
+    }
+
+    #[test]
+    fn the_lower_the_temperature_the_less_the_noise_says() {
+        let row: Vec<f32> = (0..40).map(|i| (i * 7 % 40) as f32 / 8.0).collect();
+        let cold = Ranking::coupled(3, &coupling(1e-4, 3), 1).candidates(&row);
+        let plain = Ranking::new(3).candidates(&row);
+        for (cold, plain) in cold.iter().zip(&plain) {
+            assert_eq!(cold.0, plain.0);
+            // Without the eight tokens that are not counted.
+            assert!((cold.1 - plain.1).abs() < 0.02, "{cold:?} {plain:?}");
+        }
+    }
+
+    #[test]
+    fn rows_without_numbers_have_no_candidates() {
+        let ranking = Ranking::coupled(4, &coupling(1.0, 1), 1);
+        assert_eq!(ranking.candidates(&[f32::NAN, f32::NEG_INFINITY]), []);
+    }
+}
