@@ -1,6 +1,7 @@
-//! Prompt lookup (PLD; DuoDecoding's baseline): where the text's last few tokens have occurred
-//! before, what followed them then is proposed. No model, no training, no probabilities.
+//! Prompt lookup (PLD; DuoDecoding's baseline, spec §9): where the text's last few tokens have
+//! occurred before, what followed them then is proposed. No model, no training.
 
+use super::odds::{Odds, Pending};
 use super::{Ask, Depths, DraftError, Drafter};
 use crate::speculate::Tree;
 
@@ -12,28 +13,38 @@ const CONTINUATION: usize = 10;
 /// Proposes a chain copied from earlier in the conversation.
 #[derive(Clone, Debug)]
 pub struct PromptLookup {
-    /// Every token observed. The very first of a conversation is in no pair and never needed: it
-    /// only marks the beginning.
+    /// The whole text.
     tokens: Vec<u32>,
     capacity: usize,
+    pending: Pending,
+    /// How often a copied token was right, by the number of last tokens that were found again.
+    odds: [Odds; LONGEST + 1],
+    /// That number for the pending proposal.
+    matched: usize,
 }
 
 impl PromptLookup {
     /// A drafter for up to `capacity` positions.
     pub fn new(capacity: usize) -> Self {
-        Self { tokens: Vec::new(), capacity }
+        Self {
+            tokens: Vec::new(),
+            capacity,
+            pending: Pending::default(),
+            odds: Default::default(),
+            matched: 0,
+        }
     }
 
     /// What followed the leftmost earlier occurrence of the last 3, else 2, else 1 tokens that has
-    /// [`CONTINUATION`] tokens behind it; nothing if there is none.
-    fn continuation(&self) -> &[u32] {
+    /// [`CONTINUATION`] tokens behind it, with the number of last tokens; nothing if there is none.
+    fn continuation(&self) -> (usize, &[u32]) {
         let tokens = &self.tokens;
         (1..=LONGEST.min(tokens.len()))
             .rev()
             .find_map(|length| {
                 let last = &tokens[tokens.len() - length..];
                 let found = tokens.windows(length + CONTINUATION).find(|w| w.starts_with(last))?;
-                Some(&found[length..])
+                Some((length, &found[length..]))
             })
             .unwrap_or_default()
     }
@@ -53,10 +64,18 @@ impl Drafter for PromptLookup {
     }
 
     fn truncate(&mut self, len: usize) {
-        self.tokens.truncate(len);
+        self.pending.forget();
+        // Without a first pair the first token is not known either.
+        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
+    }
+
+    fn begin(&mut self, first: u32) {
+        self.tokens = vec![first];
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        let odds = &mut self.odds[self.matched];
+        self.pending.follow(tokens, |_, right| odds.note(right));
         self.tokens.extend_from_slice(tokens);
         Ok(())
     }
@@ -64,9 +83,11 @@ impl Drafter for PromptLookup {
     fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
         let mut tree = Tree::root(ask.root);
         let room = ask.budget.shape.gamma.saturating_sub(1);
-        let chain = self.continuation().iter().take(room);
-        // A copied token is proposed as certain: there is nothing to rank it against.
-        chain.fold(0, |parent, &token| tree.push(parent, token, 0.0));
+        let (matched, chain) = self.continuation();
+        let log_prob = self.odds[matched].log_prob();
+        chain.iter().take(room).fold(0, |parent, &token| tree.push(parent, token, log_prob));
+        self.matched = matched;
+        self.pending.wait(&tree);
         Ok(tree)
     }
 
@@ -84,7 +105,10 @@ mod tests {
 
     fn drafter(tokens: &[u32]) -> PromptLookup {
         let mut drafter = PromptLookup::new(1000);
-        drafter.observe(&[], tokens).unwrap();
+        if let Some((&first, rest)) = tokens.split_first() {
+            drafter.begin(first);
+            drafter.observe(&[], rest).unwrap();
+        }
         drafter
     }
 
@@ -125,14 +149,51 @@ mod tests {
     #[test]
     fn tokens_taken_back_are_not_found() {
         let mut drafter = drafter(&counting(&[1, 2]));
-        drafter.truncate(3);
+        drafter.truncate(2);
         drafter.observe(&[], &[50, 51, 52, 53, 54, 55, 56, 57, 58, 3]).unwrap();
-        assert_eq!(drafter.continuation(), [50, 51, 52, 53, 54, 55, 56, 57, 58, 3]);
+        assert_eq!(drafter.continuation(), (1, &[50, 51, 52, 53, 54, 55, 56, 57, 58, 3][..]));
         drafter.truncate(0);
-        assert_eq!(drafter.continuation(), [0u32; 0]);
+        assert_eq!(drafter.continuation(), (0, &[][..]));
+    }
+
+    #[test]
+    fn probabilities_are_counted() {
+        let mut drafter = drafter(&counting(&[1, 2]));
+        let budget = Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0);
+        let sure = drafter.propose(&Ask::new(2, &budget)).unwrap().nodes()[1].log_prob;
+        assert_eq!(sure, 0.5f32.ln(), "nothing is known yet");
+        // Three right, one wrong.
+        drafter.observe(&[], &[3, 4, 5]).unwrap();
+        drafter.observe(&[], &[1, 2]).unwrap();
+        let tree = drafter.propose(&Ask::new(2, &budget)).unwrap();
+        assert!(tree.nodes()[1..].iter().all(|node| node.log_prob == (4.0f32 / 6.0).ln()));
     }
 
     proptest! {
+        /// The search of the method, word by word.
+        #[test]
+        fn proposals_are_the_method_s(tokens in prop::collection::vec(0u32..4, 0..60)) {
+            let search = || {
+                for n in [3usize, 2, 1] {
+                    if n > tokens.len() {
+                        continue;
+                    }
+                    let last = &tokens[tokens.len() - n..];
+                    for at in 0..tokens.len() {
+                        let start = at + n;
+                        if tokens[at..].starts_with(last)
+                            && start + 10 <= tokens.len()
+                            && start < tokens.len() - n
+                        {
+                            return tokens[start..start + 10].to_vec();
+                        }
+                    }
+                }
+                Vec::new()
+            };
+            prop_assert_eq!(chain(&tokens, 64), search());
+        }
+
         /// Whatever is proposed did once follow the last token.
         #[test]
         fn proposals_are_quotations(tokens in prop::collection::vec(0u32..4, 0..60)) {
