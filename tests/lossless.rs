@@ -76,7 +76,7 @@ fn request(prompt: &[u32], max_tokens: usize) -> Request {
 }
 
 /// Tokens and rounds of an answer.
-fn answer(
+pub fn answer(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: Request,
@@ -148,7 +148,8 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
         let i = round + start;
         let gammas = [16, 1, 64, 5, 2, 33, 8];
         let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
-        Turn { speculate: i % 11 != 4, ..Turn::new(Budget::new(shape, 1 + i % 5), sampler) }
+        let (speculate, coupled) = (i % 11 != 4, i % 2 == 0);
+        Turn { speculate, coupled, ..Turn::new(Budget::new(shape, 1 + i % 5), sampler) }
     }
 }
 
@@ -190,13 +191,13 @@ fn recorded_models_under_every_sampler_and_restless_turns() {
 }
 
 /// The bundled pair as the program loads it.
-fn bundled() -> Backend {
+pub fn bundled() -> Backend {
     let settings = Settings { context: Some(512), ..Settings::default() };
     load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap().into()
 }
 
 /// The user's turns of each held-out conversation.
-fn heldout() -> Vec<Vec<String>> {
+pub fn heldout() -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/heldout_prompts.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     let turns = |line: &str| {

@@ -10,8 +10,10 @@
 mod acceptance;
 mod chat_templates;
 mod cli;
+mod coupled;
 mod decoding;
 mod draft_golden;
+mod drafters;
 mod growth;
 mod kernels;
 mod kernels_accuracy;

@@ -4,10 +4,12 @@ mod feature_head;
 mod lookahead;
 mod lookup;
 mod odds;
+mod retrieval;
 
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
+pub use retrieval::Retrieval;
 
 use crate::speculate::{Coupling, Method, Ranking, Shape, Tree};
 use std::sync::atomic::AtomicBool;

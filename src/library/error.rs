@@ -113,6 +113,7 @@ fn io_remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::PermissionDenied => "make it readable for you",
         io::ErrorKind::OutOfMemory => "the address space is used up: close other programs",
+        io::ErrorKind::InvalidData => "convert it to UTF-8",
         _ => "check the disk, then fetch the file again",
     }
 }

@@ -1,8 +1,10 @@
-//! Getting models: GGUF, safetensors, tokenizer, hub download, the bundled pair.
+//! Getting models: GGUF, safetensors, tokenizer, hub download, the bundled pair; and the text that
+//! retrieval drafts from.
 //! Must never know decoding.
 
 mod blob;
 mod bundled;
+mod datastore;
 mod error;
 mod folder;
 mod gguf;
@@ -16,6 +18,7 @@ mod tokenizer;
 
 use sizes::Weight;
 
+pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{Hub, HubError, HubId, Progress};
 pub use open::{HeadFiles, TargetFiles, check_fit, open_head, open_target};

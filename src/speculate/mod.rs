@@ -1,5 +1,5 @@
 //! The speculation algorithm without tensors: the draft tree, its growth and reranking, the
-//! acceptance walk, the sampler and its noise. Must never know devices, models or text.
+//! acceptance walk, the sampler and its noise, texts sorted for retrieval. Must never know devices, models or text.
 
 mod accept;
 mod coupling;
@@ -9,6 +9,7 @@ mod noise;
 mod ranking;
 mod rows;
 mod sampler;
+pub mod suffixes;
 mod tree;
 
 pub use accept::{Accepted, accept};

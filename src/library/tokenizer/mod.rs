@@ -6,6 +6,7 @@ mod sentence_piece;
 mod vocabulary;
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use tokenizers::AddedToken;
@@ -166,6 +167,16 @@ impl Tokenizer {
     /// Number of tokens, added ones included. The model may have more rows.
     pub fn vocab_size(&self) -> usize {
         self.0.tokenizer.get_vocab_size(true)
+    }
+
+    /// A number that differs between tokenizers that may split a text differently.
+    pub fn fingerprint(&self) -> u64 {
+        // Serialisation orders the vocabulary by id. What cannot be serialised is told apart by
+        // its size alone, and then nothing can be kept for it across programs.
+        let spelled = self.0.tokenizer.to_string(false).unwrap_or_default();
+        let mut hasher = std::hash::DefaultHasher::new();
+        (spelled, self.0.begin, self.0.end, self.vocab_size()).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The bytes a token stands for; none for an id outside the vocabulary.

@@ -1,0 +1,256 @@
+//! Retrieval (REST, He et al. 2023; spec §9): what followed the text's last tokens in a large body
+//! of other text is proposed, the commonest continuations as a tree. No model; a text that the user
+//! names instead.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use super::{Ask, Depths, DraftError, Drafter};
+use crate::speculate::Tree;
+use crate::speculate::suffixes::{self, Suffixes};
+
+/// Longest and shortest run of last tokens that is looked up.
+const SPANS: Range<usize> = 2..suffixes::DEPTH + 1;
+/// Most matches that are counted.
+const MATCHES: usize = 5000;
+/// Tokens taken from each match.
+const CONTINUATION: usize = 10;
+/// Most nodes below the root.
+const NODES: usize = 64;
+
+/// Proposes what a body of text continued with.
+pub struct Retrieval {
+    store: Box<dyn Suffixes>,
+    name: String,
+    tokens: Vec<u32>,
+    capacity: usize,
+}
+
+impl Retrieval {
+    /// A drafter for up to `capacity` positions from `store`, called `name` on the screen.
+    pub fn new(store: Box<dyn Suffixes>, name: String, capacity: usize) -> Self {
+        Self { store, name, tokens: Vec::new(), capacity }
+    }
+
+    /// What followed the longest of [`SPANS`] last tokens that the store holds with anything behind
+    /// it; of more than [`MATCHES`] places some, evenly over their sorted order.
+    fn continuations(&self) -> Vec<Vec<u32>> {
+        let store = self.store.as_ref();
+        for span in SPANS.rev().filter(|&span| span <= self.tokens.len()) {
+            let found = store.find(&self.tokens[self.tokens.len() - span..]);
+            let taken = found.len().min(MATCHES);
+            let follows = |i: usize| -> Vec<u32> {
+                // Neighbours in the order continue alike: the first ones would not be typical.
+                let rank = found.start + (i as u64 * found.len() as u64 / taken as u64) as usize;
+                let start = store.position(rank) + span;
+                (start..store.len()).take(CONTINUATION).map(|at| store.token(at)).collect()
+            };
+            let all: Vec<_> = (0..taken).map(follows).filter(|next| !next.is_empty()).collect();
+            if !all.is_empty() {
+                return all;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// A node to be: the continuations that begin with its path, a range of their sorted list. Ordered
+/// as nodes are preferred: commonest, shallowest, first in the order of tokens.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Branch {
+    count: usize,
+    depth: Reverse<usize>,
+    start: Reverse<usize>,
+    parent: usize,
+}
+
+/// The `most` commonest beginnings of `continuations` as a tree under `root`: by count, then the
+/// shorter, then in the order of their tokens. Longer ones are not commoner than their beginnings,
+/// so that parents always come first.
+///
+/// A node's probability is its count among its parent's, with one more imagined that went
+/// otherwise: a single match is no certainty.
+fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
+    continuations.sort();
+    let mut tree = Tree::root(root);
+    let mut branches = BinaryHeap::new();
+    let split = |branches: &mut BinaryHeap<Branch>, range: Range<usize>, depth: usize, parent| {
+        let mut rest = range;
+        // Those that end here sort first.
+        rest.start += continuations[rest.clone()].partition_point(|next| next.len() <= depth);
+        while !rest.is_empty() {
+            let token = continuations[rest.start][depth];
+            let count = continuations[rest.clone()].partition_point(|next| next[depth] == token);
+            let (depth, start) = (Reverse(depth + 1), Reverse(rest.start));
+            branches.push(Branch { count, depth, start, parent });
+            rest.start += count;
+        }
+    };
+    let mut counts = vec![continuations.len()];
+    split(&mut branches, 0..continuations.len(), 0, 0);
+    while tree.len() <= most {
+        let Some(Branch { count, depth, start, parent }) = branches.pop() else { break };
+        let token = continuations[start.0][depth.0 - 1];
+        let share = count as f32 / (counts[parent] + 1) as f32;
+        let node = tree.push(parent, token, share.ln());
+        counts.push(count);
+        split(&mut branches, start.0..start.0 + count, depth.0, node);
+    }
+    tree
+}
+
+impl Drafter for Retrieval {
+    fn describe(&self) -> String {
+        format!("retrieval from {}, {} tokens", self.name, self.store.len())
+    }
+
+    fn depths(&self) -> Depths {
+        Depths::Fixed(0)
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn truncate(&mut self, len: usize) {
+        // Without a first pair the first token is not known either.
+        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
+    }
+
+    fn begin(&mut self, first: u32) {
+        self.tokens = vec![first];
+    }
+
+    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        self.tokens.extend_from_slice(tokens);
+        Ok(())
+    }
+
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let most = NODES.min(ask.budget.shape.gamma.saturating_sub(1));
+        Ok(commonest(ask.root, self.continuations(), most))
+    }
+
+    fn device_bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draft::Budget;
+    use crate::speculate::Shape;
+    use crate::speculate::suffixes::{SortedText, sort};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn drafter(store: &[u32], text: &[u32]) -> Retrieval {
+        let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
+        let mut drafter = Retrieval::new(Box::new(store), "a test".into(), 1000);
+        if let Some((&first, rest)) = text.split_first() {
+            drafter.begin(first);
+            drafter.observe(&[], rest).unwrap();
+        }
+        drafter
+    }
+
+    fn propose(store: &[u32], text: &[u32], gamma: usize) -> Tree {
+        let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
+        let root = text.last().copied().unwrap_or(7);
+        drafter(store, text).propose(&Ask::new(root, &budget)).unwrap()
+    }
+
+    /// Each node's path with its probability.
+    fn paths(tree: &Tree) -> Vec<(Vec<u32>, f32)> {
+        let path = |node: usize| {
+            let mut path: Vec<u32> = tree.ancestors(node).map(|i| tree.nodes()[i].token).collect();
+            path.pop(); // the root
+            path.reverse();
+            (path, tree.nodes()[node].log_prob.exp())
+        };
+        (1..tree.len()).map(path).collect()
+    }
+
+    /// The same by trying every span, place and prefix.
+    fn brute_force(store: &[u32], text: &[u32], most: usize) -> Vec<(Vec<u32>, f32)> {
+        for span in SPANS.rev().filter(|&span| span <= text.len()) {
+            let last = &text[text.len() - span..];
+            let places = (0..store.len()).filter(|&at| store[at..].starts_with(last));
+            let follow = |at: usize| store[at + span..].iter().copied().take(CONTINUATION);
+            let all: Vec<Vec<u32>> = places.map(|at| follow(at).collect()).collect();
+            let mut counts: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+            for next in &all {
+                for length in 1..=next.len() {
+                    *counts.entry(next[..length].to_vec()).or_default() += 1;
+                }
+            }
+            if counts.is_empty() {
+                continue;
+            }
+            let total = all.iter().filter(|next| !next.is_empty()).count();
+            let mut ranked: Vec<_> = counts.iter().collect();
+            ranked.sort_by_key(|(path, count)| (Reverse(**count), path.len(), path.to_vec()));
+            let of = |path: &[u32]| if path.is_empty() { total } else { counts[path] };
+            let share = |path: &[u32]| of(path) as f32 / (of(&path[..path.len() - 1]) + 1) as f32;
+            return ranked.into_iter().take(most).map(|(p, _)| (p.clone(), share(p))).collect();
+        }
+        Vec::new()
+    }
+
+    #[test]
+    fn the_commonest_continuations_of_the_longest_match_are_proposed() {
+        // After 1 2: 3 4 twice, 5 once. After 9 1 2: only 6.
+        let store = [1, 2, 3, 4, 0, 1, 2, 5, 0, 1, 2, 3, 4, 0, 9, 1, 2, 6, 7];
+        let tree = propose(&store, &[8, 1, 2], 4);
+        let tokens: Vec<u32> = tree.nodes().iter().map(|node| node.token).collect();
+        assert_eq!(tokens, [2, 3, 4, 0]);
+        assert_eq!(tree.nodes()[1].log_prob, (2.0f32 / 5.0).ln());
+        let tree = propose(&store, &[9, 1, 2], 64);
+        assert_eq!(paths(&tree), [(vec![6], 0.5), (vec![6, 7], 0.5)]);
+        assert_eq!(propose(&store, &[2, 8], 64).len(), 1, "8 occurs nowhere");
+        assert_eq!(propose(&[], &[1, 2], 64).len(), 1);
+        assert_eq!(propose(&store, &[2], 64).len(), 1, "one token is too little to go by");
+        assert_eq!(propose(&store, &[1, 2], 1).len(), 1);
+    }
+
+    #[test]
+    fn very_common_phrases_are_sampled_evenly() {
+        // 1 2 is followed by 3 or 4, equally often, 12000 times in all.
+        let store: Vec<u32> = (0..12_000).flat_map(|i| [1, 2, 3 + i % 2]).collect();
+        let tree = propose(&store, &[1, 2], 3);
+        let first: Vec<&crate::speculate::Node> = tree.nodes()[1..].iter().collect();
+        assert_eq!(first.len(), 2);
+        assert!((first[0].log_prob.exp() - 0.5).abs() < 0.01, "{first:?}");
+    }
+
+    #[test]
+    fn tokens_taken_back_are_not_looked_up() {
+        let mut drafter = drafter(&[1, 2, 3, 1, 4, 5], &[7, 1, 2]);
+        drafter.truncate(1);
+        drafter.observe(&[], &[4]).unwrap();
+        assert_eq!(drafter.continuations(), [[5]]);
+        drafter.truncate(0);
+        assert!(drafter.continuations().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn the_tree_is_that_of_counting_everything(
+            store in prop::collection::vec(0u32..4, 0..300),
+            text in prop::collection::vec(0u32..4, 0..24),
+            gamma in 1usize..70,
+        ) {
+            let tree = propose(&store, &text, gamma);
+            prop_assert!(tree.len() <= gamma);
+            let want = brute_force(&store, &text, NODES.min(gamma - 1));
+            let got = paths(&tree);
+            prop_assert_eq!(got.len(), want.len());
+            for (got, want) in got.iter().zip(&want) {
+                prop_assert_eq!(&got.0, &want.0);
+                prop_assert!((got.1 - want.1).abs() < 1e-6);
+            }
+        }
+    }
+}

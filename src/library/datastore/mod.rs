@@ -1,0 +1,98 @@
+//! The text that retrieval drafts from: read, split into tokens, sorted, and kept sorted in the
+//! user's cache folder. Must never know what is drafted from it.
+
+mod cache;
+mod read;
+
+use std::path::{Path, PathBuf};
+
+use super::{LibraryError, Tokenizer};
+use crate::speculate::suffixes::{self, SortedText, Suffixes};
+use cache::Kept;
+
+/// A text ready to be looked up, mapped from the cache or in memory.
+pub struct Datastore {
+    store: Box<dyn Suffixes>,
+    name: String,
+    notice: Option<String>,
+}
+
+impl Datastore {
+    /// The text in the file `path` as `tokenizer` splits it. It is sorted once and kept in
+    /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer; a kept file that is
+    /// damaged is made anew. `report` is told the stage and how far it is, 0 to 1.
+    ///
+    /// # Errors
+    /// [`LibraryError`] if the file cannot be read or is no text. A cache
+    /// that cannot be written is no error: see [`Self::take_notice`].
+    pub fn open(
+        path: &Path,
+        tokenizer: &Tokenizer,
+        folder: Option<&Path>,
+        report: &mut dyn FnMut(&str, f32),
+    ) -> Result<Self, LibraryError> {
+        let text = read::text(path)?;
+        let key = cache::Key::new(&text, tokenizer);
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let file = folder.map(|folder| folder.join(key.file_name()));
+        if let Some(kept) = file.as_deref().and_then(|file| Kept::open(file, &key)) {
+            return Ok(Self { store: Box::new(kept), name, notice: None });
+        }
+        let tokens = read::tokens(&text, tokenizer, &mut |done| {
+            report(&format!("splitting {name} into tokens"), done);
+        })?;
+        drop(text);
+        if tokens.len() > u32::MAX as usize {
+            return Err(LibraryError::Unsupported {
+                origin: path.display().to_string(),
+                what: "the text's length".to_owned(),
+                found: format!("{} tokens", tokens.len()),
+                remedy: format!("take a part of it with at most {} tokens", u32::MAX),
+            });
+        }
+        let order = suffixes::sort(&tokens, |done| report(&format!("sorting {name}"), done));
+        let sorted = SortedText { tokens, order };
+        let written = file.map(|file| (cache::write(&file, &key, &sorted), file));
+        let (kept, notice) = match written {
+            Some((Ok(()), file)) => (Kept::open(&file, &key), None),
+            Some((Err(error), file)) => (
+                None,
+                Some(format!(
+                    "{name} is used from memory and will be sorted again next time: {} cannot be \
+                     written: {error}",
+                    file.display()
+                )),
+            ),
+            None => (None, None),
+        };
+        let store: Box<dyn Suffixes> = match kept {
+            Some(kept) => Box::new(kept),
+            None => Box::new(sorted),
+        };
+        Ok(Self { store, name, notice })
+    }
+
+    /// Where sorted texts are kept, e.g. `~/.cache/dovetail/retrieval`; none without a home.
+    pub fn cache_folder() -> Option<PathBuf> {
+        let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+        Some(dirs.cache_dir().join("retrieval"))
+    }
+
+    /// The file's name, for the screen.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the user should know and was not told yet.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.notice.take()
+    }
+
+    /// The sorted text.
+    pub fn into_suffixes(self) -> Box<dyn Suffixes> {
+        self.store
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! From a file to tokens.
+
+use std::io;
+use std::path::Path;
+
+use crate::library::{LibraryError, Tokenizer, TokenizerError};
+
+/// Bytes split into tokens at once: enough that the cuts between them do not matter, little enough
+/// that progress is seen and memory stays small.
+const PIECE: usize = 1 << 18;
+
+/// The whole file. Text that is not UTF-8 is refused rather than guessed at.
+pub(super) fn text(path: &Path) -> Result<String, LibraryError> {
+    let failed = |source| LibraryError::io(path, source);
+    let bytes = std::fs::read(path).map_err(failed)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        failed(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("it is no UTF-8 text from byte {at} on"),
+        ))
+    })
+}
+
+/// The tokens of `text`, cut between lines where there are any.
+pub(super) fn tokens(
+    text: &str,
+    tokenizer: &Tokenizer,
+    done: &mut dyn FnMut(f32),
+) -> Result<Vec<u32>, TokenizerError> {
+    let mut tokens = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(cut(rest));
+        tokens.extend(tokenizer.encode(piece, false)?);
+        rest = behind;
+        done(1.0 - rest.len() as f32 / text.len() as f32);
+    }
+    Ok(tokens)
+}
+
+/// Length of the next piece of `text`: up to the end of the last line that begins in it and fits,
+/// else of the last character; at least one character.
+fn cut(text: &str) -> usize {
+    if text.len() <= PIECE {
+        return text.len();
+    }
+    let end = (1..=PIECE).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    text[..end].rfind('\n').map_or(end, |line| line + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_end_with_lines_or_at_least_with_characters() {
+        let line = "word ".repeat(20) + "\n";
+        let text = line.repeat(2 * PIECE / line.len());
+        assert!(text[..cut(&text)].ends_with('\n'));
+        assert!(cut(&text) > PIECE - line.len());
+        let unbroken = "é".repeat(PIECE);
+        assert!(unbroken.is_char_boundary(cut(&unbroken)) && cut(&unbroken) > PIECE - 2);
+        let odd = "a".to_owned() + &unbroken;
+        assert!(odd.is_char_boundary(cut(&odd)));
+        assert_eq!(cut("short"), 5);
+    }
+}

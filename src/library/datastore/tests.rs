@@ -1,0 +1,172 @@
+use super::*;
+use std::cell::RefCell;
+
+/// One token a byte.
+fn tokenizer(special: &str) -> Tokenizer {
+    let mut vocab = serde_json::Map::new();
+    for byte in b' '..=b'~' {
+        let spelled = if byte == b' ' { "Ġ".to_owned() } else { char::from(byte).to_string() };
+        vocab.insert(spelled, vocab.len().into());
+    }
+    vocab.insert("Ċ".to_owned(), vocab.len().into());
+    vocab.insert(special.to_owned(), vocab.len().into());
+    let json = serde_json::json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "post_processor": null,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "model": {"type": "BPE", "vocab": vocab, "merges": []}
+    });
+    Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+    stages: RefCell<Vec<String>>,
+}
+
+impl Place {
+    fn new(text: &str) -> Self {
+        let place = Self { folder: tempfile::tempdir().unwrap(), stages: RefCell::default() };
+        std::fs::write(place.text(), text).unwrap();
+        place
+    }
+
+    fn text(&self) -> PathBuf {
+        self.folder.path().join("words.txt")
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("a/cache")
+    }
+
+    fn open_with(&self, tokenizer: &Tokenizer, cache: &Path) -> Result<Datastore, LibraryError> {
+        self.stages.borrow_mut().clear();
+        let mut last = 0.0;
+        Datastore::open(&self.text(), tokenizer, Some(cache), &mut |stage, done| {
+            let mut stages = self.stages.borrow_mut();
+            let new = stages.last().is_none_or(|last| last != stage);
+            assert!((0.0..=1.0).contains(&done) && (new || done >= last));
+            last = done;
+            if new {
+                stages.push(stage.to_owned());
+            }
+        })
+    }
+
+    fn open(&self) -> Datastore {
+        self.open_with(&tokenizer("<a>"), &self.cache()).unwrap()
+    }
+
+    /// Whether the last opening had to sort.
+    fn sorted(&self) -> bool {
+        !self.stages.borrow().is_empty()
+    }
+
+    fn kept(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.cache()).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+const TEXT: &str = "to be or not to be,\nthat is the question\nor not\n";
+
+/// What a store says of itself: tokens, order, and where a phrase is.
+fn contents(store: Datastore) -> (Vec<u32>, Vec<usize>, Vec<usize>) {
+    let store = store.into_suffixes();
+    let tokens: Vec<u32> = (0..store.len()).map(|at| store.token(at)).collect();
+    let order: Vec<usize> = (0..store.len()).map(|rank| store.position(rank)).collect();
+    let phrase = tokenizer("<a>").encode("or not", false).unwrap();
+    let mut found: Vec<usize> = store.find(&phrase).map(|rank| store.position(rank)).collect();
+    found.sort_unstable();
+    (tokens, order, found)
+}
+
+#[test]
+fn a_text_is_sorted_once_and_then_mapped() {
+    let place = Place::new(TEXT);
+    let mut first = place.open();
+    assert_eq!(first.name(), "words.txt");
+    assert_eq!(first.take_notice(), None);
+    assert_eq!(*place.stages.borrow(), ["splitting words.txt into tokens", "sorting words.txt"]);
+    let first = contents(first);
+    assert_eq!(first.0, tokenizer("<a>").encode(TEXT, false).unwrap());
+    assert_eq!(first.2, [6, TEXT.rfind("or not").unwrap()]);
+    let second = place.open();
+    assert!(!place.sorted());
+    assert_eq!(contents(second), first);
+    // No unfinished file is left behind.
+    assert_eq!(place.kept().len(), 1);
+    // Without a cache it is the same.
+    let store = Datastore::open(&place.text(), &tokenizer("<a>"), None, &mut |_, _| {}).unwrap();
+    assert_eq!(contents(store), first);
+}
+
+#[test]
+fn another_text_or_tokenizer_is_another_file() {
+    let place = Place::new(TEXT);
+    place.open();
+    place.open_with(&tokenizer("<b>"), &place.cache()).unwrap();
+    assert!(place.sorted());
+    std::fs::write(place.text(), TEXT.to_uppercase()).unwrap();
+    place.open();
+    assert!(place.sorted());
+    assert_eq!(place.kept().len(), 3);
+}
+
+#[test]
+fn a_damaged_file_is_made_anew() {
+    let place = Place::new(TEXT);
+    let want = contents(place.open());
+    let file = place.kept().remove(0);
+    let whole = std::fs::read(&file).unwrap();
+    let torn = |at: usize| whole[..at].to_vec();
+    let emptied = |from: usize| {
+        let mut bytes = whole.clone();
+        bytes[from..].fill(0);
+        bytes
+    };
+    let mut other_version = whole.clone();
+    other_version[8] += 1;
+    let mut huge = whole.clone();
+    huge[48..56].fill(0xFF);
+    let cases =
+        [vec![], torn(20), torn(64), torn(whole.len() - 3), emptied(70), other_version, huge];
+    for (case, bytes) in cases.into_iter().enumerate() {
+        std::fs::write(&file, bytes).unwrap();
+        let store = place.open();
+        assert!(place.sorted(), "case {case}");
+        assert_eq!(contents(store), want, "case {case}");
+        place.open();
+        assert!(!place.sorted(), "case {case}: the new file was not kept");
+    }
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_done_without() {
+    let place = Place::new(TEXT);
+    let want = contents(place.open());
+    // A file where the folder should be: as good as a full disk.
+    let blocked = place.folder.path().join("blocked");
+    std::fs::write(&blocked, "").unwrap();
+    let mut store = place.open_with(&tokenizer("<a>"), &blocked.join("cache")).unwrap();
+    let notice = store.take_notice().unwrap();
+    assert!(notice.contains("used from memory") && notice.contains("blocked"), "{notice}");
+    assert_eq!(store.take_notice(), None);
+    assert_eq!(contents(store), want);
+}
+
+#[test]
+fn what_is_no_text_is_refused_with_its_place() {
+    let place = Place::new("");
+    std::fs::write(place.text(), b"abc\xFFdef").unwrap();
+    let open = || place.open_with(&tokenizer("<a>"), &place.cache()).err().unwrap().to_string();
+    let error = open();
+    assert!(error.contains("words.txt") && error.contains("byte 3"), "{error}");
+    assert!(error.contains("convert it to UTF-8"), "{error}");
+    std::fs::remove_file(place.text()).unwrap();
+    assert!(open().contains("check the path"));
+    std::fs::write(place.text(), "").unwrap();
+    assert_eq!(contents(place.open()), (vec![], vec![], vec![]));
+}

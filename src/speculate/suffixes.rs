@@ -1,0 +1,188 @@
+//! A text sorted by what stands at each of its positions, so that everything that ever followed a
+//! phrase is found with two binary searches.
+//!
+//! It is a suffix array that is sorted no further than [`DEPTH`] tokens: no phrase looked up is
+//! longer. So four doublings of linear time make it, whatever the text repeats, and positions that
+//! agree so far stay in the order of the text.
+
+use std::ops::Range;
+
+/// Tokens by which positions are sorted: the longest phrase that can be looked up.
+pub const DEPTH: usize = 16;
+
+/// A text with its positions sorted by the [`DEPTH`] tokens from each on; a text's end sorts before
+/// any token. A trait, since the text may lie in memory or on disk.
+pub trait Suffixes: Send {
+    /// Tokens of the text.
+    fn len(&self) -> usize;
+    /// Whether the text is empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// The token at `position`, below [`Self::len`].
+    fn token(&self, position: usize) -> u32;
+    /// The position at `rank` of the sorted order, below [`Self::len`].
+    fn position(&self, rank: usize) -> usize;
+
+    /// The ranks of all positions at which `phrase` stands; at most [`DEPTH`] tokens of it count.
+    fn find(&self, phrase: &[u32]) -> Range<usize> {
+        let phrase = &phrase[..phrase.len().min(DEPTH)];
+        let compare = |rank: usize| {
+            let position = self.position(rank);
+            let here = (position..self.len()).take(phrase.len()).map(|at| self.token(at));
+            here.cmp(phrase.iter().copied())
+        };
+        let start = partition(0..self.len(), |rank| compare(rank).is_lt());
+        let end = partition(start..self.len(), |rank| compare(rank).is_eq());
+        start..end
+    }
+}
+
+/// The first of `ranks` for which `before` does not hold, where it holds for a head of them.
+fn partition(ranks: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let Range { mut start, mut end } = ranks;
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if before(middle) { start = middle + 1 } else { end = middle }
+    }
+    start
+}
+
+/// The positions of `text` in sorted order; `done` is told how far it is, 0 to 1. Needs 16 bytes a
+/// token beside the result. At most `u32::MAX` tokens: the rest are not sorted.
+pub fn sort(text: &[u32], mut done: impl FnMut(f32)) -> Vec<u32> {
+    let text = &text[..text.len().min(u32::MAX as usize)];
+    // Ranks of the first tokens: places in the sorted list of those that occur.
+    let mut used = text.to_vec();
+    used.sort_unstable();
+    used.dedup();
+    let ranks = text.iter().map(|token| used.partition_point(|other| other < token) as u32);
+    let mut ranks: Vec<u32> = ranks.collect();
+    let mut order: Vec<u32> = (0..text.len() as u32).collect();
+    order = by_rank(&order, &ranks, used.len());
+    let mut classes = used.len();
+    let mut sorted = 1;
+    while sorted < DEPTH && classes < text.len() {
+        done(sorted as f32 / DEPTH as f32);
+        // By the second half first (a position without one has the least), then, stably, by the
+        // first.
+        let short = (text.len().saturating_sub(sorted)..text.len()).map(|at| at as u32);
+        let long = order.iter().filter_map(|&at| at.checked_sub(sorted as u32));
+        let by_second: Vec<u32> = short.chain(long).collect();
+        order = by_rank(&by_second, &ranks, classes);
+        (ranks, classes) = refine(&order, &ranks, sorted);
+        sorted *= 2;
+    }
+    done(1.0);
+    order
+}
+
+/// `positions` stably sorted by their ranks, which are below `classes`.
+fn by_rank(positions: &[u32], ranks: &[u32], classes: usize) -> Vec<u32> {
+    let mut starts = vec![0u32; classes + 1];
+    ranks.iter().for_each(|&rank| starts[rank as usize + 1] += 1);
+    let mut sum = 0;
+    starts.iter_mut().for_each(|start| {
+        sum += *start;
+        *start = sum;
+    });
+    let mut sorted = vec![0; positions.len()];
+    for &position in positions {
+        let start = &mut starts[ranks[position as usize] as usize];
+        sorted[*start as usize] = position;
+        *start += 1;
+    }
+    sorted
+}
+
+/// Ranks by twice as many tokens as `ranks` go by, which is `sorted`, and how many there are.
+/// `order` is already that of the new ranks.
+fn refine(order: &[u32], ranks: &[u32], sorted: usize) -> (Vec<u32>, usize) {
+    let key = |at: u32| (ranks[at as usize], ranks.get(at as usize + sorted));
+    let mut finer = vec![0; ranks.len()];
+    let mut last = 0;
+    for pair in order.windows(2) {
+        last += u32::from(key(pair[0]) != key(pair[1]));
+        finer[pair[1] as usize] = last;
+    }
+    let classes = if order.is_empty() { 0 } else { last as usize + 1 };
+    (finer, classes)
+}
+
+/// A text in memory with its sorted positions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortedText {
+    /// The text.
+    pub tokens: Vec<u32>,
+    /// Its positions as [`sort`] orders them.
+    pub order: Vec<u32>,
+}
+
+impl Suffixes for SortedText {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn token(&self, position: usize) -> u32 {
+        self.tokens[position]
+    }
+
+    fn position(&self, rank: usize) -> usize {
+        self.order[rank] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sorted(tokens: &[u32]) -> SortedText {
+        SortedText { tokens: tokens.to_vec(), order: sort(tokens, |_| {}) }
+    }
+
+    /// Few tokens, long repetitions, or anything.
+    fn text() -> impl Strategy<Value = Vec<u32>> {
+        prop_oneof![
+            prop::collection::vec(0u32..3, 0..200),
+            prop::collection::vec(prop::num::u32::ANY, 0..60),
+            (prop::collection::vec(0u32..4, 1..20), 1usize..12)
+                .prop_map(|(part, n)| part.repeat(n)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn positions_are_sorted_by_their_next_tokens_and_then_as_they_stand(text in text()) {
+            let mut want: Vec<u32> = (0..text.len() as u32).collect();
+            want.sort_by_key(|&at| text[at as usize..].iter().take(DEPTH).collect::<Vec<_>>());
+            prop_assert_eq!(sort(&text, |_| {}), want);
+        }
+
+        #[test]
+        fn a_phrase_is_found_wherever_it_stands(
+            text in text(), at: prop::sample::Index, length in 0usize..=DEPTH, other in 0u32..4,
+        ) {
+            let start = if text.is_empty() { 0 } else { at.index(text.len()) };
+            let mut phrase: Vec<u32> = text[start..].iter().copied().take(length).collect();
+            for _ in 0..2 {
+                let store = sorted(&text);
+                let mut found: Vec<usize> =
+                    store.find(&phrase).map(|rank| store.position(rank)).collect();
+                found.sort_unstable();
+                let stands = |&at: &usize| text[at..].starts_with(&phrase);
+                prop_assert_eq!(found, (0..text.len()).filter(stands).collect::<Vec<_>>());
+                // And one that may stand nowhere.
+                phrase.truncate(DEPTH - 1);
+                phrase.push(other);
+            }
+        }
+    }
+
+    #[test]
+    fn progress_rises_to_the_end() {
+        let mut told = Vec::new();
+        sort(&[1; 100], |done| told.push(done));
+        assert!(told.is_sorted() && told.len() == 5 && told[4] == 1.0, "{told:?}");
+    }
+}
