@@ -14,6 +14,7 @@ mod coupled;
 mod decoding;
 mod draft_golden;
 mod drafters;
+mod duo;
 mod growth;
 mod kernels;
 mod kernels_accuracy;

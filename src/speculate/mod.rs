@@ -3,6 +3,7 @@
 
 mod accept;
 mod coupling;
+pub mod duo;
 mod grow;
 mod history;
 mod noise;

@@ -1,0 +1,109 @@
+//! What was drafted behind a tail that was not checked yet, and what remains of it afterwards.
+
+use crate::speculate::Tree;
+
+/// Sequences drafted ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ahead {
+    /// Position of the root under which the tail was checked.
+    at: usize,
+    /// The tail: the path below the root behind which the sequences go on.
+    tail: Vec<u32>,
+    /// The sequences as branches under the tail's last token.
+    sequences: Tree,
+}
+
+/// The sequence that the target's token begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adopted {
+    /// Its number; 0 is the draft's favourite.
+    pub sequence: usize,
+    /// The next tree: the target's token with the rest of the sequence below it.
+    pub tree: Tree,
+}
+
+impl Ahead {
+    /// `sequences` continue `tail`, which stands behind the root at position `at` of the text.
+    pub fn new(at: usize, tail: Vec<u32>, sequences: Tree) -> Self {
+        Self { at, tail, sequences }
+    }
+
+    /// The tail of a tree that is about to be checked: from its root always the first child. Of a
+    /// chain, all of it.
+    pub fn tail(tree: &Tree) -> Vec<u32> {
+        let down = |&node: &usize| tree.children(node).next();
+        let path = std::iter::successors(tree.children(0).next(), down);
+        path.map(|node| tree.nodes()[node].token).collect()
+    }
+
+    /// The sequence to go on with, now that `text` is known up to the new root, its last token.
+    /// `None` unless the whole tail was accepted and the root begins one of the sequences.
+    pub fn adopt(&self, text: &[u32]) -> Option<Adopted> {
+        let (&root, before) = text.split_last()?;
+        if before.get(self.at + 1..)? != self.tail {
+            return None;
+        }
+        let mut branches = self.sequences.children(0).enumerate();
+        let holds = |&(_, node): &(usize, usize)| self.sequences.nodes()[node].token == root;
+        let (sequence, mut node) = branches.find(holds)?;
+        let (mut tree, mut end) = (Tree::root(root), 0);
+        while let Some(next) = self.sequences.children(node).next() {
+            let drafted = self.sequences.nodes()[next];
+            end = tree.push(end, drafted.token, drafted.log_prob);
+            node = next;
+        }
+        Some(Adopted { sequence, tree })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(tokens: &[u32]) -> Tree {
+        let mut tree = Tree::root(tokens[0]);
+        tokens[1..].iter().fold(0, |parent, &token| tree.push(parent, token, -0.5));
+        tree
+    }
+
+    fn sequences(end: u32, branches: &[&[u32]]) -> Tree {
+        let mut tree = Tree::root(end);
+        for branch in branches {
+            branch.iter().fold(0, |parent, &token| tree.push(parent, token, -0.5));
+        }
+        tree
+    }
+
+    #[test]
+    fn the_tail_is_the_chain_below_the_root() {
+        assert_eq!(Ahead::tail(&chain(&[7, 8, 9])), [8, 9]);
+        assert_eq!(Ahead::tail(&Tree::root(7)), [0; 0]);
+        // Of any other tree the first path: whatever it is, it may only turn out wrong.
+        assert_eq!(Ahead::tail(&sequences(7, &[&[1, 2], &[3, 4]])), [1, 2]);
+    }
+
+    #[test]
+    fn a_sequence_is_adopted_behind_a_tail_that_held() {
+        // Text 5 6 7, the root 7 at position 2; tail 8 9; two sequences behind it.
+        let ahead = Ahead::new(2, vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
+        let adopted = ahead.adopt(&[5, 6, 7, 8, 9, 4]).unwrap();
+        assert_eq!((adopted.sequence, adopted.tree), (1, chain(&[4, 5, 6])));
+        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 1]).unwrap().sequence, 0);
+        // Another token than any sequence begins with.
+        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 2]), None);
+        // The tail broke off, early or at its last token, or went on beyond what was drafted.
+        assert_eq!(ahead.adopt(&[5, 6, 7, 1]), None);
+        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 1]), None);
+        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 1, 2]), None);
+        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 3, 1]), None);
+        // The text was cut before the root.
+        assert_eq!(ahead.adopt(&[5]), None);
+        assert_eq!(ahead.adopt(&[]), None);
+    }
+
+    #[test]
+    fn sequences_of_one_token_leave_no_tail() {
+        let ahead = Ahead::new(0, Vec::new(), sequences(3, &[&[1], &[2]]));
+        assert_eq!(ahead.adopt(&[3, 2]).unwrap().tree, Tree::root(2));
+    }
+}

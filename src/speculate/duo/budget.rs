@@ -1,0 +1,120 @@
+//! γ for drafting while the target checks, from measured times (spec §5).
+
+/// Budgets to choose from: numbers with many divisors, so that k has a choice.
+pub const BUDGETS: [usize; 10] = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48];
+
+/// Measured times in any one unit, and how often the draft is right.
+pub struct Pace<'a> {
+    /// T_d: one draft step while the target works beside it.
+    pub step: f64,
+    /// T_t(m): the target's pass over m nodes while the draft works beside it.
+    pub pass: &'a dyn Fn(usize) -> f64,
+    /// Share of drafted tokens that are the target's own; `None` while it is not known.
+    pub right: Option<f64>,
+}
+
+/// γ: a budget with which the draft is done when the target is, (γ − k + 1)·T_d ≤ T_t(γ) for k = 1,
+/// the commonest k and the dearest; of all in [`BUDGETS`] the largest or, where it is known how often the draft is right, the one that wins
+/// the most tokens a time. The paper's target runs in the same time whatever it checks, and there
+/// the two are the same; where every further token costs time of its own, the largest can be a
+/// loss.
+pub fn budget(pace: &Pace<'_>) -> usize {
+    let fits = |&gamma: &usize| gamma as f64 * pace.step <= (pace.pass)(gamma);
+    // Of two that are as good the smaller one is taken: the last that `max_by` meets.
+    let fitting = BUDGETS.into_iter().filter(fits).rev();
+    match pace.right {
+        None => fitting.max(),
+        Some(right) => {
+            let rate = |gamma: usize| rate(gamma, right.clamp(0.0, 0.99), pace);
+            fitting.max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
+        }
+    }
+    .unwrap_or(BUDGETS[0])
+}
+
+/// Tokens a unit of time with budget γ, if each drafted token is right with probability `right`.
+///
+/// Rounds are of two kinds: with a tail of γ − 1 tokens, after one that was right to the end, or
+/// without. The first kind wins the tail's right tokens and one more, the second one token; either
+/// is followed by one with a tail if all that it checked was right, the target's own token
+/// included.
+fn rate(gamma: usize, right: f64, pace: &Pace<'_>) -> f64 {
+    let all = right.powi(gamma as i32);
+    let share = right / (1.0 - all + right);
+    let won = (1.0 - all) / (1.0 - right);
+    let drafting = gamma as f64 * pace.step;
+    let time = |nodes: usize| drafting.max((pace.pass)(nodes));
+    let tokens = share * won + (1.0 - share);
+    tokens / (share * time(gamma) + (1.0 - share) * time(1)).max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_largest_that_is_drafted_in_time() {
+        let chosen =
+            |step: f64, pass: &dyn Fn(usize) -> f64| budget(&Pace { step, pass, right: None });
+        // A target that takes 24 steps whatever it checks.
+        assert_eq!(chosen(1.0, &|_| 24.0), 24);
+        assert_eq!(chosen(1.0, &|_| 23.9), 16);
+        // A draft no faster than its target is given one token.
+        assert_eq!(chosen(5.0, &|_| 1.0), 1);
+        assert_eq!(chosen(1.0, &|m| 4.0 + 0.5 * m as f64), 8);
+    }
+
+    #[test]
+    fn what_costs_more_than_it_wins_is_not_drafted() {
+        let chosen = |right: f64, slope: f64| {
+            let pass = move |m: usize| 10.0 + slope * m as f64;
+            budget(&Pace { step: 0.5, pass: &pass, right: Some(right) })
+        };
+        // Free verification: a good draft is used to the last token that is in time.
+        assert_eq!(chosen(0.95, 0.0), 16);
+        // Nothing is ever right: the shortest rounds are the best.
+        assert_eq!(chosen(0.0, 5.0), 1);
+        assert!(chosen(0.5, 2.0) < chosen(0.9, 2.0));
+        assert!(chosen(0.8, 8.0) <= chosen(0.8, 1.0));
+    }
+
+    /// The two kinds of round, one after the other.
+    #[test]
+    fn the_rate_is_that_of_simulated_rounds() {
+        let pass = |m: usize| 10.0 + m as f64;
+        let pace = Pace { step: 0.5, pass: &pass, right: None };
+        for (gamma, right) in [(1, 0.5), (4, 0.7), (12, 0.9), (24, 0.6)] {
+            let mut state = 0x9E37_79B9_7F4A_7C15u64;
+            let mut holds = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 11) as f64 / (1u64 << 53) as f64 <= right
+            };
+            let (mut tokens, mut time, mut tail) = (0, 0.0, false);
+            for _ in 0..200_000 {
+                let nodes = if tail { gamma } else { 1 };
+                let held = (0..nodes).take_while(|_| holds()).count();
+                tokens += held.min(nodes - 1) + 1;
+                time += pass(nodes).max(gamma as f64 * pace.step);
+                tail = held == nodes;
+            }
+            let (want, got) = (f64::from(tokens as u32) / time, rate(gamma, right, &pace));
+            assert!((want / got - 1.0).abs() < 0.01, "γ {gamma}, {right}: {got}, not {want}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_times_give_a_budget(
+            step in 0.0f64..10.0, base in 0.0f64..50.0, slope in 0.0f64..5.0,
+            right in proptest::option::of(0.0f64..=1.0),
+        ) {
+            let pass = move |m: usize| base + slope * m as f64;
+            let gamma = budget(&Pace { step, pass: &pass, right });
+            prop_assert!(BUDGETS.contains(&gamma));
+            prop_assert!(gamma == 1 || gamma as f64 * step <= pass(gamma));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! k, the number of sequences that share a budget.
+
+/// Most sequences, and ranks looked at for them.
+pub const MOST_SEQUENCES: usize = 8;
+
+/// How k is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// By [`count`], anew each time.
+    #[default]
+    Dynamic,
+    /// Always this one (or the divisor of γ below it): for the ablation.
+    Fixed(usize),
+}
+
+/// k by the paper's rule, before it is made a divisor of γ.
+///
+/// `first` are the log-probabilities of the likeliest first tokens, best first; `second` that of the
+/// likeliest token after the best of them. Another first token is worth a sequence of its own where
+/// it is likelier than the best sequence's first two tokens are together.
+pub fn count(first: &[f32], second: f32) -> usize {
+    let Some(&best) = first.first() else { return 1 };
+    let threshold = best + second;
+    let others = first.iter().take(MOST_SEQUENCES).skip(1);
+    1 + others.take_while(|&&log_prob| log_prob > threshold).count()
+}
+
+/// The largest divisor of `gamma` that is no more than `wanted` (and at least 1), so that all
+/// sequences are of one length.
+pub fn divisor(gamma: usize, wanted: usize) -> usize {
+    let most = wanted.clamp(1, MOST_SEQUENCES);
+    (1..=most).rev().find(|k| gamma.is_multiple_of(*k)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_published_budgets_floor_as_the_paper_says() {
+        let floored = |gamma: usize| (1..=9).map(|k| divisor(gamma, k)).collect::<Vec<_>>();
+        assert_eq!(floored(24), [1, 2, 3, 4, 4, 6, 6, 8, 8]);
+        assert_eq!(floored(16), [1, 2, 2, 4, 4, 4, 4, 8, 8]);
+        assert_eq!(floored(12), [1, 2, 3, 4, 4, 6, 6, 6, 6]);
+        assert_eq!(floored(7), [1, 1, 1, 1, 1, 1, 7, 7, 7]);
+        assert_eq!(divisor(16, 0), 1);
+    }
+
+    #[test]
+    fn counting_stops_at_the_first_that_is_not_likelier() {
+        let ln = |p: f32| p.ln();
+        let first = [0.4, 0.25, 0.2, 0.1, 0.05].map(ln);
+        // The threshold is 0.4 · 0.3 = 0.12.
+        assert_eq!(count(&first, ln(0.3)), 3);
+        assert_eq!(count(&first, 0.0), 1);
+        assert_eq!(count(&first, f32::NEG_INFINITY), 5);
+        // Strictly: as likely is not likelier.
+        assert_eq!(count(&[-1.0, -1.5, -1.5], -0.5), 1);
+        assert_eq!(count(&[], -0.5), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_divisor_divides_and_none_between_does(gamma in 1usize..200, wanted in 0usize..20) {
+            let k = divisor(gamma, wanted);
+            prop_assert_eq!(gamma % k, 0);
+            prop_assert!(k <= wanted.clamp(1, MOST_SEQUENCES));
+            for larger in k + 1..=wanted.min(MOST_SEQUENCES) {
+                prop_assert_ne!(gamma % larger, 0);
+            }
+        }
+    }
+}
