@@ -9,7 +9,7 @@
 use crate::target::File;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::{Config, CpuTarget, Target};
-use dovetail::speculate::duo::{Ahead, Count, MOST_SEQUENCES, Sequences, count, divisor};
+use dovetail::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences, count, divisor};
 use dovetail::speculate::{History, Sampler, Tree, accept, top_log_probs};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -63,8 +63,14 @@ impl Draft {
     }
 
     /// Sequences behind `text`, and how many times the draft was asked.
-    fn ahead(&mut self, scale: f32, text: &[u32], gamma: usize, wanted: Count) -> (Tree, usize) {
-        let mut sequences = Sequences::new(gamma, wanted, &self.ranks(scale, text));
+    fn ahead(
+        &mut self,
+        scale: f32,
+        text: &[u32],
+        gamma: usize,
+        fixed: Option<usize>,
+    ) -> (Tree, usize) {
+        let mut sequences = Sequences::new(gamma, fixed, &self.ranks(scale, text));
         let mut run: Vec<u32> = Vec::new();
         while !sequences.beam().is_empty() {
             let beam = sequences.beam().to_vec();
@@ -98,7 +104,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
     let prompt = numbers(&case["prompt"]);
     let gamma = number(&case["gamma"]);
     let scale = case["draft_logit_scale"].as_f64().unwrap() as f32;
-    let wanted = if [12, 16, 24].contains(&gamma) { Count::Dynamic } else { Count::Fixed(1) };
+    let fixed = if [12, 16, 24].contains(&gamma) { None } else { Some(1) };
     let end = prompt.len() + number(&case["max_tokens"]);
     let mut rounds = case["rounds"].as_array().unwrap().iter();
     let (mut sampler, mut history) = (Sampler::default(), History::default());
@@ -130,7 +136,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
         }
 
         let prefix = [text.as_slice(), &tail].concat();
-        let (sequences, rows) = draft.ahead(scale, &prefix, gamma, wanted);
+        let (sequences, rows) = draft.ahead(scale, &prefix, gamma, fixed);
         asked += rows;
         let recorded: Vec<Vec<u32>> =
             round["seqs"].as_array().unwrap().iter().map(numbers).collect();

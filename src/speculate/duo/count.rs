@@ -3,17 +3,6 @@
 /// Most sequences, and ranks looked at for them.
 pub const MOST_SEQUENCES: usize = 8;
 
-/// How k is chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Count {
-    /// By [`count`], anew each time.
-    #[default]
-    Dynamic,
-    /// Always this one (or the divisor of γ below it): for the ablation.
-    Fixed(usize),
-}
-
 /// k by the paper's rule, before it is made a divisor of γ.
 ///
 /// `first` are the log-probabilities of the likeliest first tokens, best first; `second` that of the

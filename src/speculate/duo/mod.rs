@@ -23,5 +23,5 @@ mod sequences;
 
 pub use ahead::{Adopted, Ahead};
 pub use budget::{BUDGETS, Pace, budget};
-pub use count::{Count, MOST_SEQUENCES, count, divisor};
+pub use count::{MOST_SEQUENCES, count, divisor};
 pub use sequences::Sequences;

@@ -5,7 +5,7 @@
 //! each in one pass, so that the draft's weights are read γ/k + 1 times and not γ − k + 1; the rows
 //! and the tokens are the same.
 
-use super::count::{Count, count, divisor};
+use super::count::{count, divisor};
 use crate::speculate::{BeamRow, Tree};
 
 /// Sequences while they grow.
@@ -39,10 +39,11 @@ impl Chain {
 }
 
 impl Sequences {
-    /// Sequences of `gamma` tokens in all. `first` are the candidates for the token after the text:
+    /// Sequences of `gamma` tokens in all: `fixed` of them, or as many as [`count`] says (either
+    /// way made a divisor of γ). `first` are the candidates for the token after the text:
     /// (token, log-probability), likeliest first, as [`crate::speculate::top_log_probs`] gives them
     /// for [`super::MOST_SEQUENCES`]; fewer make fewer sequences.
-    pub fn new(gamma: usize, wanted: Count, first: &[(u32, f32)]) -> Self {
+    pub fn new(gamma: usize, fixed: Option<usize>, first: &[(u32, f32)]) -> Self {
         let first: Vec<_> = first.iter().copied().filter(|(_, p)| p.is_finite()).collect();
         let mut sequences = Self {
             gamma,
@@ -56,11 +57,11 @@ impl Sequences {
         if gamma > 0 {
             sequences.chains.extend(sequences.first.first().map(|&best| Chain::new(best)));
         }
-        match wanted {
-            Count::Fixed(k) => sequences.split(k),
+        match fixed {
+            Some(k) => sequences.split(k),
+            None if gamma <= 1 => sequences.split(1),
             // Two tokens of the best one tell how many there shall be.
-            Count::Dynamic if gamma <= 1 => sequences.split(1),
-            Count::Dynamic => {}
+            None => {}
         }
         sequences.close();
         sequences
