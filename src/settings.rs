@@ -9,7 +9,7 @@ mod keys;
 
 use std::path::{Path, PathBuf};
 
-use crate::plan::Wishes;
+use crate::plan::{Strategy, Wishes};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
@@ -46,6 +46,12 @@ pub struct Settings {
     /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is, else
     /// `lookup`.
     pub draft: Option<String>,
+    /// A small language model to draft with; `None` is the bundled one where there is one.
+    pub draft_model: Option<String>,
+    /// A text file that drafts are looked up in.
+    pub rest_text: Option<PathBuf>,
+    /// How is drafted; `None` is the head where there is one, else prompt lookup.
+    pub strategy: Option<&'static Strategy>,
     /// System prompt; `None` sends none.
     pub system: Option<String>,
     /// Most tokens of an answer.
@@ -58,12 +64,20 @@ pub struct Settings {
     pub kv: KvPrecision,
     /// Compute threads; `None` is one a physical core.
     pub threads: Option<usize>,
+    /// Threads of a draft that runs beside verification; `None` shares the cores out.
+    pub draft_threads: Option<usize>,
     /// Where the draft runs.
     pub device: DeviceChoice,
     /// What automatic control strives for.
     pub prefer: Prefer,
     /// Whether speculation starts switched on.
     pub speculate: bool,
+    /// Whether a draft goes on while the target verifies, where it can.
+    pub overlap: bool,
+    /// Whether drafts are ranked with the target's own noise when sampling.
+    pub coupled: bool,
+    /// Least milliseconds from round to round, for watching; 0 does not wait.
+    pub pace: usize,
     /// γ, M, width, depth: automatic or held.
     pub controls: Wishes,
     /// Temperature, filters, penalties, seed.
@@ -92,15 +106,22 @@ impl Default for Settings {
         Self {
             target: None,
             draft: None,
+            draft_model: None,
+            rest_text: None,
+            strategy: None,
             system: None,
             max_tokens: 512,
             stop: Vec::new(),
             context: None,
             kv: KvPrecision::default(),
             threads: None,
+            draft_threads: None,
             device: DeviceChoice::default(),
             prefer: Prefer::default(),
             speculate: true,
+            overlap: false,
+            coupled: true,
+            pace: 0,
             controls: Wishes::default(),
             sampler: SamplerSettings::default(),
             theme: Theme::default(),
@@ -122,12 +143,22 @@ pub enum Problem {
         /// The nearest known key, if one is near.
         suggestion: Option<String>,
     },
+    /// No such strategy.
+    #[error("unknown strategy `{name}`{}", suggestion.map_or_else(
+        || format!("; the strategies are {}", Strategy::names()),
+        |near| format!(": did you mean `{near}`?")))]
+    UnknownStrategy {
+        /// What was given.
+        name: String,
+        /// The nearest one, if one is near.
+        suggestion: Option<&'static str>,
+    },
     /// The value does not do.
     #[error("`{key}` must be {expects}, not {found}")]
     Value {
         /// The dotted key.
         key: String,
-        /// What would do, e.g. `a whole number from 1 to 64, or "auto"`.
+        /// What would do, e.g. `a whole number from 1 to 128, or "auto"`.
         expects: String,
         /// What was given.
         found: String,

@@ -98,7 +98,9 @@ fn help_names_the_commands_and_the_shared_flags() {
 fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
     for (args, words) in [
         (&["run", "hi", "--gama", "3"][..], &["--gama", "--gamma"][..]),
-        (&["run", "hi", "--gamma", "65"], &["--gamma", "from 1 to 64", "auto", "65"]),
+        (&["run", "hi", "--gamma", "129"], &["--gamma", "from 1 to 128", "auto", "129"]),
+        (&["run", "hi", "--strategy", "dovetial"], &["--strategy", "did you mean `dovetail`?"]),
+        (&["run", "hi", "--strategy", "magic"], &["the strategies are plain, dovetail"]),
         (&["run", "hi", "--top-p", "0"], &["--top-p", "above 0"]),
         (&["run", "hi", "--device", "tpu"], &["--device", "cuda", "tpu"]),
         (&["run", "hi", "--temperature", "nan"], &["--temperature", "from 0 to 5"]),

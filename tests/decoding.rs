@@ -23,8 +23,9 @@ fn request(prompt: &[u32], max_tokens: usize) -> Request {
     Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
 }
 
-fn engine(toy: Toy, drafter: Option<ToyDrafter>) -> Engine {
-    Engine::new(Box::new(toy), drafter.map(|d| Box::new(d) as Box<dyn Drafter>))
+fn engine(toy: Toy, drafters: impl IntoIterator<Item = ToyDrafter>) -> Engine {
+    let drafters = drafters.into_iter().map(|d| Box::new(d) as Box<dyn Drafter>);
+    Engine::new(Box::new(toy), drafters)
 }
 
 fn samplers() -> impl Strategy<Value = SamplerSettings> {
@@ -68,15 +69,17 @@ fn besides() -> impl Strategy<Value = Beside> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Several turns of a conversation on one engine, with everything changing between rounds,
+    /// Several turns of a conversation on one engine, with everything changing between rounds, who
+    /// drafts too,
     /// against a fresh plain engine for every turn.
     #[test]
     fn any_draft_gives_the_plain_text(
         seed in any::<u64>(),
         vocab in 2usize..40,
-        guess in guesses(),
+        guesses in proptest::collection::vec(guesses(), 1..4),
         sampler in samplers(),
-        rounds in proptest::collection::vec((shapes(), any::<bool>(), any::<bool>()), 1..6),
+        rounds in proptest::collection::vec(
+            (shapes(), any::<bool>(), any::<bool>(), 0usize..4), 1..6),
         turns in proptest::collection::vec(
             (0usize..60, proptest::collection::vec(any::<u32>(), 1..90), 1usize..50), 1..4),
         eos in proptest::collection::vec(0u32..40, 0..2),
@@ -87,12 +90,15 @@ proptest! {
         reserves in 0usize..3,
         beside in besides(),
     ) {
-        let mut drafter = ToyDrafter::new(guess, seed, vocab);
-        drafter.beside = beside;
-        drafter.capacity = draft_capacity;
-        drafter.failures = failures;
-        drafter.reserves = reserves;
-        let mut speculative = engine(Toy::new(seed, vocab, capacity), Some(drafter));
+        let drafters = guesses.into_iter().enumerate().map(|(at, guess)| {
+            let mut drafter = ToyDrafter::new(guess, seed, vocab);
+            drafter.beside = beside;
+            drafter.capacity = draft_capacity;
+            drafter.failures = failures.iter().map(|after| after + 3 * at).collect();
+            drafter.reserves = reserves;
+            drafter
+        });
+        let mut speculative = engine(Toy::new(seed, vocab, capacity), drafters);
         let mut text: Vec<u32> = Vec::new();
         for (kept, fresh, max_tokens) in turns {
             text.truncate(kept);
@@ -106,9 +112,9 @@ proptest! {
             let mut fresh = engine(Toy::new(seed, vocab, capacity), None);
             let (want, want_summary, _) = decode(&mut fresh, &Letters, request.clone(), plain(sampler));
             let (got, summary, _) = decode(&mut speculative, &Letters, request, |round| {
-                let (shape, speculate, overlap) = rounds[round % rounds.len()];
+                let (shape, speculate, overlap, drafter) = rounds[round % rounds.len()];
                 let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
-                Turn { schedule, ..turn(shape, speculate, sampler) }
+                Turn { schedule, drafter, ..turn(shape, speculate, sampler) }
             });
             prop_assert_eq!(&got, &want);
             prop_assert_eq!(summary.tokens, want_summary.tokens);
@@ -218,7 +224,7 @@ fn a_failing_draft_is_told_once_and_costs_no_token() {
         let (outcome, summary, notices) =
             decode(&mut engine, &Letters, request(&[1, 2], 60), |_| turn(SHAPE, true, GREEDY));
         assert_eq!(outcome, wanted.0);
-        (summary.rounds, notices, engine.drafter().is_some())
+        (summary.rounds, notices, engine.drafter(0).is_some())
     };
     let (best, notices, _) = run(0, &[]);
     assert_eq!(notices, [""; 0]);
@@ -234,6 +240,39 @@ fn a_failing_draft_is_told_once_and_costs_no_token() {
         notices,
         ["the draft device failed: out of memory; decoding goes on without a draft"]
     );
+}
+
+#[test]
+fn a_drafter_that_was_not_used_knows_the_text_when_it_is() {
+    let drafters = [Guess::Wild, Guess::Knowing].map(|guess| ToyDrafter::new(guess, 3, 30));
+    let mut engine = engine(Toy::new(3, 30, 500), drafters);
+    let chain = Shape { gamma: 5, width: 1, depth: 3 };
+    let mut answer = engine.answer(request(&[1, 2, 3], 60), &Letters).unwrap();
+    let with = |drafter| Turn { drafter, ..turn(chain, true, GREEDY) };
+    answer.first(&with(0)).unwrap();
+    for _ in 0..4 {
+        answer.round(&with(0)).unwrap();
+    }
+    assert_eq!(answer.round(&with(1)).unwrap().accepted, [1, 2, 3, 4]);
+    let alone = answer.round(&with(7)).unwrap();
+    assert!(!alone.speculative && alone.tree.len() == 1, "there is no such drafter");
+}
+
+#[test]
+fn a_lost_drafter_leaves_the_others() {
+    let mut drafters = [0, 1, 2].map(|_| ToyDrafter::new(Guess::Knowing, 3, 30));
+    drafters[1].failures = vec![6];
+    let mut engine = engine(Toy::new(3, 30, 500), drafters);
+    let (outcome, _, notices) = decode(&mut engine, &Letters, request(&[1, 2], 60), |round| Turn {
+        drafter: round % 3,
+        ..turn(SHAPE, true, GREEDY)
+    });
+    let mut alone = self::engine(Toy::new(3, 30, 500), None);
+    let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(GREEDY)).0;
+    assert_eq!(outcome, wanted);
+    let lost = "the draft device failed: out of memory; toy (Knowing) is not used any more";
+    assert_eq!(notices, [lost]);
+    assert_eq!([0, 1, 2].map(|at| engine.drafter(at).is_some()), [true, false, true]);
 }
 
 #[test]

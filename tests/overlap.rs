@@ -281,7 +281,7 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
             Ok(error) => assert_eq!(error, "the target's device failed: lost"),
             Err(_) => engine.forget(),
         }
-        assert!(engine.drafter().is_some(), "the drafter is still away");
+        assert!(engine.drafter(0).is_some(), "the drafter is still away");
         let (outcome, summary, notices) = decode(&mut engine, &Letters, request(60), overlapping);
         assert_eq!(outcome.tokens, wanted(60));
         assert!(summary.tau > 3.0 && notices.is_empty(), "{} {notices:?}", summary.tau);
@@ -293,7 +293,7 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
     for beside in [Beside::Stale, Beside::Late] {
         let mut drafter = ToyDrafter::new(Guess::Wild, 3, 30);
         drafter.beside = beside;
-        let mut engine = Engine::new(Box::new(Toy::new(3, 30, 500)), Some(Box::new(drafter)));
+        let mut engine = Engine::new(Box::new(Toy::new(3, 30, 500)), Some(Box::new(drafter) as Box<dyn Drafter>));
         for rounds in 0..4 {
             let mut answer = engine.answer(request(60), &Letters).unwrap();
             answer.first(&overlapping(0)).unwrap();
@@ -303,7 +303,7 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
             answer.cancel();
             assert_eq!(answer.finish(), Some(Finish::Cancelled));
             drop(answer);
-            assert!(engine.drafter().is_some());
+            assert!(engine.drafter(0).is_some());
             let outcome = decode(&mut engine, &Letters, request(40), overlapping).0;
             assert_eq!(outcome.tokens, wanted(40));
         }

@@ -5,9 +5,10 @@ use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Finish, Request, Round};
 use dovetail::draft::{Budget, Depths, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
+use dovetail::plan::Strategy;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use dovetail::worker::{
-    Backend, Choice, Controls, Event, Job, Planner, Ready, SharedControls, Worker, spawn,
+    Backend, Choice, Chosen, Controls, Event, Job, Planner, Ready, SharedControls, Worker, spawn,
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -16,13 +17,14 @@ use std::time::Duration;
 struct Fixed;
 
 impl Planner for Fixed {
-    fn choose(&mut self, controls: &Controls) -> Budget {
+    fn choose(&mut self, controls: &Controls) -> Chosen {
         let shape = Shape {
             gamma: controls.gamma.or(6),
             width: controls.width.or(2),
             depth: controls.depth.or(3),
         };
-        Budget::new(shape, controls.blocks.or(1))
+        let budget = Budget::new(shape, controls.blocks.or(1));
+        Chosen { strategy: Strategy::default_with(true), drafter: Some(0), budget }
     }
     fn observe(&mut self, _: &Round) {}
 }
@@ -44,13 +46,15 @@ fn ready() -> Ready {
         depth: 3,
         reasons: Vec::new(),
         vram_used: 0,
+        strategy: "dovetail".into(),
+        strategies: Vec::new(),
     }
 }
 
 fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
-    let drafter: Option<Box<dyn Drafter>> = Some(Box::new(drafter));
+    let drafters: Vec<Box<dyn Drafter>> = vec![Box::new(drafter)];
     Backend {
-        engine: Engine::new(target, drafter),
+        engine: Engine::new(target, drafters),
         names: Box::new(Letters),
         // A token a byte, and no token for an exclamation mark.
         prompter: Box::new(|messages| {

@@ -15,8 +15,8 @@ use crate::settings::{Override, Value};
     args_conflicts_with_subcommands = true,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
                   loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
-                  DOVETAIL_DEVICE, DOVETAIL_THREADS, DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), \
-                  NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
+                  DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_THREADS, \
+                  DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
 )]
 pub struct Cli {
     /// What to do; a chat if nothing is said.
@@ -62,6 +62,9 @@ pub struct ChatArgs {
     /// Do not mark where each token came from.
     #[arg(long, help_heading = "Screen")]
     pub no_marks: bool,
+    /// Least milliseconds from round to round, so that a fast model can be watched.
+    #[arg(long, value_name = "MS", help_heading = "Screen")]
+    pub pace: Option<String>,
 }
 
 /// Flags of `run`.
@@ -154,6 +157,13 @@ pub struct Shared {
     /// [default: the bundled head with the bundled target, else lookup].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Option<String>,
+    /// A small language model to draft with: a GGUF file, a folder or a hub id. Its vocabulary may
+    /// differ from the target's: what they share is used.
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT_MODEL", help_heading = "Models")]
+    pub draft_model: Option<String>,
+    /// A text to look drafts up in (strategy `rest`); its index is built once.
+    #[arg(long, value_name = "FILE", help_heading = "Models")]
+    pub rest_text: Option<String>,
     /// Most tokens of context [default: the model's, at most 4096].
     #[arg(long, value_name = "N", help_heading = "Models")]
     pub context: Option<String>,
@@ -167,7 +177,11 @@ pub struct Shared {
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
 
-    /// Nodes of the draft tree, 1 to 64, or auto.
+    /// How is drafted; `doctor` lists what can run here [default: dovetail with a draft head, else
+    /// pld].
+    #[arg(long, value_name = "NAME", env = "DOVETAIL_STRATEGY", help_heading = "Speculation")]
+    pub strategy: Option<String>,
+    /// Nodes of the draft tree, 1 to 128, or auto.
     #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
     pub gamma: Option<String>,
     /// Blocks M of the draft head to use, or auto.
@@ -182,6 +196,15 @@ pub struct Shared {
     /// No speculation: the same text, one token a pass.
     #[arg(long, help_heading = "Speculation")]
     pub plain: bool,
+    /// Draft on while the target verifies, from its likeliest outcome.
+    #[arg(long, help_heading = "Speculation")]
+    pub overlap: bool,
+    /// Threads of a draft that runs beside verification [default: shared out].
+    #[arg(long, value_name = "N", help_heading = "Speculation")]
+    pub draft_threads: Option<String>,
+    /// When sampling, rank drafts by the draft's probability alone, without the target's noise.
+    #[arg(long, help_heading = "Speculation")]
+    pub no_coupled: bool,
     /// What automatic control strives for: speed, show (always a tree to look at) or auto.
     #[arg(long, value_name = "WHAT", help_heading = "Speculation")]
     pub prefer: Option<String>,
@@ -238,10 +261,14 @@ impl Shared {
         let texts = [
             ("--target", "target", &self.target),
             ("--draft", "draft", &self.draft),
+            ("--draft-model", "draft_model", &self.draft_model),
+            ("--rest-text", "rest_text", &self.rest_text),
             ("--context", "context", &self.context),
             ("--kv", "kv", &self.kv),
             ("--device", "device", &self.device),
             ("--threads", "threads", &self.threads),
+            ("--strategy", "strategy", &self.strategy),
+            ("--draft-threads", "draft_threads", &self.draft_threads),
             ("--gamma", "controls.gamma", &self.gamma),
             ("--blocks", "controls.blocks", &self.blocks),
             ("--width", "controls.width", &self.width),
@@ -265,8 +292,13 @@ impl Shared {
                 Some(Override { flag, key, value })
             })
             .collect();
-        if self.plain {
-            all.push(Override { flag: "--plain", key: "speculate", value: Value::Switch(false) });
+        let switches = [
+            (self.plain, "--plain", "speculate", false),
+            (self.overlap, "--overlap", "overlap", true),
+            (self.no_coupled, "--no-coupled", "coupled", false),
+        ];
+        for (_, flag, key, to) in switches.into_iter().filter(|switch| switch.0) {
+            all.push(Override { flag, key, value: Value::Switch(to) });
         }
         if !self.stop.is_empty() {
             let value = Value::List(self.stop.clone());
@@ -280,6 +312,10 @@ impl ChatArgs {
     /// What the flags set, in the settings' own keys.
     pub fn overrides(&self) -> Vec<Override> {
         let mut all = self.shared.overrides();
+        if let Some(pace) = &self.pace {
+            let value = Value::text(pace);
+            all.push(Override { flag: "--pace", key: "controls.pace", value });
+        }
         if let Some(theme) = &self.theme {
             let value = Value::text(theme);
             all.push(Override { flag: "--theme", key: "screen.theme", value });

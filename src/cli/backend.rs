@@ -22,14 +22,16 @@ pub fn no_color() -> bool {
 pub fn controls(settings: &Settings) -> SharedControls {
     SharedControls::new(Controls {
         speculate: settings.speculate,
+        strategy: settings.strategy,
+        overlap: settings.overlap,
+        coupled: settings.coupled,
+        pace: settings.pace,
         gamma: settings.controls.gamma,
         blocks: settings.controls.blocks,
         width: settings.controls.width,
         depth: settings.controls.depth,
         sampler: settings.sampler,
-        paused: false,
-        steps: 0,
-        generation: 0,
+        ..Controls::default()
     })
 }
 

@@ -20,6 +20,8 @@ pub struct Turn {
     pub sampler: SamplerSettings,
     /// Which of the engine's drafters proposes.
     pub drafter: usize,
+    /// Name of the strategy, for the record.
+    pub strategy: &'static str,
     /// Whether drafting waits for the target.
     pub schedule: Schedule,
     /// Whether the draft ranks its candidates with the target's noise.
@@ -30,7 +32,8 @@ impl Turn {
     /// A turn that speculates with the first drafter, in turn with the target.
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
-        Self { budget, speculate: true, sampler, drafter: 0, schedule, coupled: false }
+        let (drafter, strategy) = (0, "");
+        Self { budget, speculate: true, sampler, drafter, strategy, schedule, coupled: false }
     }
 }
 
@@ -130,7 +133,7 @@ impl<'a> Answer<'a> {
         let draft_ms = milliseconds(start);
         let asked = asked.filter(|_| turn.schedule == Schedule::Overlap);
         let verifying = Instant::now();
-        let ahead = asked.and_then(|asked| self.engine.drafting.ahead(&tree, asked));
+        let ahead = asked.and_then(|asked| self.engine.drafting.ahead(turn.drafter, &tree, asked));
         let verified = self.engine.target.verify(&tree)?;
         let verify_ms = milliseconds(verifying);
         let Spent { ahead, wait } = ahead.map_or_else(Spent::default, Ahead::end);
@@ -170,7 +173,8 @@ impl<'a> Answer<'a> {
             bonus_label: names.label(bonus),
             committed,
             budget: turn.budget,
-            speculative: turn.speculate && self.engine.drafter().is_some(),
+            strategy: turn.strategy.to_owned(),
+            speculative: turn.speculate && self.engine.drafter(turn.drafter).is_some(),
             timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
             context: self.engine.target.len(),
             finish: self.summary.finish,
@@ -213,7 +217,7 @@ impl<'a> Answer<'a> {
         if !turn.speculate || budget.shape.gamma <= 1 || left == 0 {
             return (Tree::root(root), None);
         }
-        let levels = left.min(self.engine.drafting.room());
+        let levels = left.min(self.engine.drafting.room(turn.drafter));
         if levels == 0 {
             return (Tree::root(root), None);
         }
@@ -222,7 +226,7 @@ impl<'a> Answer<'a> {
         let sampled = turn.coupled && !turn.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: turn.sampler, root: committed });
         let asked = Asked { root, budget, coupling };
-        (self.engine.drafting.propose(&asked.ask(), vocab), Some(asked))
+        (self.engine.drafting.propose(turn.drafter, &asked.ask(), vocab), Some(asked))
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

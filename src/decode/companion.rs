@@ -163,21 +163,23 @@ impl Beside {
 /// While it lives, the drafter works ahead. However it ends, the drafter is back then.
 pub(super) struct Ahead<'a> {
     drafting: &'a mut Drafting,
+    /// The drafter's place.
+    at: usize,
     over: bool,
 }
 
 impl Drafting {
-    /// Sends the drafter ahead of `tree`, its answer to `asked`. `None` if it cannot go.
-    pub(super) fn ahead(&mut self, tree: &Tree, asked: Asked) -> Option<Ahead<'_>> {
-        let drafter = self.drafter.take()?;
+    /// Sends the drafter at a place ahead of `tree`, its answer to `asked`. `None` if it cannot go.
+    pub(super) fn ahead(&mut self, at: usize, tree: &Tree, asked: Asked) -> Option<Ahead<'_>> {
+        let drafter = self.seats.get_mut(at)?.drafter.take()?;
         let sent = match self.beside.companion() {
             Ok(companion) => companion.send(drafter, tree.clone(), asked).map_err(|d| (d, None)),
             Err(reason) => Err((drafter, reason)),
         };
         match sent {
-            Ok(()) => Some(Ahead { drafting: self, over: false }),
+            Ok(()) => Some(Ahead { drafting: self, at, over: false }),
             Err((drafter, reason)) => {
-                self.drafter = Some(drafter);
+                self.seats[at].drafter = Some(drafter);
                 self.notices.extend(reason);
                 None
             }
@@ -197,7 +199,7 @@ impl Ahead<'_> {
         };
         self.over = true;
         let Returned { drafter, failure, spent } = companion.recall();
-        self.drafting.returned(drafter, failure);
+        self.drafting.returned(self.at, drafter, failure);
         spent
     }
 }

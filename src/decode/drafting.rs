@@ -1,33 +1,51 @@
-//! The drafter and what happens when it fails. Nothing here decides a token.
+//! The drafters and what happens when one fails. Nothing here decides a token.
+//!
+//! All of them observe all the time, which is cheap: work waits until a tree is asked for. So any
+//! of them can propose in any round. One that fails for good loses its own place only.
 
 use super::companion::Beside;
 use crate::draft::{Ask, Budget, Drafter};
 use crate::speculate::Tree;
 
-/// An optional drafter that may fail at any time.
+/// Drafters that may fail at any time, by the places they were given.
 pub(super) struct Drafting {
-    pub(super) drafter: Option<Box<dyn Drafter>>,
-    /// Pairs the drafter has observed.
+    pub(super) seats: Vec<Seat>,
+    /// Pairs that every drafter has observed.
     observed: usize,
-    /// Whether the user was told that the context is beyond the drafter's.
-    told_full: bool,
+    /// The text's token at position 0.
+    first: u32,
     pub(super) notices: Vec<String>,
-    /// Where it works while the target does.
+    /// Where one of them works while the target does.
     pub(super) beside: Beside,
 }
 
+/// A drafter's place.
+pub(super) struct Seat {
+    /// `None` while it works ahead, and once it is lost.
+    pub(super) drafter: Option<Box<dyn Drafter>>,
+    /// Whether the user was told that the context is beyond the drafter's.
+    told_full: bool,
+}
+
 impl Drafting {
-    pub(super) fn new(drafter: Option<Box<dyn Drafter>>) -> Self {
-        let (notices, beside) = (Vec::new(), Beside::default());
-        let mut drafting = Self { drafter, observed: 0, told_full: false, notices, beside };
-        if let Some(drafter) = &mut drafting.drafter {
+    pub(super) fn new(drafters: Vec<Box<dyn Drafter>>) -> Self {
+        let seat = |mut drafter: Box<dyn Drafter>| {
             drafter.truncate(0);
-        }
-        drafting
+            Seat { drafter: Some(drafter), told_full: false }
+        };
+        let seats = drafters.into_iter().map(seat).collect();
+        let (notices, beside) = (Vec::new(), Beside::default());
+        Self { seats, observed: 0, first: 0, notices, beside }
     }
 
-    pub(super) fn drafter(&self) -> Option<&dyn Drafter> {
-        self.drafter.as_deref()
+    /// The drafter at a place, if it works.
+    pub(super) fn drafter(&self, at: usize) -> Option<&dyn Drafter> {
+        self.seats.get(at)?.drafter.as_deref()
+    }
+
+    /// Whether any of them works.
+    pub(super) fn any(&self) -> bool {
+        self.seats.iter().any(|seat| seat.drafter.is_some())
     }
 
     /// What the user should know and was not told yet.
@@ -44,114 +62,131 @@ impl Drafting {
     pub(super) fn truncate(&mut self, pairs: usize) {
         if pairs < self.observed {
             self.observed = pairs;
-            if let Some(drafter) = &mut self.drafter {
-                drafter.truncate(pairs);
-            }
+            self.working().for_each(|drafter| drafter.truncate(pairs));
         }
     }
 
-    /// Tells the drafter of the pairs that follow those observed.
+    /// Tells the drafters how the text begins.
+    pub(super) fn begin(&mut self, first: u32) {
+        self.first = first;
+        self.working().for_each(|drafter| drafter.begin(first));
+    }
+
+    /// Tells the drafters of the pairs that follow those observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
-        while let Some(drafter) = &mut self.drafter {
-            match drafter.observe(features, tokens) {
-                Ok(()) => {
-                    self.observed += tokens.len();
-                    return;
-                }
-                Err(error) => {
-                    // Whatever it took of these pairs is told again.
-                    if self.fall_back(&error.to_string()) {
-                        self.resume();
-                    }
+        for at in 0..self.seats.len() {
+            while let Some(drafter) = &mut self.seats[at].drafter {
+                let Err(error) = drafter.observe(features, tokens) else { break };
+                // Whatever it took of these pairs is told again.
+                if self.fall_back(at, &error.to_string()) {
+                    self.resume(at);
                 }
             }
         }
-    }
-
-    /// Lets the drafter do now what it would otherwise do before its next tree.
-    pub(super) fn prepare(&mut self, blocks: usize) {
-        if let Some(Err(error)) = self.drafter.as_mut().map(|drafter| drafter.prepare(blocks)) {
-            self.fall_back(&error.to_string());
+        if self.any() {
+            self.observed += tokens.len();
         }
     }
 
-    /// A tree under `root`, the last token observed; the root alone if there is no drafter or it
-    /// fails.
-    pub(super) fn propose(&mut self, ask: &Ask<'_>, vocab: usize) -> Tree {
+    /// Lets a drafter do now what it would otherwise do before its next tree.
+    pub(super) fn prepare(&mut self, at: usize, blocks: usize) {
+        let drafter = self.seats.get_mut(at).and_then(|seat| seat.drafter.as_mut());
+        if let Some(Err(error)) = drafter.map(|drafter| drafter.prepare(blocks)) {
+            self.fall_back(at, &error.to_string());
+        }
+    }
+
+    /// The tree of the drafter at a place under `ask.root`, the last token observed; the root alone
+    /// if there is none or it fails.
+    pub(super) fn propose(&mut self, at: usize, ask: &Ask<'_>, vocab: usize) -> Tree {
         let &Ask { root, budget, .. } = ask;
-        let Some(drafter) = &mut self.drafter else { return Tree::root(root) };
+        let drafter = self.seats.get_mut(at).and_then(|seat| seat.drafter.as_mut());
+        let Some(drafter) = drafter else { return Tree::root(root) };
         let proposed = drafter.propose(ask).map_err(|e| e.to_string());
         match proposed.and_then(|tree| check(tree, root, budget, vocab)) {
             Ok(tree) => tree,
             Err(error) => {
-                self.fall_back(&error);
+                self.fall_back(at, &error);
                 Tree::root(root)
             }
         }
     }
 
-    /// Tells the drafter what the target made of the tree.
+    /// Tells the drafters what the target made of the tree.
     pub(super) fn verified(&mut self, tree: &Tree, logits: &[f32]) {
-        if let Some(drafter) = &mut self.drafter {
-            drafter.verified(tree, logits);
-        }
-    }
-
-    /// Tells the drafter how the text begins.
-    pub(super) fn begin(&mut self, first: u32) {
-        if let Some(drafter) = &mut self.drafter {
-            drafter.begin(first);
-        }
+        self.working().for_each(|drafter| drafter.verified(tree, logits));
     }
 
     /// Levels below the root for which the drafter has room; tells the user when there are none
     /// left.
-    pub(super) fn room(&mut self) -> usize {
-        let Some(drafter) = &self.drafter else { return 0 };
+    pub(super) fn room(&mut self, at: usize) -> usize {
+        let Some(Seat { drafter: Some(drafter), told_full }) = self.seats.get_mut(at) else {
+            return 0;
+        };
         let capacity = drafter.capacity();
         let room = capacity.saturating_sub(self.observed);
-        if room == 0 && !self.told_full {
+        if room == 0 && !*told_full {
             self.notices.push(format!(
                 "the draft's context of {capacity} tokens is full; decoding goes on without a draft"
             ));
         }
-        self.told_full = room == 0;
+        *told_full = room == 0;
         room
     }
 
     /// Takes back the drafter that was ahead; `None` if it is lost.
-    pub(super) fn returned(&mut self, drafter: Option<Box<dyn Drafter>>, failure: Option<String>) {
-        self.drafter = drafter;
+    pub(super) fn returned(
+        &mut self,
+        at: usize,
+        drafter: Option<Box<dyn Drafter>>,
+        failure: Option<String>,
+    ) {
+        self.seats[at].drafter = drafter;
         let Some(failure) = failure else { return };
-        if self.drafter.is_none() {
-            self.notices.push(format!("{failure}; decoding goes on without a draft"));
-            self.observed = 0;
-        } else if self.fall_back(&failure) {
-            self.resume();
+        if self.seats[at].drafter.is_none() {
+            self.lost(&failure, "the draft");
+        } else if self.fall_back(at, &failure) {
+            self.resume(at);
         }
+    }
+
+    fn working(&mut self) -> impl Iterator<Item = &mut Box<dyn Drafter>> {
+        self.seats.iter_mut().filter_map(|seat| seat.drafter.as_mut())
     }
 
     /// Moves the failed drafter to its other device, or does without. Returns whether it goes on.
-    fn fall_back(&mut self, error: &str) -> bool {
-        let Some(drafter) = &mut self.drafter else { return false };
-        match drafter.fall_back() {
-            Ok(()) => {
-                let name = drafter.describe();
-                self.notices.push(format!("{error}; drafting goes on with {name}"));
-                true
-            }
-            Err(_) => {
-                self.notices.push(format!("{error}; decoding goes on without a draft"));
-                self.drafter = None;
-                self.observed = 0;
-                false
-            }
+    fn fall_back(&mut self, at: usize, error: &str) -> bool {
+        let Some(drafter) = &mut self.seats[at].drafter else { return false };
+        let name = drafter.describe();
+        let goes_on = drafter.fall_back().is_ok();
+        let now = drafter.describe();
+        if goes_on {
+            self.notices.push(format!("{error}; drafting goes on with {now}"));
+        } else {
+            self.seats[at].drafter = None;
+            self.lost(error, &name);
         }
+        goes_on
     }
 
-    fn resume(&mut self) {
-        if let Some(drafter) = &mut self.drafter {
-            drafter.truncate(self.observed);
+    /// Says that a drafter is lost.
+    fn lost(&mut self, error: &str, name: &str) {
+        self.notices.push(if self.any() {
+            format!("{error}; {name} is not used any more")
+        } else {
+            self.observed = 0;
+            format!("{error}; decoding goes on without a draft")
+        });
+    }
+
+    /// Brings a drafter that has moved back to what all have observed.
+    fn resume(&mut self, at: usize) {
+        let (observed, first) = (self.observed, self.first);
+        if let Some(drafter) = &mut self.seats[at].drafter {
+            drafter.truncate(observed);
+            if observed == 0 {
+                drafter.begin(first);
+            }
         }
     }
 }

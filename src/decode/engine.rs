@@ -1,4 +1,4 @@
-//! A target, an optional drafter, and the text that both remember between answers.
+//! A target, its drafters, and the text that all remember between answers.
 
 use super::answer::{Answer, Turn};
 use super::drafting::Drafting;
@@ -48,17 +48,21 @@ pub struct Engine {
     pub(super) drafting: Drafting,
     /// The committed positions' tokens, and behind them the root while an answer is under way.
     pub(super) text: Vec<u32>,
-    /// Features the drafter was not told of because the token after them is not known yet:
+    /// Features the drafters were not told of because the token after them is not known yet:
     /// `[rows, hidden]`, the first one of position `drafting.observed()`.
     untold: Vec<f32>,
     pace: Pace,
 }
 
 impl Engine {
-    /// An engine with nothing remembered. Anything `target` and `drafter` hold is forgotten.
-    pub fn new(mut target: Box<dyn Target>, drafter: Option<Box<dyn Drafter>>) -> Self {
+    /// An engine with nothing remembered. Anything `target` and `drafters` hold is forgotten. A
+    /// [`Turn`] names a drafter by its place in `drafters`.
+    pub fn new(
+        mut target: Box<dyn Target>,
+        drafters: impl IntoIterator<Item = Box<dyn Drafter>>,
+    ) -> Self {
         target.truncate(0);
-        let drafting = Drafting::new(drafter);
+        let drafting = Drafting::new(drafters.into_iter().collect());
         Self { target, drafting, text: Vec::new(), untold: Vec::new(), pace: Pace::default() }
     }
 
@@ -67,9 +71,9 @@ impl Engine {
         self.target.as_ref()
     }
 
-    /// The drafter, if there is one that works.
-    pub fn drafter(&self) -> Option<&dyn Drafter> {
-        self.drafting.drafter()
+    /// The drafter at this place, if there is one and it works.
+    pub fn drafter(&self, at: usize) -> Option<&dyn Drafter> {
+        self.drafting.drafter(at)
     }
 
     /// Forgets every text, so that nothing of it is built upon.
@@ -107,7 +111,7 @@ impl Engine {
     fn reuse(&mut self, prompt: &[u32]) -> usize {
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
-        if self.drafter().is_some() {
+        if self.drafting.any() {
             common = common.saturating_sub(1).min(self.drafting.observed());
         }
         self.target.truncate(common);
@@ -125,7 +129,7 @@ impl Engine {
         self.text.extend_from_slice(slice);
         self.tell(&verified.features);
         if turn.speculate {
-            self.drafting.prepare(turn.budget.blocks);
+            self.drafting.prepare(turn.drafter, turn.budget.blocks);
         }
         self.pace.adapt(slice.len(), start.elapsed());
         Ok(verified.logits)
@@ -147,10 +151,10 @@ impl Engine {
         self.tell(&kept);
     }
 
-    /// Takes the features of positions just committed and tells the drafter of every pair that is
+    /// Takes the features of positions just committed and tells the drafters of every pair that is
     /// complete.
     fn tell(&mut self, features: &[f32]) {
-        if self.drafter().is_none() {
+        if !self.drafting.any() {
             return;
         }
         self.untold.extend_from_slice(features);

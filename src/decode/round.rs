@@ -107,6 +107,9 @@ pub struct Round {
     /// What the round was allowed to spend; the end of the context or of the answer may have cut
     /// the tree shorter.
     pub budget: Budget,
+    /// The strategy it was drafted under; empty if none was named.
+    #[serde(default)]
+    pub strategy: String,
     /// Whether speculation was on.
     pub speculative: bool,
     /// Where its time went.

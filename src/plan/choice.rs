@@ -62,14 +62,18 @@ pub struct Limits {
     pub most: usize,
 }
 
-/// γ: 1 is plain decoding through the tree path; beyond 64 nodes no CPU gains.
-pub const GAMMA: Limits = Limits { least: 1, most: 64 };
+/// γ: 1 is plain decoding through the tree path; automatic control stays within 64, beyond which no
+/// CPU gains, and SpecExec's 128 is the largest tree of any strategy.
+pub const GAMMA: Limits = Limits { least: 1, most: 128 };
 /// k: the published heads are used with 10.
 pub const WIDTH: Limits = Limits { least: 1, most: 10 };
 /// D: expansions below the first level.
 pub const DEPTH: Limits = Limits { least: 0, most: 8 };
 /// M: the paper's ablation goes to 6; a deeper head is refused only by its own config.
 pub const BLOCKS: Limits = Limits { least: 1, most: 16 };
+
+/// Least milliseconds from round to round: 0 does not wait.
+pub const PACE: Limits = Limits { least: 0, most: 10_000 };
 
 /// What automatic control strives for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -30,8 +30,8 @@ pub struct Seen<'a> {
     pub tree: &'a Tree,
     /// Accepted nodes, root's child first.
     pub accepted: &'a [usize],
-    /// T_D, milliseconds.
-    pub draft_ms: f64,
+    /// T_D, milliseconds; `None` where it held work of earlier rounds too.
+    pub draft_ms: Option<f64>,
     /// T_V, milliseconds.
     pub verify_ms: f64,
 }
@@ -52,7 +52,7 @@ pub struct Controller {
     /// What is true whatever is chosen, said before the reasons.
     preface: Vec<String>,
     /// What the reasons were last given for.
-    told: (Pick, Wishes),
+    told: Option<(Pick, Wishes)>,
 }
 
 impl Controller {
@@ -61,7 +61,7 @@ impl Controller {
     pub fn new(plan: &Plan, space: Space, preface: Vec<String>) -> Self {
         Self {
             preface,
-            told: (plan.pick, space.wishes),
+            told: Some((plan.pick, space.wishes)),
             space,
             costs: plan.costs.clone(),
             ledgers: Ledgers::default(),
@@ -90,8 +90,10 @@ impl Controller {
         let nodes = seen.tree.len();
         self.costs.learn_verify(nodes, seen.verify_ms);
         // A tree that was asked for and not made (speculation off, draft lost) says nothing of it.
-        if nodes > 1 || seen.pick.shape.gamma <= 1 {
-            self.costs.learn_draft(&seen.pick.shape, seen.pick.blocks, seen.draft_ms);
+        if let Some(ms) = seen.draft_ms
+            && (nodes > 1 || seen.pick.shape.gamma <= 1)
+        {
+            self.costs.learn_draft(&seen.pick.shape, seen.pick.blocks, ms);
         }
         if nodes > 1 {
             self.ledgers.note(&seen.pick, seen.tree, seen.accepted);
@@ -116,9 +118,14 @@ impl Controller {
         }
     }
 
+    /// Makes [`Self::news`] speak the next time, changed or not.
+    pub fn tell_again(&mut self) {
+        self.told = None;
+    }
+
     /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
     pub fn news(&mut self) -> Option<Vec<String>> {
-        let now = (self.current, self.space.wishes);
+        let now = Some((self.current, self.space.wishes));
         if std::mem::replace(&mut self.told, now) == now {
             return None;
         }

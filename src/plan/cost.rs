@@ -50,6 +50,8 @@ pub struct Costs {
     verify: Vec<(usize, f64)>,
     /// `None` when there is no draft.
     level: Option<LevelCost>,
+    /// Whether `level` rests on anything measured.
+    sure: bool,
     /// T_D of a round without a tree: keeping the draft's cache up with the text.
     idle_ms: f64,
 }
@@ -84,7 +86,7 @@ impl Costs {
             LevelCost { blocks, widths, ms }
         });
         // Features can wait until a tree is wanted again, so nothing is expected of idle rounds.
-        Self { verify: verify.to_vec(), level, idle_ms: 0.0 }
+        Self { verify: verify.to_vec(), level, sure: false, idle_ms: 0.0 }
     }
 
     /// The same with measured times in place of guessed ones. Guessed times of larger γ than were
@@ -106,6 +108,7 @@ impl Costs {
         }
         if self.level.is_some() && found.level.is_some() {
             self.level.clone_from(&found.level);
+            self.sure = true;
         }
         self
     }
@@ -148,15 +151,21 @@ impl Costs {
         }
     }
 
-    /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1).
+    /// Learns T_D from a round that drafted a tree of this shape, or none (γ = 1). What was only
+    /// guessed so far is set right by the first one.
     pub fn learn_draft(&mut self, shape: &Shape, blocks: usize, ms: f64) {
         if shape.gamma <= 1 {
             self.idle_ms += NEAR * (ms - self.idle_ms);
             return;
         }
-        let off = surprise(ms, self.draft_ms(shape, blocks));
+        let expected = self.draft_ms(shape, blocks);
+        let change = if std::mem::replace(&mut self.sure, true) || expected <= 0.0 || ms <= 0.0 {
+            1.0 + NEAR * surprise(ms, expected)
+        } else {
+            ms / expected
+        };
         if let Some(level) = &mut self.level {
-            level.ms.iter_mut().flatten().for_each(|ms| *ms *= 1.0 + NEAR * off);
+            level.ms.iter_mut().flatten().for_each(|ms| *ms *= change);
         }
     }
 

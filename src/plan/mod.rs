@@ -27,7 +27,7 @@ mod strategy;
 #[cfg(test)]
 mod tests;
 
-pub use choice::{BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, Prefer, WIDTH, Wishes};
+pub use choice::{BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, WIDTH, Wishes};
 pub use choose::{Pick, Plan, Space, choose, correct, rate};
 pub use controller::{Controller, Seen};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};

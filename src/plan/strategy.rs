@@ -1,5 +1,10 @@
-//! Strategies as data: which drafter, in which schedule, within which budget.
+//! The table of strategies: who drafts, when, how the tree grows, how much is drafted.
+//!
+//! A strategy is a row of [`STRATEGIES`] and nothing else: `--strategy`, the picker, `doctor`, the
+//! bench and the test that every text is the target's own all read this table. Pure data; which
+//! rows can run with the models at hand is the worker's to say.
 
+use super::choice::{Choice, Wishes};
 use crate::speculate::{Method, Shape};
 
 /// When drafting happens.
@@ -19,8 +24,14 @@ pub enum DraftKind {
     None,
     /// The target's draft head (DGF or EAGLE).
     Head,
+    /// A small language model of its own.
+    Small,
     /// The conversation itself.
     Lookup,
+    /// A text the user names (REST).
+    Rest,
+    /// The target's own guesses in earlier passes (lookahead decoding).
+    Lookahead,
 }
 
 /// One way to decode. None of them changes the text.
@@ -60,7 +71,7 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "eagle2-60",
-        summary: "the draft head's tree as EAGLE-2 has it on a GPU: 60 nodes, 5 expansions",
+        summary: "the draft head's tree as in EAGLE-2: 60 nodes, 5 expansions",
         draft: DraftKind::Head,
         schedule: Schedule::Alternate,
         method: Method::Tree,
@@ -68,10 +79,99 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "pld",
-        summary: "prompt lookup: what followed the last tokens earlier in the conversation",
+        summary: "prompt lookup: what followed the last words before",
         draft: DraftKind::Lookup,
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
     },
 ];
+
+impl Strategy {
+    /// The strategy of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        STRATEGIES.iter().find(|strategy| strategy.name == name)
+    }
+
+    /// What is used when nothing is asked for: the head where there is one, else the conversation.
+    pub fn default_with(head: bool) -> &'static Self {
+        let kind = if head { DraftKind::Head } else { DraftKind::Lookup };
+        // The table's first row serves if a kind should ever be without a row.
+        STRATEGIES.iter().find(|strategy| strategy.draft == kind).unwrap_or(&STRATEGIES[0])
+    }
+
+    /// Its place in the table.
+    pub fn index(&self) -> usize {
+        STRATEGIES.iter().position(|strategy| strategy.name == self.name).unwrap_or(0)
+    }
+
+    /// The name most like `name`, if one is near.
+    pub fn nearest(name: &str) -> Option<&'static str> {
+        STRATEGIES
+            .iter()
+            .map(|strategy| {
+                (strsim::normalized_damerau_levenshtein(name, strategy.name), strategy.name)
+            })
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|(likeness, _)| *likeness >= 0.5)
+            .map(|(_, name)| name)
+    }
+
+    /// The names of all, for people.
+    pub fn names() -> String {
+        STRATEGIES.iter().map(|strategy| strategy.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// When is drafted: as the strategy has it, or at the same time where the user wants that and
+    /// the drafter is a model that takes time.
+    pub fn schedule_with(&self, overlap: bool) -> Schedule {
+        match self.draft {
+            DraftKind::Head | DraftKind::Small if overlap => Schedule::Overlap,
+            _ => self.schedule,
+        }
+    }
+
+    /// What is held in a round: the user's own values, then the strategy's size.
+    pub fn wishes(&self, user: &Wishes) -> Wishes {
+        let Some(shape) = self.shape else { return *user };
+        let held = |wish: Choice, own: usize| Choice::Held(wish.or(own));
+        Wishes {
+            gamma: held(user.gamma, shape.gamma),
+            width: held(user.width, shape.width),
+            depth: held(user.depth, shape.depth),
+            blocks: user.blocks,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for (index, strategy) in STRATEGIES.iter().enumerate() {
+            assert_eq!(Strategy::named(strategy.name), Some(strategy));
+            assert_eq!(strategy.index(), index);
+            assert!(strategy.summary.chars().count() <= 60, "{}", strategy.name);
+        }
+        assert_eq!(Strategy::nearest("dovetial"), Some("dovetail"));
+        assert_eq!(Strategy::nearest("quantum"), None);
+    }
+
+    #[test]
+    fn a_published_size_gives_way_to_what_the_user_holds() {
+        let eagle = Strategy::named("eagle2-60").unwrap();
+        let user = Wishes { gamma: Choice::Held(9), ..Wishes::default() };
+        let wishes = eagle.wishes(&user);
+        assert_eq!((wishes.gamma, wishes.depth), (Choice::Held(9), Choice::Held(5)));
+        assert_eq!(wishes.blocks, Choice::Auto);
+        assert_eq!(Strategy::named("dovetail").unwrap().wishes(&user), user);
+    }
+
+    #[test]
+    fn the_default_is_the_head_where_there_is_one() {
+        assert_eq!(Strategy::default_with(true).name, "dovetail");
+        assert_eq!(Strategy::default_with(false).name, "pld");
+    }
+}

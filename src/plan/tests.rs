@@ -326,7 +326,7 @@ impl World {
                 pick,
                 tree: &tree,
                 accepted: &accepted,
-                draft_ms,
+                draft_ms: Some(draft_ms),
                 verify_ms,
             });
             if round >= rounds / 2 {

@@ -1,7 +1,9 @@
 //! The table of keys: name, what it takes, how it is set. The one place where ranges are checked.
 
 use super::{KvPrecision, Problem, Settings, Theme};
-use crate::plan::{BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, Prefer, WIDTH};
+use crate::plan::{
+    BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Strategy, WIDTH,
+};
 
 /// A value from any source.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +102,24 @@ pub const KEYS: &[Key] = &[
         set: |s, v| path(v).map(|text| s.draft = Some(text)),
     },
     Key {
+        name: "draft_model",
+        expects: "a GGUF file, a folder or a hub id",
+        set: |s, v| path(v).map(|text| s.draft_model = Some(text)),
+    },
+    Key {
+        name: "rest_text",
+        expects: "a text file",
+        set: |s, v| path(v).map(|text| s.rest_text = Some(text.into())),
+    },
+    Key {
+        name: "strategy",
+        expects: "the name of a strategy",
+        set: |s, v| {
+            s.strategy = Some(Strategy::named(v.string()?.trim())?);
+            Some(())
+        },
+    },
+    Key {
         name: "system",
         expects: "a text",
         set: |s, v| {
@@ -139,6 +159,11 @@ pub const KEYS: &[Key] = &[
         set: |s, v| whole(v, 1, 1024).map(|n| s.threads = Some(n)),
     },
     Key {
+        name: "draft_threads",
+        expects: "a whole number from 1 to 1024",
+        set: |s, v| whole(v, 1, 1024).map(|n| s.draft_threads = Some(n)),
+    },
+    Key {
         name: "device",
         expects: "\"auto\", \"cpu\", \"cuda\" or \"metal\"",
         set: |s, v| {
@@ -171,8 +196,18 @@ pub const KEYS: &[Key] = &[
         set: |s, v| v.switch().map(|on| s.speculate = on),
     },
     Key {
+        name: "overlap",
+        expects: "true or false",
+        set: |s, v| v.switch().map(|on| s.overlap = on),
+    },
+    Key {
+        name: "coupled",
+        expects: "true or false",
+        set: |s, v| v.switch().map(|on| s.coupled = on),
+    },
+    Key {
         name: "controls.gamma",
-        expects: "a whole number from 1 to 64, or \"auto\"",
+        expects: "a whole number from 1 to 128, or \"auto\"",
         set: |s, v| choice(v, GAMMA).map(|c| s.controls.gamma = c),
     },
     Key {
@@ -189,6 +224,11 @@ pub const KEYS: &[Key] = &[
         name: "controls.depth",
         expects: "a whole number from 0 to 8, or \"auto\"",
         set: |s, v| choice(v, DEPTH).map(|c| s.controls.depth = c),
+    },
+    Key {
+        name: "controls.pace",
+        expects: "a whole number of milliseconds from 0 to 10000",
+        set: |s, v| whole(v, PACE.least, PACE.most).map(|ms| s.pace = ms),
     },
     Key {
         name: "sampler.temperature",
@@ -292,10 +332,15 @@ pub(super) fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
         return Err(Problem::UnknownKey { key: key.to_owned(), suggestion: nearest(key) });
     };
-    (known.set)(settings, value).ok_or_else(|| Problem::Value {
-        key: key.to_owned(),
-        expects: known.expects.to_owned(),
-        found: value.to_string(),
+    (known.set)(settings, value).ok_or_else(|| match value.string() {
+        Some(name) if key == "strategy" => {
+            Problem::UnknownStrategy { name: name.to_owned(), suggestion: Strategy::nearest(name) }
+        }
+        _ => Problem::Value {
+            key: key.to_owned(),
+            expects: known.expects.to_owned(),
+            found: value.to_string(),
+        },
     })
 }
 

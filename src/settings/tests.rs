@@ -50,9 +50,9 @@ fn a_typo_is_named_with_its_place_and_the_likely_word() {
              correct the line or delete it",
         ),
         (
-            "[controls]\ngamma = 65\n",
-            "DIR/settings.toml:2:9: `controls.gamma` must be a whole number from 1 to 64, or \
-             \"auto\", not 65; correct the line or delete it",
+            "[controls]\ngamma = 129\n",
+            "DIR/settings.toml:2:9: `controls.gamma` must be a whole number from 1 to 128, or \
+             \"auto\", not 129; correct the line or delete it",
         ),
         (
             "[screen]\ntheme = \"drak\"",

@@ -37,6 +37,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         bonus_label: bonus.to_string(),
         committed,
         budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
+        strategy: "dovetail".to_string(),
         speculative: true,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         context: 100,
@@ -61,6 +62,8 @@ pub fn ready() -> Ready {
             "M 4: all blocks, drafting takes less than a tenth of a round.".to_string(),
         ],
         vram_used: 0,
+        strategy: "dovetail".to_string(),
+        strategies: Vec::new(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! One answer from a job to its last event: the path that the thread, `run` and `bench` share.
 
 use super::gate::Gate;
-use super::{Backend, Controls, Event, Job, Planner, SharedControls};
+use super::{Backend, Chosen, Controls, Event, Job, Planner, SharedControls};
 use crate::decode::{Answer, DecodeError, Request, Summary, Turn};
+use std::time::Instant;
 
 /// Why an answer has no end of its own.
 enum Broken {
@@ -76,8 +77,11 @@ impl Backend {
         let summary = Box::new(answer.summary().clone());
         tell(Event::First { generation, token, summary })?;
 
+        let mut began = Instant::now();
         while answer.finish().is_none() {
+            gate.keep_pace(controls, began);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
+            began = Instant::now();
             let round = answer.round(&turn(planner, &now))?;
             planner.observe(&round);
             if let Some(reasons) = planner.news() {
@@ -91,8 +95,16 @@ impl Backend {
 }
 
 fn turn(planner: &mut dyn Planner, controls: &Controls) -> Turn {
-    let turn = Turn::new(planner.choose(controls), controls.sampler);
-    Turn { speculate: controls.speculate, ..turn }
+    let Chosen { strategy, drafter, budget } = planner.choose(controls);
+    Turn {
+        budget,
+        speculate: controls.speculate && drafter.is_some(),
+        sampler: controls.sampler,
+        drafter: drafter.unwrap_or_default(),
+        strategy: strategy.name,
+        schedule: strategy.schedule_with(controls.overlap),
+        coupled: controls.coupled,
+    }
 }
 
 fn notices(

@@ -5,15 +5,26 @@ use crate::chat::Message;
 use crate::decode::{Engine, Round, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
-use crate::plan::{Controller, Pick, Seen, Wishes};
+use crate::plan::Strategy;
 
 /// From a conversation to the prompt's tokens; the error is for the user.
 pub type Prompter = Box<dyn Fn(&[Message]) -> Result<Vec<u32>, String> + Send>;
 
+/// How the next round is drafted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    /// The strategy in use.
+    pub strategy: &'static Strategy,
+    /// Its drafter's place in the engine; `None` for the target alone.
+    pub drafter: Option<usize>,
+    /// What the round may spend.
+    pub budget: Budget,
+}
+
 /// Resolves what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
-    /// What the next round may spend.
-    fn choose(&mut self, controls: &Controls) -> Budget;
+    /// How the next round is drafted.
+    fn choose(&mut self, controls: &Controls) -> Chosen;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
     /// Why it chooses as it does, one sentence each, if that has changed since it was last asked.
@@ -24,7 +35,7 @@ pub trait Planner: Send {
 
 /// Everything an answer needs.
 pub struct Backend {
-    /// Target and drafter.
+    /// Target and drafters.
     pub engine: Engine,
     /// Tokens to text.
     pub names: Box<dyn TokenText>,
@@ -44,7 +55,7 @@ pub struct Backend {
 
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
-        let Loaded { target, drafter, tokenizer, template, eos, stop, controller, ready, notices } =
+        let Loaded { target, drafters, tokenizer, template, eos, stop, planning, ready, notices } =
             loaded;
         let encoder = tokenizer.clone();
         let prompter = move |messages: &[Message]| {
@@ -52,12 +63,12 @@ impl From<Loaded> for Backend {
             encoder.encode(&text, template.wants_bos()).map_err(|error| error.to_string())
         };
         Self {
-            engine: Engine::new(target, drafter),
+            engine: Engine::new(target, drafters),
             names: Box::new(tokenizer),
             prompter: Box::new(prompter),
             eos,
             stop,
-            planner: Box::new(controller),
+            planner: Box::new(planning),
             ready,
             notices,
         }
@@ -71,30 +82,5 @@ impl TokenText for Tokenizer {
 
     fn text(&self, tokens: &[u32]) -> String {
         Self::text(self, tokens)
-    }
-}
-
-impl Planner for Controller {
-    fn choose(&mut self, controls: &Controls) -> Budget {
-        let &Controls { gamma, blocks, width, depth, .. } = controls;
-        let Pick { shape, blocks } = self.pick(&Wishes { gamma, blocks, width, depth });
-        Budget::new(shape, blocks)
-    }
-
-    fn observe(&mut self, round: &Round) {
-        Self::observe(
-            self,
-            &Seen {
-                pick: Pick { shape: round.budget.shape, blocks: round.budget.blocks },
-                tree: &round.tree,
-                accepted: &round.accepted,
-                draft_ms: round.timing.draft_ms,
-                verify_ms: round.timing.verify_ms,
-            },
-        );
-    }
-
-    fn news(&mut self) -> Option<Vec<String>> {
-        Self::news(self)
     }
 }

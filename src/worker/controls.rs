@@ -4,6 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::plan::Strategy;
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::Choice;
@@ -13,6 +14,14 @@ pub use crate::plan::Choice;
 pub struct Controls {
     /// Speculation on or off; the text is the same either way.
     pub speculate: bool,
+    /// How is drafted; `None` is what was chosen while loading.
+    pub strategy: Option<&'static Strategy>,
+    /// Whether the draft goes on while the target verifies, where it can.
+    pub overlap: bool,
+    /// Whether drafts are ranked with the target's own noise when sampling.
+    pub coupled: bool,
+    /// Least milliseconds from round to round, for watching; 0 does not wait.
+    pub pace: usize,
     /// γ.
     pub gamma: Choice,
     /// M.
@@ -36,6 +45,10 @@ impl Default for Controls {
     fn default() -> Self {
         Self {
             speculate: true,
+            strategy: None,
+            overlap: false,
+            coupled: true,
+            pace: 0,
             gamma: Choice::Auto,
             blocks: Choice::Auto,
             width: Choice::Auto,

@@ -1,7 +1,7 @@
 //! Leave for the next round: pause, single steps, cancellation.
 
 use super::{Controls, SharedControls};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Grants the rounds of one answer.
 #[derive(Debug)]
@@ -32,6 +32,21 @@ impl Gate {
     pub(super) fn sleep(&self, controls: &SharedControls, time: Duration) {
         let generation = self.generation;
         controls.wait_while_for(time, |c| c.generation == generation);
+    }
+
+    /// Waits until the round that began at `began` has lasted as long as the pace asks, unless the
+    /// answer is stopped or the pace changed before.
+    pub(super) fn keep_pace(&self, controls: &SharedControls, began: Instant) {
+        loop {
+            let pace = controls.get().pace;
+            let left = Duration::from_millis(pace as u64).saturating_sub(began.elapsed());
+            if left.is_zero() || self.cancelled(controls) {
+                return;
+            }
+            let generation = self.generation;
+            let same = move |c: &Controls| c.generation == generation && c.pace == pace;
+            controls.wait_while_for(left, same);
+        }
     }
 
     /// Whether the answer is not wanted any more.

@@ -1,32 +1,34 @@
 //! From settings to an engine's parts: opens the models, checks that they fit each other and the
-//! machine, puts the draft on its device, measures shortly and plans. A target without a head of
-//! its own drafts by prompt lookup, which costs nothing.
+//! machine, puts the drafts on their devices, measures shortly and plans every strategy that can
+//! run. A target without a head of its own drafts by prompt lookup, which costs nothing.
 
+mod drafters;
 mod head;
 mod measure;
 
 use std::sync::Arc;
 
-use super::Ready;
+use super::{Offer, Planning, Ready, Stand};
 use crate::chat::ChatTemplate;
-use crate::draft::Drafter;
+use crate::draft::{Depths, Drafter};
 use crate::hardware::Machine;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
 use crate::model::head::HeadError;
 use crate::model::{self, CpuTarget, Target};
-use crate::plan::{Controller, Facts, Plan, Power, Prefer, Space, TargetSize, choose, correct};
+use crate::plan::{
+    Controller, DraftKind, Facts, Measured, Plan, Power, Prefer, STRATEGIES, Space, Strategy,
+    TargetSize, choose, correct,
+};
 use crate::settings::{KvPrecision, Settings};
-
-/// What `draft` names instead of a head to draft from the conversation itself.
-const LOOKUP: &str = "lookup";
+use drafters::{Bench, LOOKUP, Put};
 
 /// Everything an answer needs.
 pub struct Loaded {
     /// The target, nothing committed.
     pub target: Box<dyn Target>,
-    /// The drafter, nothing observed; `None` when there is no draft.
-    pub drafter: Option<Box<dyn Drafter>>,
+    /// The drafters that can be had, nothing observed.
+    pub drafters: Vec<Box<dyn Drafter>>,
     /// Text to tokens and back.
     pub tokenizer: Tokenizer,
     /// Conversation to text.
@@ -35,8 +37,8 @@ pub struct Loaded {
     pub eos: Vec<u32>,
     /// Texts that end an answer: the user's and the template's own.
     pub stop: Vec<String>,
-    /// Chooses each round's tree.
-    pub controller: Controller,
+    /// Chooses each round's tree, under every strategy that can run here.
+    pub planning: Planning,
     /// For the screen.
     pub ready: Ready,
     /// What the user should be told beside.
@@ -64,6 +66,16 @@ pub enum LoadError {
     /// The draft head.
     #[error(transparent)]
     Head(#[from] HeadError),
+    /// The strategy asked for cannot run.
+    #[error("the strategy `{name}` needs {missing}; or take one of {available}")]
+    Strategy {
+        /// The strategy.
+        name: &'static str,
+        /// What it lacks, with the remedy.
+        missing: String,
+        /// Strategies that can run.
+        available: String,
+    },
     /// The target is larger than the machine.
     #[error(
         "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with fewer bits a weight",
@@ -113,54 +125,132 @@ pub fn load(
     let pool = Arc::new(Pool::new(threads));
     let mut target = target(settings, &files, pool, context, progress)?;
     let verifier = Power::of_cpu(&machine.cpu, threads);
-    let put = match &head {
-        Some(head) => {
-            progress("reading the draft head", None);
-            head::put(head, &target, settings.device, machine, verifier, context)?
-        }
-        None => head::lookup(settings.draft.is_some(), verifier, context),
-    };
+    let bench =
+        Bench { settings, machine, target: &target, head: head.as_ref(), cpu: verifier, context };
+    let mut puts = bench.drafters(progress)?;
+    let offers = offers(&bench, &puts);
+    let strategy = wanted(settings, &offers, head.is_some())?;
 
-    let facts = Facts {
+    progress("measuring", None);
+    let put = puts.iter_mut().find(|put| put.kind == strategy.draft);
+    let put = put.map(|put| (put.drafter.as_mut() as &mut dyn Drafter, put.blocks));
+    let found = measure::measure(&mut target, put, context);
+    tracing::info!(?found, "measured");
+    let bundled = spec == Spec::Bundled && settings.draft.is_none();
+    let prospect = Prospect {
+        settings,
         verifier,
         target: TargetSize {
             weights: files.config.linear_weights(),
             bytes: target.pass_bytes(),
             layers: files.config.layers,
         },
-        draft: Some((put.size, put.power)),
-    };
-    let bundled = spec == Spec::Bundled && settings.draft.is_none();
-    let space = Space {
-        wishes: settings.controls,
-        blocks: Some(put.blocks),
+        found,
+        drafted: strategy.draft,
         prefer: match settings.prefer {
             Prefer::Auto if bundled && purpose == Purpose::Chat => Prefer::Show,
             Prefer::Auto => Prefer::Speed,
             given => given,
         },
     };
-    progress("measuring", None);
-    let head::Put { mut drafter, on_gpu, reason, notice, .. } = put;
-    let found = measure::measure(&mut target, drafter.as_mut(), put.blocks, context);
-    tracing::info!(?found, "measured");
-    let plan = correct(choose(&facts, &space), &found, &space);
-    let preface = vec![reason];
-    let reasons = [preface.clone(), plan.reasons.clone()].concat();
-    let vram_used = if on_gpu { drafter.device_bytes() } else { 0 };
-    let ready = Ready { vram_used, ..ready(&files, drafter.as_ref(), context, &plan, reasons) };
+    let rows = STRATEGIES.iter().zip(&offers).filter(|(_, offer)| offer.missing.is_none());
+    let stands: Vec<Stand> = rows.map(|(row, _)| prospect.stand(row, &puts)).collect();
+    let plan = prospect.plan(strategy, put_of(strategy, &puts)).0;
+    let reason = put_of(strategy, &puts).map(|put| put.reason.clone());
+    let vram = puts.iter().filter(|put| put.on_gpu).map(|put| put.drafter.device_bytes());
+    let ready = Ready { vram_used: vram.sum(), ..ready(&files, strategy, offers, &plan) };
+    let reasons = reason.into_iter().chain(plan.reasons).collect();
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
     Ok(Loaded {
         target: Box::new(target),
-        drafter: Some(drafter),
+        notices: puts.iter().filter_map(|put| put.notice.clone()).collect(),
+        drafters: puts.into_iter().map(|put| put.drafter).collect(),
         tokenizer: files.tokenizer,
         template: files.template,
         eos: files.eos,
         stop,
-        controller: Controller::new(&plan, space, preface),
-        ready,
-        notices: notice.into_iter().collect(),
+        planning: Planning::new(stands, strategy),
+        ready: Ready { context, reasons, ..ready },
     })
+}
+
+/// The drafter of a strategy.
+fn put_of<'a>(strategy: &Strategy, puts: &'a [Put]) -> Option<&'a Put> {
+    puts.iter().find(|put| put.kind == strategy.draft)
+}
+
+/// Every strategy, with what it lacks where it cannot run.
+fn offers(bench: &Bench<'_>, puts: &[Put]) -> Vec<Offer> {
+    let offer = |row: &Strategy| {
+        let put = put_of(row, puts);
+        let missing = put.is_none() && row.draft != DraftKind::None;
+        Offer {
+            name: row.name.to_owned(),
+            draft: put.map(|put| put.drafter.describe()),
+            depths: put.map_or(Depths::Fixed(0), |put| put.drafter.depths()),
+            missing: missing.then(|| bench.missing(row.draft)),
+        }
+    };
+    STRATEGIES.iter().map(offer).collect()
+}
+
+/// The strategy to begin with: the one asked for, else the default with what there is.
+fn wanted(
+    settings: &Settings,
+    offers: &[Offer],
+    head: bool,
+) -> Result<&'static Strategy, LoadError> {
+    let Some(strategy) = settings.strategy else { return Ok(Strategy::default_with(head)) };
+    let named = offers.iter().find(|offer| offer.name == strategy.name);
+    let Some(missing) = named.and_then(|offer| offer.missing.clone()) else {
+        return Ok(strategy);
+    };
+    let available: Vec<&str> = offers
+        .iter()
+        .filter(|offer| offer.missing.is_none())
+        .map(|offer| offer.name.as_str())
+        .collect();
+    let available = available.join(", ");
+    Err(LoadError::Strategy { name: strategy.name, missing, available })
+}
+
+/// What strategies are planned from.
+struct Prospect<'a> {
+    settings: &'a Settings,
+    verifier: Power,
+    target: TargetSize,
+    found: Measured,
+    /// The drafter that was measured.
+    drafted: DraftKind,
+    prefer: Prefer,
+}
+
+impl Prospect<'_> {
+    /// A strategy ready to run. Only one drafter is measured: the others' times are estimated
+    /// until their first rounds tell.
+    fn stand(&self, strategy: &'static Strategy, puts: &[Put]) -> Stand {
+        let put = put_of(strategy, puts);
+        let (plan, space) = self.plan(strategy, put);
+        let preface = put.map(|put| put.reason.clone()).into_iter().collect();
+        let drafter = puts.iter().position(|put| put.kind == strategy.draft);
+        Stand { strategy, drafter, controller: Controller::new(&plan, space, preface) }
+    }
+
+    fn plan(&self, strategy: &Strategy, put: Option<&Put>) -> (Plan, Space) {
+        let facts = Facts {
+            verifier: self.verifier,
+            target: self.target,
+            draft: put.map(|put| (put.size, put.power)),
+        };
+        let space = Space {
+            wishes: strategy.wishes(&self.settings.controls),
+            blocks: put.map(|put| put.blocks),
+            prefer: self.prefer,
+        };
+        let mut found = self.found.clone();
+        found.level = found.level.filter(|_| strategy.draft == self.drafted);
+        (correct(choose(&facts, &space), &found, &space), space)
+    }
 }
 
 /// KV positions to allocate. What was asked for is passed on as it is: the target says what it
@@ -203,26 +293,23 @@ fn target(
     Ok(CpuTarget::load(&files.config, files.weights.as_ref(), pool, context, kv, &mut tell)?)
 }
 
-fn ready(
-    files: &TargetFiles,
-    drafter: &dyn Drafter,
-    context: usize,
-    plan: &Plan,
-    reasons: Vec<String>,
-) -> Ready {
+fn ready(files: &TargetFiles, strategy: &Strategy, offers: Vec<Offer>, plan: &Plan) -> Ready {
     let pick = plan.pick;
+    let offer = offers.iter().find(|offer| offer.name == strategy.name);
     Ready {
         target: files.name.clone(),
         target_detail: files.detail.clone(),
-        draft: Some(drafter.describe()),
-        depths: drafter.depths(),
-        context,
+        draft: offer.and_then(|offer| offer.draft.clone()),
+        depths: offer.map_or(Depths::Fixed(0), |offer| offer.depths),
+        context: 0,
         gamma: pick.shape.gamma,
         blocks: pick.blocks,
         width: pick.shape.width,
         depth: pick.shape.depth,
-        reasons,
+        reasons: Vec::new(),
         vram_used: 0,
+        strategy: strategy.name.to_owned(),
+        strategies: offers,
     }
 }
 

@@ -24,6 +24,19 @@ pub enum Command {
     Generate(Job),
 }
 
+/// One strategy as it stands here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its name in the table.
+    pub name: String,
+    /// Its drafter's own description; `None` where there is none.
+    pub draft: Option<String>,
+    /// Which M can be chosen under it.
+    pub depths: Depths,
+    /// What it lacks to run here, with the remedy.
+    pub missing: Option<String>,
+}
+
 /// What was loaded and chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ready {
@@ -49,6 +62,12 @@ pub struct Ready {
     pub reasons: Vec<String>,
     /// VRAM held by our draft, bytes; 0 without a GPU.
     pub vram_used: u64,
+    /// The strategy that is begun with.
+    #[serde(default)]
+    pub strategy: String,
+    /// All strategies, in the order of the table.
+    #[serde(default)]
+    pub strategies: Vec<Offer>,
 }
 
 /// From the worker, in order. Rounds are small and an answer is bounded, so the channel is

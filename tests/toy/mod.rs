@@ -159,6 +159,8 @@ pub struct ToyDrafter {
     pub reserves: usize,
     /// First token of the text (no pair tells it), then the token of every pair.
     text: Vec<u32>,
+    /// What it was told of the text's first token.
+    first: Option<u32>,
 }
 
 impl ToyDrafter {
@@ -173,6 +175,7 @@ impl ToyDrafter {
             failures: Vec::new(),
             reserves: 0,
             text: Vec::new(),
+            first: None,
         }
     }
 
@@ -202,7 +205,12 @@ impl Drafter for ToyDrafter {
         self.text.truncate(len + 1);
         if len == 0 {
             self.text.clear();
+            self.first = None;
         }
+    }
+    fn begin(&mut self, first: u32) {
+        assert!(self.text.is_empty(), "told of the beginning in the middle");
+        self.first = Some(first);
     }
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         assert_eq!(features.len(), tokens.len() * HIDDEN);
@@ -213,6 +221,7 @@ impl Drafter for ToyDrafter {
             }
             if self.text.is_empty() {
                 self.text.push(pair[1] as u32);
+                assert_eq!(self.first, Some(self.text[0]), "not told how the text begins");
             }
             assert_eq!(pair, feature(&self.text), "the feature of another position or text");
             self.text.push(token);

@@ -194,9 +194,9 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     assert_eq!(model.max_tokens, 9);
     type_keys(&mut model, "/system Be brief.<enter>");
     assert_eq!(model.chat.system.as_deref(), Some("Be brief."));
-    type_keys(&mut model, "/gamma 99<enter>");
-    assert_eq!(model.input.text(), "/gamma 99");
-    assert!(model.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("64")));
+    type_keys(&mut model, "/gamma 999<enter>");
+    assert_eq!(model.input.text(), "/gamma 999");
+    assert!(model.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("128")));
     type_keys(&mut model, "<c-u>/mouse<enter>");
     assert!(model.mouse);
 }

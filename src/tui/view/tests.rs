@@ -206,7 +206,7 @@ fn failures_and_notices() {
     say(&mut model, Event::Failed { generation: Some(1), error });
     check("error_80", &mut model);
     let mut model = loaded(80, 24);
-    type_keys(&mut model, "/gamma 99<enter>");
+    type_keys(&mut model, "/gamma 999<enter>");
     check("complaint_80", &mut model);
 }
 

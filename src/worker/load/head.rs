@@ -1,10 +1,11 @@
-//! Puts the draft on its device: the one the plan says, or the CPU if that one fails.
+//! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device};
 
-use crate::draft::{Drafter, FeatureHead, PromptLookup};
+use super::drafters::Put;
+use crate::draft::FeatureHead;
 use crate::hardware::Machine;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
@@ -13,23 +14,9 @@ use crate::model::head::{
     FusionKind, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, Shared, Table,
     TensorHead,
 };
-use crate::plan::{DeviceChoice, DraftDevice, DraftSize, Power, place};
+use crate::plan::{DeviceChoice, DraftDevice, DraftKind, DraftSize, Power, place};
 
-/// A drafter on its device.
-pub(super) struct Put {
-    pub(super) drafter: Box<dyn Drafter>,
-    /// Whether `drafter` holds memory of a GPU's own.
-    pub(super) on_gpu: bool,
-    pub(super) size: DraftSize,
-    pub(super) power: Power,
-    /// Fewest and most blocks that can be used.
-    pub(super) blocks: (usize, usize),
-    /// Where it runs and why, a sentence.
-    pub(super) reason: String,
-    /// Set when the user asked for something else.
-    pub(super) notice: Option<String>,
-}
-
+/// A head for `target` on the device that `wish` and the machine lead to.
 pub(super) fn put(
     files: &HeadFiles,
     target: &CpuTarget,
@@ -85,6 +72,7 @@ pub(super) fn put(
     };
     let most = if on_gpu { placed.blocks } else { config.blocks() };
     Ok(Put {
+        kind: DraftKind::Head,
         drafter: Box::new(head),
         on_gpu,
         size: DraftSize { blocks: most, ..size(files, target, kind, bytes_per_weight) },
@@ -93,24 +81,6 @@ pub(super) fn put(
         reason,
         notice,
     })
-}
-
-/// Prompt lookup, for targets without a head.
-pub(super) fn lookup(asked: bool, cpu: Power, context: usize) -> Put {
-    let reason = if asked {
-        "The draft is looked up in the conversation, as you asked."
-    } else {
-        "No draft head was named (--draft): the draft is looked up in the conversation."
-    };
-    Put {
-        drafter: Box::new(PromptLookup::new(context)),
-        on_gpu: false,
-        size: DraftSize::NOTHING,
-        power: cpu,
-        blocks: (0, 0),
-        reason: reason.to_owned(),
-        notice: None,
-    }
 }
 
 /// Bytes of a weight on a GPU.

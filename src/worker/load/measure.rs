@@ -19,10 +19,11 @@ const GAMMAS: [usize; 6] = [1, 16, 8, 32, 4, 64];
 /// Depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
+/// Measures `target` and, where there is one, a drafter with the fewest and most blocks it can
+/// run. Leaves nothing behind in either.
 pub(super) fn measure(
     target: &mut dyn Target,
-    drafter: &mut dyn Drafter,
-    blocks: (usize, usize),
+    drafter: Option<(&mut dyn Drafter, (usize, usize))>,
     context: usize,
 ) -> Measured {
     let mut found = Measured::default();
@@ -33,8 +34,10 @@ pub(super) fn measure(
     match target.prefill(&prompt) {
         Ok(read) => {
             found.verify = verify_times(target, token);
-            found.level = level_times(drafter, &read.features, &prompt, blocks);
-            drafter.truncate(0);
+            if let Some((drafter, blocks)) = drafter {
+                found.level = level_times(drafter, &read.features, &prompt, blocks);
+                drafter.truncate(0);
+            }
         }
         Err(error) => tracing::warn!("no measurement: {error}"),
     }
@@ -84,6 +87,7 @@ fn level_times(
     let widths = [WIDTH.least, WIDTH.most];
     let mut ms = [[0.0; 2]; 2];
     // Features may be of any text: the pairs only have to be there.
+    drafter.begin(prompt.first().copied().unwrap_or_default());
     drafter.observe(features, prompt).ok()?;
     for (i, blocks) in [fewest, most].into_iter().enumerate() {
         for (j, width) in widths.into_iter().enumerate() {
