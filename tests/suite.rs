@@ -27,4 +27,5 @@ mod scripted;
 mod support;
 mod target;
 mod toy;
+mod training;
 mod worker;

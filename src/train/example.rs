@@ -15,6 +15,34 @@ pub struct Example {
     pub mask: Vec<bool>,
 }
 
+impl Example {
+    /// Whether its parts fit each other and a target of `hidden` and `vocab`.
+    ///
+    /// # Errors
+    /// What is wrong, a sentence.
+    pub fn check(&self, hidden: usize, vocab: usize) -> Result<(), String> {
+        let len = self.tokens.len();
+        if self.mask.len() != len || self.features.len() != len * hidden {
+            return Err(format!(
+                "{len} tokens have {} marks and {} features; {len} and {len} × {hidden} are right",
+                self.mask.len(),
+                self.features.len()
+            ));
+        }
+        match self.tokens.iter().find(|&&token| token as usize >= vocab) {
+            Some(token) => Err(format!("token {token} is outside the vocabulary of {vocab}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the first `window` tokens.
+    pub fn cut(&mut self, window: usize, hidden: usize) {
+        self.tokens.truncate(window);
+        self.mask.truncate(window);
+        self.features.truncate(window * hidden);
+    }
+}
+
 /// Many examples, read one at a time so that they need not fit in memory.
 pub trait Examples {
     /// How many there are.
@@ -35,9 +63,9 @@ pub trait Examples {
     fn get(&self, index: usize) -> Result<Example, TrainError>;
 }
 
-impl Examples for [Example] {
+impl Examples for Vec<Example> {
     fn len(&self) -> usize {
-        <[Example]>::len(self)
+        self.as_slice().len()
     }
 
     fn tokens(&self, index: usize) -> usize {

@@ -4,13 +4,30 @@
 //! A head learns from [`Example`]s: tokens and the features the target gave them. Batches of them
 //! come from any [`Examples`], a folder of shards or a few in memory.
 
+mod batch;
+mod checkpoint;
 mod example;
+mod export;
+mod loss;
+mod net;
+mod ops;
+mod optimiser;
 mod options;
 mod report;
+mod trainer;
 
+use std::path::PathBuf;
+
+pub use batch::Batch;
+pub use checkpoint::Place;
 pub use example::{Example, Examples};
+pub use export::{head_config, head_json};
+pub use loss::{Estimate, Judge, Sums, Verdict};
+pub use net::{DraftNet, Past};
+pub use optimiser::{AdamW, Moments, rate};
 pub use options::{Elastic, Length, MaskRule, Options, Used};
 pub use report::{Measure, StepReport};
+pub use trainer::Trainer;
 
 /// Why training cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +50,48 @@ pub enum TrainError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The examples are not those that the training began with.
+    #[error(
+        "the training began with {} examples of {} tokens and now there are {} of {}; go on with \
+         the same data, or begin anew",
+        before.0, before.1, now.0, now.1
+    )]
+    Changed {
+        /// Examples and tokens at the start.
+        before: (usize, u64),
+        /// Now.
+        now: (usize, u64),
+    },
+    /// The loss became infinite or not a number.
+    #[error(
+        "the loss of step {step} is not a number: the training diverged; a --lr below {rate} may \
+         help"
+    )]
+    Diverged {
+        /// The step that was not made.
+        step: u64,
+        /// The peak learning rate.
+        rate: f64,
+    },
+    /// A checkpoint cannot be used.
+    #[error("checkpoint {}: {reason}; begin anew without --resume", path.display())]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Head and target do not fit, or weights are not a head's.
+    #[error(transparent)]
+    Head(#[from] crate::model::head::HeadError),
     /// The device failed or is full.
     #[error("the training device failed: {0}; a smaller --batch-tokens needs less memory")]
     Device(#[from] candle_core::Error),

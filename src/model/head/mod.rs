@@ -25,7 +25,9 @@ pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
 pub use table::{Shared, Table};
 pub use tensor_head::TensorHead;
-pub use weights::{BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource};
+pub use weights::{
+    BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource, layout,
+};
 
 /// Why a head cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,13 @@ pub struct Shared {
     pub lm_head: Table,
 }
 
+impl Shared {
+    /// Whether embedding and LM head are one matrix.
+    pub fn is_tied(&self) -> bool {
+        self.embedding.is(&self.lm_head)
+    }
+}
+
 impl Table {
     /// Rows V and columns H.
     pub(super) fn shape(&self) -> (usize, usize) {
@@ -44,7 +51,7 @@ impl Table {
 
     /// The matrix as a tensor on `device` in `dtype`. A packed one is widened a few rows at a
     /// time, so that no second copy of it ever lies in memory.
-    pub(super) fn to_tensor(&self, device: &Device, dtype: DType) -> candle_core::Result<Tensor> {
+    pub(crate) fn to_tensor(&self, device: &Device, dtype: DType) -> candle_core::Result<Tensor> {
         const ROWS: usize = 1024;
         let matrix = match self {
             Self::Tensor(tensor) => return tensor.to_device(device)?.to_dtype(dtype),

@@ -175,6 +175,44 @@ impl HeadWeights {
 }
 
 const EMBEDDING: &str = "embed_tokens.weight";
+const FC_BIAS: &str = "fc.bias";
+
+/// The tensors of a head of this shape by their published names (spec §9), without the embedding
+/// and the biases of q, k and v, which only some checkpoints have.
+pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usize>> {
+    let body = &config.body;
+    let (h, i) = (body.hidden, body.intermediate);
+    let (q, kv) = (body.q_width(), body.kv_width());
+    let mut layout = BTreeMap::new();
+    let mut put = |name: &str, shape: &[usize]| layout.insert(name.to_owned(), shape.to_vec());
+    match kind {
+        FusionKind::Dgf => {
+            put("W_1", &[h, h]);
+            put("W_2", &[h, h]);
+            put("W_z", &[2 * h, h]);
+            put("input_layernorm.weight", &[h]);
+        }
+        FusionKind::Eagle => {
+            put("fc.weight", &[h, 2 * h]);
+            put(FC_BIAS, &[h]);
+        }
+    }
+    for block in 0..body.layers {
+        let mut put = |part: &str, shape: &[usize]| put(&format!("layers.{block}.{part}"), shape);
+        for (x, width) in [("q", q), ("k", kv), ("v", kv)] {
+            put(&format!("self_attn.{x}_proj.weight"), &[width, h]);
+        }
+        put("self_attn.o_proj.weight", &[h, q]);
+        put("mlp.gate_proj.weight", &[i, h]);
+        put("mlp.up_proj.weight", &[i, h]);
+        put("mlp.down_proj.weight", &[h, i]);
+        put("post_attention_layernorm.weight", &[h]);
+        if block > 0 {
+            put("input_layernorm.weight", &[h]);
+        }
+    }
+    layout
+}
 
 /// A source whose names and shapes were found right.
 struct Loader<'a> {
@@ -242,45 +280,22 @@ impl<'a> Loader<'a> {
     /// Name to shape, and whether it must be there.
     fn layout(&self) -> BTreeMap<String, (Vec<usize>, bool)> {
         let body = &self.config.body;
-        let (h, i) = (body.hidden, body.intermediate);
-        let (q, kv) = (body.q_width(), body.kv_width());
-        let mut layout = BTreeMap::new();
-        let mut put = |name: String, shape: &[usize], required: bool| {
-            layout.insert(name, (shape.to_vec(), required));
-        };
-        put(EMBEDDING.into(), &[body.vocab, h], false);
-        match self.kind {
-            FusionKind::Dgf => {
-                put("W_1".into(), &[h, h], true);
-                put("W_2".into(), &[h, h], true);
-                put("W_z".into(), &[2 * h, h], true);
-                put("input_layernorm.weight".into(), &[h], true);
-            }
-            FusionKind::Eagle => {
-                put("fc.weight".into(), &[h, 2 * h], true);
-                put("fc.bias".into(), &[h], false);
-            }
-        }
+        let needed = layout(self.config, self.kind).into_iter();
+        let mut layout: BTreeMap<_, _> = needed
+            .map(|(name, shape)| {
+                let required = name != FC_BIAS;
+                (name, (shape, required))
+            })
+            .collect();
+        layout.insert(EMBEDDING.into(), (vec![body.vocab, body.hidden], false));
         // A head has the biases of q, k and v in every block or in none.
-        let biased = (0..body.layers).any(|block| {
-            ["q", "k", "v"].iter().any(|x| self.names.contains_key(&bias_name(block, x)))
+        let biases = (0..body.layers).flat_map(|block| {
+            [("q", body.q_width()), ("k", body.kv_width()), ("v", body.kv_width())]
+                .map(|(x, width)| (bias_name(block, x), (vec![width], true)))
         });
-        for block in 0..body.layers {
-            let at = format!("layers.{block}");
-            for (x, width) in [("q", q), ("k", kv), ("v", kv)] {
-                put(format!("{at}.self_attn.{x}_proj.weight"), &[width, h], true);
-                if biased {
-                    put(bias_name(block, x), &[width], true);
-                }
-            }
-            put(format!("{at}.self_attn.o_proj.weight"), &[h, q], true);
-            put(format!("{at}.mlp.gate_proj.weight"), &[i, h], true);
-            put(format!("{at}.mlp.up_proj.weight"), &[i, h], true);
-            put(format!("{at}.mlp.down_proj.weight"), &[h, i], true);
-            put(format!("{at}.post_attention_layernorm.weight"), &[h], true);
-            if block > 0 {
-                put(format!("{at}.input_layernorm.weight"), &[h], true);
-            }
+        let biases: Vec<_> = biases.collect();
+        if biases.iter().any(|(name, _)| self.names.contains_key(name)) {
+            layout.extend(biases);
         }
         layout
     }
@@ -295,7 +310,7 @@ impl<'a> Loader<'a> {
             },
             FusionKind::Eagle => FusionWeights::Eagle {
                 weight: self.take("fc.weight")?,
-                bias: self.take_optional("fc.bias")?,
+                bias: self.take_optional(FC_BIAS)?,
             },
         };
         let blocks = (0..self.config.blocks()).map(|block| self.block(block));

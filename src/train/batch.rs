@@ -1,0 +1,285 @@
+//! From examples to batches: their order, what is joined, masks and noise. All of it is a function
+//! of the seed, the epoch and the step, so that a training goes on where it stopped.
+
+use candle_core::{Device, Result, Tensor};
+use half::f16;
+
+use super::{Example, Examples, MaskRule};
+use crate::speculate::Noise;
+
+/// Batches that are filled from one drawn pool: more make padding rarer, fewer the order freer.
+const POOL: usize = 32;
+
+/// A text of 512 tokens or fewer gets all of the noise (spec §11 would give short ones more, up to
+/// many times the features themselves).
+const FULL_NOISE: usize = 512;
+
+const ORDER: u64 = 0x6f72_6465_7200;
+const NOISE: u64 = 0x6e6f_6973_6500;
+
+/// Examples side by side, the shorter ones padded. Row i of an example is the pair
+/// (f_i, x_{i+1}), which predicts f_{i+1} and by it x_{i+2}.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// `[batch, rows, H]`: f_i, with noise.
+    pub features: Tensor,
+    /// `[batch · rows]`: x_{i+1}.
+    pub tokens: Tensor,
+    /// `[batch · rows, H]`: f_{i+1}.
+    pub labels: Tensor,
+    /// `[batch · rows]`: whether a row has a loss.
+    pub counts: Vec<bool>,
+    /// Pairs, padding left out.
+    pub pairs: usize,
+}
+
+impl Batch {
+    /// Puts `examples` of features `hidden` wide on `device`. Noise of full `width` (see
+    /// [`Options::noise`](super::Options::noise)) is drawn by `noise`; 0 adds none.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn new(
+        examples: &[Example],
+        hidden: usize,
+        rule: MaskRule,
+        (width, noise): (f64, Noise),
+        device: &Device,
+    ) -> Result<Self> {
+        let longest = examples.iter().map(|example| example.tokens.len()).max().unwrap_or_default();
+        let rows = longest.saturating_sub(1);
+        let count = examples.len() * rows;
+        let mut features = vec![0f32; count * hidden];
+        let mut labels = vec![0f32; count * hidden];
+        let mut tokens = vec![0u32; count];
+        let mut counts = vec![false; count];
+        let mut pairs = 0;
+        for (example, first) in examples.iter().zip((0..).step_by(rows.max(1))) {
+            let len = example.tokens.len();
+            let own = len.saturating_sub(1);
+            pairs += own;
+            tokens[first..first + own].copy_from_slice(&example.tokens[len - own..]);
+            for (row, counts) in counts[first..first + own].iter_mut().enumerate() {
+                *counts = has_loss(&example.mask, row, rule);
+            }
+            let at = first * hidden..(first + own) * hidden;
+            widen(&example.features[..own * hidden], &mut features[at.clone()]);
+            widen(&example.features[(len - own) * hidden..], &mut labels[at.clone()]);
+            let width = width * FULL_NOISE as f64 / len.max(FULL_NOISE) as f64;
+            if width > 0.0 {
+                for (i, feature) in (at.start as u32..).zip(&mut features[at]) {
+                    let uniform = (noise.bits(i) >> 40) as f64 / (1u64 << 24) as f64;
+                    *feature += ((uniform - 0.5) * width) as f32;
+                }
+            }
+        }
+        Ok(Self {
+            features: Tensor::from_vec(features, (examples.len(), rows, hidden), device)?,
+            labels: Tensor::from_vec(labels, (count, hidden), device)?,
+            tokens: Tensor::from_vec(tokens, count, device)?,
+            counts,
+            pairs,
+        })
+    }
+
+    /// Which rows count when the head has read its own outputs `step` times: row i needs the rows
+    /// from i − step on, for its draft began there.
+    pub fn counts_at(&self, step: usize) -> Result<Vec<bool>> {
+        let (_, rows, _) = self.features.dims3()?;
+        let counts = (0..self.counts.len()).map(|row| {
+            row % rows >= step && self.counts[row - step..=row].iter().all(|counts| *counts)
+        });
+        Ok(counts.collect())
+    }
+
+    /// Rows that count on the target's features.
+    pub fn counted(&self) -> usize {
+        self.counts.iter().filter(|&&counts| counts).count()
+    }
+}
+
+/// The noise of one batch: the `number`th of the training.
+pub(super) fn noise_of(seed: u64, number: u64) -> Noise {
+    Noise::new(seed ^ NOISE, number as usize)
+}
+
+/// The batches of one epoch, each a list of examples: shuffled, joined with others of like length,
+/// shuffled again. A batch takes at most `batch_tokens` tokens with padding, or one example.
+/// Examples that make no pair with a loss are left out.
+pub(super) fn plan(
+    examples: &dyn Examples,
+    seed: u64,
+    epoch: u64,
+    batch_tokens: usize,
+    window: usize,
+) -> Vec<Vec<usize>> {
+    let length = |index: usize| examples.tokens(index).min(window);
+    let noise = Noise::new(seed ^ ORDER, epoch as usize);
+    let mut order: Vec<usize> = (0..examples.len()).filter(|&i| length(i) >= 3).collect();
+    shuffle(&mut order, noise, 0);
+    let mut batches = Vec::new();
+    let mut rest = order.as_mut_slice();
+    while !rest.is_empty() {
+        let mut tokens = 0;
+        let fits = rest.iter().take_while(|&&index| {
+            tokens += length(index);
+            tokens <= POOL * batch_tokens
+        });
+        let count = fits.count().max(1);
+        let (pool, behind) = rest.split_at_mut(count);
+        rest = behind;
+        pool.sort_by_key(|&index| length(index));
+        let mut batch: Vec<usize> = Vec::new();
+        for &index in pool.iter() {
+            // The pool is sorted: the newest is the longest.
+            if !batch.is_empty() && (batch.len() + 1) * length(index) > batch_tokens {
+                batches.push(std::mem::take(&mut batch));
+            }
+            batch.push(index);
+        }
+        batches.push(batch);
+    }
+    shuffle(&mut batches, noise, 1 << 31);
+    batches
+}
+
+fn shuffle<T>(items: &mut [T], noise: Noise, from: u32) {
+    for (i, number) in (1..items.len()).rev().zip(from..) {
+        let at = noise.bits(number) % (i as u64 + 1);
+        items.swap(i, at as usize);
+    }
+}
+
+fn has_loss(mask: &[bool], row: usize, rule: MaskRule) -> bool {
+    let assistant = |position: usize| mask.get(position).is_some_and(|mine| *mine);
+    match rule {
+        MaskRule::Aligned => assistant(row + 1) && assistant(row + 2),
+        MaskRule::Published => assistant(row),
+    }
+}
+
+fn widen(from: &[f16], to: &mut [f32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = from.to_f32();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Features that tell position and component; the assistant's tokens are marked with `#`.
+    fn example(mask: &str) -> Example {
+        let len = mask.len();
+        Example {
+            tokens: (100..100 + len as u32).collect(),
+            features: (0..2 * len).map(|i| f16::from_f32(i as f32)).collect(),
+            mask: mask.chars().map(|c| c == '#').collect(),
+        }
+    }
+
+    fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {
+        Batch::new(examples, 2, rule, (width, Noise::new(1, 2)), &Device::Cpu).unwrap()
+    }
+
+    #[test]
+    fn a_pair_is_a_feature_and_the_next_token_and_foresees_the_next_feature() {
+        let batch = batch(&[example("..##"), example(".##")], MaskRule::Aligned, 0.0);
+        let features = batch.features.to_vec3::<f32>().unwrap();
+        assert_eq!(features[0], [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]);
+        assert_eq!(features[1], [[0.0, 1.0], [2.0, 3.0], [0.0, 0.0]]);
+        assert_eq!(batch.tokens.to_vec1::<u32>().unwrap(), [101, 102, 103, 101, 102, 0]);
+        let labels = batch.labels.to_vec2::<f32>().unwrap();
+        assert_eq!(labels[..3], [[2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]);
+        assert_eq!(labels[3..], [[2.0, 3.0], [4.0, 5.0], [0.0, 0.0]]);
+        // x_2 and x_3 of the first, x_1 and x_2 of the second are the assistant's.
+        assert_eq!(batch.counts, [false, true, false, true, false, false]);
+        assert_eq!((batch.pairs, batch.counted()), (5, 2));
+    }
+
+    #[test]
+    fn masks_follow_what_is_predicted_or_the_published_trainer() {
+        let turns = [example("..###..##.")];
+        let counted = |rule| {
+            let counts = batch(&turns, rule, 0.0).counts;
+            counts.iter().map(|&counts| if counts { '#' } else { '.' }).collect::<String>()
+        };
+        // Pair i counts if x_{i+1} and x_{i+2} are the assistant's.
+        assert_eq!(counted(MaskRule::Aligned), ".##...#..");
+        assert_eq!(counted(MaskRule::Published), "..###..##");
+    }
+
+    #[test]
+    fn a_draft_must_begin_in_the_same_answer() {
+        let batch = batch(&[example(".#####"), example("..####")], MaskRule::Aligned, 0.0);
+        let at = |step| -> String {
+            let counts = batch.counts_at(step).unwrap();
+            counts.iter().map(|&counts| if counts { '#' } else { '.' }).collect()
+        };
+        assert_eq!(at(0), "####..###.");
+        assert_eq!(at(1), ".###...##.");
+        assert_eq!(at(2), "..##....#.");
+        assert_eq!(at(5), "..........");
+    }
+
+    #[test]
+    fn noise_is_bounded_the_same_again_and_spares_labels() {
+        let clean = batch(&[example("####")], MaskRule::Aligned, 0.0);
+        let noisy = batch(&[example("####")], MaskRule::Aligned, 0.2);
+        let again = batch(&[example("####")], MaskRule::Aligned, 0.2);
+        let values = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let off: Vec<f32> = values(&noisy.features)
+            .iter()
+            .zip(values(&clean.features))
+            .map(|(a, b)| a - b)
+            .collect();
+        assert!(off.iter().all(|x| x.abs() <= 0.1001), "{off:?}");
+        assert!(off.iter().any(|x| *x > 0.01) && off.iter().any(|x| *x < -0.01), "{off:?}");
+        assert_eq!(values(&noisy.features), values(&again.features));
+        assert_eq!(values(&noisy.labels), values(&clean.labels));
+    }
+
+    /// Lengths only.
+    struct Lengths(Vec<usize>);
+
+    impl Examples for Lengths {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn tokens(&self, index: usize) -> usize {
+            self.0[index]
+        }
+
+        fn get(&self, index: usize) -> std::result::Result<Example, super::super::TrainError> {
+            Ok(example(&"#".repeat(self.0[index])))
+        }
+    }
+
+    proptest! {
+        /// Every example that makes a pair is in one batch, and no batch is too large.
+        #[test]
+        fn an_epoch_has_every_example_once(
+            lengths in prop::collection::vec(0usize..90, 0..200), seed: u64, epoch in 0u64..9,
+        ) {
+            let batches = plan(&Lengths(lengths.clone()), seed, epoch, 100, 60);
+            prop_assert_eq!(&batches, &plan(&Lengths(lengths.clone()), seed, epoch, 100, 60));
+            for batch in &batches {
+                let longest = batch.iter().map(|&i| lengths[i].min(60)).max().unwrap();
+                prop_assert!(batch.len() == 1 || batch.len() * longest <= 100);
+            }
+            let mut all: Vec<usize> = batches.concat();
+            all.sort_unstable();
+            let expected: Vec<usize> =
+                (0..lengths.len()).filter(|&i| lengths[i] >= 3).collect();
+            prop_assert_eq!(all, expected);
+        }
+    }
+
+    #[test]
+    fn epochs_differ_in_their_order() {
+        let lengths = Lengths(vec![10; 50]);
+        assert_ne!(plan(&lengths, 1, 0, 30, 64), plan(&lengths, 1, 1, 30, 64));
+    }
+}

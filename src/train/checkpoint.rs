@@ -1,0 +1,159 @@
+//! A training as one file: weights, moments and counters. Continued from it, a training makes the
+//! same steps bit for bit as one that was never interrupted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::net::DraftNet;
+use super::optimiser::{AdamW, Moments};
+use super::{Options, TrainError};
+use crate::model::head::HeadConfig;
+
+/// The entry of the file's metadata that holds [`State`].
+const STATE: &str = "dovetail-training";
+const WEIGHT: &str = "weight.";
+const FIRST: &str = "first.";
+const SECOND: &str = "second.";
+
+/// Where in its course a training is. Every random number is a function of the seed and of these.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Steps of the optimiser.
+    pub steps: u64,
+    /// Batches drawn.
+    pub batches: u64,
+    /// Passes over the examples finished.
+    pub epoch: u64,
+    /// Batches drawn of the present pass.
+    pub cursor: usize,
+    /// Pairs that went through the head.
+    pub tokens: u64,
+    /// Time spent in steps.
+    pub seconds: f64,
+    /// How many examples there were and their tokens, once the first batch was drawn.
+    pub examples: Option<(usize, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    options: Options,
+    config: Value,
+    place: Place,
+    optimiser_steps: u64,
+}
+
+/// All that a training is made of.
+pub(super) struct Checkpoint {
+    pub(super) options: Options,
+    pub(super) net: DraftNet,
+    pub(super) adam: AdamW,
+    pub(super) place: Place,
+}
+
+/// Writes the parts of a [`Checkpoint`] to `path`; the file there is replaced when the new one is
+/// complete.
+pub(super) fn save(
+    path: &Path,
+    options: &Options,
+    net: &DraftNet,
+    adam: &AdamW,
+    place: &Place,
+) -> Result<(), TrainError> {
+    let state = State {
+        options: options.clone(),
+        config: super::export::head_json(net.config(), net.kind()),
+        place: place.clone(),
+        optimiser_steps: adam.steps,
+    };
+    let mut tensors = HashMap::new();
+    for (name, weight) in net.weights() {
+        tensors.insert(format!("{WEIGHT}{name}"), weight.as_detached_tensor());
+    }
+    for (name, Moments { first, second }) in &adam.moments {
+        tensors.insert(format!("{FIRST}{name}"), first.clone());
+        tensors.insert(format!("{SECOND}{name}"), second.clone());
+    }
+    let state = serde_json::to_string(&state)
+        .map_err(|error| damaged(path, format!("its state cannot be written: {error}")))?;
+    write(path, tensors, Some(HashMap::from([(STATE.to_owned(), state)])))
+}
+
+/// Reads what [`save`] wrote.
+pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainError> {
+    let bytes =
+        std::fs::read(path).map_err(|source| TrainError::Io { path: path.to_owned(), source })?;
+    let torn = |error: safetensors::SafeTensorError| damaged(path, error.to_string());
+    let (_, header) = SafeTensors::read_metadata(&bytes).map_err(torn)?;
+    let state = header.metadata().as_ref().and_then(|entries| entries.get(STATE));
+    let state =
+        state.ok_or_else(|| damaged(path, "it is not a checkpoint of a training".into()))?;
+    let state: State =
+        serde_json::from_str(state).map_err(|error| damaged(path, error.to_string()))?;
+    let config =
+        HeadConfig::from_json(&state.config).map_err(|error| damaged(path, error.to_string()))?;
+    let mut parts: [HashMap<String, Tensor>; 3] = Default::default();
+    for (name, view) in SafeTensors::deserialize(&bytes).map_err(torn)?.tensors() {
+        for (prefix, part) in [WEIGHT, FIRST, SECOND].into_iter().zip(&mut parts) {
+            if let Some(name) = name.strip_prefix(prefix) {
+                let tensor =
+                    Tensor::from_raw_buffer(view.data(), DType::F32, view.shape(), device)?;
+                part.insert(name.to_owned(), tensor);
+            }
+        }
+    }
+    let [weights, first, mut second] = parts;
+    let net = DraftNet::load(config, &weights, device)?;
+    let mut moments = BTreeMap::new();
+    for (name, first) in first {
+        let shape = net.weights().get(&name).map(|weight| weight.dims());
+        match second.remove(&name) {
+            Some(second) if shape == Some(first.dims()) && shape == Some(second.dims()) => {
+                moments.insert(name, Moments { first, second });
+            }
+            _ => return Err(damaged(path, format!("the moments of `{name}` do not fit"))),
+        }
+    }
+    let adam = AdamW { steps: state.optimiser_steps, moments };
+    Ok(Checkpoint { options: state.options, net, adam, place: state.place })
+}
+
+/// Writes tensors to `path`, whole or not at all.
+pub(super) fn write(
+    path: &Path,
+    tensors: HashMap<String, Tensor>,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<(), TrainError> {
+    write_with(path, |path| {
+        safetensors::serialize_to_file(tensors, metadata, path).map_err(|error| match error {
+            safetensors::SafeTensorError::IoError(error) => error,
+            other => io::Error::other(other),
+        })
+    })
+}
+
+/// Lets `fill` write a file beside `path`, which takes its place when it is complete and on disk.
+pub(super) fn write_with(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(), TrainError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let attempt = || {
+        let file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        fill(file.path())?;
+        // `fill` may have put another file in the place of the one that is open.
+        std::fs::File::open(file.path())?.sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    attempt().map_err(|source| TrainError::Io { path: path.to_owned(), source })
+}
+
+fn damaged(path: &Path, reason: String) -> TrainError {
+    TrainError::Checkpoint { path: path.to_owned(), reason }
+}

@@ -1,0 +1,165 @@
+//! A trained head as files: the published layout (spec §9) with our own fields in `config.json`.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+use serde_json::{Value, json};
+
+use super::TrainError;
+use super::checkpoint::write;
+use super::net::DraftNet;
+use crate::model::head::{FusionKind, HeadConfig, HeadWeights};
+use crate::model::{Config, RopeScaling};
+
+/// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without
+/// the biases and norms that some targets add.
+pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig {
+    let rope_scaling = match &target.rope_scaling {
+        // Only GGUF files list divisors, and `config.json` has no field for them. A head is trained
+        // with its own positions and needs none.
+        RopeScaling::Factors(_) => RopeScaling::None,
+        other => other.clone(),
+    };
+    let body = Config {
+        layers: blocks,
+        rope_scaling,
+        rope_layout: crate::model::RopeLayout::Halves,
+        qkv_bias: false,
+        o_bias: false,
+        qk_norm: false,
+        tied_head: false,
+        ..target.clone()
+    };
+    HeadConfig { body, elastic, position_limit: None }
+}
+
+/// `config.json` of a head, read back by [`HeadConfig::from_json`] as it was.
+pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
+    let body = &config.body;
+    let scaling = match &body.rope_scaling {
+        RopeScaling::None | RopeScaling::Factors(_) => Value::Null,
+        RopeScaling::Linear { factor } => json!({"type": "linear", "factor": factor}),
+        RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
+            json!({
+                "rope_type": "llama3", "factor": factor, "low_freq_factor": low_freq_factor,
+                "high_freq_factor": high_freq_factor,
+                "original_max_position_embeddings": original_positions,
+            })
+        }
+    };
+    json!({
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "hidden_size": body.hidden,
+        "intermediate_size": body.intermediate,
+        "num_hidden_layers": body.layers,
+        "num_attention_heads": body.heads,
+        "num_key_value_heads": body.kv_heads,
+        "head_dim": body.head_dim,
+        "vocab_size": body.vocab,
+        "max_position_embeddings": body.max_positions,
+        // By way of its shortest decimal, not of the f32's full expansion.
+        "rms_norm_eps": body.rms_eps.to_string().parse::<f64>().unwrap_or(body.rms_eps.into()),
+        "rope_theta": body.rope_theta,
+        "rope_scaling": scaling,
+        "pretraining_tp": 1,
+        "bias": kind == FusionKind::Eagle,
+        "draft_type": match kind {
+            FusionKind::Dgf => "dgf",
+            FusionKind::Eagle => "eagle",
+        },
+        "elastic_depth": config.elastic,
+        "tie_word_embeddings": false,
+        "torch_dtype": "float16",
+    })
+}
+
+impl DraftNet {
+    /// The weights as they are exported, in f16.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn half(&self) -> Result<HashMap<String, Tensor>, TrainError> {
+        let half = self.weights().iter().map(|(name, weight)| {
+            let tensor = weight.as_detached_tensor().to_device(&candle_core::Device::Cpu)?;
+            Ok((name.clone(), tensor.to_dtype(DType::F16)?))
+        });
+        half.collect()
+    }
+
+    /// The head as decoding runs it.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn head_weights(&self) -> Result<HeadWeights, TrainError> {
+        Ok(HeadWeights::load(self.config(), &self.half()?)?)
+    }
+
+    /// Writes `config.json` and `model.safetensors` to `folder`, which is made if it is not there.
+    /// Each file appears whole or not at all.
+    ///
+    /// # Errors
+    /// [`TrainError::Io`] if the disk is full or refuses.
+    pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| TrainError::Io { path: folder.to_owned(), source })?;
+        let text = format!("{:#}\n", head_json(self.config(), self.kind()));
+        write(&folder.join("model.safetensors"), self.half()?, None)?;
+        super::checkpoint::write_with(&folder.join("config.json"), |path| {
+            std::fs::write(path, &text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target() -> Config {
+        Config {
+            vocab: 4096,
+            hidden: 256,
+            intermediate: 768,
+            layers: 6,
+            heads: 8,
+            kv_heads: 2,
+            head_dim: 64,
+            rms_eps: 1e-5,
+            rope_theta: 500_000.0,
+            rope_scaling: RopeScaling::None,
+            rope_layout: crate::model::RopeLayout::Interleaved,
+            qkv_bias: true,
+            o_bias: true,
+            qk_norm: true,
+            tied_head: true,
+            max_positions: 2048,
+        }
+    }
+
+    #[test]
+    fn a_configuration_survives_its_file() {
+        let llama_3 = RopeScaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_positions: 8192,
+        };
+        for rope_scaling in [
+            RopeScaling::None,
+            RopeScaling::Linear { factor: 2.0 },
+            llama_3,
+            RopeScaling::Factors(vec![1.0; 32]),
+        ] {
+            let target = Config { rope_scaling, ..target() };
+            for (elastic, kind) in [(true, FusionKind::Dgf), (false, FusionKind::Eagle)] {
+                let config = head_config(&target, 3, elastic);
+                let text = head_json(&config, kind).to_string();
+                assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
+                let json = serde_json::from_str(&text).unwrap();
+                assert_eq!(HeadConfig::from_json(&json).unwrap(), config);
+            }
+        }
+    }
+}

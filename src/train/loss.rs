@@ -1,0 +1,308 @@
+//! What is minimised: SmoothL1 to the target's features and the cross-entropy with its
+//! distribution (spec §11), with gradients in closed form.
+//!
+//! The vocabulary is by far the widest thing in training. So the logits are made a few rows at a
+//! time, only for rows that count, never enter the graph of gradients, and the target's
+//! distribution is made once for all outputs that are compared with it.
+
+use candle_core::{D, DType, Result, Tensor};
+
+use super::ops::function_of;
+use super::{Measure, Options};
+
+/// Floats of logits that are held at a time: they should stay in the cache.
+const AT_ONCE: usize = 1 << 20;
+
+/// Fewest rows of logits that are made at a time: fewer would read the LM head too often.
+const FEWEST_ROWS: usize = 64;
+
+/// One output of the head to be judged.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    /// `[n, H]`: estimates of the next features.
+    pub output: Tensor,
+    /// m: the block it came from.
+    pub depth: usize,
+    /// Steps the head had read its own outputs.
+    pub step: usize,
+    /// Weight of its loss.
+    pub weight: f64,
+}
+
+/// Compares outputs with the target.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    /// `[V, H]`, frozen.
+    lm_head: Tensor,
+    vloss: f64,
+    ploss: f64,
+}
+
+/// Sums over the rows that counted, of one output.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sums {
+    /// Rows.
+    pub rows: f64,
+    /// SmoothL1, the mean over components.
+    pub vloss: f64,
+    /// Cross-entropy in nats.
+    pub ploss: f64,
+    /// Rows in which the target's likeliest token is among the 1, 2, 3 likeliest.
+    pub right: [f64; 3],
+}
+
+impl Sums {
+    /// Adds those of further rows.
+    pub fn add(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.vloss += other.vloss;
+        self.ploss += other.ploss;
+        for (sum, more) in self.right.iter_mut().zip(other.right) {
+            *sum += more;
+        }
+    }
+
+    /// The means, of an output of `depth` blocks after `step` steps on its own outputs.
+    pub fn measure(&self, depth: usize, step: usize) -> Measure {
+        let per_row = 1.0 / (self.rows + TINY);
+        Measure {
+            depth,
+            step,
+            rows: self.rows as usize,
+            vloss: self.vloss * per_row,
+            ploss: self.ploss * per_row,
+            right: self.right.map(|count| count * per_row),
+        }
+    }
+}
+
+/// Added to the count of rows that a mean divides by, as the published trainer does.
+const TINY: f64 = 1e-5;
+
+/// What a [`Judge`] found.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The part of the loss that has gradients: a scalar.
+    pub loss: Tensor,
+    /// One of each estimate.
+    pub sums: Vec<Sums>,
+}
+
+impl Judge {
+    /// A judge by the target's LM head `[V, H]` with the options' weights of the two losses.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn new(lm_head: &Tensor, options: &Options) -> Result<Self> {
+        let lm_head = lm_head.detach().to_dtype(DType::F32)?;
+        Ok(Self { lm_head, vloss: options.vloss, ploss: options.ploss })
+    }
+
+    /// Compares every estimate with `labels` `[n, H]`, the target's features. `counts[s]` says
+    /// which rows count at step s, those of later steps among those of the first; `all_rows` is the
+    /// number that the sums of losses are divided by: the rows that count at step 0 in all batches
+    /// of this step of the optimiser.
+    ///
+    /// The loss is Σ weight · (vloss · SmoothL1 + ploss · cross-entropy) over estimates and rows,
+    /// divided by `all_rows` + 1e-5.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn judge(
+        &self,
+        estimates: &[Estimate],
+        labels: &Tensor,
+        counts: &[Vec<bool>],
+        all_rows: usize,
+    ) -> Result<Verdict> {
+        let counted: Vec<u32> = match counts.first() {
+            Some(first) => {
+                (0u32..).zip(first).filter(|(_, counts)| **counts).map(|x| x.0).collect()
+            }
+            None => Vec::new(),
+        };
+        let hidden = labels.dim(1)?;
+        let at_once = (AT_ONCE / self.lm_head.dim(0)?).max(FEWEST_ROWS);
+        let mut sums = vec![Sums::default(); estimates.len()];
+        let mut slopes: Vec<Vec<Tensor>> = vec![Vec::new(); estimates.len()];
+        for rows in counted.chunks(at_once) {
+            let index = Tensor::from_slice(rows, rows.len(), labels.device())?;
+            let truth = Truth::new(labels.index_select(&index, 0)?, &self.lm_head)?;
+            for ((estimate, sums), slopes) in estimates.iter().zip(&mut sums).zip(&mut slopes) {
+                let here = counts.get(estimate.step);
+                let here = rows.iter().map(|&row| {
+                    here.and_then(|counts| counts.get(row as usize)).is_some_and(|counts| *counts)
+                });
+                let here: Vec<f32> = here.map(|counts| f32::from(u8::from(counts))).collect();
+                let here = Tensor::from_vec(here, (rows.len(), 1), labels.device())?;
+                let output = estimate.output.detach().index_select(&index, 0)?;
+                let (found, slope) = self.compare(&output, &truth, &here)?;
+                sums.add(&found);
+                slopes.push((slope * (estimate.weight / (all_rows as f64 + TINY)))?);
+            }
+        }
+        let mut loss = Tensor::zeros((), DType::F32, labels.device())?;
+        let index = Tensor::from_slice(&counted, counted.len(), labels.device())?;
+        for ((estimate, slopes), sums) in estimates.iter().zip(slopes).zip(&sums) {
+            if slopes.is_empty() {
+                continue;
+            }
+            let slope =
+                Tensor::zeros((estimate.output.dim(0)?, hidden), DType::F32, labels.device())?
+                    .index_add(&index, &Tensor::cat(&slopes, 0)?, 0)?;
+            let total = self.vloss * sums.vloss + self.ploss * sums.ploss;
+            let value = estimate.weight * total / (all_rows as f64 + TINY);
+            let value = Tensor::new(value as f32, labels.device())?;
+            loss = (loss + function_of(&estimate.output, value, move |_| Ok(slope.clone()))?)?;
+        }
+        Ok(Verdict { loss, sums })
+    }
+
+    /// The sums over the rows of `output` `[rows, H]` that count `here` `[rows, 1]`, and the
+    /// gradient of the summed loss.
+    fn compare(&self, output: &Tensor, truth: &Truth, here: &Tensor) -> Result<(Sums, Tensor)> {
+        let hidden = output.dim(1)? as f64;
+        let off = (output - &truth.features)?;
+        // SmoothL1 with β = 1: c · (d − c / 2) with c = d cut to ±1, and c is its slope.
+        let slope = off.clamp(-1f32, 1f32)?;
+        let vloss = (&slope * (&off - (&slope * 0.5)?)?)?.sum_keepdim(1)?;
+        let vloss = (vloss * here)?.sum_all()?.to_scalar::<f32>()?;
+
+        let logits = output.matmul(&self.lm_head.t()?)?;
+        let shares = candle_nn::ops::softmax_last_dim(&logits)?;
+        // ln Σ exp = the largest logit less the logarithm of its share.
+        let normaliser =
+            (logits.max_keepdim(D::Minus1)? - shares.max_keepdim(D::Minus1)?.log()?)?;
+        let expected = (&truth.shares * &logits)?.sum_keepdim(D::Minus1)?;
+        let ploss = ((normaliser - expected)? * here)?.sum_all()?.to_scalar::<f32>()?;
+        let by_logits = (&shares - &truth.shares)?;
+        let by_output = by_logits.matmul(&self.lm_head)?;
+
+        let of_likeliest = logits.gather(&truth.likeliest, 1)?;
+        let above = logits.broadcast_gt(&of_likeliest)?.to_dtype(DType::F32)?.sum_keepdim(1)?;
+        let (above, weights) = (above.flatten_all()?.to_vec1::<f32>()?, here.flatten_all()?);
+        let weights = weights.to_vec1::<f32>()?;
+        let mut right = [0.0; 3];
+        for (above, weight) in above.iter().zip(&weights) {
+            for (n, right) in right.iter_mut().enumerate() {
+                *right += if *above <= n as f32 { f64::from(*weight) } else { 0.0 };
+            }
+        }
+        let gradient = ((slope * (self.vloss / hidden))? + (by_output * self.ploss)?)?;
+        let sums = Sums {
+            rows: weights.iter().map(|&weight| f64::from(weight)).sum(),
+            vloss: f64::from(vloss) / hidden,
+            ploss: f64::from(ploss),
+            right,
+        };
+        Ok((sums, gradient.broadcast_mul(here)?))
+    }
+}
+
+/// What the target has in some rows.
+struct Truth {
+    /// `[rows, H]`.
+    features: Tensor,
+    /// `[rows, V]`: its distribution.
+    shares: Tensor,
+    /// `[rows, 1]`: its likeliest token.
+    likeliest: Tensor,
+}
+
+impl Truth {
+    fn new(features: Tensor, lm_head: &Tensor) -> Result<Self> {
+        let logits = features.matmul(&lm_head.t()?)?;
+        let likeliest = logits.argmax_keepdim(D::Minus1)?;
+        Ok(Self { shares: candle_nn::ops::softmax_last_dim(&logits)?, likeliest, features })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{Device, Var};
+    use candle_nn::ops::{log_softmax, softmax};
+
+    fn wave(rows: usize, columns: usize, phase: f64, size: f64) -> Tensor {
+        let values = (0..rows * columns).map(|i| ((i as f64 * 0.7 + phase).sin() * size) as f32);
+        let values: Vec<f32> = values.collect();
+        Tensor::from_vec(values, (rows, columns), &Device::Cpu).unwrap()
+    }
+
+    /// The formula of spec §11 with candle's own gradients.
+    fn plain(output: &Tensor, labels: &Tensor, lm_head: &Tensor, mask: &[bool]) -> Tensor {
+        let mask: Vec<f32> = mask.iter().map(|&counts| f32::from(u8::from(counts))).collect();
+        let rows: f64 = mask.iter().map(|&x| f64::from(x)).sum();
+        let mask = Tensor::new(mask, &Device::Cpu).unwrap();
+        let off = (output - labels).unwrap();
+        let small = off.abs().unwrap().lt(1.0f32).unwrap();
+        let squared = (off.sqr().unwrap() * 0.5).unwrap();
+        let linear = (off.abs().unwrap() - 0.5).unwrap();
+        let vloss = small.where_cond(&squared, &linear).unwrap().mean(1).unwrap();
+        let logits = |x: &Tensor| x.matmul(&lm_head.t().unwrap()).unwrap();
+        let truth = softmax(&logits(labels), 1).unwrap();
+        let ploss = (truth * log_softmax(&logits(output), 1).unwrap()).unwrap().sum(1).unwrap();
+        let loss = (vloss - (ploss * 0.1).unwrap()).unwrap();
+        ((loss * mask).unwrap().sum_all().unwrap() / (rows + 1e-5)).unwrap()
+    }
+
+    #[test]
+    fn value_and_gradient_are_those_of_the_formula() {
+        // More rows than are held at a time with this vocabulary.
+        let (rows, hidden, vocab) = (150, 6, 20_000);
+        let (labels, lm_head) = (wave(rows, hidden, 0.3, 1.5), wave(vocab, hidden, 0.9, 2.0));
+        let output = Var::from_tensor(&wave(rows, hidden, 2.0, 1.5)).unwrap();
+        let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
+        let expected = plain(&output, &labels, &lm_head, &mask);
+
+        let judge = Judge::new(&lm_head, &Options::default()).unwrap();
+        let estimate =
+            Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
+        let counted = mask.iter().filter(|&&counts| counts).count();
+        let verdict = judge.judge(&[estimate], &labels, &[mask], counted).unwrap();
+        let [a, b] = [&verdict.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+        let [a, b] = [&verdict.loss, &expected]
+            .map(|loss| loss.backward().unwrap().get(&output).unwrap().clone());
+        let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
+        let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        assert!(off.to_scalar::<f32>().unwrap() < 1e-4 * size, "{off} of {size}");
+        assert_eq!(verdict.sums[0].rows, counted as f64);
+    }
+
+    #[test]
+    fn a_token_is_right_by_its_rank() {
+        // The LM head is the identity, so that features are logits.
+        let lm_head = Tensor::eye(4, DType::F32, &Device::Cpu).unwrap();
+        let labels = Tensor::new(&[[9f32, 0.0, 0.0, 0.0]; 4], &Device::Cpu).unwrap();
+        let output = [
+            [4f32, 3.0, 2.0, 1.0],
+            [3.0, 4.0, 2.0, 1.0],
+            [2.0, 4.0, 3.0, 1.0],
+            [1.0, 4.0, 3.0, 2.0],
+        ];
+        let output = Tensor::new(&output, &Device::Cpu).unwrap();
+        let judge = Judge::new(&lm_head, &Options::default()).unwrap();
+        let first = Estimate { output: output.clone(), depth: 2, step: 0, weight: 1.0 };
+        let second = Estimate { output, depth: 2, step: 1, weight: 1.0 };
+        let counts = [vec![true; 4], vec![true, true, false, false]];
+        let verdict = judge.judge(&[first, second], &labels, &counts, 4).unwrap();
+        assert_eq!(verdict.sums[0].right, [1.0, 2.0, 3.0]);
+        assert_eq!((verdict.sums[1].rows, verdict.sums[1].right), (2.0, [1.0, 2.0, 2.0]));
+        let measure = verdict.sums[0].measure(2, 0);
+        assert_eq!((measure.depth, measure.rows), (2, 4));
+        assert!((measure.right[1] - 0.5).abs() < 1e-5);
+    }
+
+    #[test]
+    fn nothing_to_count_is_no_loss_and_no_gradient() {
+        let output = Var::from_tensor(&wave(3, 4, 0.0, 1.0)).unwrap();
+        let judge = Judge::new(&wave(5, 4, 0.0, 1.0), &Options::default()).unwrap();
+        let estimate =
+            Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
+        let verdict = judge.judge(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
+        let verdict = verdict.unwrap();
+        assert_eq!(verdict.loss.to_scalar::<f32>().unwrap(), 0.0);
+        assert_eq!(verdict.sums, [Sums::default()]);
+    }
+}

@@ -1,0 +1,303 @@
+//! The head as a differentiable function of its weights: the same numbers as
+//! [`crate::model::head`], for whole batches of texts and with gradients.
+
+use std::collections::{BTreeMap, HashMap};
+
+use candle_core::{DType, Device, Result, Tensor, Var};
+
+use super::TrainError;
+use super::ops::{masked_softmax, rms_norm, rotate, swiglu};
+use crate::model::head::{FusionKind, HeadConfig, HeadWeights, layout};
+use crate::model::{Config, frequencies};
+use crate::speculate::Noise;
+
+/// A trainable head: every weight by its published name (spec §9).
+#[derive(Debug)]
+pub struct DraftNet {
+    config: HeadConfig,
+    kind: FusionKind,
+    weights: BTreeMap<String, Var>,
+    frequencies: Vec<f32>,
+    device: Device,
+}
+
+/// What the rows of a pass have seen before: the keys and values of each earlier step,
+/// `[batch, kv_heads, rows, d]`, by block. Empty at the first step.
+#[derive(Debug, Default)]
+pub struct Past {
+    blocks: Vec<Vec<(Tensor, Tensor)>>,
+}
+
+impl Past {
+    /// Steps made.
+    fn steps(&self) -> usize {
+        self.blocks.first().map_or(0, Vec::len)
+    }
+}
+
+/// Rotations and masks of one pass over `[batch, rows]`.
+struct Places {
+    batch: usize,
+    rows: usize,
+    cos: Tensor,
+    sin: Tensor,
+    /// `[rows, rows + step]`: 0 where a row looks, −∞ elsewhere.
+    mask: Tensor,
+}
+
+impl DraftNet {
+    /// A head with first weights drawn by `seed`: W_1, W_2 and W_z uniform after Xavier and Glorot,
+    /// linear layers uniform in ±1/√inputs, norms 1, as in the published trainer; only the two
+    /// matrices of each block that write to the residual stream start at 0, so that every exit
+    /// begins as the fusion's output and deeper blocks start by doing no harm.
+    ///
+    /// # Errors
+    /// If the device has no room.
+    pub fn new(config: HeadConfig, kind: FusionKind, seed: u64, device: &Device) -> Result<Self> {
+        let shapes = layout(&config, kind);
+        let weights = shapes.into_iter().zip(0..).map(|((name, shape), number)| {
+            let values = first_weights(&name, &shape, Noise::new(seed, number));
+            let tensor = Tensor::from_vec(values, shape, device)?;
+            Ok((name, Var::from_tensor(&tensor)?))
+        });
+        let weights = weights.collect::<Result<_>>()?;
+        Ok(Self::with(config, kind, weights, device))
+    }
+
+    /// A head with these weights, in f32.
+    ///
+    /// # Errors
+    /// [`TrainError::Head`] if they are not a head of this configuration.
+    pub fn load(
+        config: HeadConfig,
+        tensors: &HashMap<String, Tensor>,
+        device: &Device,
+    ) -> std::result::Result<Self, TrainError> {
+        let kind = HeadWeights::load(&config, tensors)?.kind();
+        let mut weights = BTreeMap::new();
+        for name in layout(&config, kind).into_keys() {
+            if let Some(tensor) = tensors.get(&name) {
+                let tensor = tensor.to_device(device)?.to_dtype(DType::F32)?;
+                weights.insert(name, Var::from_tensor(&tensor)?);
+            }
+        }
+        Ok(Self::with(config, kind, weights, device))
+    }
+
+    fn with(
+        config: HeadConfig,
+        kind: FusionKind,
+        weights: BTreeMap<String, Var>,
+        device: &Device,
+    ) -> Self {
+        let body = &config.body;
+        let frequencies = frequencies(body.head_dim, body.rope_theta, &body.rope_scaling);
+        Self { kind, weights, frequencies, device: device.clone(), config }
+    }
+
+    /// Shape and constants.
+    pub fn config(&self) -> &HeadConfig {
+        &self.config
+    }
+
+    /// Which fusion it has.
+    pub fn kind(&self) -> FusionKind {
+        self.kind
+    }
+
+    /// Every weight by its published name.
+    pub fn weights(&self) -> &BTreeMap<String, Var> {
+        &self.weights
+    }
+
+    /// Where the weights are.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The outputs of the first `depth` blocks, `[batch · rows, H]` each, for pairs of `features`
+    /// and `embeddings`, both `[batch, rows, H]`.
+    ///
+    /// With an empty `past` this is the causal pass on the target's features: pair i at RoPE
+    /// position i. Called again with the same `past` it is step s of a draft in every row at once:
+    /// row i stands for the s-th node of a draft that began behind the stable row i − s. It sees the
+    /// first step's rows up to i − s and of each later step t the one row of its own path,
+    /// i − s + t; positions stay those of the rows. Rows below s have no draft behind them and their
+    /// outputs mean nothing.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn outputs(
+        &self,
+        features: &Tensor,
+        embeddings: &Tensor,
+        depth: usize,
+        past: &mut Past,
+    ) -> Result<Vec<Tensor>> {
+        let (batch, rows, hidden) = features.dims3()?;
+        past.blocks.resize_with(depth, Vec::new);
+        let places = self.places(batch, rows, past.steps())?;
+        let flat = (batch * rows, hidden);
+        let mut x = self.fuse(&features.reshape(flat)?, &embeddings.reshape(flat)?)?;
+        let mut outputs = Vec::with_capacity(depth);
+        for (block, past) in past.blocks.iter_mut().enumerate() {
+            x = self.block(block, &x, &places, past)?;
+            outputs.push(x.clone());
+        }
+        Ok(outputs)
+    }
+
+    /// u from features and embeddings, `[n, H]` each (spec §2.1, §2.2).
+    fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
+        match self.kind {
+            FusionKind::Dgf => {
+                let h1 = features.matmul(self.weight("W_1")?)?;
+                let norm = self.weight("input_layernorm.weight")?;
+                let normed = rms_norm(embeddings, norm, self.config.body.rms_eps)?;
+                let h2 = normed.matmul(self.weight("W_2")?)?.silu()?;
+                let gate = Tensor::cat(&[&h1, &h2], 1)?.matmul(self.weight("W_z")?)?;
+                let gate = candle_nn::ops::sigmoid(&gate)?;
+                // z ⊙ h1 + (1 − z) ⊙ h2
+                &h2 + (gate * (h1 - &h2)?)?
+            }
+            FusionKind::Eagle => {
+                let joined = Tensor::cat(&[embeddings, features], 1)?;
+                let fused = joined.matmul(&self.weight("fc.weight")?.t()?)?;
+                match self.weights.get("fc.bias") {
+                    Some(bias) => fused.broadcast_add(bias),
+                    None => Ok(fused),
+                }
+            }
+        }
+    }
+
+    fn block(
+        &self,
+        block: usize,
+        x: &Tensor,
+        places: &Places,
+        past: &mut Vec<(Tensor, Tensor)>,
+    ) -> Result<Tensor> {
+        let eps = self.config.body.rms_eps;
+        let weight = |part: &str| self.weight(&format!("layers.{block}.{part}.weight"));
+        let linear = |x: &Tensor, part: &str| x.matmul(&weight(part)?.t()?);
+        // Block 0 reads the fused input as it is (spec §2.3).
+        let normed = match block {
+            0 => x.clone(),
+            _ => rms_norm(x, weight("input_layernorm")?, eps)?,
+        };
+        let [q, k, v] = ["q", "k", "v"].map(|part| {
+            let part = format!("layers.{block}.self_attn.{part}_proj");
+            let product = normed.matmul(&self.weight(&format!("{part}.weight"))?.t()?)?;
+            match self.weights.get(&format!("{part}.bias")) {
+                Some(bias) => product.broadcast_add(bias),
+                None => Ok(product),
+            }
+        });
+        let attended = self.attend([q?, k?, v?], places, past)?;
+        let x = (x + linear(&attended, "self_attn.o_proj")?)?;
+        let normed = rms_norm(&x, weight("post_attention_layernorm")?, eps)?;
+        let inner = swiglu(&linear(&normed, "mlp.gate_proj")?, &linear(&normed, "mlp.up_proj")?)?;
+        &x + linear(&inner, "mlp.down_proj")?
+    }
+
+    /// Attention of `[n, width]` queries over this step's keys and the past's, `[n, heads · d]`.
+    fn attend(
+        &self,
+        [q, k, v]: [Tensor; 3],
+        places: &Places,
+        past: &mut Vec<(Tensor, Tensor)>,
+    ) -> Result<Tensor> {
+        let Config { heads, kv_heads, head_dim, .. } = self.config.body;
+        let &Places { batch, rows, ref cos, ref sin, ref mask } = places;
+        let group = heads / kv_heads;
+        let by_head = |x: &Tensor, heads: usize| {
+            x.reshape((batch, rows, heads, head_dim))?.transpose(1, 2)?.contiguous()
+        };
+        let q = rotate(&by_head(&q, heads)?, cos, sin)?;
+        let k = rotate(&by_head(&k, kv_heads)?, cos, sin)?;
+        past.push((k, by_head(&v, kv_heads)?));
+        let step = past.len() - 1;
+
+        // The query heads of a group are further rows over the same keys.
+        let (stable_keys, stable_values) = &past[0];
+        let flat = |x: &Tensor| x.reshape((batch * kv_heads, (), head_dim));
+        let queries = flat(&q)?;
+        let scores = queries.matmul(&flat(stable_keys)?.t()?)?;
+        let scores = scores.reshape((batch, kv_heads, group, rows, rows))?;
+        let grouped = q.reshape((batch, kv_heads, group, rows, head_dim))?;
+        let mut columns = vec![scores];
+        let mut values = Vec::with_capacity(step);
+        for (t, (key, value)) in past.iter().enumerate().skip(1) {
+            let key = shifted(key, step - t)?.unsqueeze(2)?;
+            columns.push(grouped.broadcast_mul(&key)?.sum_keepdim(4)?);
+            values.push(shifted(value, step - t)?.unsqueeze(2)?);
+        }
+        let scores = if step == 0 { columns.remove(0) } else { Tensor::cat(&columns, 4)? };
+        let shares = masked_softmax(&scores, (head_dim as f64).sqrt().recip(), mask)?;
+
+        let on_stable = if step == 0 { shares.clone() } else { shares.narrow(4, 0, rows)? };
+        let on_stable = on_stable.reshape((batch * kv_heads, group * rows, rows))?;
+        let mixed = on_stable.matmul(&flat(stable_values)?)?;
+        let mut mixed = mixed.reshape((batch, kv_heads, group, rows, head_dim))?;
+        for (t, value) in values.iter().enumerate() {
+            let share = shares.narrow(4, rows + t, 1)?;
+            mixed = (mixed + share.broadcast_mul(value)?)?;
+        }
+        let mixed = mixed.reshape((batch, heads, rows, head_dim))?.transpose(1, 2)?;
+        mixed.reshape((batch * rows, heads * head_dim))
+    }
+
+    fn places(&self, batch: usize, rows: usize, step: usize) -> Result<Places> {
+        let angles = (0..rows)
+            .flat_map(|row| self.frequencies.iter().map(move |frequency| row as f32 * frequency));
+        let (sin, cos): (Vec<f32>, Vec<f32>) = angles.map(f32::sin_cos).unzip();
+        let put = |values| Tensor::from_vec(values, (rows, self.frequencies.len()), &self.device);
+        let mask = (0..rows).flat_map(|row| {
+            let stable = (0..rows).map(move |column| column + step <= row);
+            stable.chain(std::iter::repeat_n(true, step))
+        });
+        let mask: Vec<f32> =
+            mask.map(|looks| if looks { 0.0 } else { f32::NEG_INFINITY }).collect();
+        let mask = Tensor::from_vec(mask, (rows, rows + step), &self.device)?;
+        Ok(Places { batch, rows, cos: put(cos)?, sin: put(sin)?, mask })
+    }
+
+    fn weight(&self, name: &str) -> Result<&Tensor> {
+        match self.weights.get(name) {
+            Some(var) => Ok(var.as_tensor()),
+            None => Err(candle_core::Error::CannotFindTensor { path: name.into() }.bt()),
+        }
+    }
+}
+
+/// `x` `[batch, heads, rows, d]` moved down by `by` rows, zeros in front.
+fn shifted(x: &Tensor, by: usize) -> Result<Tensor> {
+    if by == 0 {
+        return Ok(x.clone());
+    }
+    let (batch, heads, rows, dim) = x.dims4()?;
+    let by = by.min(rows);
+    let front = Tensor::zeros((batch, heads, by, dim), x.dtype(), x.device())?;
+    Tensor::cat(&[&front, &x.narrow(2, 0, rows - by)?], 2)
+}
+
+fn first_weights(name: &str, shape: &[usize], noise: Noise) -> Vec<f32> {
+    let count: usize = shape.iter().product();
+    if name.ends_with("layernorm.weight") {
+        return vec![1.0; count];
+    }
+    if name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") {
+        return vec![0.0; count];
+    }
+    let bound = match shape {
+        // Stored [in, out]: the published trainer's own initialisation.
+        [inputs, outputs] if name.starts_with("W_") => (6.0 / (inputs + outputs) as f64).sqrt(),
+        [_, inputs] => (*inputs as f64).sqrt().recip(),
+        // The bias of `fc`, by the inputs of its weight.
+        [outputs] => (2.0 * *outputs as f64).sqrt().recip(),
+        _ => 0.0,
+    };
+    let uniform = |i: usize| (noise.bits(i as u32) >> 11) as f64 / (1u64 << 53) as f64;
+    (0..count).map(|i| ((2.0 * uniform(i) - 1.0) * bound) as f32).collect()
+}

@@ -1,0 +1,243 @@
+//! Functions with gradients in closed form. Candle's fused softmax, RMSNorm and RoPE have none, and
+//! composed of its plain operations they take several times as long.
+
+use candle_core::backend::BackendStorage;
+use candle_core::{
+    CpuStorage, CudaStorage, CustomOp1, CustomOp2, D, Layout, MetalStorage, Result, Shape, Storage,
+    Tensor,
+};
+use candle_nn::ops as fused;
+
+/// What a function of the argument was, and its gradient from the result's.
+struct Known<F> {
+    value: Tensor,
+    backward: F,
+}
+
+/// `value` as a function of `x`, with `backward` giving x's gradient from the result's.
+pub(super) fn function_of<F>(x: &Tensor, value: Tensor, backward: F) -> Result<Tensor>
+where
+    F: Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+{
+    x.apply_op1(Known { value: value.force_contiguous()?, backward })
+}
+
+/// The same of two arguments.
+fn function_of_two<F>(x: &Tensor, y: &Tensor, value: Tensor, backward: F) -> Result<Tensor>
+where
+    F: Fn(&Tensor) -> Result<(Tensor, Tensor)> + Send + Sync + 'static,
+{
+    x.apply_op2(y, Known { value: value.force_contiguous()?, backward })
+}
+
+impl<F> Known<F> {
+    fn cpu(&self) -> Result<(CpuStorage, Shape)> {
+        match &*self.value.storage_and_layout().0 {
+            Storage::Cpu(storage) => Ok((storage.clone(), self.value.shape().clone())),
+            _ => candle_core::bail!("a value lies on another device than its argument"),
+        }
+    }
+
+    fn cuda(&self) -> Result<(CudaStorage, Shape)> {
+        match self.value.storage_and_layout() {
+            (storage, layout) => match &*storage {
+                Storage::Cuda(storage) => {
+                    Ok((storage.try_clone(layout)?, self.value.shape().clone()))
+                }
+                _ => candle_core::bail!("a value lies on another device than its argument"),
+            },
+        }
+    }
+
+    fn metal(&self) -> Result<(MetalStorage, Shape)> {
+        match self.value.storage_and_layout() {
+            (storage, layout) => match &*storage {
+                Storage::Metal(storage) => {
+                    Ok((storage.try_clone(layout)?, self.value.shape().clone()))
+                }
+                _ => candle_core::bail!("a value lies on another device than its argument"),
+            },
+        }
+    }
+}
+
+impl<F: Fn(&Tensor) -> Result<Tensor>> CustomOp1 for Known<F> {
+    fn name(&self) -> &'static str {
+        "function-of"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.cpu()
+    }
+
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        self.cuda()
+    }
+
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        self.metal()
+    }
+
+    fn bwd(&self, _: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+        (self.backward)(grad).map(Some)
+    }
+}
+
+impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
+    fn name(&self) -> &'static str {
+        "function-of-two"
+    }
+
+    fn cpu_fwd(
+        &self,
+        _: &CpuStorage,
+        _: &Layout,
+        _: &CpuStorage,
+        _: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        self.cpu()
+    }
+
+    fn cuda_fwd(
+        &self,
+        _: &CudaStorage,
+        _: &Layout,
+        _: &CudaStorage,
+        _: &Layout,
+    ) -> Result<(CudaStorage, Shape)> {
+        self.cuda()
+    }
+
+    fn metal_fwd(
+        &self,
+        _: &MetalStorage,
+        _: &Layout,
+        _: &MetalStorage,
+        _: &Layout,
+    ) -> Result<(MetalStorage, Shape)> {
+        self.metal()
+    }
+
+    fn bwd(
+        &self,
+        _: &Tensor,
+        _: &Tensor,
+        _: &Tensor,
+        grad: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
+        let (x, y) = (self.backward)(grad)?;
+        Ok((Some(x), Some(y)))
+    }
+}
+
+/// RMSNorm of the rows of `x` `[rows, H]` with `weight` `[H]`.
+pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
+    let (x0, w0) = (x.detach().contiguous()?, weight.detach());
+    let value = fused::rms_norm(&x0, &w0, eps)?;
+    function_of_two(x, weight, value, move |grad| {
+        let inverse = ((x0.sqr()?.mean_keepdim(D::Minus1)? + f64::from(eps))?.sqrt()?).recip()?;
+        let unit = x0.broadcast_mul(&inverse)?;
+        let along = (grad * &unit)?;
+        let by_weight = grad.broadcast_mul(&w0)?;
+        let share = along.broadcast_mul(&w0)?.mean_keepdim(D::Minus1)?;
+        let dx = (by_weight - unit.broadcast_mul(&share)?)?.broadcast_mul(&inverse)?;
+        Ok((dx, along.sum(0)?))
+    })
+}
+
+/// Turns the pairs of components of `x` `[batch, heads, rows, d]` by `cos`, `sin` `[rows, d / 2]`.
+pub(super) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    let x0 = x.detach().contiguous()?;
+    let value = candle_nn::rotary_emb::rope(&x0, cos, sin)?;
+    let (cos, back) = (cos.clone(), sin.neg()?);
+    function_of(x, value, move |grad| candle_nn::rotary_emb::rope(&grad.contiguous()?, &cos, &back))
+}
+
+/// softmax(x · scale + mask) over the last dimension; `mask` is broadcast.
+pub(super) fn masked_softmax(x: &Tensor, scale: f64, mask: &Tensor) -> Result<Tensor> {
+    let scores = (x.detach() * scale)?.broadcast_add(mask)?;
+    let value = fused::softmax_last_dim(&scores)?;
+    let shares = value.clone();
+    function_of(x, value, move |grad| {
+        let weighed = (grad * &shares)?;
+        let sum = weighed.sum_keepdim(D::Minus1)?;
+        (weighed - shares.broadcast_mul(&sum)?)? * scale
+    })
+}
+
+/// SiLU(gate) ⊙ up.
+pub(super) fn swiglu(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    let (gate0, up0) = (gate.detach(), up.detach());
+    let sigmoid = fused::sigmoid(&gate0)?;
+    let silu = (&gate0 * &sigmoid)?;
+    let value = (&silu * &up0)?;
+    function_of_two(gate, up, value, move |grad| {
+        let d_up = (grad * &silu)?;
+        // SiLU′ = σ + silu · (1 − σ)
+        let slope = (&sigmoid + (&silu - (&silu * &sigmoid)?)?)?;
+        Ok((((grad * &up0)? * slope)?, d_up))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{DType, Device, Var};
+
+    fn wave(shape: &[usize], phase: f64) -> Var {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|i| (i as f64 * 0.7 + phase).sin() as f32).collect();
+        Var::from_tensor(&Tensor::from_vec(values, shape, &Device::Cpu).unwrap()).unwrap()
+    }
+
+    /// Value and gradients of both functions agree; the result is weighed so that no gradient is
+    /// the same everywhere.
+    fn agree(vars: &[&Var], ours: &Tensor, plain: &Tensor) {
+        let weights = wave(ours.dims(), 1.0).detach();
+        let far = |a: &Tensor, b: &Tensor| -> f32 {
+            (a - b).unwrap().abs().unwrap().max_all().unwrap().to_scalar().unwrap()
+        };
+        assert!(far(ours, plain) < 1e-5);
+        let grads =
+            [ours, plain].map(|y| (y * &weights).unwrap().sum_all().unwrap().backward().unwrap());
+        for var in vars {
+            let [a, b] = [&grads[0], &grads[1]].map(|grads| grads.get(var).unwrap().clone());
+            assert!(b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap() > 1e-3);
+            assert!(far(&a, &b) < 1e-5, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn norms_have_the_gradient_of_their_formula() {
+        let (x, w) = (wave(&[3, 8], 0.0), wave(&[8], 0.4));
+        let plain = fused::rms_norm_slow(&x, &w, 1e-5).unwrap();
+        agree(&[&x, &w], &rms_norm(&x, &w, 1e-5).unwrap(), &plain);
+    }
+
+    #[test]
+    fn rotations_have_the_gradient_of_their_formula() {
+        let x = wave(&[2, 3, 4, 6], 0.0);
+        let angles = wave(&[4, 3], 0.2).detach();
+        let (cos, sin) = (angles.cos().unwrap(), angles.sin().unwrap());
+        let plain = candle_nn::rotary_emb::rope_slow(&x, &cos, &sin).unwrap();
+        agree(&[&x], &rotate(&x, &cos, &sin).unwrap(), &plain);
+    }
+
+    #[test]
+    fn softmax_has_the_gradient_of_its_formula_and_keeps_what_is_masked_out() {
+        let x = wave(&[2, 3, 4], 0.0);
+        let hidden = [[0.0, f32::NEG_INFINITY, 0.0, 0.0], [0.0; 4], [0.0; 4]];
+        let mask = Tensor::new(&hidden, &Device::Cpu).unwrap();
+        let plain = (x.as_tensor() * 0.3).unwrap().broadcast_add(&mask).unwrap();
+        let plain = fused::softmax(&plain, D::Minus1).unwrap();
+        agree(&[&x], &masked_softmax(&x, 0.3, &mask).unwrap(), &plain);
+    }
+
+    #[test]
+    fn swiglu_has_the_gradient_of_its_formula() {
+        let (gate, up) = (wave(&[3, 8], 0.0), wave(&[3, 8], 0.4));
+        let plain = (gate.silu().unwrap() * up.as_tensor()).unwrap();
+        agree(&[&gate, &up], &swiglu(&gate, &up).unwrap(), &plain);
+        assert_eq!(plain.dtype(), DType::F32);
+    }
+}

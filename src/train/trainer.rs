@@ -1,0 +1,343 @@
+//! The course of a training: batches in, steps of the optimiser out.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use candle_core::{DType, Device, Tensor};
+
+use super::batch::{noise_of, plan};
+use super::checkpoint::{self, Checkpoint, Place};
+use super::loss::{Estimate, Sums, Verdict};
+use super::net::Past;
+use super::optimiser::rate;
+use super::{
+    AdamW, Batch, DraftNet, Elastic, Example, Examples, Judge, Length, Measure, Options,
+    StepReport, TrainError,
+};
+use crate::model::head::{FusionKind, HeadConfig, HeadWeights, Shared};
+use crate::speculate::Noise;
+
+const DEPTH: u64 = 0x6465_7074_6800;
+
+/// A training under way.
+pub struct Trainer {
+    net: DraftNet,
+    judge: Judge,
+    /// `[V, H]`, frozen.
+    embedding: Tensor,
+    options: Options,
+    adam: AdamW,
+    place: Place,
+    /// The batches of the present epoch.
+    order: Option<Vec<Vec<usize>>>,
+}
+
+/// What one pass runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Course {
+    /// Blocks run.
+    depth: usize,
+    /// Whether the outputs before the last have a loss too.
+    every_exit: bool,
+    /// Steps on its own outputs.
+    feedback: usize,
+    /// Weight of each step against the one before.
+    decay: f64,
+}
+
+impl Trainer {
+    /// A new training of a head that shares `shared` with its target.
+    ///
+    /// # Errors
+    /// [`TrainError::Option`] if the options make no sense, [`TrainError::Head`] if head and target
+    /// do not fit, [`TrainError::Device`] if there is no room.
+    pub fn new(
+        config: HeadConfig,
+        kind: FusionKind,
+        shared: &Shared,
+        options: Options,
+        device: &Device,
+    ) -> Result<Self, TrainError> {
+        let options = options.checked()?;
+        let net = DraftNet::new(config, kind, options.seed, device)?;
+        let adam = AdamW::default();
+        Self::with(Checkpoint { options, net, adam, place: Place::default() }, shared, device)
+    }
+
+    /// The training that was saved to `checkpoint`, to go on with the same target and examples.
+    ///
+    /// # Errors
+    /// [`TrainError::Io`] and [`TrainError::Checkpoint`] if the file is not there or damaged.
+    pub fn resume(checkpoint: &Path, shared: &Shared, device: &Device) -> Result<Self, TrainError> {
+        Self::with(checkpoint::load(checkpoint, device)?, shared, device)
+    }
+
+    fn with(parts: Checkpoint, shared: &Shared, device: &Device) -> Result<Self, TrainError> {
+        let Checkpoint { options, net, adam, place } = parts;
+        let lm_head = shared.lm_head.to_tensor(device, DType::F32)?;
+        let (vocab, hidden) = lm_head.dims2()?;
+        net.config().fits(hidden, vocab).map_err(crate::model::head::HeadError::from)?;
+        let embedding = if shared.is_tied() {
+            lm_head.clone()
+        } else {
+            shared.embedding.to_tensor(device, DType::F32)?
+        };
+        let judge = Judge::new(&lm_head, &options)?;
+        Ok(Self { net, judge, embedding, options, adam, place, order: None })
+    }
+
+    /// How it trains.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The head's shape and constants.
+    pub fn config(&self) -> &HeadConfig {
+        self.net.config()
+    }
+
+    /// The head's fusion.
+    pub fn kind(&self) -> FusionKind {
+        self.net.kind()
+    }
+
+    /// The head.
+    pub fn net(&self) -> &DraftNet {
+        &self.net
+    }
+
+    /// Where in its course the training is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Share of the training done, 0 to 1.
+    pub fn progress(&self) -> f64 {
+        let progress = match self.options.length {
+            Length::Steps(steps) => self.place.steps as f64 / steps as f64,
+            Length::Minutes(minutes) => self.place.seconds / (60.0 * minutes),
+        };
+        progress.min(1.0)
+    }
+
+    /// Whether the training is over.
+    pub fn finished(&self) -> bool {
+        self.progress() >= 1.0
+    }
+
+    /// One step of the optimiser.
+    ///
+    /// # Errors
+    /// [`TrainError::Example`] if an example cannot be had or none is there, [`TrainError::Changed`]
+    /// if they are not those of the steps before, [`TrainError::Diverged`] if the loss is no longer
+    /// a number; the head is then as before the step.
+    pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
+        let started = Instant::now();
+        let epoch = self.place.epoch;
+        let batches: Vec<Batch> = (0..self.options.accumulate)
+            .map(|_| self.next_batch(examples))
+            .collect::<Result<_, _>>()?;
+        let counted = batches.iter().map(Batch::counted).sum();
+        let progress = self.progress();
+        let course = self.course(progress);
+        let mut gradients: BTreeMap<String, Tensor> = BTreeMap::new();
+        let mut sums: Vec<((usize, usize), Sums)> = Vec::new();
+        let mut loss = 0.0;
+        for batch in &batches {
+            let (verdict, names) = self.pass(batch, course, counted)?;
+            loss += f64::from(verdict.loss.to_scalar::<f32>()?);
+            let found = verdict.loss.backward()?;
+            for (name, weight) in self.net.weights() {
+                if let Some(more) = found.get(weight) {
+                    let sum = match gradients.get(name) {
+                        Some(sum) => (sum + more)?,
+                        None => more.clone(),
+                    };
+                    gradients.insert(name.clone(), sum);
+                }
+            }
+            for (name, more) in names.into_iter().zip(&verdict.sums) {
+                match sums.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, sum)) => sum.add(more),
+                    None => sums.push((name, *more)),
+                }
+            }
+        }
+        let step = self.place.steps;
+        if !loss.is_finite() {
+            return Err(TrainError::Diverged { step: step + 1, rate: self.options.learning_rate });
+        }
+        let learning_rate = rate(&self.options, step, progress);
+        self.adam.step(self.net.weights(), &gradients, learning_rate, &self.options)?;
+        let tokens = batches.iter().map(|batch| batch.pairs as u64).sum();
+        self.place.steps += 1;
+        self.place.tokens += tokens;
+        let seconds = started.elapsed().as_secs_f64();
+        self.place.seconds += seconds;
+        let measures = sums.iter().map(|((depth, step), sums)| sums.measure(*depth, *step));
+        Ok(StepReport {
+            step: step + 1,
+            epoch,
+            progress: self.progress(),
+            learning_rate,
+            loss,
+            measures: measures.collect(),
+            tokens,
+            seconds,
+        })
+    }
+
+    /// How good the head is on `examples` it did not learn from, cut after `depth` blocks, on true
+    /// features and on its own outputs up to `feedback` times in a row. No noise.
+    ///
+    /// # Errors
+    /// [`TrainError`] if an example cannot be had or the device fails.
+    pub fn measure(
+        &self,
+        examples: &dyn Examples,
+        depth: usize,
+        feedback: usize,
+    ) -> Result<Vec<Measure>, TrainError> {
+        let Options { batch_tokens, window, .. } = self.options;
+        let course = Course { depth, every_exit: false, feedback, decay: 1.0 };
+        let mut sums = vec![Sums::default(); feedback + 1];
+        for batch in plan(examples, 0, 0, batch_tokens, window) {
+            let batch = self.batch(examples, &batch, 0.0, 0)?;
+            let (verdict, _) = self.pass(&batch, course, 1)?;
+            sums.iter_mut().zip(&verdict.sums).for_each(|(sum, more)| sum.add(more));
+        }
+        Ok(sums.iter().enumerate().map(|(step, sums)| sums.measure(depth, step)).collect())
+    }
+
+    /// Writes a checkpoint to `path`; one that is there is replaced when the new one is complete.
+    ///
+    /// # Errors
+    /// [`TrainError::Io`] if the disk is full or refuses.
+    pub fn save(&self, path: &Path) -> Result<(), TrainError> {
+        checkpoint::save(path, &self.options, &self.net, &self.adam, &self.place)
+    }
+
+    /// Writes the head to `folder` in the published layout, in f16.
+    ///
+    /// # Errors
+    /// [`TrainError::Io`] if the disk is full or refuses.
+    pub fn export(&self, folder: &Path) -> Result<(), TrainError> {
+        self.net.export(folder)
+    }
+
+    /// The head as decoding runs it.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn weights(&self) -> Result<HeadWeights, TrainError> {
+        self.net.head_weights()
+    }
+
+    /// What the step at `progress` runs.
+    fn course(&self, progress: f64) -> Course {
+        let Options { used, elastic, seed, .. } = self.options;
+        let blocks = self.net.config().blocks();
+        let as_used = used.steps > 0 && used.share > 0.0 && progress >= 1.0 - used.share;
+        let drawn = match elastic {
+            Elastic::Off => false,
+            Elastic::Drawn => true,
+            // Each exit reads its own outputs, so only one at a time can be trained as it is used.
+            Elastic::AllExits => as_used,
+        };
+        let draw = || Noise::new(seed ^ DEPTH, self.place.steps as usize).bits(0) % blocks as u64;
+        Course {
+            depth: if drawn { draw() as usize + 1 } else { blocks },
+            every_exit: elastic == Elastic::AllExits,
+            feedback: if as_used { used.steps } else { 0 },
+            decay: used.decay,
+        }
+    }
+
+    /// Runs a batch forward. Returns the losses, divided by `counted`, and which exit at which step
+    /// each belongs to; the deepest exit on true features is first.
+    fn pass(
+        &self,
+        batch: &Batch,
+        course: Course,
+        counted: usize,
+    ) -> Result<(Verdict, Vec<(usize, usize)>), TrainError> {
+        let Course { depth, every_exit, feedback, decay } = course;
+        let (texts, rows, hidden) = batch.features.dims3()?;
+        let embeddings = self.embedding.index_select(&batch.tokens, 0)?;
+        let embeddings = embeddings.reshape((texts, rows, hidden))?;
+        let mut past = Past::default();
+        let mut features = batch.features.clone();
+        let mut estimates: Vec<Estimate> = Vec::new();
+        let mut counts = Vec::with_capacity(feedback + 1);
+        for step in 0..=feedback {
+            counts.push(batch.counts_at(step)?);
+            let outputs = self.net.outputs(&features, &embeddings, depth, &mut past)?;
+            let exits = if step == 0 && every_exit { depth } else { 1 };
+            let weight = decay.powf(step as f64) / exits as f64;
+            estimates.extend(
+                (1..=depth).rev().zip(outputs.iter().rev()).take(exits).map(|(depth, output)| {
+                    Estimate { output: output.clone(), depth, step, weight }
+                }),
+            );
+            let Some(last) = outputs.last().filter(|_| step < feedback) else { continue };
+            // Row i reads what row i − 1 made of f_i.
+            let last = last.reshape((texts, rows, hidden))?.narrow(1, 0, rows - 1)?;
+            features = Tensor::cat(&[&batch.features.narrow(1, 0, 1)?, &last], 1)?;
+        }
+        let verdict = self.judge.judge(&estimates, &batch.labels, &counts, counted)?;
+        let names = estimates.iter().map(|estimate| (estimate.depth, estimate.step)).collect();
+        Ok((verdict, names))
+    }
+
+    fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
+        let Options { seed, batch_tokens, window, noise, .. } = self.options;
+        let total = (0..examples.len()).map(|index| examples.tokens(index) as u64).sum();
+        let now = (examples.len(), total);
+        let before = *self.place.examples.get_or_insert(now);
+        if before != now {
+            return Err(TrainError::Changed { before, now });
+        }
+        let place = &mut self.place;
+        let mut order = match self.order.take() {
+            Some(order) => order,
+            None => plan(examples, seed, place.epoch, batch_tokens, window),
+        };
+        if place.cursor >= order.len() {
+            (place.epoch, place.cursor) = (place.epoch + 1, 0);
+            order = plan(examples, seed, place.epoch, batch_tokens, window);
+        }
+        let Some(next) = order.get(place.cursor).cloned() else {
+            let reason = "no example has the three tokens that a pair needs".into();
+            return Err(TrainError::Example { index: 0, reason });
+        };
+        place.cursor += 1;
+        place.batches += 1;
+        self.order = Some(order);
+        self.batch(examples, &next, noise, self.place.batches)
+    }
+
+    fn batch(
+        &self,
+        examples: &dyn Examples,
+        indices: &[usize],
+        noise: f64,
+        number: u64,
+    ) -> Result<Batch, TrainError> {
+        let (hidden, vocab) = (self.config().body.hidden, self.config().body.vocab);
+        let Options { window, mask, seed, .. } = self.options;
+        let read = indices.iter().map(|&index| {
+            let mut example = examples.get(index)?;
+            example.check(hidden, vocab).map_err(|reason| TrainError::Example { index, reason })?;
+            example.cut(window, hidden);
+            Ok(example)
+        });
+        let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
+        let noise = (noise, noise_of(seed, number));
+        Ok(Batch::new(&read, hidden, mask, noise, self.net.device())?)
+    }
+}
+
+#[cfg(test)]
+#[path = "trainer_tests.rs"]
+mod tests;

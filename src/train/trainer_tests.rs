@@ -1,0 +1,222 @@
+//! A training as a whole, on a tiny target whose features follow from its tokens.
+
+use super::*;
+use crate::model::head::{HeadConfig, Table};
+use crate::train::{MaskRule, Used};
+use half::f16;
+use serde_json::json;
+
+const HIDDEN: usize = 8;
+const VOCAB: usize = 12;
+
+fn config(blocks: usize) -> HeadConfig {
+    HeadConfig::from_json(&json!({
+        "hidden_act": "silu", "hidden_size": HIDDEN, "intermediate_size": 12,
+        "max_position_embeddings": 64, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "num_hidden_layers": blocks, "rms_norm_eps": 1e-6, "vocab_size": VOCAB,
+        "elastic_depth": true
+    }))
+    .unwrap()
+}
+
+/// Embedding and LM head of a toy target, tied: rows of ±1 that differ from each other.
+fn shared() -> Shared {
+    let row = |token: usize| {
+        (0..HIDDEN).map(move |i| if (token >> (i % 4)) % 2 == 0 { 1f32 } else { -1.0 } + 0.1 * (token * i) as f32 % 0.7)
+    };
+    let table: Vec<f32> = (0..VOCAB).flat_map(row).collect();
+    let table = Tensor::from_vec(table, (VOCAB, HIDDEN), &Device::Cpu).unwrap();
+    Shared { embedding: Table::Tensor(table.clone()), lm_head: Table::Tensor(table) }
+}
+
+/// Texts that count up; the toy target's feature at x is the embedding of x + 1.
+fn examples() -> Vec<Example> {
+    let Table::Tensor(table) = shared().embedding else { panic!("a tensor") };
+    let rows = table.to_vec2::<f32>().unwrap();
+    let text = |start: u32, len: u32| {
+        let tokens: Vec<u32> = (start..start + len).map(|x| x % VOCAB as u32).collect();
+        let next = tokens.iter().map(|&token| (token as usize + 1) % VOCAB);
+        let features = next.flat_map(|token| rows[token].clone()).map(f16::from_f32).collect();
+        let mask = (0..len).map(|i| i >= 2).collect();
+        Example { tokens, features, mask }
+    };
+    (0..12).map(|i| text(i, 6 + i % 5)).collect()
+}
+
+fn options() -> Options {
+    Options {
+        length: Length::Steps(30),
+        batch_tokens: 40,
+        warmup: 3,
+        learning_rate: 0.02,
+        ploss: 1.0,
+        ..Options::default()
+    }
+}
+
+fn trainer(options: Options) -> Trainer {
+    Trainer::new(config(2), FusionKind::Dgf, &shared(), options, &Device::Cpu).unwrap()
+}
+
+fn run(trainer: &mut Trainer, steps: usize) -> Vec<StepReport> {
+    let examples = examples();
+    (0..steps).map(|_| trainer.step(&examples).unwrap()).collect()
+}
+
+/// All weights, bit for bit.
+fn weights(trainer: &Trainer) -> Vec<(String, Vec<u32>)> {
+    let bits = |tensor: &Tensor| -> Vec<u32> {
+        let values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        values.iter().map(|value| value.to_bits()).collect()
+    };
+    trainer.net().weights().iter().map(|(name, weight)| (name.clone(), bits(weight))).collect()
+}
+
+#[test]
+fn a_head_learns_at_every_depth_and_on_its_own_outputs() {
+    for (kind, elastic) in
+        [(FusionKind::Dgf, Elastic::AllExits), (FusionKind::Eagle, Elastic::Drawn)]
+    {
+        let options = Options { length: Length::Steps(120), elastic, ..options() };
+        let mut trainer = Trainer::new(config(2), kind, &shared(), options, &Device::Cpu).unwrap();
+        let examples = examples();
+        let before = trainer.measure(&examples, 2, 2).unwrap();
+        assert!(before.iter().all(|measure| measure.right[0] < 0.6), "{before:?}");
+        while !trainer.finished() {
+            trainer.step(&examples).unwrap();
+        }
+        for depth in 1..=2 {
+            for measure in trainer.measure(&examples, depth, 2).unwrap() {
+                assert!(measure.right[0] > 0.9, "{kind:?} {elastic:?} {measure:?}");
+                assert!(measure.vloss < before[0].vloss / 2.0, "{measure:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_training_that_was_interrupted_makes_the_same_head() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let options = Options { accumulate: 2, ..options() };
+    let mut whole = trainer(options.clone());
+    let reports = run(&mut whole, 24);
+    let mut parts = trainer(options);
+    for steps in [7, 12, 5] {
+        run(&mut parts, steps);
+        parts.save(&path).unwrap();
+        parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
+    }
+    assert_eq!(weights(&whole), weights(&parts));
+    let place = |trainer: &Trainer| Place { seconds: 0.0, ..trainer.place().clone() };
+    assert_eq!(place(&whole), place(&parts));
+    assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
+    assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
+}
+
+#[test]
+fn two_batches_accumulated_are_one_of_twice_the_size() {
+    // One example a batch and no order to speak of: both see the same two examples in a step.
+    let both = examples()[..2].to_vec();
+    let plain = Options {
+        noise: 0.0,
+        elastic: Elastic::Off,
+        used: Used { share: 0.0, ..Used::default() },
+        ..options()
+    };
+    let mut halves = trainer(Options { batch_tokens: 1, accumulate: 2, ..plain.clone() });
+    let mut whole = trainer(Options { batch_tokens: 100, ..plain });
+    let [a, b] = [&mut halves, &mut whole].map(|trainer| {
+        let report = trainer.step(&both).unwrap();
+        (report.tokens, report.loss)
+    });
+    assert_eq!(a.0, b.0);
+    assert!((a.1 - b.1).abs() < 1e-5, "{a:?} {b:?}");
+    for (name, gradient) in &halves.adam.moments {
+        let off = (&gradient.first - &whole.adam.moments[name].first).unwrap();
+        let off = off.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        assert!(off < 1e-6, "{name}: {off}");
+    }
+}
+
+#[test]
+fn the_course_follows_the_options() {
+    let blocks = 2;
+    let course = |elastic, progress| trainer(Options { elastic, ..options() }).course(progress);
+    assert_eq!(course(Elastic::AllExits, 0.4).depth, blocks);
+    assert_eq!(course(Elastic::AllExits, 0.4).feedback, 0);
+    assert_eq!(course(Elastic::AllExits, 0.5).feedback, 2);
+    assert!(!course(Elastic::Off, 0.9).every_exit);
+    assert_eq!(course(Elastic::Off, 0.9).depth, blocks);
+    let mut drawn = trainer(Options { elastic: Elastic::Drawn, ..options() });
+    let depths: Vec<usize> = (0..20)
+        .map(|step| {
+            drawn.place.steps = step;
+            drawn.course(0.0).depth
+        })
+        .collect();
+    assert!((1..=blocks).all(|depth| depths.contains(&depth)), "{depths:?}");
+}
+
+#[test]
+fn a_report_names_every_exit_and_step() {
+    let mut trainer = trainer(options());
+    let reports = run(&mut trainer, 30);
+    let names = |report: &StepReport| -> Vec<(usize, usize)> {
+        report.measures.iter().map(|measure| (measure.depth, measure.step)).collect()
+    };
+    assert_eq!(names(&reports[0]), [(2, 0), (1, 0)]);
+    let deepest = reports[15..].iter().find(|report| report.measures[0].depth == 2).unwrap();
+    assert_eq!(names(deepest), [(2, 0), (1, 0), (2, 1), (2, 2)]);
+    assert!(trainer.finished());
+    assert!(reports.windows(2).all(|pair| pair[0].progress < pair[1].progress));
+    assert!(reports.iter().all(|report| report.tokens > 0 && report.measures[0].rows > 0));
+}
+
+#[test]
+fn the_head_that_is_exported_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trainer = trainer(options());
+    run(&mut trainer, 2);
+    trainer.export(&folder.path().join("head")).unwrap();
+    let spec = crate::library::Spec::Folder(folder.path().join("head"));
+    let files = crate::library::open_head(&spec, &mut |_| {}).unwrap();
+    assert_eq!(&files.config, trainer.config());
+    let opened = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
+    let values = |weights: &HeadWeights| {
+        weights.blocks[1].gate.flatten_all().unwrap().to_vec1::<f16>().unwrap()
+    };
+    assert_eq!(values(&opened), values(&trainer.weights().unwrap()));
+    assert_eq!(opened.kind(), FusionKind::Dgf);
+}
+
+#[test]
+fn what_cannot_go_on_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let mut trainer = trainer(options());
+    run(&mut trainer, 1);
+    trainer.save(&path).unwrap();
+
+    let fewer = examples()[1..].to_vec();
+    let error = trainer.step(&fewer).unwrap_err();
+    insta::assert_snapshot!(error, @"the training began with 12 examples of 93 tokens and now there are 11 of 87; go on with the same data, or begin anew");
+
+    let bytes = std::fs::read(&path).unwrap();
+    for torn in [&bytes[..0], &bytes[..100], &bytes[..bytes.len() - 1], b"not a checkpoint"] {
+        std::fs::write(&path, torn).unwrap();
+        let error = Trainer::resume(&path, &shared(), &Device::Cpu).err().unwrap().to_string();
+        assert!(error.contains("checkpoint.safetensors") && error.contains("--resume"), "{error}");
+    }
+
+    let mut wide = examples();
+    wide[3].features.pop();
+    wide[5].tokens[0] = 99;
+    for index in [3, 5] {
+        let error = trainer.batch(&wide, &[index], 0.0, 0).unwrap_err();
+        assert!(matches!(error, TrainError::Example { index: found, .. } if found == index));
+    }
+    let none: Vec<Example> = Vec::new();
+    let mut empty = super::tests::trainer(Options { mask: MaskRule::Published, ..options() });
+    insta::assert_snapshot!(empty.step(&none).unwrap_err(), @"training example 0 cannot be used: no example has the three tokens that a pair needs");
+}
