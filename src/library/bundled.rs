@@ -1,4 +1,4 @@
-//! The pair that is part of the binary: `assets/demo/`.
+//! The models that are part of the binary: `assets/demo/`.
 
 use super::folder::Folder;
 
@@ -20,3 +20,14 @@ pub(super) const TARGET: Folder = Folder::Built(
 /// Its draft head.
 pub(super) const HEAD: Folder =
     Folder::Built("bundled draft head", files!("head": "config.json", "model.safetensors"));
+
+/// A small language model of the target's family, with the target's tokenizer.
+pub(super) const SMALL: Folder = Folder::Built(
+    "bundled small model",
+    &[
+        ("config.json", include_bytes!("../../assets/demo/small/config.json")),
+        ("model.safetensors", include_bytes!("../../assets/demo/small/model.safetensors")),
+        ("tokenizer.json", include_bytes!("../../assets/demo/target/tokenizer.json")),
+        ("tokenizer_config.json", include_bytes!("../../assets/demo/target/tokenizer_config.json")),
+    ],
+);

@@ -21,6 +21,6 @@ use sizes::Weight;
 pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{Hub, HubError, HubId, Progress};
-pub use open::{HeadFiles, TargetFiles, check_fit, open_head, open_target};
+pub use open::{HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target};
 pub use spec::Spec;
 pub use tokenizer::{Tokenizer, TokenizerError};

@@ -81,6 +81,20 @@ pub fn open_target(
     }
 }
 
+/// Opens a small language model that drafts for a target; `report` is told of a download's progress.
+///
+/// # Errors
+/// [`LibraryError`] with file, value and remedy.
+pub fn open_small(
+    spec: &Spec,
+    report: &mut dyn FnMut(&Progress),
+) -> Result<TargetFiles, LibraryError> {
+    match spec {
+        Spec::Bundled => target_in(&bundled::SMALL, "dovetail-small"),
+        other => open_target(other, report),
+    }
+}
+
 /// Opens a draft head; `report` is told of a download's progress.
 ///
 /// # Errors

@@ -42,3 +42,16 @@ fn the_bundled_head_fits_the_bundled_target() {
     let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
     assert_eq!(weights.blocks.len(), head.config.blocks());
 }
+
+#[test]
+fn the_bundled_small_model_speaks_the_targets_tokens() {
+    let target = open_target(&Spec::Bundled).unwrap();
+    let small = dovetail::library::open_small(&Spec::Bundled, &mut |_| {}).unwrap();
+    let words = |files: &dovetail::library::TargetFiles| {
+        (0..4096).map(|token| files.tokenizer.label(token)).collect::<Vec<_>>()
+    };
+    assert!(words(&small) == words(&target));
+    assert_eq!((small.config.vocab, small.bos), (target.config.vocab, target.bos));
+    assert!(small.bytes * 4 < target.bytes, "{} of {}", small.bytes, target.bytes);
+    assert!(small.name.starts_with("dovetail-small "), "{}", small.name);
+}

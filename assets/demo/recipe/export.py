@@ -1,4 +1,4 @@
-"""Writes the pair in the published layout: OUT/target (bfloat16) and OUT/head (float16)."""
+"""Writes the pair in the published layout: OUT/target and OUT/small (bfloat16), OUT/head (float16); the two drafts if they are there."""
 import argparse
 import json
 import os
@@ -9,10 +9,17 @@ from safetensors.torch import save_file
 
 from model import HEAD_BLOCKS, Config
 from prepare import SPECIAL
+from train_small import SMALL
 
 TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] | trim + '<|end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+
+
+MODEL = dict(
+    attention_bias=False, attention_dropout=0.0, mlp_bias=False, initializer_range=0.02, tie_word_embeddings=True,
+    torch_dtype="bfloat16", use_cache=True,
 )
 
 
@@ -45,9 +52,7 @@ def main():
     os.makedirs(target, exist_ok=True)
     os.makedirs(head, exist_ok=True)
     weights(os.path.join(a.work, "target.pt"), "model.", torch.bfloat16, os.path.join(target, "model.safetensors"))
-    write(os.path.join(target, "config.json"), config(c, c.n_layer) | dict(
-        attention_bias=False, attention_dropout=0.0, mlp_bias=False, initializer_range=0.02, tie_word_embeddings=True,
-        torch_dtype="bfloat16", use_cache=True))
+    write(os.path.join(target, "config.json"), config(c, c.n_layer) | MODEL)
     write(os.path.join(target, "generation_config.json"), dict(
         bos_token_id=1, eos_token_id=2, pad_token_id=0, do_sample=False, max_new_tokens=256))
     shutil.copy(os.path.join(a.work, "tokenizer.json"), os.path.join(target, "tokenizer.json"))
@@ -62,6 +67,13 @@ def main():
         weights(path, "", torch.float16, os.path.join(head, "model.safetensors"))
         write(os.path.join(head, "config.json"), config(c, HEAD_BLOCKS) | dict(
             bias=False, draft_type="dgf", elastic_depth=True, tie_word_embeddings=False, torch_dtype="float16"))
+    path = os.path.join(a.work, "small.pt")
+    if os.path.exists(path):
+        # Its tokenizer is the target's.
+        c, small = Config(**SMALL), os.path.join(a.out, "small")
+        os.makedirs(small, exist_ok=True)
+        weights(path, "model.", torch.bfloat16, os.path.join(small, "model.safetensors"))
+        write(os.path.join(small, "config.json"), config(c, c.n_layer) | MODEL)
 
 
 if __name__ == "__main__":
