@@ -275,13 +275,18 @@ fn doctor_describes_machine_models_and_choice() {
     let (code, out, err) = run(&["doctor"]);
     assert_eq!(code, 0, "{err}");
     let at = |word: &str| out.find(word).unwrap_or_else(|| panic!("{word} is missing from\n{out}"));
-    let titles = ["Machine\n", "Build\n", "Files\n", "Models\n", "Choice\n", "Why\n"];
+    let titles =
+        ["Machine\n", "Build\n", "Files\n", "Models\n", "Choice\n", "Strategies\n", "Why\n"];
     let places: Vec<usize> = titles.iter().map(|title| at(title)).collect();
     assert!(places.is_sorted(), "{out}");
     for row in ["  CPU ", "  features ", "  GPU ", "  target ", "  draft ", "  γ ", "  M "] {
         at(row);
     }
-    let why = &out[places[5]..];
+    for (strategy, words) in [("dovetail", "(in use)"), ("rest", "name one with --rest-text")] {
+        let row = out[places[5]..].lines().find(|row| row.trim_start().starts_with(strategy));
+        assert!(row.is_some_and(|row| row.contains(words)), "{out}");
+    }
+    let why = &out[places[6]..];
     assert!(why.contains("Drafting runs on"), "{why}");
     assert!(why.contains("Times were measured while loading."), "{why}");
 }

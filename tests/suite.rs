@@ -24,6 +24,7 @@ mod lossless;
 mod overlap;
 mod screen;
 mod scripted;
+mod strategies;
 mod support;
 mod target;
 mod toy;

@@ -10,6 +10,7 @@ use super::exit::{Code, Failure, Outcome, report};
 use super::logging;
 use crate::draft::Depths;
 use crate::hardware::{GpuFinding, Machine};
+use crate::plan::Strategy;
 use crate::settings;
 use crate::worker::{Loaded, Purpose, load};
 
@@ -107,6 +108,16 @@ fn chosen(loaded: &Loaded) -> String {
     };
     report.row("M", blocks);
     report.row("tree", format!("width {}, depth {}", ready.width, ready.depth));
+    report.title("Strategies");
+    for offer in &ready.strategies {
+        let summary = Strategy::named(&offer.name).map(|row| row.summary).unwrap_or_default();
+        let words = match &offer.missing {
+            Some(missing) => format!("not here: it needs {missing}"),
+            None if offer.name == ready.strategy => format!("{summary} (in use)"),
+            None => summary.to_owned(),
+        };
+        report.row(&offer.name, words);
+    }
     report.title("Why");
     for reason in ready.reasons.iter().chain(&loaded.notices) {
         let _ = writeln!(report.0, "  {reason}");

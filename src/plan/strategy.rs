@@ -85,6 +85,24 @@ pub const STRATEGIES: &[Strategy] = &[
         method: Method::Tree,
         shape: None,
     },
+    Strategy {
+        name: "rest",
+        summary: "retrieval: what followed the last words in a text you name",
+        draft: DraftKind::Rest,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        // 64 nodes below the root, continuations of ten tokens.
+        shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
+    },
+    Strategy {
+        name: "lookahead",
+        summary: "the target's own guesses, iterated beside the text",
+        draft: DraftKind::Lookahead,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        // The root, a window of 27 nodes, seven guesses of four.
+        shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
+    },
 ];
 
 impl Strategy {

@@ -125,8 +125,16 @@ pub fn load(
     let pool = Arc::new(Pool::new(threads));
     let mut target = target(settings, &files, pool, context, progress)?;
     let verifier = Power::of_cpu(&machine.cpu, threads);
-    let bench =
-        Bench { settings, machine, target: &target, head: head.as_ref(), cpu: verifier, context };
+    let bench = Bench {
+        settings,
+        machine,
+        files: &files,
+        target: &target,
+        head: head.as_ref(),
+        cpu: verifier,
+        threads,
+        context,
+    };
     let mut puts = bench.drafters(progress)?;
     let offers = offers(&bench, &puts);
     let strategy = wanted(settings, &offers, head.is_some())?;

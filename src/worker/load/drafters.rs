@@ -1,10 +1,14 @@
 //! The drafters that the settings make available, each loaded once for all strategies that share
 //! it, and for the others what is missing.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use super::LoadError;
-use crate::draft::{Drafter, PromptLookup};
+use crate::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
 use crate::hardware::Machine;
-use crate::library::HeadFiles;
+use crate::kernels::Pool;
+use crate::library::{Datastore, HeadFiles, TargetFiles};
 use crate::model::CpuTarget;
 use crate::plan::{DraftKind, DraftSize, Power};
 use crate::settings::Settings;
@@ -32,10 +36,13 @@ pub(super) struct Put {
 pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
     pub(super) machine: &'a Machine,
+    pub(super) files: &'a TargetFiles,
     pub(super) target: &'a CpuTarget,
     pub(super) head: Option<&'a HeadFiles>,
     /// What the CPU can do with the threads in use.
     pub(super) cpu: Power,
+    /// Compute threads in use.
+    pub(super) threads: usize,
     /// KV positions of the target.
     pub(super) context: usize,
 }
@@ -49,34 +56,52 @@ impl Bench<'_> {
         let mut all = Vec::new();
         if let Some(head) = self.head {
             progress("reading the draft head", None);
-            let device = self.settings.device;
-            all.push(super::head::put(
-                head,
-                self.target,
-                device,
-                self.machine,
-                self.cpu,
-                self.context,
-            )?);
+            all.push(super::head::put(self, head)?);
         }
-        all.push(
-            self.without_weights(
-                DraftKind::Lookup,
-                Box::new(PromptLookup::new(self.context)),
-                match (self.settings.draft.as_deref(), self.head) {
-                    (Some(LOOKUP), _) => {
-                        "The draft is looked up in the conversation, as you asked.".to_owned()
-                    }
-                    (_, None) => {
-                        "No draft head was named (--draft): the draft is looked up in the \
-                              conversation."
-                            .to_owned()
-                    }
-                    _ => "The draft is looked up in the conversation.".to_owned(),
-                },
-            ),
-        );
+        all.push(self.lookup());
+        if let Some(path) = &self.settings.rest_text {
+            all.push(self.rest(path, progress)?);
+        }
+        let reason = "The target's own guesses are iterated beside the text.".to_owned();
+        let lookahead = Box::new(Lookahead::new(self.context));
+        all.push(self.without_weights(DraftKind::Lookahead, lookahead, reason));
         Ok(all)
+    }
+
+    /// Threads for a draft model: those of the target while they take turns, its own share of the
+    /// cores while it works beside it.
+    pub(super) fn pool(&self) -> Arc<Pool> {
+        let share = (self.threads / 4).max(1);
+        let threads = self.settings.draft_threads.unwrap_or(share).min(self.threads);
+        Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), threads))
+    }
+
+    fn lookup(&self) -> Put {
+        let reason = match (self.settings.draft.as_deref(), self.head) {
+            (Some(LOOKUP), _) => "The draft is looked up in the conversation, as you asked.",
+            (_, Some(_)) => "The draft is looked up in the conversation.",
+            (_, None) => {
+                "No draft head was named (--draft): the draft is looked up in the conversation."
+            }
+        };
+        let drafter = Box::new(PromptLookup::new(self.context));
+        self.without_weights(DraftKind::Lookup, drafter, reason.to_owned())
+    }
+
+    fn rest(
+        &self,
+        path: &Path,
+        progress: &mut dyn FnMut(&str, Option<f32>),
+    ) -> Result<Put, LoadError> {
+        let folder = Datastore::cache_folder();
+        let mut report = |stage: &str, done: f32| progress(stage, Some(done));
+        let tokenizer = &self.files.tokenizer;
+        let mut text = Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
+        let (notice, name) = (text.take_notice(), text.name().to_owned());
+        let reason = format!("Drafts are looked up in {name}, which you named.");
+        let drafter = Retrieval::new(text.into_suffixes(), name, self.context);
+        let put = self.without_weights(DraftKind::Rest, Box::new(drafter), reason);
+        Ok(Put { notice, ..put })
     }
 
     /// A drafter that needs next to no computing.

@@ -1,12 +1,9 @@
 //! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
 
-use std::sync::Arc;
-
 use candle_core::{DType, Device};
 
-use super::drafters::Put;
+use super::drafters::{Bench, Put};
 use crate::draft::FeatureHead;
-use crate::hardware::Machine;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::CpuTarget;
@@ -14,17 +11,12 @@ use crate::model::head::{
     FusionKind, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, Shared, Table,
     TensorHead,
 };
-use crate::plan::{DeviceChoice, DraftDevice, DraftKind, DraftSize, Power, place};
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Power, place};
 
 /// A head for `target` on the device that `wish` and the machine lead to.
-pub(super) fn put(
-    files: &HeadFiles,
-    target: &CpuTarget,
-    wish: DeviceChoice,
-    machine: &Machine,
-    cpu: Power,
-    context: usize,
-) -> Result<Put, HeadError> {
+pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError> {
+    let &Bench { target, machine, cpu, context, .. } = bench;
+    let wish = bench.settings.device;
     let config = &files.config;
     let weights = HeadWeights::load(config, files.tensors.as_ref())?;
     let shared = Shared {
@@ -58,8 +50,7 @@ pub(super) fn put(
     }
     let on_gpu = on_device.is_some();
     let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
-    // They take turns, so that they share the threads too.
-    let pool = Arc::clone(target.pool());
+    let pool = bench.pool();
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
         Ok(Box::new(PackedHead::new(&weights, &shared, pool, capacity, precision, kv)?))
