@@ -14,13 +14,13 @@ use dovetail::model::head::{
 use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
-const HEADS: [&str; 5] =
+pub const HEADS: [&str; 5] =
     ["draft_dgf_m1", "draft_dgf_m2", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"];
-const BACKENDS: [Backend; 2] = [Backend::Tensors(DType::F32), Backend::Packed];
+pub const BACKENDS: [Backend; 2] = [Backend::Tensors(DType::F32), Backend::Packed];
 const TOLERANCE: f32 = 1e-4;
 
 #[derive(Clone, Copy, Debug)]
-enum Backend {
+pub enum Backend {
     /// Candle on the CPU.
     Tensors(DType),
     /// The CPU's kernels, weights and cache in f32.
@@ -58,15 +58,15 @@ fn target_of(head: &str) -> &'static str {
 }
 
 /// A head, its target's matrices and its golden forward pass.
-struct Case {
+pub struct Case {
     name: &'static str,
-    weights: HeadWeights,
+    pub weights: HeadWeights,
     shared: Shared,
     forward: Tensors,
 }
 
 impl Case {
-    fn load(name: &'static str) -> Self {
+    pub fn load(name: &'static str) -> Self {
         let config = HeadConfig::from_json(&json(&format!("{name}/config.json"))).unwrap();
         let source = tensors(&format!("{name}/model.safetensors"));
         let target = tensors(&format!("{}/model.safetensors", target_of(name)));
@@ -81,7 +81,7 @@ impl Case {
         }
     }
 
-    fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
+    pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
         match backend {
             Backend::Tensors(dtype) => {
                 let head = TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype);
@@ -97,12 +97,12 @@ impl Case {
         PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
     }
 
-    fn drafter(&self, backend: Backend) -> FeatureHead {
+    pub fn drafter(&self, backend: Backend) -> FeatureHead {
         let config = &self.weights.config;
         FeatureHead::new(config, self.weights.kind(), self.backend(backend), 512)
     }
 
-    fn input(&self, prompt: &str) -> (Vec<f32>, Vec<u32>) {
+    pub fn input(&self, prompt: &str) -> (Vec<f32>, Vec<u32>) {
         let features = floats(&self.forward[&format!("{prompt}.in_hidden")]);
         (features, token_ids(&self.forward[&format!("{prompt}.in_tokens")]))
     }

@@ -9,13 +9,15 @@ use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::hardware::Machine;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{HeadConfig, HeadPrecision, HeadWeights, PackedHead, Shared, Table};
-use dovetail::model::{Config, CpuTarget};
+use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
+use dovetail::plan::Schedule;
 use dovetail::settings::Settings;
-use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use dovetail::worker::{Backend, Purpose, load};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
@@ -31,9 +33,18 @@ fn numbers(value: &Value) -> Vec<u32> {
 
 /// A recorded target, with a recorded head if one is named.
 fn recorded(target: &str, head: Option<&str>) -> Engine {
+    recorded_as(target, head, |target| Box::new(target))
+}
+
+/// The same with the target in some disguise.
+fn recorded_as(
+    target: &str,
+    head: Option<&str>,
+    disguise: impl FnOnce(CpuTarget) -> Box<dyn Target>,
+) -> Engine {
     let config = Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap();
     let weights = File::golden(&format!("{target}/model.safetensors"));
-    let pool = Pool::new(1).into();
+    let pool = Arc::new(Pool::new(2));
     let target_model =
         CpuTarget::load(&config, &weights, pool, 512, KvFormat::F32, &mut |_| {}).unwrap();
     let drafter = head.map(|head| {
@@ -45,14 +56,15 @@ fn recorded(target: &str, head: Option<&str>) -> Engine {
             embedding: Table::Packed(target_model.embedding()),
             lm_head: Table::Packed(target_model.lm_head()),
         };
-        let pool = Arc::clone(target_model.pool());
-        let precision = HeadPrecision::Stored;
+        let pool = Arc::new(Pool::borrowing(Arc::clone(target_model.pool()), 1));
+        let (precision, cores) = (HeadPrecision::Stored, Arc::clone(&pool));
         let backend =
             PackedHead::new(&weights, &shared, pool, 512, precision, KvFormat::F32).unwrap();
         let kind = weights.kind();
-        Box::new(FeatureHead::new(&config, kind, Box::new(backend), 512)) as Box<dyn Drafter>
+        let head = FeatureHead::new(&config, kind, Box::new(backend), 512);
+        Box::new(head.with_cores(cores)) as Box<dyn Drafter>
     });
-    Engine::new(Box::new(target_model), drafter)
+    Engine::new(disguise(target_model), drafter)
 }
 
 fn target_of(head: &str) -> &'static str {
@@ -149,7 +161,9 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
         let gammas = [16, 1, 64, 5, 2, 33, 8];
         let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
         let (speculate, coupled) = (i % 11 != 4, i % 2 == 0);
-        Turn { speculate, coupled, ..Turn::new(Budget::new(shape, 1 + i % 5), sampler) }
+        let schedule = if i % 5 < 3 { Schedule::Overlap } else { Schedule::Alternate };
+        let budget = Budget::new(shape, 1 + i % 5);
+        Turn { speculate, coupled, schedule, ..Turn::new(budget, sampler) }
     }
 }
 
@@ -188,6 +202,63 @@ fn recorded_models_under_every_sampler_and_restless_turns() {
             }
         }
     }
+}
+
+/// A target that takes its time, so that the draft is done before it.
+struct Patient(CpuTarget);
+
+impl Target for Patient {
+    fn vocab(&self) -> usize {
+        self.0.vocab()
+    }
+    fn hidden(&self) -> usize {
+        self.0.hidden()
+    }
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        self.0.prefill(tokens)
+    }
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        std::thread::sleep(Duration::from_millis(3));
+        self.0.verify(tree)
+    }
+    fn commit(&mut self, path: &[usize]) {
+        self.0.commit(path);
+    }
+    fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+}
+
+#[test]
+fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    let head = "draft_dgf_m4";
+    let mut plain = recorded(target_of(head), None);
+    let mut ahead = recorded_as(target_of(head), Some(head), |target| Box::new(Patient(target)));
+    let (mut foreseen, mut accepted) = (0, 0);
+    for prompt in prompts.values() {
+        for sampler in samplers() {
+            let request = request(&numbers(prompt), 32);
+            let want = answer(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
+            let (got, rounds) = answer(&mut ahead, &Ascii, request, |_| {
+                let shape = Shape { gamma: 12, width: 3, depth: 2 };
+                let schedule = Schedule::Overlap;
+                Turn { schedule, coupled: true, ..Turn::new(Budget::new(shape, 4), sampler) }
+            });
+            assert_eq!(got, want, "{sampler:?}");
+            let used = rounds.iter().filter(|round| round.foreseen);
+            foreseen += used.clone().count();
+            accepted += used.map(|round| round.accepted.len()).sum::<usize>();
+        }
+    }
+    assert!(foreseen > 10 && accepted > 0, "{foreseen} trees foreseen, {accepted} tokens of them");
 }
 
 /// The bundled pair as the program loads it.

@@ -13,6 +13,7 @@ mod cli;
 mod coupled;
 mod decoding;
 mod draft_golden;
+mod foreseen;
 mod drafters;
 mod duo;
 mod growth;

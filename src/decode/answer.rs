@@ -131,6 +131,7 @@ impl<'a> Answer<'a> {
         self.sampler.settings = turn.sampler;
         let (tree, asked) = self.draft(turn);
         let draft_ms = milliseconds(start);
+        let foreseen = asked.is_some() && self.engine.drafting.foresaw(turn.drafter);
         let asked = asked.filter(|_| turn.schedule == Schedule::Overlap);
         let verifying = Instant::now();
         let ahead = asked.and_then(|asked| self.engine.drafting.ahead(turn.drafter, &tree, asked));
@@ -175,6 +176,7 @@ impl<'a> Answer<'a> {
             budget: turn.budget,
             strategy: turn.strategy.to_owned(),
             speculative: turn.speculate && self.engine.drafter(turn.drafter).is_some(),
+            foreseen,
             timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
             context: self.engine.target.len(),
             finish: self.summary.finish,

@@ -112,6 +112,11 @@ impl Drafting {
         }
     }
 
+    /// Whether the last tree of the drafter at a place was drafted ahead.
+    pub(super) fn foresaw(&self, at: usize) -> bool {
+        self.drafter(at).is_some_and(Drafter::foresaw)
+    }
+
     /// Tells the drafters what the target made of the tree.
     pub(super) fn verified(&mut self, tree: &Tree, logits: &[f32]) {
         self.working().for_each(|drafter| drafter.verified(tree, logits));

@@ -112,6 +112,9 @@ pub struct Round {
     pub strategy: String,
     /// Whether speculation was on.
     pub speculative: bool,
+    /// Whether the tree was drafted while the target checked the one before.
+    #[serde(default)]
+    pub foreseen: bool,
     /// Where its time went.
     pub timing: Timing,
     /// Committed positions of the target after the round.
@@ -131,6 +134,9 @@ pub struct Summary {
     pub tokens: usize,
     /// Target passes after the prefill.
     pub rounds: usize,
+    /// Rounds whose tree was drafted while the target checked the one before.
+    #[serde(default)]
+    pub foreseen: usize,
     /// Mean tokens a round.
     pub tau: f64,
     /// Committed tokens per second of decoding, prefill excluded.
@@ -163,6 +169,7 @@ impl Summary {
     /// Adds a round that follows those counted.
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
+        self.foreseen += usize::from(round.foreseen);
         let mut sum = self.timing();
         sum += round.timing;
         let Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms } = sum;

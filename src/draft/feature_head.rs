@@ -1,8 +1,17 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (spec §3–4).
 
+mod ahead;
+mod forest;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::{Ask, Depths, DraftError, Drafter};
-use crate::model::head::{FusionKind, HeadBackend, HeadConfig, HeadError};
-use crate::speculate::{Growth, Tree};
+use crate::kernels::Pool;
+use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError};
+use crate::speculate::{BeamRow, Growth, Tree};
+use ahead::Foreseen;
+use forest::{Forest, Sprout};
 
 /// Makes a backend on a device that is always there, for when the first one fails.
 pub type Fallback = Box<dyn FnOnce() -> Result<Box<dyn HeadBackend>, HeadError> + Send>;
@@ -28,6 +37,15 @@ pub struct FeatureHead {
     tokens: Vec<u32>,
     /// For each block, how many pairs' stable KV rows it holds.
     held: Vec<usize>,
+    /// What was run behind the stable rows.
+    forest: Forest,
+    /// Pairs and blocks of the stable rows that the forest stands on.
+    settled: Option<(usize, usize)>,
+    foreseen: Option<Foreseen>,
+    /// Whether the last tree came from it.
+    foresaw: bool,
+    /// The pool it works apart on while the target verifies.
+    cores: Option<Arc<Pool>>,
 }
 
 impl FeatureHead {
@@ -49,6 +67,11 @@ impl FeatureHead {
             features: Vec::new(),
             tokens: Vec::new(),
             held: vec![0; blocks],
+            forest: Forest::default(),
+            settled: None,
+            foreseen: None,
+            foresaw: false,
+            cores: None,
         }
     }
 
@@ -56,6 +79,14 @@ impl FeatureHead {
     #[must_use]
     pub fn with_fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = Some(fallback);
+        self
+    }
+
+    /// With the pool that is parted from the target's while both work: the backend's own, or for a
+    /// backend on another device one that keeps a core free to serve it.
+    #[must_use]
+    pub fn with_cores(mut self, cores: Arc<Pool>) -> Self {
+        self.cores = Some(cores);
         self
     }
 
@@ -79,6 +110,7 @@ impl FeatureHead {
     /// Runs what the first `blocks` blocks lack, at least the last pair, whose output the tree
     /// starts from.
     fn catch_up(&mut self, blocks: usize) -> Result<(), HeadError> {
+        self.clear_forest();
         let pairs = self.tokens.len();
         let held = self.held[..blocks].iter().copied().min().unwrap_or(0);
         let mut start = held.min(pairs.saturating_sub(1));
@@ -94,17 +126,64 @@ impl FeatureHead {
         Ok(())
     }
 
+    /// Forgets what stands on the stable rows as they were.
+    fn clear_forest(&mut self) {
+        self.forest = Forest::default();
+        self.settled = None;
+        self.foreseen = None;
+    }
+
+    /// Begins a forest on the stable rows, brought up to the last pair.
+    fn plant(&mut self, ask: &Ask<'_>) -> Result<(), HeadError> {
+        let blocks = self.blocks_for(ask.budget.blocks);
+        self.catch_up(blocks)?;
+        self.forest = Forest::new(self.backend.rank_root(&ask.ranking(1))?);
+        self.settled = Some((self.tokens.len(), blocks));
+        Ok(())
+    }
+
+    /// Runs rows whose children stand `depth` below the root that `ask` is for. Returns the first
+    /// row's number, `None` if there is no room for them, and the candidates below each.
+    fn step(
+        &mut self,
+        beam: Vec<BeamRow>,
+        ask: &Ask<'_>,
+        depth: usize,
+    ) -> Result<(Option<usize>, Candidates), HeadError> {
+        let candidates = self.backend.step(&beam, &ask.ranking(depth))?;
+        Ok((self.forest.add(beam, &candidates), candidates))
+    }
+
+    /// Grows a tree, whose own root stands `above` below the root that `ask` is for, by a level.
+    fn advance(
+        &mut self,
+        sprout: &mut Sprout,
+        ask: &Ask<'_>,
+        above: usize,
+    ) -> Result<(), HeadError> {
+        let beam = sprout.beam(&self.forest);
+        let rows = beam.len();
+        let (first, candidates) = self.step(beam, ask, above + sprout.levels + 1)?;
+        sprout.rows.extend(first.into_iter().flat_map(|first| first..first + rows));
+        sprout.growth.expand(&candidates);
+        sprout.levels += 1;
+        Ok(())
+    }
+
     fn grow(&mut self, ask: &Ask<'_>) -> Result<Tree, HeadError> {
-        self.catch_up(self.blocks_for(ask.budget.blocks))?;
-        let first = self.backend.rank_root(&ask.ranking(1))?;
-        let mut growth = Growth::new(ask.budget.shape, &first);
-        let mut depth = 1;
-        while !growth.beam().is_empty() {
-            depth += 1;
-            let candidates = self.backend.step(growth.beam(), &ask.ranking(depth))?;
-            growth.expand(&candidates);
+        let foreseen = self.take_foreseen(ask);
+        self.foresaw = foreseen.is_some();
+        let mut sprout = match foreseen {
+            Some(sprout) => sprout,
+            None => {
+                self.plant(ask)?;
+                Sprout::new(Growth::new(ask.budget.shape, self.forest.children(None)), None)
+            }
+        };
+        while !sprout.growth.beam().is_empty() {
+            self.advance(&mut sprout, ask, 0)?;
         }
-        Ok(growth.finish(ask.root))
+        Ok(sprout.growth.finish(ask.root))
     }
 }
 
@@ -140,6 +219,7 @@ impl Drafter for FeatureHead {
         self.tokens.truncate(len);
         self.features.truncate(len * self.hidden);
         self.held.iter_mut().for_each(|held| *held = (*held).min(len));
+        self.clear_forest();
     }
 
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
@@ -166,6 +246,22 @@ impl Drafter for FeatureHead {
         self.grow(ask).map_err(lost)
     }
 
+    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+        if self.tokens.is_empty()
+            || self.tokens.len() > self.capacity
+            || ask.budget.shape.width == 0
+        {
+            return Ok(());
+        }
+        let cores = self.cores.clone();
+        let _apart = cores.as_ref().map(|cores| cores.work_apart());
+        self.foresee(tree, ask, stop).map_err(lost)
+    }
+
+    fn foresaw(&self) -> bool {
+        self.foresaw
+    }
+
     fn device_bytes(&self) -> u64 {
         self.backend.device_bytes()
     }
@@ -177,6 +273,7 @@ impl Drafter for FeatureHead {
             .ok_or_else(|| DraftError::Device("there is no other device to draft on".into()))?;
         self.backend = make().map_err(lost)?;
         self.held.fill(0);
+        self.clear_forest();
         Ok(())
     }
 }
@@ -190,11 +287,13 @@ mod tests {
     use serde_json::json;
     use std::sync::{Arc, Mutex};
 
-    /// A head that proposes token + 1, writes down what it ran and can fail.
+    /// A head that proposes token + 1 and, as far as the width allows, token + 100; it writes down
+    /// what it ran and can fail.
     #[derive(Default)]
     struct Counting {
         passes: Arc<Mutex<Vec<(usize, usize, usize)>>>,
         last: u32,
+        scratch: usize,
         fail_at_step: bool,
     }
 
@@ -213,18 +312,24 @@ mod tests {
             assert_eq!(features.len(), 2 * tokens.len());
             self.passes.lock().unwrap().push((start, start + tokens.len(), blocks));
             self.last = *tokens.last().unwrap();
+            self.scratch = 0;
             Ok(())
         }
 
-        fn rank_root(&mut self, _: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
-            Ok(vec![(self.last + 1, -0.1)])
+        fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
+            Ok(children(self.last, ranking))
         }
 
-        fn step(&mut self, beam: &[BeamRow], _: &Ranking) -> Result<Candidates, HeadError> {
+        fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
             if self.fail_at_step {
                 return Err(HeadError::Device("out of memory".into()));
             }
-            Ok(beam.iter().map(|row| vec![(row.token + 1, -0.1)]).collect())
+            for row in beam {
+                assert_eq!(row.ancestors.last(), row.source.as_ref());
+                assert!(row.ancestors.iter().all(|&above| above < self.scratch));
+            }
+            self.scratch += beam.len();
+            Ok(beam.iter().map(|row| children(row.token, ranking)).collect())
         }
 
         fn outputs(&self) -> Result<Vec<f32>, HeadError> {
@@ -238,6 +343,11 @@ mod tests {
         fn device_bytes(&self) -> u64 {
             7
         }
+    }
+
+    fn children(token: u32, ranking: &Ranking) -> Vec<(u32, f32)> {
+        let both = [(token + 1, -0.1), (token + 100, -2.4)];
+        both.into_iter().take(ranking.width()).collect()
     }
 
     type Passes = Arc<Mutex<Vec<(usize, usize, usize)>>>;
@@ -317,6 +427,90 @@ mod tests {
         assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
         assert_eq!(*passes.lock().unwrap(), [(0, 5, 2)]);
         assert!(head.fall_back().is_err(), "there is only one reserve");
+    }
+
+    /// Proposes, goes ahead without being stopped, and takes the passes made so far away.
+    fn go_ahead(head: &mut FeatureHead, root: u32, budget: &Budget, passes: &Passes) -> Tree {
+        let ask = Ask::new(root, budget);
+        let tree = head.propose(&ask).unwrap();
+        head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+        passes.lock().unwrap().clear();
+        tree
+    }
+
+    #[test]
+    fn what_comes_as_foreseen_is_there_without_a_pass() {
+        let (mut head, passes) = head(1, false);
+        observe(&mut head, 1..6);
+        let chain = budget(1);
+        go_ahead(&mut head, 5, &chain, &passes);
+        assert_eq!(head.foreseen().collect::<Vec<_>>(), [[6, 7, 8, 9]]);
+        observe(&mut head, 6..10);
+        let tree = head.propose(&Ask::new(9, &chain)).unwrap();
+        assert_eq!((tokens(&tree), head.foresaw()), (vec![9, 10, 11, 12], true));
+        assert!(passes.lock().unwrap().is_empty());
+        // Only then the true features are caught up with, beside the target's next pass.
+        head.ahead(&tree, &Ask::new(9, &chain), &AtomicBool::new(false)).unwrap();
+        assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
+        assert_eq!(head.foreseen().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
+        // Another end: everything anew.
+        observe(&mut head, 10..12);
+        head.observe(&[0.0; 2], &[40]).unwrap();
+        let tree = head.propose(&Ask::new(40, &chain)).unwrap();
+        assert_eq!((tokens(&tree), head.foresaw()), (vec![40, 41, 42, 43], false));
+        assert_eq!(passes.lock().unwrap().last(), Some(&(9, 12, 1)));
+    }
+
+    #[test]
+    fn the_likeliest_outcomes_come_first() {
+        let (mut head, passes) = head(1, false);
+        observe(&mut head, 1..6);
+        // 5 → 6 → 7, and beside 6 its sibling 105: what the tree has no room for may come too.
+        let wide = Budget::new(Shape { gamma: 4, width: 2, depth: 1 }, 1);
+        let tree = go_ahead(&mut head, 5, &wide, &passes);
+        assert_eq!(tokens(&tree), [5, 6, 105, 7]);
+        let outcomes: Vec<&[u32]> = head.foreseen().collect();
+        // −0.3, −2.5, −2.5, −2.6: of equals the one found later.
+        let expected: [&[u32]; 4] = [&[6, 7, 8], &[105, 106], &[6, 106], &[6, 7, 107]];
+        assert_eq!(outcomes[0], expected[0]);
+        assert_eq!(outcomes.len(), 4);
+        assert!(expected.iter().all(|outcome| outcomes.contains(outcome)), "{outcomes:?}");
+    }
+
+    #[test]
+    fn what_was_foreseen_for_other_wishes_or_another_text_is_not_taken() {
+        let (mut head, passes) = head(2, false);
+        let (chain, other) = (budget(1), budget(2));
+        for (asked, text, taken) in
+            [(chain, 6..10, true), (other, 6..10, false), (chain, 6..9, false)]
+        {
+            head.truncate(0);
+            observe(&mut head, 1..6);
+            go_ahead(&mut head, 5, &chain, &passes);
+            observe(&mut head, text.clone());
+            head.propose(&Ask::new(text.end - 1, &asked)).unwrap();
+            assert_eq!(head.foresaw(), taken, "{asked:?} {text:?}");
+        }
+        // Nor when the text was another for a while.
+        go_ahead(&mut head, 8, &chain, &passes);
+        observe(&mut head, 9..13);
+        head.truncate(8);
+        observe(&mut head, 9..13);
+        head.propose(&Ask::new(12, &chain)).unwrap();
+        assert!(!head.foresaw());
+    }
+
+    #[test]
+    fn who_is_stopped_at_once_has_nothing_and_loses_nothing() {
+        let (mut head, _) = head(1, false);
+        observe(&mut head, 1..6);
+        let chain = budget(1);
+        let ask = Ask::new(5, &chain);
+        let tree = head.propose(&ask).unwrap();
+        head.ahead(&tree, &ask, &AtomicBool::new(true)).unwrap();
+        assert_eq!(head.foreseen().count(), 0);
+        observe(&mut head, 6..10);
+        assert_eq!(tokens(&head.propose(&Ask::new(9, &chain)).unwrap()), [9, 10, 11, 12]);
     }
 
     #[test]

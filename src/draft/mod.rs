@@ -130,6 +130,10 @@ pub trait Drafter: Send {
         let _ = (tree, ask, stop);
         Ok(())
     }
+    /// Whether the last tree proposed had been drafted by `ahead`, before the target had spoken.
+    fn foresaw(&self) -> bool {
+        false
+    }
     /// Tells what the target made of `tree`: raw logits of every node, `[tree.len(), vocab]`
     /// row-major. Called after each pass of the target, before what it committed is observed.
     fn verified(&mut self, tree: &Tree, logits: &[f32]) {

@@ -10,6 +10,8 @@ pub type Candidates = Vec<Vec<(u32, f32)>>;
 ///
 /// A round is `extend` (once or in chunks), `rank_root`, then `step` for each level. The KV rows
 /// that `extend` writes are stable; those of the steps are scratch that the next `extend` drops.
+/// Until then scratch rows and their outputs stay, so that any of them can be continued later: a
+/// tree may go on growing from the head's own outputs while the target's features are awaited.
 pub trait HeadBackend: Send {
     /// Precision and device, e.g. `f16 on CUDA 0`.
     fn describe(&self) -> String;
@@ -34,9 +36,10 @@ pub trait HeadBackend: Send {
     /// [`HeadError::Device`].
     fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError>;
 
-    /// Runs one level of the tree, through as many blocks as the last `extend`, and ranks the
-    /// children of each row by `ranking`. A row's feature is the output of its source, a row of the level
-    /// before; it sees the stable rows, its ancestors and itself.
+    /// Runs further rows of the tree, through as many blocks as the last `extend`, and ranks the
+    /// children of each by `ranking`. A row's feature is the output of its source, any scratch row
+    /// there is; it stands as many positions behind the stable rows as it has ancestors, and sees the stable
+    /// rows, its ancestors and itself. Without room for them nothing is run, and nothing returned.
     ///
     /// # Errors
     /// [`HeadError::Device`].
@@ -64,25 +67,14 @@ pub trait HeadBackend: Send {
 pub(super) struct Rows {
     /// Stable rows.
     pub stable: usize,
-    /// Scratch rows of the levels so far.
+    /// Scratch rows so far.
     pub scratch: usize,
-    /// Of these, rows of the newest level.
-    pub newest: usize,
-    /// Levels so far.
-    pub levels: usize,
 }
 
 impl Rows {
     /// `stable` rows and no tree.
     pub fn stable(stable: usize) -> Self {
-        Self { stable, ..Self::default() }
-    }
-
-    /// Adds a level.
-    pub fn add(&mut self, rows: usize) {
-        self.scratch += rows;
-        self.newest = rows;
-        self.levels += 1;
+        Self { stable, scratch: 0 }
     }
 
     /// All rows.
@@ -90,14 +82,13 @@ impl Rows {
         self.stable + self.scratch
     }
 
-    /// RoPE position of the next level.
-    pub fn position(&self) -> usize {
-        self.stable + self.levels
+    /// RoPE position of a row: one a level behind the stable rows.
+    pub fn position(&self, row: &BeamRow) -> usize {
+        self.stable + row.ancestors.len()
     }
 
-    /// Which output of the newest pass is the feature of `row`: of the level before, or the only
-    /// one, the root's.
-    pub fn feature_of(&self, row: &BeamRow) -> usize {
-        row.source.map_or(0, |source| source + self.newest - self.scratch)
+    /// Which output is the feature of `row`: those of the root and of the scratch rows in a row.
+    pub fn feature_of(row: &BeamRow) -> usize {
+        row.source.map_or(0, |source| source + 1)
     }
 }

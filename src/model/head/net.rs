@@ -118,16 +118,15 @@ impl HeadNet {
         Ok(Places { cos, sin, mask, at: start, len: start + rows })
     }
 
-    /// Places of one level of the tree, behind `stable` rows and `scratch` rows of the levels
-    /// before, at RoPE position `position`.
+    /// Places of further rows of a tree, behind `stable` rows and `scratch` rows that came before,
+    /// each at the RoPE position of its level.
     ///
     /// # Errors
     /// If the device fails.
-    pub fn level(
+    pub fn further(
         &self,
         stable: usize,
         scratch: usize,
-        position: usize,
         beam: &[BeamRow],
     ) -> candle_core::Result<Places> {
         let rows = beam.len();
@@ -137,7 +136,7 @@ impl HeadNet {
         let sees_all = scratch + rows == 1;
         let mask =
             if sees_all { None } else { Some(self.mask(stable, rows, scratch + rows, hidden)?) };
-        let angles = (0..rows).flat_map(|_| self.angles(position));
+        let angles = beam.iter().flat_map(|row| self.angles(stable + row.ancestors.len()));
         let (cos, sin) = self.rotations(angles, rows)?;
         Ok(Places { cos, sin, mask, at: stable + scratch, len: stable + scratch + rows })
     }

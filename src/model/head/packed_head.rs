@@ -13,7 +13,7 @@ use crate::model::cpu::weights::Layer;
 use crate::model::{Config, frequencies};
 use crate::speculate::{BeamRow, Ranking};
 
-/// KV slots behind the context for the rows of one tree: a width of 64 over a depth of 16.
+/// KV slots behind the context for the rows of a tree and of those grown ahead of the target.
 const TREE_ROWS: usize = 1024;
 
 /// A head on the CPU with its caches.
@@ -31,7 +31,11 @@ pub struct PackedHead {
     cache: KvCache,
     blocks: usize,
     rows: Rows,
+    /// Of the last pass, `[rows, H]`.
     outputs: Vec<f32>,
+    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
+    /// from.
+    sources: Vec<f32>,
     buffers: Buffers,
     scratch: Scratch,
     timing: PassTiming,
@@ -91,6 +95,7 @@ impl PackedHead {
             pool,
             rows: Rows::default(),
             outputs: Vec::new(),
+            sources: Vec::new(),
             buffers: Buffers::default(),
             scratch: Scratch::default(),
             timing: PassTiming::default(),
@@ -208,13 +213,15 @@ impl HeadBackend for PackedHead {
         self.pass(tokens, |row| start + row, &Paths::chain(rows));
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
         self.rows = Rows::stable(start + rows);
+        let others = self.outputs.len().saturating_sub(self.config.hidden);
+        self.sources.clear();
+        self.sources.extend_from_slice(&self.outputs[others..]);
         Ok(())
     }
 
     fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
-        // The first level's rows all continue the last row.
-        let others = self.outputs.len().saturating_sub(self.config.hidden);
-        self.outputs.drain(..others);
+        self.outputs.clear();
+        self.outputs.extend_from_slice(&self.sources[..self.config.hidden.min(self.sources.len())]);
         Ok(self.rank(ranking).pop().unwrap_or_default())
     }
 
@@ -226,15 +233,16 @@ impl HeadBackend for PackedHead {
         let hidden = self.config.hidden;
         self.buffers.features.clear();
         for row in beam {
-            let at = self.rows.feature_of(row) * hidden;
-            self.buffers.features.extend_from_slice(&self.outputs[at..at + hidden]);
+            let at = Rows::feature_of(row) * hidden;
+            self.buffers.features.extend_from_slice(&self.sources[at..at + hidden]);
         }
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
         let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
         let paths = Paths::level(self.rows.scratch, ancestors);
-        let position = self.rows.position();
-        self.pass(&tokens, |_| position, &paths);
-        self.rows.add(beam.len());
+        let rows = self.rows;
+        self.pass(&tokens, |row| rows.position(&beam[row]), &paths);
+        self.rows.scratch += beam.len();
+        self.sources.extend_from_slice(&self.outputs);
         Ok(self.rank(ranking))
     }
 

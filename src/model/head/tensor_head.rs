@@ -17,7 +17,11 @@ pub struct TensorHead {
     shared_bytes: u64,
     blocks: usize,
     rows: Rows,
+    /// Of the last pass, `[rows, H]`.
     outputs: Option<Tensor>,
+    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
+    /// from.
+    sources: Option<Tensor>,
 }
 
 impl TensorHead {
@@ -48,6 +52,7 @@ impl TensorHead {
             blocks: config.layers,
             rows: Rows::default(),
             outputs: None,
+            sources: None,
         })
     }
 
@@ -72,9 +77,13 @@ impl TensorHead {
         Ok(rank_tensor(&outputs.matmul(&self.lm_head.t()?)?, ranking)?)
     }
 
-    fn last_outputs(&self) -> Result<&Tensor, HeadError> {
-        self.outputs.as_ref().ok_or_else(|| HeadError::Device("no pass was made".into()))
+    fn sources(&self) -> Result<&Tensor, HeadError> {
+        self.sources.as_ref().ok_or_else(no_pass)
     }
+}
+
+fn no_pass() -> HeadError {
+    HeadError::Device("no pass was made".into())
 }
 
 impl HeadBackend for TensorHead {
@@ -104,37 +113,39 @@ impl HeadBackend for TensorHead {
         let features = Tensor::from_slice(features, shape, self.net.device())?;
         let features = features.to_dtype(self.net.dtype())?;
         let places = self.net.causal(start, rows)?;
-        self.outputs = Some(self.pass(&features, tokens, &places)?);
+        let outputs = self.pass(&features, tokens, &places)?;
+        self.sources = Some(outputs.narrow(0, rows.saturating_sub(1), 1)?.contiguous()?);
+        self.outputs = Some(outputs);
         self.rows = Rows::stable(start + rows);
         Ok(())
     }
 
     fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
-        let outputs = self.last_outputs()?;
-        let last = outputs.narrow(0, outputs.dim(0)? - 1, 1)?.contiguous()?;
-        let candidates = self.rank(&last, ranking)?;
-        // The first level's rows all continue this one.
-        self.outputs = Some(last);
+        let root = self.sources()?.narrow(0, 0, 1)?;
+        let candidates = self.rank(&root, ranking)?;
+        self.outputs = Some(root);
         Ok(candidates.into_iter().flatten().collect())
     }
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
-        let Rows { stable, scratch, .. } = self.rows;
+        let Rows { stable, scratch } = self.rows;
         self.cache.reserve(self.rows.total() + beam.len(), self.rows.total())?;
-        let sources: Vec<u32> = beam.iter().map(|row| self.rows.feature_of(row) as u32).collect();
-        let sources = Tensor::from_slice(&sources, beam.len(), self.net.device())?;
-        let features = self.last_outputs()?.index_select(&sources, 0)?;
-        let places = self.net.level(stable, scratch, self.rows.position(), beam)?;
+        let numbers: Vec<u32> = beam.iter().map(|row| Rows::feature_of(row) as u32).collect();
+        let numbers = Tensor::from_slice(&numbers, beam.len(), self.net.device())?;
+        let features = self.sources()?.index_select(&numbers, 0)?;
+        let places = self.net.further(stable, scratch, beam)?;
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
         let outputs = self.pass(&features, &tokens, &places)?;
         let candidates = self.rank(&outputs, ranking)?;
+        self.sources = Some(Tensor::cat(&[self.sources()?, &outputs], 0)?);
         self.outputs = Some(outputs);
-        self.rows.add(beam.len());
+        self.rows.scratch += beam.len();
         Ok(candidates)
     }
 
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
-        Ok(self.last_outputs()?.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+        let outputs = self.outputs.as_ref().ok_or_else(no_pass)?;
+        Ok(outputs.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
     }
 
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {

@@ -1,0 +1,89 @@
+//! What a head has run since it last took pairs: the root's children and every scratch row, from
+//! which trees grow.
+
+use crate::model::head::Candidates;
+use crate::speculate::{BeamRow, Growth};
+
+/// The root and the scratch rows behind it, numbered as the backend does.
+#[derive(Debug, Default)]
+pub(super) struct Forest {
+    root: Vec<(u32, f32)>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+struct Row {
+    token: u32,
+    /// The rows it sees, from the root's child to itself.
+    path: Vec<usize>,
+    children: Vec<(u32, f32)>,
+}
+
+impl Row {
+    fn source(&self) -> Option<usize> {
+        self.path.len().checked_sub(2).map(|above| self.path[above])
+    }
+}
+
+impl Forest {
+    /// Nothing but the root with its children.
+    pub(super) fn new(root: Vec<(u32, f32)>) -> Self {
+        Self { root, rows: Vec::new() }
+    }
+
+    /// The likeliest children of a row, or of the root.
+    pub(super) fn children(&self, row: Option<usize>) -> &[(u32, f32)] {
+        row.map_or(&self.root, |row| &self.rows[row].children)
+    }
+
+    /// The row of `token` below a row, or below the root, if it was run.
+    pub(super) fn find(&self, token: u32, source: Option<usize>) -> Option<usize> {
+        self.rows.iter().position(|row| row.token == token && row.source() == source)
+    }
+
+    /// What the backend needs to run `token` below a row, or below the root.
+    pub(super) fn row(&self, token: u32, source: Option<usize>) -> BeamRow {
+        let ancestors = source.map_or_else(Vec::new, |row| self.rows[row].path.clone());
+        BeamRow { token, source, ancestors }
+    }
+
+    /// Notes rows that were run, and what the backend found below them. Returns the first's number;
+    /// `None` if it had no room for them.
+    pub(super) fn add(&mut self, beam: Vec<BeamRow>, children: &Candidates) -> Option<usize> {
+        let first = self.rows.len();
+        for (row, children) in beam.into_iter().zip(children) {
+            let mut path = row.ancestors;
+            path.push(self.rows.len());
+            self.rows.push(Row { token: row.token, path, children: children.clone() });
+        }
+        (self.rows.len() > first).then_some(first)
+    }
+}
+
+/// A tree that grows from a row of the forest.
+#[derive(Debug)]
+pub(super) struct Sprout {
+    pub(super) growth: Growth,
+    /// The row it grows from; `None` for the root.
+    pub(super) from: Option<usize>,
+    /// The forest's row for each of the growth's own.
+    pub(super) rows: Vec<usize>,
+    /// Levels it has.
+    pub(super) levels: usize,
+}
+
+impl Sprout {
+    /// A tree of one level.
+    pub(super) fn new(growth: Growth, from: Option<usize>) -> Self {
+        Self { growth, from, rows: Vec::new(), levels: 1 }
+    }
+
+    /// The rows of its next level as the backend needs them.
+    pub(super) fn beam(&self, forest: &Forest) -> Vec<BeamRow> {
+        let place = |row: &BeamRow| {
+            let source = row.source.map_or(self.from, |row| Some(self.rows[row]));
+            forest.row(row.token, source)
+        };
+        self.growth.beam().iter().map(place).collect()
+    }
+}
