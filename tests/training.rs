@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
 use dovetail::model::head::{HeadBackend, HeadConfig, HeadWeights, Shared, Table, TensorHead};
-use dovetail::speculate::BeamRow;
+use dovetail::speculate::{BeamRow, Ranking};
 use dovetail::train::{AdamW, DraftNet, Estimate, Judge, Options, Past};
 use serde_json::Value;
 
@@ -123,7 +123,7 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
         let flat = floats(&features);
         for begin in [1, rows - 1 - steps] {
             head.extend(0, &flat[..begin * hidden], &tokens[..begin], blocks).unwrap();
-            head.rank_root(1).unwrap();
+            head.rank_root(&Ranking::new(1)).unwrap();
             for step in 1..=steps {
                 // The stable rows end at begin − 1; row begin + step − 1 is the step-th node.
                 let row = begin + step - 1;
@@ -132,7 +132,7 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
                     source: step.checked_sub(2),
                     ancestors: (0..step - 1).collect(),
                 };
-                head.step(&[beam], 1).unwrap();
+                head.step(&[beam], &Ranking::new(1)).unwrap();
                 let expected = &by_step[step][row * hidden..(row + 1) * hidden];
                 near(&format!("{name} step {step}"), &head.outputs().unwrap(), expected, 1e-4);
             }
