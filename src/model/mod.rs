@@ -7,12 +7,14 @@ pub mod head;
 mod hf_config;
 mod random;
 mod rope;
+mod small;
 mod target;
 pub mod weights;
 
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuTarget, LoadError, PassTiming, Progress};
+pub use cpu::{CpuDraft, CpuTarget, LoadError, PassTiming, Progress};
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, frequencies};
+pub use small::{Branch, SmallLm};
 pub use target::{Target, TargetError, Verified};
 pub use weights::{RawTensor, WeightError, WeightSource};

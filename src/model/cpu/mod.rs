@@ -3,6 +3,7 @@
 //! prompt, alone, or as a node of a tree.
 
 pub(super) mod block;
+mod draft;
 mod pass;
 pub(super) mod weights;
 
@@ -14,6 +15,7 @@ use crate::kernels::{Format, KvCache, KvFormat, Matrix, OutOfMemory, Paths, Pool
 use crate::speculate::Tree;
 
 pub use block::PassTiming;
+pub use draft::CpuDraft;
 pub use weights::Progress;
 
 use block::{Blocks, Scratch};

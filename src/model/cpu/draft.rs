@@ -1,0 +1,223 @@
+//! A small language model on the CPU that drafts: the target's own passes, run over the new rows
+//! of a growing tree alone. What the rows above them left in the cache is not computed again.
+
+use std::sync::Arc;
+
+use super::block::{Blocks, PassTiming, Scratch};
+use super::pass::Pass;
+use super::weights::{Progress, Weights};
+use super::{CHUNK, LoadError};
+use crate::kernels::{Format, KvCache, KvFormat, Paths, Pool};
+use crate::model::weights::WeightSource;
+use crate::model::{Branch, Config, RandomWeights, SmallLm, TargetError};
+
+/// Cache slots behind the positions, for rows in flight: more than any tree has.
+const FLIGHT: usize = 1024;
+
+/// A small language model on the CPU.
+pub struct CpuDraft {
+    config: Config,
+    pool: Arc<Pool>,
+    weights: Weights,
+    cache: KvCache,
+    capacity: usize,
+    /// For each row in flight the rows it sees, from the first level down, itself last.
+    flight: Vec<Vec<usize>>,
+    features: Vec<f32>,
+    logits: Vec<f32>,
+    scratch: Scratch,
+    timing: PassTiming,
+}
+
+impl CpuDraft {
+    /// Packs the weights of `source` and allocates a KV cache for `capacity` positions and the rows
+    /// of a tree. Calls `progress` after every matrix.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let most = config.max_positions;
+        if capacity == 0 || capacity > most {
+            return Err(LoadError::Capacity { capacity, most });
+        }
+        let slots = capacity.saturating_add(FLIGHT);
+        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
+            .map_err(|error| LoadError::Cache { capacity: slots, error })?;
+        Ok(Self {
+            weights: Weights::load(config, source, &pool, progress)?,
+            config: config.clone(),
+            pool,
+            cache,
+            capacity,
+            flight: Vec::new(),
+            features: Vec::new(),
+            logits: Vec::new(),
+            scratch: Scratch::default(),
+            timing: PassTiming::default(),
+        })
+    }
+
+    /// One with random weights of this configuration: for measuring and for tests.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn random(
+        config: &Config,
+        format: Format,
+        seed: u64,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+    ) -> Result<Self, LoadError> {
+        let source = RandomWeights::new(config, format, seed);
+        Self::load(config, &source, pool, capacity, kv, &mut |_| {})
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Runs on other threads from the next pass on; no bit depends on them.
+    pub fn use_pool(&mut self, pool: Arc<Pool>) {
+        self.pool = pool;
+    }
+
+    /// Bytes of weights that one pass reads.
+    pub fn pass_bytes(&self) -> u64 {
+        self.weights.pass_bytes()
+    }
+
+    /// Whether `tokens` can be run with the last of them at position `last`.
+    fn check(
+        &self,
+        tokens: impl IntoIterator<Item = u32>,
+        last: Option<usize>,
+    ) -> Result<(), TargetError> {
+        let vocab = self.config.vocab;
+        if let Some(token) = tokens.into_iter().find(|&token| token as usize >= vocab) {
+            return Err(TargetError::Token { token, vocab });
+        }
+        let needed = last.map_or(0, |position| position + 1);
+        if needed > self.capacity {
+            return Err(TargetError::ContextFull { needed, capacity: self.capacity });
+        }
+        Ok(())
+    }
+
+    /// Runs a row for each of `tokens` on `paths`, which lead behind the committed positions.
+    fn pass(&mut self, tokens: &[u32], paths: &Paths) {
+        let Self { config, pool, cache, scratch, timing, .. } = self;
+        self.features.resize(tokens.len() * config.hidden, 0.0);
+        let blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        let mut pass = Pass { weights: &self.weights, blocks };
+        pass.run(tokens, |row| paths.of(row).len() - 1, paths, &mut self.features);
+    }
+
+    /// The LM head on the rows of the last pass from `first` on.
+    fn head(&mut self, first: usize) -> &[f32] {
+        let Self { config, pool, cache, scratch, timing, .. } = self;
+        let features = &self.features[first * config.hidden..];
+        self.logits.resize(features.len() / config.hidden * config.vocab, 0.0);
+        let blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        Pass { weights: &self.weights, blocks }.head(features, &mut self.logits);
+        &self.logits
+    }
+}
+
+impl SmallLm for CpuDraft {
+    fn describe(&self) -> String {
+        let format = self.weights.layers.first().map_or(Format::F32, |layer| layer.gate.format());
+        format!("{format} on CPU")
+    }
+
+    fn vocab(&self) -> usize {
+        self.config.vocab
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn room(&self) -> usize {
+        self.cache.capacity() - self.cache.len() - self.flight.len()
+    }
+
+    fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
+        if tokens.is_empty() {
+            return Ok(&[]);
+        }
+        self.check(tokens.iter().copied(), Some(self.len() + tokens.len() - 1))?;
+        self.flight.clear();
+        let mut last = 0;
+        for chunk in tokens.chunks(CHUNK) {
+            self.pass(chunk, &Paths::chain(chunk.len()));
+            self.cache.commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
+            last = chunk.len() - 1;
+        }
+        Ok(self.head(last))
+    }
+
+    fn grow(&mut self, rows: &[Branch]) -> Result<&[f32], TargetError> {
+        if rows.is_empty() {
+            return Ok(&[]);
+        }
+        let first = self.flight.len();
+        let above: Vec<&[usize]> = rows
+            .iter()
+            .map(|row| row.parent.map_or(&[][..], |parent| self.flight[parent].as_slice()))
+            .collect();
+        let deepest = above.iter().map(|path| self.len() + path.len()).max();
+        self.check(rows.iter().map(|row| row.token), deepest)?;
+        if rows.len() > self.room() {
+            let (capacity, needed) = (self.cache.capacity(), self.len() + first + rows.len());
+            return Err(TargetError::ContextFull { needed, capacity });
+        }
+        let paths = Paths::level(first, above.iter().copied());
+        let flight: Vec<Vec<usize>> = above
+            .iter()
+            .enumerate()
+            .map(|(row, path)| path.iter().copied().chain([first + row]).collect())
+            .collect();
+        self.flight.extend(flight);
+        let tokens: Vec<u32> = rows.iter().map(|row| row.token).collect();
+        self.pass(&tokens, &paths);
+        Ok(self.head(0))
+    }
+
+    fn keep(&mut self, path: &[usize]) -> Vec<usize> {
+        let Some(&last) = path.last() else { return (0..self.flight.len()).collect() };
+        assert_eq!(self.flight[last], path, "rows from the first level down");
+        let below = |row: &usize| *row != last && self.flight[*row].contains(&last);
+        let stay: Vec<usize> = (last..self.flight.len()).filter(below).collect();
+        // Rows come after their parents, so all of them ascend; what lies behind the path after
+        // the move is in flight again.
+        let len = self.cache.len() + path.len();
+        self.cache.commit(&self.pool, &[path, &stay].concat());
+        self.cache.truncate(len);
+        let number = |row: &usize| stay.binary_search(row).ok();
+        self.flight =
+            stay.iter().map(|&row| self.flight[row].iter().filter_map(number).collect()).collect();
+        stay
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.cache.truncate(len);
+        self.flight.clear();
+    }
+
+    fn bytes(&self) -> u64 {
+        self.weights.bytes() + self.cache.bytes() as u64
+    }
+}

@@ -1,0 +1,231 @@
+//! A small model that grows a tree row by row against the target's full passes: the same bits, in
+//! whatever order the rows came and whatever was kept, read or taken back between.
+
+use std::sync::Arc;
+
+use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::model::{
+    Branch, Config, CpuDraft, CpuTarget, RopeLayout, RopeScaling, SmallLm, Target, TargetError,
+};
+use dovetail::speculate::Tree;
+use proptest::prelude::*;
+
+const VOCAB: usize = 90;
+const CAPACITY: usize = 120;
+
+fn config() -> Config {
+    Config {
+        vocab: VOCAB,
+        hidden: 64,
+        intermediate: 96,
+        layers: 2,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 16,
+        rms_eps: 1e-5,
+        rope_theta: 10_000.0,
+        rope_scaling: RopeScaling::None,
+        rope_layout: RopeLayout::Halves,
+        qkv_bias: false,
+        o_bias: false,
+        qk_norm: false,
+        tied_head: true,
+        max_positions: CAPACITY,
+    }
+}
+
+const SEED: u64 = 9;
+
+fn small(format: Format, threads: usize) -> CpuDraft {
+    let pool = Arc::new(Pool::new(threads));
+    CpuDraft::random(&config(), format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
+}
+
+fn full(format: Format) -> CpuTarget {
+    let pool = Arc::new(Pool::new(1));
+    CpuTarget::random(&config(), format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Rows: what each follows and its token.
+    Grow(Vec<(prop::sample::Index, u32)>),
+    Keep(prop::sample::Index),
+    Read(Vec<u32>),
+    Truncate(prop::sample::Index),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let token = 0..VOCAB as u32;
+    let rows = prop::collection::vec((any::<prop::sample::Index>(), token.clone()), 1..12);
+    let step = prop_oneof![
+        6 => rows.prop_map(Step::Grow),
+        2 => any::<prop::sample::Index>().prop_map(Step::Keep),
+        1 => prop::collection::vec(token, 1..9).prop_map(Step::Read),
+        1 => any::<prop::sample::Index>().prop_map(Step::Truncate),
+    ];
+    prop::collection::vec(step, 1..14)
+}
+
+/// What the small model should hold: the committed tokens, and each row in flight's parent and
+/// token.
+#[derive(Default)]
+struct Expected {
+    text: Vec<u32>,
+    rows: Vec<Branch>,
+}
+
+impl Expected {
+    fn path(&self, row: usize) -> Vec<usize> {
+        let mut path: Vec<usize> =
+            std::iter::successors(Some(row), |&row| self.rows[row].parent).collect();
+        path.reverse();
+        path
+    }
+
+    /// Logits of every row in flight, from the target's pass over all of them at once. The last
+    /// committed token stands for the root.
+    fn verified(&self, target: &mut CpuTarget) -> Vec<Vec<u32>> {
+        let (root, before) = self.text.split_last().unwrap();
+        target.truncate(0);
+        target.prefill(before).unwrap();
+        let mut tree = Tree::root(*root);
+        for row in &self.rows {
+            tree.push(row.parent.map_or(0, |parent| parent + 1), row.token, -1.0);
+        }
+        let pass = target.verify(&tree).unwrap();
+        pass.logits.chunks(VOCAB).skip(1).map(bits).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn rows_run_one_after_the_other_are_the_tree_verified_at_once(
+        steps in steps(),
+        format in prop::sample::select(vec![Format::F32, Format::Q8_0]),
+        threads in 1usize..3,
+    ) {
+        let (mut small, mut target) = (small(format, threads), full(format));
+        let mut expected = Expected { text: vec![3], rows: Vec::new() };
+        small.read(&expected.text).unwrap();
+        for step in steps {
+            match step {
+                Step::Grow(rows) => {
+                    let known = expected.rows.len();
+                    let rows: Vec<Branch> = rows
+                        .iter()
+                        .map(|(parent, token)| {
+                            Branch { parent: parent.index(known + 1).checked_sub(1), token: *token }
+                        })
+                        .collect();
+                    if expected.text.len() + known + rows.len() > CAPACITY {
+                        continue;
+                    }
+                    let found = bits(small.grow(&rows).unwrap());
+                    expected.rows.extend(rows);
+                    let whole = expected.verified(&mut target);
+                    prop_assert_eq!(found, whole[known..].concat());
+                }
+                Step::Keep(row) if !expected.rows.is_empty() => {
+                    let path = expected.path(row.index(expected.rows.len()));
+                    let last = *path.last().unwrap();
+                    let stay = small.keep(&path);
+                    let below = |&row: &usize| row != last && expected.path(row).contains(&last);
+                    let rows: Vec<usize> = (0..expected.rows.len()).filter(below).collect();
+                    prop_assert_eq!(&stay, &rows);
+                    expected.text.extend(path.iter().map(|&row| expected.rows[row].token));
+                    let number = |parent: usize| stay.iter().position(|&row| row == parent);
+                    expected.rows = stay
+                        .iter()
+                        .map(|&row| expected.rows[row])
+                        .map(|row| Branch { parent: row.parent.and_then(number), ..row })
+                        .collect();
+                }
+                Step::Read(tokens) if expected.text.len() + tokens.len() <= CAPACITY => {
+                    let found = bits(small.read(&tokens).unwrap());
+                    expected.text.extend(tokens);
+                    expected.rows.clear();
+                    target.truncate(0);
+                    prop_assert_eq!(found, bits(&target.prefill(&expected.text).unwrap().logits));
+                }
+                Step::Truncate(len) => {
+                    let len = 1 + len.index(expected.text.len());
+                    small.truncate(len);
+                    expected.text.truncate(len);
+                    expected.rows.clear();
+                }
+                _ => {}
+            }
+            prop_assert_eq!(small.len(), expected.text.len());
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
+    let mut small = small(Format::F32, 1);
+    small.read(&[1, 2, 3]).unwrap();
+    let row = |parent, token| Branch { parent, token };
+    let before = bits(small.grow(&[row(None, 4)]).unwrap());
+    let outside = VOCAB as u32;
+    assert!(matches!(small.read(&[outside]), Err(TargetError::Token { .. })));
+    assert!(matches!(small.grow(&[row(Some(0), outside)]), Err(TargetError::Token { .. })));
+    assert!(
+        matches!(small.read(&[1; CAPACITY]), Err(TargetError::ContextFull { needed, capacity })
+        if needed == CAPACITY + 3 && capacity == CAPACITY)
+    );
+    let many = vec![row(None, 1); small.room() + 1];
+    assert!(matches!(small.grow(&many), Err(TargetError::ContextFull { .. })));
+    assert_eq!((small.len(), bits(small.grow(&[row(None, 4)]).unwrap())), (3, before));
+    // A row at the last position is the last that can be run.
+    small.read(&[1; CAPACITY - 4]).unwrap();
+    small.grow(&[row(None, 1)]).unwrap();
+    assert!(matches!(small.grow(&[row(Some(0), 1)]), Err(TargetError::ContextFull { .. })));
+    assert!(small.read(&[]).unwrap().is_empty() && small.grow(&[]).unwrap().is_empty());
+}
+
+/// As many nodes as any strategy asks for, in every format: beyond the trees that grow by levels.
+#[test]
+fn a_tree_of_128_nodes_is_plain_decoding() {
+    let config = Config {
+        vocab: 40,
+        hidden: 256,
+        intermediate: 256,
+        head_dim: 64,
+        max_positions: 256,
+        ..config()
+    };
+    for format in Format::ALL {
+        let pool = Arc::new(Pool::new(2));
+        let mut target =
+            CpuTarget::random(&config, format, SEED, pool, 200, KvFormat::F16).unwrap();
+        let mut tree = Tree::root(5);
+        for node in 1..128 {
+            tree.push(if node % 3 == 0 { node - 1 } else { node / 2 }, node as u32 * 7 % 40, -1.0);
+        }
+        target.prefill(&[1, 2, 3]).unwrap();
+        let pass = target.verify(&tree).unwrap();
+        let deepest = (0..128).max_by_key(|&node| tree.nodes()[node].depth).unwrap();
+        for node in [64, 65, 97, 126, 127, deepest] {
+            let mut path: Vec<usize> = tree.ancestors(node).collect();
+            path.reverse();
+            target.truncate(3);
+            let mut alone = Vec::new();
+            for &node in &path {
+                alone = target.verify(&Tree::root(tree.nodes()[node].token)).unwrap().logits;
+                target.commit(&[0]);
+            }
+            assert_eq!(
+                bits(&pass.logits[node * 40..(node + 1) * 40]),
+                bits(&alone),
+                "{format} {node}"
+            );
+        }
+    }
+}
