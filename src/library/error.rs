@@ -72,6 +72,17 @@ pub enum LibraryError {
         /// Rows of the embedding.
         model: usize,
     },
+    /// A small model of another world.
+    #[error(
+        "{small} cannot draft for {target}: their vocabularies have no token in common; \
+         take a small model of the target's family"
+    )]
+    NothingShared {
+        /// The target.
+        target: String,
+        /// The small model.
+        small: String,
+    },
     /// Draft head and target do not fit.
     #[error(transparent)]
     Misfit(#[from] Misfit),

@@ -5,6 +5,7 @@ mod folder;
 mod gguf;
 mod gguf_writer;
 mod hub;
+mod shared;
 
 use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use tokenizers::AddedToken;
 
+use super::shared::{Piece, PieceKind};
 use pieces::Pieces;
 
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
@@ -179,6 +180,26 @@ impl Tokenizer {
         hasher.finish()
     }
 
+    /// What each of the first `rows` ids stands for; `None` for ids without a token.
+    pub fn pieces(&self, rows: usize) -> Vec<Option<Piece>> {
+        (0..rows as u32).map(|token| self.piece(token)).collect()
+    }
+
+    fn piece(&self, token: u32) -> Option<Piece> {
+        let bytes = self.bytes(token);
+        let spelled = || self.0.tokenizer.id_to_token(token);
+        let kind = if self.is_special(token) {
+            PieceKind::Special
+        } else if self.0.pieces != Pieces::ByteLevel
+            && spelled().is_some_and(|spelled| pieces::byte_token(&spelled).is_some())
+        {
+            PieceKind::Byte
+        } else {
+            PieceKind::Text
+        };
+        (!bytes.is_empty()).then_some(Piece { kind, bytes })
+    }
+
     /// The bytes a token stands for; none for an id outside the vocabulary.
     fn bytes(&self, token: u32) -> Vec<u8> {
         if let Some(added) = self.0.added.get(&token) {
@@ -192,6 +213,7 @@ impl Tokenizer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::library::SharedVocabulary;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -266,6 +288,26 @@ mod tests {
         assert_eq!(tokenizer.label(9999), "<9999>");
         assert_eq!(sentence_piece().label(5), "\\xF0");
         assert_eq!(sentence_piece().label(4), " a");
+    }
+
+    #[test]
+    fn pieces_tell_text_from_bytes_and_marks() {
+        let kinds = |tokenizer: &Tokenizer, ids: &[usize]| -> Vec<_> {
+            let pieces = tokenizer.pieces(tokenizer.vocab_size() + 3);
+            assert_eq!(pieces[tokenizer.vocab_size()..], [None, None, None]);
+            ids.iter().map(|&id| pieces[id].as_ref().unwrap().kind).collect()
+        };
+        let (text, byte, special) = (PieceKind::Text, PieceKind::Byte, PieceKind::Special);
+        assert_eq!(kinds(&byte_level(), &[65, 260, 261, 262]), [text, text, special, text]);
+        assert_eq!(kinds(&sentence_piece(), &[1, 4, 5]), [text, text, byte]);
+        // One text in two spellings.
+        let (ours, theirs) = (byte_level().pieces(263), sentence_piece().pieces(9));
+        let shared = SharedVocabulary::new(&theirs, &ours);
+        assert_eq!(shared.counterpart(1), Some(b' '.into()));
+        assert_eq!(shared.counterpart(5), Some(0xF0));
+        let mut spelled = Vec::new();
+        shared.translate(4, &mut spelled);
+        assert_eq!(spelled, [u32::from(b' '), u32::from(b'a')]);
     }
 
     #[test]

@@ -1,0 +1,357 @@
+//! What two vocabularies have in common, token by token, so that a small model can draft for a
+//! target: a token means the same if it spells the same bytes, whatever its id.
+//!
+//! A drafted token without a counterpart is never proposed. A committed one is spelled out in the
+//! small model's own tokens, the longest first, so that the model still reads the text; a mark
+//! (such as `<|im_start|>`) that it does not know has no spelling and is left out.
+
+use std::collections::HashMap;
+
+use super::{LibraryError, TargetFiles};
+
+/// What a token is to a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PieceKind {
+    /// Text.
+    Text,
+    /// One byte, for what the vocabulary cannot spell otherwise.
+    Byte,
+    /// A control mark, known by its name.
+    Special,
+}
+
+/// What a token stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Text, byte or mark.
+    pub kind: PieceKind,
+    /// The bytes of its text, or its name.
+    pub bytes: Vec<u8>,
+}
+
+/// A target's vocabulary against a small model's.
+#[derive(Clone, Debug)]
+pub struct SharedVocabulary {
+    /// By target id, the small model's.
+    counterparts: Vec<Option<u32>>,
+    /// (small model's id, target's id) of every token that may be proposed.
+    pairs: Vec<(u32, u32)>,
+    /// The first n ids of both are the same tokens, and there are no others.
+    identical: bool,
+    /// By target id what has no counterpart; empty for the rest.
+    strange: HashMap<u32, Vec<u8>>,
+    /// The small model's text by its bytes.
+    spellings: HashMap<Vec<u8>, u32>,
+    /// Bytes of the longest spelling.
+    longest: usize,
+}
+
+impl SharedVocabulary {
+    /// Two models with the same `tokens` tokens.
+    pub fn identical(tokens: usize) -> Self {
+        let ids = 0..tokens as u32;
+        Self {
+            counterparts: ids.clone().map(Some).collect(),
+            pairs: ids.map(|id| (id, id)).collect(),
+            identical: true,
+            strange: HashMap::new(),
+            spellings: HashMap::new(),
+            longest: 0,
+        }
+    }
+
+    /// Compares two vocabularies; `None` stands for an id without a token. A token is matched with
+    /// the same piece, of several with the one of its own id, else the first; a byte and a text of
+    /// one byte match if nothing else does.
+    pub fn new(target: &[Option<Piece>], small: &[Option<Piece>]) -> Self {
+        let counterparts = counterparts(target, small);
+        let pairs = pairs(&counterparts);
+        let tokens = pairs.len();
+        let all = |pieces: &[Option<Piece>]| pieces.iter().flatten().count() == tokens;
+        let in_place = pairs.iter().zip(0..).all(|(&pair, id)| pair == (id, id));
+        if in_place && all(target) && all(small) {
+            return Self::identical(tokens);
+        }
+        let is_strange = |id: u32| counterparts[id as usize].is_none();
+        let strange = texts(target).filter(|&(id, _)| is_strange(id));
+        let strange = strange.map(|(id, piece)| (id, piece.bytes.clone())).collect();
+        let mut spellings: HashMap<Vec<u8>, (PieceKind, u32)> = HashMap::new();
+        for (id, piece) in texts(small) {
+            let known = spellings.entry(piece.bytes.clone()).or_insert((piece.kind, id));
+            if known.0 == PieceKind::Byte && piece.kind == PieceKind::Text {
+                *known = (piece.kind, id);
+            }
+        }
+        Self {
+            longest: spellings.keys().map(Vec::len).max().unwrap_or(0),
+            spellings: spellings.into_iter().map(|(bytes, (_, id))| (bytes, id)).collect(),
+            counterparts,
+            pairs,
+            identical: false,
+            strange,
+        }
+    }
+
+    /// Compares the vocabularies of two models. Their tokens that begin a text are taken for the
+    /// same one, however they are called.
+    ///
+    /// # Errors
+    /// [`LibraryError::NothingShared`] if no text token of the small model can be proposed.
+    pub fn of(target: &TargetFiles, small: &TargetFiles) -> Result<Self, LibraryError> {
+        let pieces = |files: &TargetFiles| files.tokenizer.pieces(files.config.vocab);
+        let (theirs, own) = (pieces(target), pieces(small));
+        let mut shared = Self::new(&theirs, &own);
+        let is_text = |&&(id, _): &&(u32, u32)| {
+            let piece = own.get(id as usize).and_then(Option::as_ref);
+            piece.is_some_and(|piece| piece.kind != PieceKind::Special)
+        };
+        if !shared.pairs.iter().any(|pair| is_text(&pair)) {
+            return Err(LibraryError::NothingShared {
+                target: target.name.clone(),
+                small: small.name.clone(),
+            });
+        }
+        if let (Some(theirs), Some(own)) = (target.bos, small.bos)
+            && let Some(none @ None) = shared.counterparts.get_mut(theirs as usize)
+        {
+            *none = Some(own);
+        }
+        Ok(shared)
+    }
+
+    /// How many of the target's tokens can be proposed.
+    pub fn shared(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether a token of the one is the same token of the other, id by id.
+    pub fn is_identical(&self) -> bool {
+        self.identical
+    }
+
+    /// The small model's token for one of the target's.
+    pub fn counterpart(&self, token: u32) -> Option<u32> {
+        self.counterparts.get(token as usize).copied().flatten()
+    }
+
+    /// Appends a token of the target as the small model reads it: its counterpart, or the tokens
+    /// that spell it. Nothing for marks that the small model does not have, or bytes that it cannot
+    /// spell.
+    pub fn translate(&self, token: u32, to: &mut Vec<u32>) {
+        if let Some(counterpart) = self.counterpart(token) {
+            to.push(counterpart);
+            return;
+        }
+        let mut rest = self.strange.get(&token).map_or(&[][..], Vec::as_slice);
+        while !rest.is_empty() {
+            let known = |&length: &usize| self.spellings.contains_key(&rest[..length]);
+            let length = (1..=self.longest.min(rest.len())).rev().find(known);
+            let (piece, behind) = rest.split_at(length.unwrap_or(1));
+            to.extend(self.spellings.get(piece));
+            rest = behind;
+        }
+    }
+
+    /// A row of the small model's logits in the target's order: what is not shared is minus
+    /// infinity. `room` is overwritten if the orders differ.
+    pub fn in_targets_order<'a>(&self, row: &'a [f32], room: &'a mut Vec<f32>) -> &'a [f32] {
+        if self.identical {
+            return &row[..row.len().min(self.pairs.len())];
+        }
+        room.clear();
+        room.resize(self.counterparts.len(), f32::NEG_INFINITY);
+        for &(own, theirs) in &self.pairs {
+            if let Some(&logit) = row.get(own as usize) {
+                room[theirs as usize] = logit;
+            }
+        }
+        room
+    }
+}
+
+/// By target id, the same token of the small model.
+fn counterparts(target: &[Option<Piece>], small: &[Option<Piece>]) -> Vec<Option<u32>> {
+    let mut by_piece: HashMap<&Piece, u32> = HashMap::with_capacity(small.len());
+    for (id, piece) in (0..).zip(small) {
+        if let Some(piece) = piece {
+            by_piece.entry(piece).or_insert(id);
+        }
+    }
+    let find = |(id, piece): (u32, &Option<Piece>)| {
+        let piece = piece.as_ref()?;
+        if small.get(id as usize).and_then(Option::as_ref) == Some(piece) {
+            return Some(id);
+        }
+        let kind = match piece.kind {
+            PieceKind::Text if piece.bytes.len() == 1 => PieceKind::Byte,
+            PieceKind::Byte => PieceKind::Text,
+            kind => kind,
+        };
+        let other = Piece { kind, bytes: piece.bytes.clone() };
+        by_piece.get(piece).or_else(|| by_piece.get(&other)).copied()
+    };
+    (0..).zip(target).map(find).collect()
+}
+
+/// (small model's id, target's id), by the former. Several of the target's tokens may have one
+/// counterpart: it is proposed as the one of its own id, else as the first.
+fn pairs(counterparts: &[Option<u32>]) -> Vec<(u32, u32)> {
+    let mut claims: HashMap<u32, u32> = HashMap::with_capacity(counterparts.len());
+    for (id, counterpart) in (0..).zip(counterparts) {
+        if let Some(counterpart) = *counterpart {
+            let claim = claims.entry(counterpart).or_insert(id);
+            if counterpart == id {
+                *claim = id;
+            }
+        }
+    }
+    let mut pairs: Vec<(u32, u32)> = claims.into_iter().collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// The tokens that are no marks.
+fn texts(pieces: &[Option<Piece>]) -> impl Iterator<Item = (u32, &Piece)> {
+    let all = (0..).zip(pieces).filter_map(|(id, piece)| Some((id, piece.as_ref()?)));
+    all.filter(|(_, piece)| piece.kind != PieceKind::Special)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece(kind: PieceKind, text: &str) -> Option<Piece> {
+        Some(Piece { kind, bytes: text.as_bytes().to_vec() })
+    }
+
+    fn text(text: &str) -> Option<Piece> {
+        piece(PieceKind::Text, text)
+    }
+
+    fn translated(shared: &SharedVocabulary, token: u32) -> Vec<u32> {
+        let mut out = Vec::new();
+        shared.translate(token, &mut out);
+        out
+    }
+
+    #[test]
+    fn tokens_are_known_by_what_they_spell() {
+        let (special, byte) = (PieceKind::Special, PieceKind::Byte);
+        let target =
+            [piece(special, "<s>"), text("the"), text(" cat"), text("\n"), piece(special, "<end>")];
+        let small =
+            [piece(special, "<s>"), piece(byte, "\n"), text("the"), None, text(" c"), text("at")];
+        let shared = SharedVocabulary::new(&target, &small);
+        assert!(!shared.is_identical());
+        assert_eq!(shared.shared(), 3);
+        assert_eq!(translated(&shared, 0), [0]);
+        assert_eq!(translated(&shared, 1), [2]);
+        assert_eq!(translated(&shared, 2), [4, 5]);
+        assert_eq!(translated(&shared, 3), [1]);
+        assert_eq!(translated(&shared, 4), [0; 0]);
+        assert_eq!(translated(&shared, 99), [0; 0]);
+        let logits = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let none = f32::NEG_INFINITY;
+        let mut room = vec![7.0; 2];
+        assert_eq!(shared.in_targets_order(&logits, &mut room), [0.0, 2.0, none, 1.0, none]);
+    }
+
+    #[test]
+    fn a_mark_is_not_the_text_that_spells_it() {
+        let target = [piece(PieceKind::Special, "<s>"), text("a")];
+        let small = [text("<s>"), text("a")];
+        let shared = SharedVocabulary::new(&target, &small);
+        assert_eq!((shared.counterpart(0), shared.counterpart(1)), (None, Some(1)));
+        assert!(translated(&shared, 0).is_empty());
+    }
+
+    #[test]
+    fn rows_without_tokens_do_not_make_vocabularies_differ() {
+        let target = [text("a"), text("b")];
+        let small = [text("a"), text("b"), None, None];
+        let shared = SharedVocabulary::new(&target, &small);
+        assert!(shared.is_identical());
+        let mut room = Vec::new();
+        assert_eq!(shared.in_targets_order(&[1.0, 2.0, 9.0, 9.0], &mut room), [1.0, 2.0]);
+    }
+
+    /// Vocabularies over few letters, so that many tokens are shared, repeated or composed.
+    fn vocabulary() -> impl Strategy<Value = Vec<Option<Piece>>> {
+        let bytes = prop::collection::vec(b'a'..b'd', 1..4);
+        let piece = prop_oneof![
+            8 => bytes.clone().prop_map(|bytes| Some(Piece { kind: PieceKind::Text, bytes })),
+            1 => (b'a'..b'd').prop_map(|b| Some(Piece { kind: PieceKind::Byte, bytes: vec![b] })),
+            1 => bytes.prop_map(|bytes| Some(Piece { kind: PieceKind::Special, bytes })),
+            1 => Just(None),
+        ];
+        prop::collection::vec(piece, 0..30)
+    }
+
+    proptest! {
+        #[test]
+        fn only_what_means_the_same_is_shared(target in vocabulary(), small in vocabulary()) {
+            let shared = SharedVocabulary::new(&target, &small);
+            let alike = |a: &Piece, b: &Piece| {
+                let special = |piece: &Piece| piece.kind == PieceKind::Special;
+                a.bytes == b.bytes && special(a) == special(b)
+            };
+            for (id, piece) in (0..).zip(&target) {
+                let known = |piece: &Piece| small.iter().flatten().any(|other| alike(piece, other));
+                prop_assert_eq!(
+                    shared.counterpart(id).is_some(),
+                    piece.as_ref().is_some_and(known)
+                );
+                if let (Some(counterpart), Some(piece)) = (shared.counterpart(id), piece) {
+                    let other = small[counterpart as usize].as_ref().unwrap();
+                    prop_assert!(alike(piece, other));
+                    // The same id is preferred to any other.
+                    if small.get(id as usize) == Some(&Some(piece.clone())) {
+                        prop_assert_eq!(counterpart, id);
+                    }
+                }
+            }
+            // Whatever is proposed comes back as the token that proposed it.
+            let logits: Vec<f32> = (0..small.len()).map(|id| id as f32).collect();
+            let mut room = Vec::new();
+            let row = shared.in_targets_order(&logits, &mut room);
+            let finite = row.iter().filter(|x| x.is_finite()).count();
+            prop_assert_eq!(finite, shared.shared());
+            for (id, &logit) in (0..).zip(row).filter(|(_, x)| x.is_finite()) {
+                prop_assert_eq!(shared.counterpart(id), Some(logit as u32));
+            }
+        }
+
+        #[test]
+        fn what_is_spelled_out_is_the_same_text(target in vocabulary(), small in vocabulary()) {
+            let shared = SharedVocabulary::new(&target, &small);
+            let single = |byte: u8| small.iter().flatten().any(|piece| {
+                piece.kind != PieceKind::Special && piece.bytes == [byte]
+            });
+            let spells_all = (b'a'..b'd').all(single);
+            for (id, piece) in (0..).zip(&target) {
+                let Some(piece) = piece else { continue };
+                let tokens = translated(&shared, id);
+                let bytes: Vec<u8> =
+                    tokens.iter().flat_map(|&t| small[t as usize].clone().unwrap().bytes).collect();
+                match piece.kind {
+                    PieceKind::Special if shared.counterpart(id).is_none() => {
+                        prop_assert!(tokens.is_empty());
+                    }
+                    _ if spells_all => prop_assert_eq!(&bytes, &piece.bytes),
+                    _ => prop_assert!(bytes.len() <= piece.bytes.len()),
+                }
+            }
+        }
+
+        #[test]
+        fn a_vocabulary_is_identical_to_itself(pieces in vocabulary()) {
+            let shared = SharedVocabulary::new(&pieces, &pieces);
+            for (id, piece) in (0..).zip(&pieces) {
+                prop_assert_eq!(shared.counterpart(id), piece.as_ref().map(|_| id));
+            }
+            let dense = pieces.iter().all(Option::is_some);
+            prop_assert!(shared.is_identical() || !dense);
+        }
+    }
+}
