@@ -1,7 +1,9 @@
 //! Growth of the draft tree: against the description in spec §4 taken literally, and against the
 //! recorded trees.
 
-use dovetail::speculate::{Growth, Shape, Tree, top_log_probs};
+use dovetail::speculate::{
+    Growth, Method, Node, SEARCH_BEAM, SEARCH_DECAY, Shape, Tree, top_log_probs,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -80,9 +82,63 @@ fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
 
 const ROOT: u32 = 7;
 
+/// SpecExec's search word by word (duodecoding-method §9): the best unexpanded nodes of all levels,
+/// a threshold at the K-th best of everything, the end when nothing new is above it.
+fn searched(shape: Shape, oracle: &dyn Oracle) -> Tree {
+    struct Found {
+        path: Vec<u32>,
+        parent: usize,
+        log_prob: f32,
+        score: f32,
+        expanded: bool,
+    }
+    let root = Found { path: Vec::new(), parent: 0, log_prob: 0.0, score: 0.0, expanded: false };
+    let mut all = vec![root];
+    let better = |a: &Found, b: &Found| b.score.total_cmp(&a.score);
+    // The first iteration expands the root.
+    for _ in 0..=shape.depth {
+        let mut best: Vec<usize> = (0..all.len()).filter(|&i| !all[i].expanded).collect();
+        best.sort_by(|&a, &b| better(&all[a], &all[b]));
+        best.truncate(SEARCH_BEAM);
+        best.sort_unstable();
+        let mut fresh = Vec::new();
+        for parent in best {
+            all[parent].expanded = true;
+            for (token, log_prob) in top_log_probs(&oracle.row(&all[parent].path), shape.width) {
+                let path = [all[parent].path.as_slice(), &[token]].concat();
+                let score = all[parent].score + SEARCH_DECAY.ln() + log_prob;
+                fresh.push(Found { path, parent, log_prob, score, expanded: false });
+            }
+        }
+        let mut scores: Vec<f32> = all.iter().chain(&fresh).map(|found| found.score).collect();
+        scores.sort_by(|a, b| b.total_cmp(a));
+        let threshold = scores.get(shape.gamma - 1).copied().unwrap_or(f32::NEG_INFINITY);
+        fresh.retain(|found| found.score >= threshold);
+        if fresh.is_empty() {
+            break;
+        }
+        all.extend(fresh);
+    }
+    let mut kept: Vec<usize> = (0..all.len()).collect();
+    kept.sort_by(|&a, &b| better(&all[a], &all[b]));
+    kept.truncate(shape.gamma);
+    kept.sort_unstable();
+    let mut tree = Tree::root(ROOT);
+    for &i in kept.iter().filter(|&&i| i != 0) {
+        let parent = kept.iter().position(|&k| k == all[i].parent).expect("closed under parents");
+        tree.push(parent, *all[i].path.last().unwrap(), all[i].log_prob);
+    }
+    tree
+}
+
 /// Drives a growth as a drafter does, by scratch rows only; also returns the rows computed.
 fn driven(shape: Shape, oracle: &dyn Oracle) -> (Tree, usize) {
-    let mut growth = Growth::new(shape, &top_log_probs(&oracle.row(&[]), shape.width));
+    driven_by(Method::Tree, shape, oracle)
+}
+
+fn driven_by(method: Method, shape: Shape, oracle: &dyn Oracle) -> (Tree, usize) {
+    let first = top_log_probs(&oracle.row(&[]), shape.width);
+    let mut growth = Growth::with_method(method, shape, &first);
     let mut scratch: Vec<Vec<u32>> = Vec::new();
     while !growth.beam().is_empty() {
         let mut paths = Vec::new();
@@ -120,6 +176,30 @@ proptest! {
     }
 
     #[test]
+    fn a_search_finds_the_best_nodes(
+        seed in any::<u64>(), vocab in 1usize..40, levels in 1u64..30,
+        gamma in 1usize..=128, width in 1usize..=32, depth in 0usize..=31,
+    ) {
+        let shape = Shape { gamma, width, depth };
+        let oracle = Hashed { seed, vocab, levels };
+        let (tree, rows) = driven_by(Method::Search, shape, &oracle);
+        let expected = searched(shape, &oracle);
+        prop_assert_eq!(tree.len(), expected.len());
+        // Candidates that tie may be taken in another order, and then either is right.
+        let score = |tree: &Tree| -> Vec<f32> {
+            let decayed = |node: &Node| node.score + node.depth as f32 * SEARCH_DECAY.ln();
+            let mut scores: Vec<f32> = tree.nodes().iter().map(decayed).collect();
+            scores.sort_by(f32::total_cmp);
+            scores
+        };
+        for (found, expected) in score(&tree).iter().zip(score(&expected)) {
+            prop_assert!((found - expected).abs() < 1e-3, "{found} instead of {expected}");
+        }
+        prop_assert!(tree.len() <= gamma && tree.height() <= depth + 1);
+        prop_assert!(rows <= depth * SEARCH_BEAM.min(gamma.saturating_sub(2)));
+    }
+
+    #[test]
     fn certain_tokens_keep_their_parents(gamma in 1usize..40, width in 1usize..6, depth in 0usize..9) {
         /// Log-probability 0 all the way: every score ties.
         struct Certain;
@@ -134,6 +214,25 @@ proptest! {
         let chain = tree.ancestors(tree.len() - 1).count();
         prop_assert!(chain >= 2 || tree.len() == 1);
     }
+}
+
+#[test]
+fn a_search_prefers_the_shallow_of_equals_and_goes_deep_for_the_certain() {
+    /// One certain token; after the first it is one of two.
+    struct Forked(bool);
+    impl Oracle for Forked {
+        fn row(&self, path: &[u32]) -> Vec<f32> {
+            let other = if self.0 && path.is_empty() { 0.0 } else { f32::NEG_INFINITY };
+            vec![0.0, other]
+        }
+    }
+    let shape = Shape { gamma: 128, width: 32, depth: 31 };
+    let (chain, rows) = driven_by(Method::Search, shape, &Forked(false));
+    assert_eq!((chain.len(), chain.height(), rows), (33, 32, 31));
+    // The two branches are worth the same, so they are equally long.
+    let shape = Shape { gamma: 41, ..shape };
+    let (tree, _) = driven_by(Method::Search, shape, &Forked(true));
+    assert_eq!((tree.len(), tree.height()), (41, 20));
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl FeatureHead {
             Some(sprout) => sprout,
             None => {
                 self.plant(ask)?;
-                Sprout::new(Growth::new(ask.budget.shape, self.forest.children(None)), None)
+                Sprout::new(ask.growth(self.forest.children(None)), None)
             }
         };
         while !sprout.growth.beam().is_empty() {

@@ -11,7 +11,7 @@ pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
 pub use retrieval::Retrieval;
 
-use crate::speculate::{Coupling, Method, Ranking, Shape, Tree};
+use crate::speculate::{Coupling, Growth, Method, Ranking, Shape, Tree};
 use std::sync::atomic::AtomicBool;
 
 /// What a round may spend on drafting.
@@ -48,6 +48,11 @@ impl<'a> Ask<'a> {
     /// Asks for a tree under `root`, ranked by the draft's probabilities alone.
     pub fn new(root: u32, budget: &'a Budget) -> Self {
         Self { root, budget, coupling: None }
+    }
+
+    /// A tree that begins with these candidates and grows as the budget's method has it.
+    pub fn growth(&self, first: &[(u32, f32)]) -> Growth {
+        Growth::with_method(self.budget.method, self.budget.shape, first)
     }
 
     /// How the candidates at `depth` below the root (1: its children) are ranked.

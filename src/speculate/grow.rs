@@ -1,6 +1,12 @@
 //! Growing and reranking a dynamic tree (EAGLE-2; spec §4) as a state machine that a drafter
 //! drives: it feeds the first level's candidates, then for each beam the candidates of its rows.
 //!
+//! SpecExec's search (duodecoding-method §9) differs in two numbers only. Its beam is as wide as
+//! its budget (up to [`SEARCH_BEAM`] rows), whatever the branching is; so every node is expanded in
+//! the step after it was found, and what it calls the best unexpanded nodes are those of the newest
+//! level. And every step down costs a factor ([`SEARCH_DECAY`]) besides the token's probability, so
+//! that of equally likely nodes the shallower one is kept.
+//!
 //! Candidates have flat ids in order of creation and are ranked by (score descending, id
 //! ascending). A child's score is no higher and its id higher than its parent's, so every head of
 //! that ranking is closed under parents.
@@ -12,7 +18,12 @@
 //! only for candidates that rank behind the row's children, hence behind the row, hence not kept
 //! either. A small γ so saves most of the k·k products of a level, and often whole levels.
 
-use super::tree::{Shape, Tree};
+use super::tree::{Method, Shape, Tree};
+
+/// Most rows that a search expands at once.
+pub const SEARCH_BEAM: usize = 128;
+/// Factor by which a search ranks a node lower for each step down.
+pub const SEARCH_DECAY: f32 = 0.95;
 
 /// A row of the next draft forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +54,10 @@ struct Candidate {
 #[derive(Debug)]
 pub struct Growth {
     shape: Shape,
+    /// Most rows of a beam.
+    beam_width: usize,
+    /// Added to a node's score for each step down, besides the log-probability; never above 0.
+    step: f32,
     /// The best candidates so far, in ranking order; at most γ − 1.
     pool: Vec<Candidate>,
     /// Candidates made so far.
@@ -61,8 +76,30 @@ impl Growth {
     /// log-probability), likeliest first, as [`super::top_log_probs`] of the last stable row with
     /// `shape.width` gives them. More than `shape.width` are cut, NaN and minus infinity left out.
     pub fn new(shape: Shape, first: &[(u32, f32)]) -> Self {
+        Self::begin(shape, shape.width, 0.0, first)
+    }
+
+    /// A tree found by SpecExec's search: the best `shape.gamma` nodes by decayed score, the root
+    /// included, of `shape.width` children a node and at most `shape.depth` expansions below the
+    /// first level. The trees it makes hold log-probabilities without the decay.
+    pub fn search(shape: Shape, first: &[(u32, f32)]) -> Self {
+        Self::begin(shape, SEARCH_BEAM, SEARCH_DECAY.ln(), first)
+    }
+
+    /// A tree grown as `method` has it. For a drafter that does not make sequences they are a tree
+    /// like any other.
+    pub fn with_method(method: Method, shape: Shape, first: &[(u32, f32)]) -> Self {
+        match method {
+            Method::Search => Self::search(shape, first),
+            Method::Tree | Method::Sequences { .. } => Self::new(shape, first),
+        }
+    }
+
+    fn begin(shape: Shape, beam_width: usize, step: f32, first: &[(u32, f32)]) -> Self {
         let mut growth = Self {
             shape,
+            beam_width,
+            step,
             pool: Vec::new(),
             made: 0,
             beam: Vec::new(),
@@ -130,7 +167,7 @@ impl Growth {
             // Rounding may make a log-probability positive; scores must not rise.
             let log_prob = log_prob.min(0.0);
             // Adding 0 makes -0 into 0: the two must rank alike.
-            let score = above + log_prob + 0.0;
+            let score = above + self.step + log_prob + 0.0;
             if log_prob.is_finite() && score.is_finite() {
                 self.pool.push(Candidate { id, parent, source, token, log_prob, score });
             }
@@ -144,7 +181,7 @@ impl Growth {
         self.pool.truncate(self.shape.gamma.saturating_sub(1));
         let hopeful = self.pool.iter().take(self.shape.gamma.saturating_sub(2));
         let newest = hopeful.filter(|candidate| candidate.id >= level);
-        self.members = newest.take(self.shape.width).copied().collect();
+        self.members = newest.take(self.beam_width).copied().collect();
         let row = |candidate: &Candidate| BeamRow {
             token: candidate.token,
             source: candidate.source,

@@ -15,7 +15,7 @@ mod tree;
 
 pub use accept::{Accepted, accept};
 pub use coupling::Coupling;
-pub use grow::{BeamRow, Growth};
+pub use grow::{BeamRow, Growth, SEARCH_BEAM, SEARCH_DECAY};
 pub use history::History;
 pub use noise::Noise;
 pub use ranking::Ranking;

@@ -87,7 +87,7 @@ impl FeatureHead {
                 continue;
             };
             let Some(row) = self.run(bonus, row, ask, depth + 1)? else { break };
-            let growth = Growth::new(ask.budget.shape, self.forest.children(Some(row)));
+            let growth = ask.growth(self.forest.children(Some(row)));
             let mut sprout = Sprout::new(growth, Some(row));
             while !sprout.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
                 self.advance(&mut sprout, ask, depth + 1)?;
