@@ -26,6 +26,7 @@ mod overlap;
 mod screen;
 mod scripted;
 mod strategies;
+mod small_model;
 mod support;
 mod target;
 mod toy;

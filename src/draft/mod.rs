@@ -1,15 +1,18 @@
 //! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
 
+mod branches;
 mod feature_head;
 mod lookahead;
 mod lookup;
 mod odds;
 mod retrieval;
+mod small_model;
 
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
 pub use retrieval::Retrieval;
+pub use small_model::SmallModel;
 
 use crate::speculate::{Coupling, Growth, Method, Ranking, Shape, Tree};
 use std::sync::atomic::AtomicBool;

@@ -1,0 +1,274 @@
+//! A small language model's view of a text and of what may follow it: the text as the model reads
+//! it, and a tree of rows behind it that grows by passes over new rows alone. Whoever grows it need
+//! not know what was run before: a row that is there is not run again, not even if it was run ahead
+//! of the target and the text has come to it since.
+
+use super::DraftError;
+use crate::library::SharedVocabulary;
+use crate::model::{Branch, SmallLm, TargetError};
+use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
+
+/// Candidates of a row as (target's token, log-probability), likeliest first.
+pub(super) type Candidates = Vec<(u32, f32)>;
+
+/// Fewest candidates that are kept of a row, so that a slightly wider tree need not run it again.
+const LEAST: usize = 16;
+
+/// A row in flight.
+#[derive(Debug)]
+struct Row {
+    parent: Option<usize>,
+    /// Rows from the first level down to this one.
+    depth: usize,
+    /// The small model's token.
+    token: u32,
+    /// What may follow it.
+    candidates: Candidates,
+}
+
+/// How candidates are ranked; a row ranked otherwise is of no use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Order {
+    width: usize,
+    /// The sampler whose noise ranks them.
+    coupled: Option<SamplerSettings>,
+}
+
+/// A tree that a state machine grows behind `base`: which of our rows its scratch rows are.
+#[derive(Debug, Default)]
+pub(super) struct Grown {
+    pub(super) base: Option<usize>,
+    rows: Vec<usize>,
+}
+
+impl Grown {
+    /// Behind a row, or behind the text.
+    pub(super) fn behind(base: Option<usize>) -> Self {
+        Self { base, rows: Vec::new() }
+    }
+}
+
+/// The small model with the text and the rows behind it.
+pub(super) struct Branches {
+    lm: Box<dyn SmallLm>,
+    words: SharedVocabulary,
+    order: Order,
+    /// What is committed, in the small model's tokens.
+    text: Vec<u32>,
+    /// For each of the target's tokens how much of `text` there is up to it.
+    ends: Vec<usize>,
+    /// The tokens in the model's cache.
+    held: Vec<u32>,
+    /// What may follow `held`, once it is known.
+    after: Option<Candidates>,
+    /// In flight behind `held`.
+    rows: Vec<Row>,
+    /// A row of logits in the target's order.
+    room: Vec<f32>,
+}
+
+impl Branches {
+    pub(super) fn new(lm: Box<dyn SmallLm>, words: SharedVocabulary) -> Self {
+        let order = Order { width: LEAST, coupled: None };
+        let (text, ends, held) = (Vec::new(), Vec::new(), Vec::new());
+        let (after, rows, room) = (None, Vec::new(), Vec::new());
+        Self { lm, words, order, text, ends, held, after, rows, room }
+    }
+
+    pub(super) fn lm(&self) -> &dyn SmallLm {
+        self.lm.as_ref()
+    }
+
+    /// The text begins with `first`.
+    pub(super) fn begin(&mut self, first: u32) {
+        self.text.clear();
+        self.ends.clear();
+        self.push(first);
+    }
+
+    /// The text goes on with `tokens`, of the target's.
+    pub(super) fn push_all(&mut self, tokens: &[u32]) {
+        if self.ends.is_empty() {
+            // How it begins was not told.
+            self.ends.push(0);
+        }
+        tokens.iter().for_each(|&token| self.push(token));
+    }
+
+    fn push(&mut self, token: u32) {
+        self.words.translate(token, &mut self.text);
+        self.ends.push(self.text.len());
+    }
+
+    /// Keeps the first `tokens` of the target's tokens. What the model has computed stays: the text
+    /// may be told again as it was.
+    pub(super) fn truncate(&mut self, tokens: usize) {
+        self.ends.truncate(tokens);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
+    /// Ranks candidates for trees of `width` from now on, with the target's noise if it is given.
+    pub(super) fn rank_for(&mut self, width: usize, coupling: Option<&Coupling>) {
+        let coupled = coupling.map(|coupling| coupling.sampler);
+        if width > self.order.width || coupled != self.order.coupled {
+            self.order = Order { width: width.max(self.order.width), coupled };
+            self.after = None;
+            self.lm.truncate(self.held.len());
+            self.rows.clear();
+        }
+    }
+
+    /// Lets the model read what it lacks of the text. Rows in flight that the text has come to are
+    /// taken into it; those that it may still come to stay. Does nothing if the text is longer than
+    /// the model's context.
+    pub(super) fn catch_up(&mut self) -> Result<(), DraftError> {
+        let alike = self.held.iter().zip(&self.text).take_while(|(a, b)| a == b).count();
+        if alike < self.held.len() {
+            self.go_back(alike);
+        }
+        self.follow();
+        if self.after.is_none() && self.held.len() == self.text.len() {
+            // Known once, but not ranked in this order: the last token again.
+            self.go_back(self.held.len().saturating_sub(1));
+        }
+        let rest = &self.text[self.held.len()..];
+        if rest.is_empty() || self.text.len() > self.lm.capacity() {
+            return Ok(());
+        }
+        self.rows.clear();
+        self.after = None;
+        let logits = self.lm.read(rest).map_err(lost)?;
+        self.held.extend_from_slice(rest);
+        let position = self.ends.len();
+        self.after = Some(rank(&self.words, self.order, logits, position, &mut self.room));
+        Ok(())
+    }
+
+    /// Whether the model has read the whole text, so that branches can grow behind it.
+    pub(super) fn is_ready(&self) -> bool {
+        self.after.is_some() && self.held == self.text
+    }
+
+    /// What may follow a row, or the text.
+    pub(super) fn after(&self, row: Option<usize>) -> &[(u32, f32)] {
+        match row {
+            Some(row) => &self.rows[row].candidates,
+            None => self.after.as_deref().unwrap_or_default(),
+        }
+    }
+
+    /// The rows of `wanted` (each behind a row or the text, with one of the target's tokens), in
+    /// order; those that are not there yet are run in one pass. `None` if there is no room for them
+    /// or the model does not have such a token.
+    pub(super) fn extend(
+        &mut self,
+        wanted: &[(Option<usize>, u32)],
+    ) -> Result<Option<Vec<usize>>, DraftError> {
+        let mut numbers = Vec::with_capacity(wanted.len());
+        let mut fresh: Vec<Branch> = Vec::new();
+        let mut deepest = 0;
+        for &(parent, token) in wanted {
+            let Some(token) = self.words.counterpart(token) else { return Ok(None) };
+            numbers.push(self.find(parent, token).unwrap_or_else(|| {
+                fresh.push(Branch { parent, token });
+                deepest = deepest.max(self.depth(parent) + 1);
+                self.rows.len() + fresh.len() - 1
+            }));
+        }
+        if fresh.is_empty() {
+            return Ok(Some(numbers));
+        }
+        let last = self.held.len() + deepest;
+        if last > self.lm.capacity() || fresh.len() > self.lm.room() {
+            return Ok(None);
+        }
+        let vocab = self.lm.vocab();
+        let depths: Vec<usize> = fresh.iter().map(|row| self.depth(row.parent) + 1).collect();
+        let logits = self.lm.grow(&fresh).map_err(lost)?;
+        for ((row, depth), logits) in fresh.iter().zip(depths).zip(logits.chunks_exact(vocab)) {
+            let &Branch { parent, token } = row;
+            let position = self.ends.len() + depth;
+            let candidates = rank(&self.words, self.order, logits, position, &mut self.room);
+            self.rows.push(Row { parent, depth, token, candidates });
+        }
+        Ok(Some(numbers))
+    }
+
+    /// Runs the beam of a state machine that grows `grown`; returns the candidates of each row,
+    /// none if there is no room.
+    pub(super) fn step(
+        &mut self,
+        grown: &mut Grown,
+        beam: &[BeamRow],
+    ) -> Result<Vec<Candidates>, DraftError> {
+        let row =
+            |row: &BeamRow| (row.source.map_or(grown.base, |s| Some(grown.rows[s])), row.token);
+        let wanted: Vec<_> = beam.iter().map(row).collect();
+        let Some(rows) = self.extend(&wanted)? else { return Ok(Vec::new()) };
+        grown.rows.extend(&rows);
+        Ok(rows.into_iter().map(|row| self.rows[row].candidates.clone()).collect())
+    }
+
+    /// Takes rows in flight into the text as far as it has come to them.
+    fn follow(&mut self) {
+        let mut path = Vec::new();
+        for &token in &self.text[self.held.len()..] {
+            let Some(row) = self.find(path.last().copied(), token) else { break };
+            path.push(row);
+        }
+        let Some(&last) = path.last() else { return };
+        self.after = Some(std::mem::take(&mut self.rows[last].candidates));
+        self.held.extend(path.iter().map(|&row| self.rows[row].token));
+        let stay = self.lm.keep(&path);
+        let mut rows: Vec<Option<Row>> = self.rows.drain(..).map(Some).collect();
+        let number = |row: usize| stay.binary_search(&row).ok();
+        self.rows = stay
+            .iter()
+            .filter_map(|&row| rows[row].take())
+            .map(|row| Row {
+                parent: row.parent.and_then(number),
+                depth: row.depth - path.len(),
+                ..row
+            })
+            .collect();
+    }
+
+    /// Forgets what the model holds from `len` on.
+    fn go_back(&mut self, len: usize) {
+        self.lm.truncate(len);
+        self.held.truncate(len);
+        self.rows.clear();
+        self.after = None;
+    }
+
+    fn find(&self, parent: Option<usize>, token: u32) -> Option<usize> {
+        // Children come after their parents.
+        let from = parent.map_or(0, |parent| parent + 1);
+        let is = |row: &Row| row.parent == parent && row.token == token;
+        self.rows[from..].iter().position(is).map(|at| from + at)
+    }
+
+    fn depth(&self, row: Option<usize>) -> usize {
+        row.map_or(0, |row| self.rows[row].depth)
+    }
+}
+
+/// The candidates of a row of the small model's logits for the target's token at `position`.
+fn rank(
+    words: &SharedVocabulary,
+    order: Order,
+    logits: &[f32],
+    position: usize,
+    room: &mut Vec<f32>,
+) -> Candidates {
+    let ranking = match order.coupled {
+        // Counted from the beginning of the text, whatever the root is by then.
+        Some(sampler) => Ranking::coupled(order.width, &Coupling { sampler, root: 0 }, position),
+        None => Ranking::new(order.width),
+    };
+    ranking.candidates(words.in_targets_order(logits, room))
+}
+
+fn lost(error: TargetError) -> DraftError {
+    DraftError::Device(error.to_string())
+}

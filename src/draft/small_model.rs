@@ -1,0 +1,148 @@
+//! A small language model of its own as the drafter (spec §9 of both methods): it grows the same
+//! trees as a draft head, but from the text alone. It reads every token, the first one included,
+//! and keeps its own KV cache, which goes back with the text.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::branches::{Branches, Grown};
+use super::{Ask, Depths, DraftError, Drafter};
+use crate::kernels::Pool;
+use crate::library::SharedVocabulary;
+use crate::model::SmallLm;
+use crate::speculate::{Growth, Tree};
+
+/// A small language model as a [`Drafter`].
+pub struct SmallModel {
+    name: String,
+    branches: Branches,
+    /// The threads that `branches` run on, if they can be parted from the target's.
+    pool: Option<Arc<Pool>>,
+}
+
+impl SmallModel {
+    /// Drafts with `lm`, whose tokens are the target's as far as `words` says. `name` is for the
+    /// screen.
+    pub fn new(name: &str, lm: Box<dyn SmallLm>, words: SharedVocabulary) -> Self {
+        Self { name: name.to_owned(), branches: Branches::new(lm, words), pool: None }
+    }
+
+    /// Works on threads of its own while it works ahead: `pool`, which its model runs on, is then
+    /// parted from the one it borrows from.
+    #[must_use]
+    pub fn with_pool(mut self, pool: Arc<Pool>) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Grows a tree behind `base`; ends early if `stop` says so.
+    fn grow(
+        &mut self,
+        ask: &Ask<'_>,
+        base: Option<usize>,
+        stop: Option<&AtomicBool>,
+    ) -> Result<Growth, DraftError> {
+        let budget = ask.budget;
+        let mut growth =
+            Growth::with_method(budget.method, budget.shape, self.branches.after(base));
+        let mut grown = Grown::behind(base);
+        while !growth.beam().is_empty() && !is_set(stop) {
+            let candidates = self.branches.step(&mut grown, growth.beam())?;
+            growth.expand(&candidates);
+        }
+        Ok(growth)
+    }
+
+    /// The row of the likeliest outcome of checking `tree`: its likeliest path to the end and what
+    /// the small model takes for the target's token there. `None` if there is no room for it.
+    fn likeliest(&mut self, tree: &Tree, stop: &AtomicBool) -> Result<Option<usize>, DraftError> {
+        let nodes = tree.nodes();
+        let likelier = |&a: &usize, &b: &usize| nodes[a].log_prob.total_cmp(&nodes[b].log_prob);
+        // Of equally likely children the first, as they were ranked.
+        let best = |node: usize| {
+            tree.children(node).reduce(|a, b| if likelier(&a, &b).is_lt() { b } else { a })
+        };
+        let (mut row, mut node) = (None, 0);
+        while let Some(child) = best(node) {
+            let Some(rows) = self.branches.extend(&[(row, nodes[child].token)])? else {
+                return Ok(None);
+            };
+            (row, node) = (rows.first().copied(), child);
+            if is_set(Some(stop)) {
+                return Ok(None);
+            }
+        }
+        let Some(&(token, _)) = self.branches.after(row).first() else { return Ok(None) };
+        let rows = self.branches.extend(&[(row, token)])?;
+        Ok(rows.and_then(|rows| rows.first().copied()))
+    }
+}
+
+fn is_set(stop: Option<&AtomicBool>) -> bool {
+    stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+}
+
+impl Drafter for SmallModel {
+    fn describe(&self) -> String {
+        format!("small model {}, {}", self.name, self.branches.lm().describe())
+    }
+
+    fn depths(&self) -> Depths {
+        Depths::Fixed(0)
+    }
+
+    fn capacity(&self) -> usize {
+        self.branches.lm().capacity()
+    }
+
+    fn truncate(&mut self, len: usize) {
+        // Pair i holds the token after it: with the first one there is one token more.
+        self.branches.truncate(if len == 0 { 0 } else { len + 1 });
+    }
+
+    fn begin(&mut self, first: u32) {
+        self.branches.begin(first);
+    }
+
+    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        self.branches.push_all(tokens);
+        Ok(())
+    }
+
+    fn prepare(&mut self, _blocks: usize) -> Result<(), DraftError> {
+        self.branches.catch_up()
+    }
+
+    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
+        let shape = ask.budget.shape;
+        if shape.gamma <= 1 || shape.width == 0 {
+            return Ok(Tree::root(ask.root));
+        }
+        self.branches.rank_for(shape.width, ask.coupling.as_ref());
+        self.branches.catch_up()?;
+        if !self.branches.is_ready() {
+            return Ok(Tree::root(ask.root));
+        }
+        Ok(self.grow(ask, None, None)?.finish(ask.root))
+    }
+
+    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+        let is_asked = ask.budget.shape.gamma > 1 && ask.budget.shape.width > 0;
+        let pool = self.pool.clone();
+        let _apart = pool.as_ref().map(|pool| pool.work_apart());
+        if is_asked
+            && self.branches.is_ready()
+            && let Some(base) = self.likeliest(tree, stop)?
+        {
+            self.grow(ask, Some(base), Some(stop))?;
+        }
+        Ok(())
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.branches.lm().bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,342 @@
+use super::*;
+use crate::draft::Budget;
+use crate::library::{Piece, PieceKind};
+use crate::model::{Branch, TargetError};
+use crate::speculate::{Method, Shape};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+
+const VOCAB: usize = 13;
+
+/// Rows of each pass; those that read the text count below zero.
+type Passes = Arc<Mutex<Vec<isize>>>;
+
+/// A language model whose logits are a hash of the text, and which checks what it is asked.
+struct Toy {
+    capacity: usize,
+    room: usize,
+    text: Vec<u32>,
+    flight: Vec<Branch>,
+    logits: Vec<f32>,
+    passes: Passes,
+    /// Set when so many passes are done.
+    stop: (usize, Arc<AtomicBool>),
+}
+
+impl Toy {
+    fn new(capacity: usize, room: usize) -> Self {
+        Self {
+            capacity,
+            room,
+            text: Vec::new(),
+            flight: Vec::new(),
+            logits: Vec::new(),
+            passes: Passes::default(),
+            stop: (usize::MAX, Arc::default()),
+        }
+    }
+
+    fn path(&self, row: Option<usize>) -> Vec<u32> {
+        let rows = std::iter::successors(row, |&row| self.flight[row].parent);
+        let mut path: Vec<u32> = rows.map(|row| self.flight[row].token).collect();
+        path.reverse();
+        path
+    }
+
+    fn done(&mut self, rows: isize) {
+        let mut passes = self.passes.lock().unwrap();
+        passes.push(rows);
+        if passes.len() >= self.stop.0 {
+            self.stop.1.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+fn logits(text: &[u32]) -> impl Iterator<Item = f32> {
+    let mix = |state: u64, x: u64| (state ^ x).wrapping_mul(0x2545_F491_4F6C_DD1D).rotate_left(29);
+    let state = text.iter().fold(7, |state, &token| mix(state, u64::from(token) + 1));
+    (0..VOCAB as u64).map(move |token| (mix(state, token + 100) % 64) as f32 / 8.0)
+}
+
+impl SmallLm for Toy {
+    fn describe(&self) -> String {
+        "toy on paper".into()
+    }
+
+    fn vocab(&self) -> usize {
+        VOCAB
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn room(&self) -> usize {
+        self.room - self.flight.len()
+    }
+
+    fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
+        self.text.extend(tokens);
+        assert!(self.text.len() <= self.capacity && !tokens.is_empty());
+        self.flight.clear();
+        self.done(-(tokens.len() as isize));
+        self.logits = logits(&self.text).collect();
+        Ok(&self.logits)
+    }
+
+    fn grow(&mut self, rows: &[Branch]) -> Result<&[f32], TargetError> {
+        assert!(rows.len() <= self.room());
+        self.logits.clear();
+        for row in rows {
+            let twin = |other: &Branch| other == row;
+            assert!(!self.flight.iter().any(twin), "a row is run once");
+            let text = [self.text.clone(), self.path(row.parent), vec![row.token]].concat();
+            assert!(text.len() <= self.capacity);
+            self.logits.extend(logits(&text));
+        }
+        self.flight.extend(rows);
+        self.done(rows.len() as isize);
+        Ok(&self.logits)
+    }
+
+    fn keep(&mut self, path: &[usize]) -> Vec<usize> {
+        let last = *path.last().unwrap();
+        self.text.extend(self.path(Some(last)));
+        let below = |&row: &usize| {
+            std::iter::successors(self.flight[row].parent, |&row| self.flight[row].parent)
+                .any(|row| row == last)
+        };
+        let stay: Vec<usize> = (0..self.flight.len()).filter(below).collect();
+        let number = |row: usize| stay.binary_search(&row).ok();
+        let rows = stay.iter().map(|&row| self.flight[row]);
+        self.flight =
+            rows.map(|row| Branch { parent: row.parent.and_then(number), ..row }).collect();
+        stay
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.text.truncate(len);
+        self.flight.clear();
+    }
+
+    fn bytes(&self) -> u64 {
+        11
+    }
+}
+
+fn small(toy: Toy, words: SharedVocabulary) -> SmallModel {
+    SmallModel::new("tiny", Box::new(toy), words)
+}
+
+fn tell(model: &mut SmallModel, text: &[u32]) {
+    model.begin(text[0]);
+    model.observe(&[], &text[1..]).unwrap();
+}
+
+fn budget(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
+    Budget { method, ..Budget::new(Shape { gamma, width, depth }, 0) }
+}
+
+fn tokens(tree: &Tree) -> Vec<u32> {
+    tree.nodes().iter().map(|node| node.token).collect()
+}
+
+/// What the toy says after `text`, `count` times.
+fn greedy(text: &[u32], count: usize) -> Vec<u32> {
+    let mut text = text.to_vec();
+    for _ in 0..count {
+        let row: Vec<f32> = logits(&text).collect();
+        text.push(crate::speculate::argmax(&row));
+    }
+    text.split_off(text.len() - count)
+}
+
+/// The target's tokens 0, 2, 4, … are letters that the small model has at other places; the odd
+/// ones are two letters, which it must spell.
+fn other_words() -> SharedVocabulary {
+    let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
+    let piece = |text: String| Some(Piece { kind: PieceKind::Text, bytes: text.into_bytes() });
+    let target: Vec<_> = (0..14)
+        .map(|i| piece(if i % 2 == 0 { letter(i / 2) } else { letter(i / 2) + &letter(i / 2 + 1) }))
+        .collect();
+    let small: Vec<_> = (0..VOCAB).map(|i| piece(letter(VOCAB - 1 - i))).collect();
+    SharedVocabulary::new(&target, &small)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Observe(Vec<u32>),
+    Truncate(prop::sample::Index),
+    Propose(Budget),
+    /// With the passes after which it is told to stop.
+    Ahead(Budget, usize),
+    /// The likeliest tokens come true, so many of them.
+    Confirm(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let budget =
+        (any::<bool>(), 1usize..20, 1usize..20, 0usize..5).prop_map(|(search, g, w, d)| {
+            budget(if search { Method::Search } else { Method::Tree }, g, w, d)
+        });
+    let step = prop_oneof![
+        2 => prop::collection::vec(0..14u32, 1..4).prop_map(Step::Observe),
+        1 => any::<prop::sample::Index>().prop_map(Step::Truncate),
+        4 => budget.clone().prop_map(Step::Propose),
+        3 => (budget, 0usize..9).prop_map(|(budget, passes)| Step::Ahead(budget, passes)),
+        3 => (1usize..7).prop_map(Step::Confirm),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever was run before, for trees that came true or did not, a tree is the one that a model
+    /// grows which hears the text for the first time.
+    #[test]
+    fn what_was_run_before_changes_no_tree(
+        steps in steps(), identical: bool, capacity in 5usize..80,
+        room in prop_oneof![Just(5000usize), 10usize..60],
+    ) {
+        let words = if identical { SharedVocabulary::identical(VOCAB) } else { other_words() };
+        let stop = Arc::new(AtomicBool::new(false));
+        let toy = Toy::new(capacity, room);
+        let passes = toy.passes.clone();
+        let mut model = small(Toy { stop: (4, stop.clone()), ..toy }, words.clone());
+        let mut text = vec![4];
+        tell(&mut model, &text);
+        let mut last = Tree::root(4);
+        for step in steps {
+            match step {
+                Step::Observe(tokens) => {
+                    model.observe(&[], &tokens).unwrap();
+                    text.extend(tokens);
+                }
+                Step::Truncate(len) => {
+                    let pairs = len.index(text.len());
+                    model.truncate(pairs);
+                    text.truncate(pairs + 1);
+                    if pairs == 0 {
+                        model.begin(text[0]);
+                    }
+                }
+                Step::Propose(budget) => {
+                    let root = *text.last().unwrap();
+                    last = model.propose(&Ask::new(root, &budget)).unwrap();
+                    let mut fresh = small(Toy::new(capacity, 2000), words.clone());
+                    tell(&mut fresh, &text);
+                    let expected = fresh.propose(&Ask::new(root, &budget)).unwrap();
+                    if room == 5000 {
+                        prop_assert_eq!(&last, &expected);
+                    } else {
+                        // Where rows in flight have filled the room a tree may be smaller.
+                        prop_assert!(last.len() <= expected.len());
+                    }
+                    let known = |&token: &u32| words.counterpart(token).is_some();
+                    prop_assert!(tokens(&last)[1..].iter().all(known));
+                }
+                Step::Ahead(budget, most) => {
+                    passes.lock().unwrap().clear();
+                    stop.store(most == 0, Ordering::Relaxed);
+                    let ask = Ask::new(*text.last().unwrap(), &budget);
+                    model.ahead(&last, &ask, &stop).unwrap();
+                    prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
+                }
+                Step::Confirm(count) => {
+                    let mut likely = Vec::new();
+                    let mut small_text = Vec::new();
+                    text.iter().for_each(|&token| words.translate(token, &mut small_text));
+                    for own in greedy(&small_text, count) {
+                        likely.extend((0..14u32).find(|&t| words.counterpart(t) == Some(own)));
+                    }
+                    model.observe(&[], &likely).unwrap();
+                    text.extend(likely);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
+    let toy = Toy::new(100, 100);
+    let passes = toy.passes.clone();
+    let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+    let text = vec![1, 2, 3];
+    tell(&mut model, &text);
+    assert!(passes.lock().unwrap().is_empty(), "nothing is run before it is needed");
+    model.prepare(0).unwrap();
+    let sps = budget(Method::Tree, 6, 1, 4);
+    let tree = model.propose(&Ask::new(3, &sps)).unwrap();
+    let likely = greedy(&text, 5);
+    assert_eq!(tokens(&tree)[1..], likely);
+    assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-3, 1, 1, 1, 1]);
+    // Three come true, then something else.
+    let wrong = (likely[3] + 1) % VOCAB as u32;
+    model.observe(&[], &[&likely[..3], &[wrong]].concat()).unwrap();
+    model.propose(&Ask::new(wrong, &sps)).unwrap();
+    assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-1, 1, 1, 1, 1]);
+    // The text goes back by two tokens and on as it was.
+    model.truncate(4);
+    model.observe(&[], &[likely[2], wrong]).unwrap();
+    model.propose(&Ask::new(wrong, &sps)).unwrap();
+    assert!(passes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn what_was_grown_ahead_and_came_true_is_there_already() {
+    let toy = Toy::new(100, 100);
+    let passes = toy.passes.clone();
+    let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+    let text = vec![1, 2, 3];
+    tell(&mut model, &text);
+    let budget = budget(Method::Tree, 5, 1, 3);
+    let ask = Ask::new(3, &budget);
+    let tree = model.propose(&ask).unwrap();
+    model.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+    // The leaf, the token after it, three rows of the next chain.
+    assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-3, 1, 1, 1, 1, 1, 1, 1, 1]);
+    let likely = greedy(&text, 9);
+    model.observe(&[], &likely[..5]).unwrap();
+    let tree = model.propose(&Ask::new(likely[4], &budget)).unwrap();
+    assert_eq!(tokens(&tree), likely[4..]);
+    assert!(passes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_full_context_ends_the_draft_and_not_the_text() {
+    let mut model = small(Toy::new(6, 100), SharedVocabulary::identical(VOCAB));
+    assert_eq!(model.capacity(), 6);
+    let budget = budget(Method::Tree, 20, 2, 8);
+    tell(&mut model, &[1, 2, 3, 4]);
+    // Positions 4 and 5 are left to run, so that there are three levels.
+    assert_eq!(model.propose(&Ask::new(4, &budget)).unwrap().height(), 3);
+    model.observe(&[], &[5, 6]).unwrap();
+    assert_eq!(model.propose(&Ask::new(6, &budget)).unwrap().height(), 1);
+    model.observe(&[], &[7]).unwrap();
+    assert_eq!(model.propose(&Ask::new(7, &budget)).unwrap(), Tree::root(7));
+    model.truncate(3);
+    assert_eq!(model.propose(&Ask::new(4, &budget)).unwrap().height(), 3);
+}
+
+#[test]
+fn without_a_text_or_a_budget_nothing_is_run() {
+    let toy = Toy::new(50, 50);
+    let passes = toy.passes.clone();
+    let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+    let tree = budget(Method::Tree, 9, 2, 3);
+    assert_eq!(model.propose(&Ask::new(3, &tree)).unwrap(), Tree::root(3));
+    tell(&mut model, &[1, 2]);
+    for (gamma, width) in [(1, 3), (5, 0)] {
+        let none = budget(Method::Tree, gamma, width, 3);
+        assert_eq!(model.propose(&Ask::new(2, &none)).unwrap(), Tree::root(2));
+    }
+    assert!(passes.lock().unwrap().is_empty());
+    assert_eq!(model.describe(), "small model tiny, toy on paper");
+    assert_eq!((model.depths(), model.device_bytes()), (Depths::Fixed(0), 11));
+}

@@ -1,0 +1,192 @@
+//! A small language model as the drafter, on real models: the text is the target's own whatever it
+//! drafts, and a model that drafts for itself is always right.
+
+use crate::target::File;
+use crate::toy::Letters;
+use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
+use dovetail::draft::{Budget, Drafter, SmallModel};
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{SharedVocabulary, Spec, TargetFiles, open_target};
+use dovetail::model::{Config, CpuDraft, CpuTarget};
+use dovetail::plan::Schedule;
+use dovetail::speculate::{Method, SamplerSettings, Shape};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+
+fn json(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+const CONTEXT: usize = 256;
+
+fn config(name: &str) -> Config {
+    Config::from_hf_json(&json(&format!("{name}/config.json"))).unwrap()
+}
+
+/// A recorded target with another one (or itself) as its small model, whose context is shorter.
+fn recorded(target: &str, small: &str, context: usize) -> Engine {
+    let pool = Arc::new(Pool::new(2));
+    let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
+    let weights = |name: &str| File::golden(&format!("{name}/model.safetensors"));
+    let kv = KvFormat::F32;
+    let (shape, source) = (config(small), weights(small));
+    let lm = CpuDraft::load(&shape, &source, borrowed.clone(), context, kv, &mut |_| {}).unwrap();
+    let words = SharedVocabulary::identical(shape.vocab);
+    let drafter = SmallModel::new(small, Box::new(lm), words).with_pool(borrowed);
+    let (shape, source) = (config(target), weights(target));
+    let target = CpuTarget::load(&shape, &source, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    engine(target, drafter)
+}
+
+fn engine(target: CpuTarget, drafter: SmallModel) -> Engine {
+    let drafter: Box<dyn Drafter> = Box::new(drafter);
+    Engine::new(Box::new(target), [drafter])
+}
+
+/// Tokens and rounds of an answer.
+fn answer(
+    engine: &mut Engine,
+    request: &Request,
+    turn: impl Fn(usize) -> Turn,
+) -> (Vec<u32>, Vec<Round>) {
+    let names: &dyn TokenText = &Letters;
+    let mut answer = engine.answer(request.clone(), names).unwrap();
+    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut rounds = Vec::new();
+    while answer.finish().is_none() {
+        let round = answer.round(&turn(rounds.len())).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+        rounds.push(round);
+    }
+    assert!(answer.take_notices().iter().all(|notice| notice.contains("is full")));
+    (tokens, rounds)
+}
+
+fn plain(sampler: SamplerSettings) -> Turn {
+    let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
+    Turn { speculate: false, ..Turn::new(budget, sampler) }
+}
+
+fn drafting(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
+    Budget { method, ..Budget::new(Shape { gamma, width, depth }, 0) }
+}
+
+/// Chains, trees and searches in turn.
+fn budgets() -> [Budget; 5] {
+    [
+        drafting(Method::Tree, 6, 1, 4),
+        drafting(Method::Tree, 16, 10, 7),
+        drafting(Method::Search, 128, 32, 31),
+        drafting(Method::Tree, 64, 4, 8),
+        drafting(Method::Search, 12, 5, 3),
+    ]
+}
+
+fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, ..Request::default() }
+}
+
+fn prompts() -> Vec<Vec<u32>> {
+    let trees = json("trees.json");
+    let number = |v: &Value| v.as_u64().unwrap() as u32;
+    let prompts = trees["meta"]["prompts"].as_object().unwrap().values();
+    prompts.map(|p| p.as_array().unwrap().iter().map(number).collect()).collect()
+}
+
+fn samplers() -> [SamplerSettings; 3] {
+    let drawn = SamplerSettings { temperature: 0.8, seed: 21, ..SamplerSettings::default() };
+    let filtered = SamplerSettings { top_p: 0.9, repetition_penalty: 1.1, ..drawn };
+    [SamplerSettings::default(), drawn, filtered]
+}
+
+#[test]
+fn another_model_drafts_and_the_text_is_the_targets() {
+    for (target, small) in [("target_mha", "target_gqa"), ("target_gqa", "target_mha")] {
+        // A context that ends before the text does.
+        for context in [CONTEXT, 70] {
+            let mut speculative = recorded(target, small, context);
+            let mut alone = recorded(target, small, context);
+            let mut won = 0;
+            for (prompt, sampler) in prompts().iter().zip(samplers().iter().cycle()) {
+                let request = request(prompt, 60);
+                let want = answer(&mut alone, &request, |_| plain(*sampler)).0;
+                for (coupled, schedule) in [
+                    (false, Schedule::Alternate),
+                    (true, Schedule::Alternate),
+                    (true, Schedule::Overlap),
+                ] {
+                    let turn = |round: usize| Turn {
+                        coupled,
+                        schedule,
+                        speculate: round % 7 != 5,
+                        ..Turn::new(budgets()[round % 5], *sampler)
+                    };
+                    let (got, rounds) = answer(&mut speculative, &request, turn);
+                    assert_eq!(got, want, "{target} by {small}, {sampler:?}");
+                    won += want.len() - 1 - rounds.len();
+                }
+            }
+            assert!(won > 0, "{target} by {small}: nothing was accepted");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_drafts_for_itself_is_always_right() {
+    for name in ["target_mha", "target_gqa"] {
+        let mut engine = recorded(name, name, CONTEXT);
+        for prompt in &prompts() {
+            for (i, budget) in budgets().into_iter().enumerate() {
+                let schedule = [Schedule::Alternate, Schedule::Overlap][i % 2];
+                let turn = Turn { schedule, ..Turn::new(budget, SamplerSettings::default()) };
+                let (_, rounds) = answer(&mut engine, &request(prompt, 50), |_| turn);
+                let (_, full) = rounds.split_last().unwrap();
+                for round in full {
+                    let best = round.tree.height();
+                    let chain = budget.shape.width == 1;
+                    assert!(!chain || round.accepted.len() == best, "{name} {budget:?}");
+                    // In a tree the likeliest path is the target's own, as far as it goes.
+                    assert!(!round.accepted.is_empty(), "{name} {budget:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The bundled target and its own copy with everything that a file goes through.
+fn bundled() -> (TargetFiles, TargetFiles) {
+    let open = || open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    (open(), open())
+}
+
+#[test]
+fn the_bundled_target_drafts_for_itself() {
+    let (target, small) = bundled();
+    let words = SharedVocabulary::of(&target, &small).unwrap();
+    assert!(words.is_identical());
+    assert_eq!(words.shared(), target.tokenizer.vocab_size());
+    let pool = Arc::new(Pool::new(2));
+    let kv = KvFormat::F16;
+    let (shape, weights) = (&small.config, small.weights.as_ref());
+    let lm = CpuDraft::load(shape, weights, pool.clone(), 200, kv, &mut |_| {}).unwrap();
+    let drafter = SmallModel::new(&small.name, Box::new(lm), words);
+    let (shape, weights) = (&target.config, target.weights.as_ref());
+    let model = CpuTarget::load(shape, weights, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    let mut engine = engine(model, drafter);
+    let prompt = target.tokenizer.encode("Once there was a small house", true).unwrap();
+    for sampler in samplers() {
+        let request = request(&prompt, 40);
+        let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+        let chain = Turn::new(drafting(Method::Tree, 6, 1, 4), sampler);
+        let (got, rounds) = answer(&mut engine, &request, |_| chain);
+        assert_eq!(got, want, "{sampler:?}");
+        if sampler.is_greedy() {
+            // The first token, then six a round.
+            assert_eq!(rounds.len(), 39usize.div_ceil(6));
+        }
+        let turn = |round: usize| Turn::new(budgets()[round % 5], sampler);
+        assert_eq!(answer(&mut engine, &request, turn).0, want, "{sampler:?}");
+    }
+}
