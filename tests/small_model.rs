@@ -6,7 +6,7 @@ use crate::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{SharedVocabulary, Spec, TargetFiles, open_target};
+use dovetail::library::{SharedVocabulary, Spec, TargetFiles, open_small, open_target};
 use dovetail::model::{Config, CpuDraft, CpuTarget};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{Method, SamplerSettings, Shape};
@@ -155,16 +155,9 @@ fn a_model_that_drafts_for_itself_is_always_right() {
     }
 }
 
-/// The bundled target and its own copy with everything that a file goes through.
-fn bundled() -> (TargetFiles, TargetFiles) {
-    let open = || open_target(&Spec::Bundled, &mut |_| {}).unwrap();
-    (open(), open())
-}
-
-#[test]
-fn the_bundled_target_drafts_for_itself() {
-    let (target, small) = bundled();
-    let words = SharedVocabulary::of(&target, &small).unwrap();
+/// The bundled target with a small model that went through everything a file goes through.
+fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
+    let words = SharedVocabulary::of(target, small).unwrap();
     assert!(words.is_identical());
     assert_eq!(words.shared(), target.tokenizer.vocab_size());
     let pool = Arc::new(Pool::new(2));
@@ -173,20 +166,31 @@ fn the_bundled_target_drafts_for_itself() {
     let lm = CpuDraft::load(shape, weights, pool.clone(), 200, kv, &mut |_| {}).unwrap();
     let drafter = SmallModel::new(&small.name, Box::new(lm), words);
     let (shape, weights) = (&target.config, target.weights.as_ref());
-    let model = CpuTarget::load(shape, weights, pool, CONTEXT, kv, &mut |_| {}).unwrap();
-    let mut engine = engine(model, drafter);
+    let target = CpuTarget::load(shape, weights, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    engine(target, drafter)
+}
+
+#[test]
+fn the_bundled_models_draft_for_the_bundled_target() {
+    let target = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    let itself = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    let small = open_small(&Spec::Bundled, &mut |_| {}).unwrap();
     let prompt = target.tokenizer.encode("Once there was a small house", true).unwrap();
-    for sampler in samplers() {
-        let request = request(&prompt, 40);
-        let want = answer(&mut engine, &request, |_| plain(sampler)).0;
-        let chain = Turn::new(drafting(Method::Tree, 6, 1, 4), sampler);
-        let (got, rounds) = answer(&mut engine, &request, |_| chain);
-        assert_eq!(got, want, "{sampler:?}");
-        if sampler.is_greedy() {
-            // The first token, then six a round.
-            assert_eq!(rounds.len(), 39usize.div_ceil(6));
+    let request = request(&prompt, 40);
+    for (small, is_itself) in [(itself, true), (small, false)] {
+        let mut engine = bundled(&target, &small);
+        for sampler in samplers() {
+            let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+            let chain = Turn::new(drafting(Method::Tree, 6, 1, 4), sampler);
+            let (got, rounds) = answer(&mut engine, &request, |_| chain);
+            assert_eq!(got, want, "{} {sampler:?}", small.name);
+            if is_itself && sampler.is_greedy() {
+                // The first token, then six a round.
+                assert_eq!(rounds.len(), 39usize.div_ceil(6));
+            }
+            assert!(rounds.len() < 39, "{}: nothing was accepted", small.name);
+            let turn = |round: usize| Turn::new(budgets()[round % 5], sampler);
+            assert_eq!(answer(&mut engine, &request, turn).0, want, "{} {sampler:?}", small.name);
         }
-        let turn = |round: usize| Turn::new(budgets()[round % 5], sampler);
-        assert_eq!(answer(&mut engine, &request, turn).0, want, "{sampler:?}");
     }
 }

@@ -5,6 +5,7 @@
 mod drafters;
 mod head;
 mod measure;
+mod small;
 
 use std::sync::Arc;
 
@@ -118,8 +119,16 @@ pub fn load(
     if let Some(head) = &head {
         library::check_fit(&files.config, &head.config)?;
     }
+    let small = match (settings.draft_model.as_deref(), &spec) {
+        (Some(model), _) => Some(Spec::parse(model)?),
+        (None, Spec::Bundled) => Some(Spec::Bundled),
+        (None, _) => None,
+    };
+    let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
     let context = context(settings, &files);
-    check_memory(&files, machine)?;
+    for files in small.iter().chain([&files]) {
+        check_memory(files, machine)?;
+    }
 
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let pool = Arc::new(Pool::new(threads));
@@ -131,6 +140,7 @@ pub fn load(
         files: &files,
         target: &target,
         head: head.as_ref(),
+        small: small.as_ref(),
         cpu: verifier,
         threads,
         context,
@@ -284,21 +294,32 @@ fn target(
     context: usize,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<CpuTarget, LoadError> {
-    let kv = match settings.kv {
+    let mut tell = percents(&files.name, progress);
+    let (config, weights) = (&files.config, files.weights.as_ref());
+    Ok(CpuTarget::load(config, weights, pool, context, kv(settings), &mut tell)?)
+}
+
+fn kv(settings: &Settings) -> KvFormat {
+    match settings.kv {
         KvPrecision::F32 => KvFormat::F32,
         KvPrecision::F16 => KvFormat::F16,
-    };
-    let stage = format!("reading {}", files.name);
+    }
+}
+
+/// Tells of the reading of a model, a percent at a time: the screen need not hear of every matrix.
+fn percents(
+    name: &str,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> impl FnMut(model::Progress) {
+    let stage = format!("reading {name}");
     let mut last = -1.0;
-    let mut tell = |state: model::Progress| {
+    move |state: model::Progress| {
         let fraction = state.done as f32 / state.total.max(1) as f32;
-        // A percent at a time: the screen need not hear of every matrix.
         if fraction - last >= 0.01 {
             last = fraction;
             progress(&stage, Some(fraction));
         }
-    };
-    Ok(CpuTarget::load(&files.config, files.weights.as_ref(), pool, context, kv, &mut tell)?)
+    }
 }
 
 fn ready(files: &TargetFiles, strategy: &Strategy, offers: Vec<Offer>, plan: &Plan) -> Ready {

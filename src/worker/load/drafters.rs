@@ -39,6 +39,8 @@ pub(super) struct Bench<'a> {
     pub(super) files: &'a TargetFiles,
     pub(super) target: &'a CpuTarget,
     pub(super) head: Option<&'a HeadFiles>,
+    /// A small language model.
+    pub(super) small: Option<&'a TargetFiles>,
     /// What the CPU can do with the threads in use.
     pub(super) cpu: Power,
     /// Compute threads in use.
@@ -57,6 +59,9 @@ impl Bench<'_> {
         if let Some(head) = self.head {
             progress("reading the draft head", None);
             all.push(super::head::put(self, head)?);
+        }
+        if let Some(small) = self.small {
+            all.push(super::small::put(self, small, progress)?);
         }
         all.push(self.lookup());
         if let Some(path) = &self.settings.rest_text {

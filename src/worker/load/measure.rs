@@ -89,6 +89,7 @@ fn level_times(
     // Features may be of any text: the pairs only have to be there.
     drafter.begin(prompt.first().copied().unwrap_or_default());
     drafter.observe(features, prompt).ok()?;
+    let last = &features[features.len() / prompt.len() * (prompt.len() - 1)..];
     for (i, blocks) in [fewest, most].into_iter().enumerate() {
         for (j, width) in widths.into_iter().enumerate() {
             if i == 1 && fewest == most {
@@ -97,11 +98,17 @@ fn level_times(
             }
             let shape = Shape { gamma: 64, width, depth: DEPTH };
             let budget = Budget::new(shape, blocks);
-            let ask = Ask::new(prompt.last().copied().unwrap_or_default(), &budget);
+            // Another root each time: a drafter may keep what it has drafted for a text.
+            let mut root = 0;
+            let mut round = || {
+                root = u32::from(root == 0);
+                drafter.truncate(prompt.len() - 1);
+                drafter.observe(last, &[root])?;
+                drafter.propose(&Ask::new(root, &budget)).map(|_| ())
+            };
             // The first pass of an M fills its cache; the best of the rest counts.
-            drafter.propose(&ask).ok()?;
-            let round = best_of(3, began + LIMIT, || drafter.propose(&ask).map(|_| ())).ok()?;
-            ms[i][j] = round / (1 + DEPTH) as f64;
+            round().ok()?;
+            ms[i][j] = best_of(3, began + LIMIT, round).ok()? / (1 + DEPTH) as f64;
         }
     }
     Some(LevelCost { blocks: [fewest, most], widths, ms })

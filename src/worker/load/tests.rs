@@ -84,3 +84,22 @@ fn what_cannot_be_run_is_refused_with_the_remedy() {
     };
     assert!(error.contains("and this machine has 1; take a smaller model"), "{error}");
 }
+
+#[test]
+fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
+    let settings =
+        Settings { strategy: Strategy::named("sps"), context: Some(300), ..Settings::default() };
+    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let ready = &loaded.ready;
+    assert_eq!((ready.gamma, ready.width, ready.depth, ready.blocks), (6, 1, 4, 0));
+    let draft = ready.draft.as_deref().unwrap_or_default();
+    assert!(draft.starts_with("small model dovetail-small"), "{draft}");
+    assert!(ready.reasons[0].contains("with the target's vocabulary"), "{:?}", ready.reasons);
+    for name in ["small-model", "sps", "specexec"] {
+        let offer = ready.strategies.iter().find(|offer| offer.name == name);
+        assert!(offer.is_some_and(|offer| offer.missing.is_none()), "{name}");
+    }
+
+    let settings = Settings { draft_model: Some("/no/such/model".into()), ..settings };
+    assert!(refused(&settings).contains("`/no/such/model` is no model"));
+}

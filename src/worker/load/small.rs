@@ -1,0 +1,72 @@
+//! Gets a small language model ready to draft: compares its vocabulary with the target's, gives it
+//! a context and tells the cost model how large it is.
+
+use std::sync::Arc;
+
+use super::LoadError;
+use super::drafters::{Bench, Put};
+use crate::draft::SmallModel;
+use crate::library::{SharedVocabulary, TargetFiles};
+use crate::model::CpuDraft;
+use crate::plan::{DraftKind, DraftSize};
+
+/// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
+/// model was made for.
+///
+/// # Errors
+/// [`LoadError`] if nothing of the vocabularies is shared, a weight is missing or there is no
+/// memory.
+pub(super) fn put(
+    bench: &Bench<'_>,
+    files: &TargetFiles,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Put, LoadError> {
+    let words = SharedVocabulary::of(bench.files, files)?;
+    let config = &files.config;
+    let capacity = bench.context.min(config.max_positions);
+    let pool = bench.pool();
+    let (source, kv) = (files.weights.as_ref(), super::kv(bench.settings));
+    let mut tell = super::percents(&files.name, progress);
+    let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
+    let weights = config.linear_weights();
+    let size = DraftSize {
+        fixed: weights,
+        lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
+        block: 0,
+        bytes_per_weight: lm.pass_bytes() as f64 / weights.max(1) as f64,
+        blocks: 0,
+        elastic: false,
+    };
+    let reason = reason(bench, files, &words, capacity);
+    Ok(Put {
+        kind: DraftKind::Small,
+        drafter: Box::new(SmallModel::new(&files.name, Box::new(lm), words).with_pool(pool)),
+        on_gpu: false,
+        size,
+        power: bench.cpu,
+        blocks: (0, 0),
+        reason,
+        notice: None,
+    })
+}
+
+/// Where it runs and what it has in common with the target.
+fn reason(
+    bench: &Bench<'_>,
+    files: &TargetFiles,
+    words: &SharedVocabulary,
+    capacity: usize,
+) -> String {
+    let shared = if words.is_identical() {
+        "with the target's vocabulary".to_owned()
+    } else {
+        let tokens = bench.files.tokenizer.vocab_size();
+        format!("and knows {} of the target's {tokens} tokens", words.shared())
+    };
+    let short = if capacity < bench.context {
+        format!("; beyond {capacity} tokens of context it cannot draft")
+    } else {
+        String::new()
+    };
+    format!("{} drafts on the CPU {shared}{short}.", files.name)
+}
