@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::{Ask, Depths, DraftError, Drafter};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError};
-use crate::speculate::{BeamRow, Growth, Tree};
+use crate::speculate::{BeamRow, Tree};
 use ahead::Foreseen;
 use forest::{Forest, Sprout};
 

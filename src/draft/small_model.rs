@@ -42,9 +42,7 @@ impl SmallModel {
         base: Option<usize>,
         stop: Option<&AtomicBool>,
     ) -> Result<Growth, DraftError> {
-        let budget = ask.budget;
-        let mut growth =
-            Growth::with_method(budget.method, budget.shape, self.branches.after(base));
+        let mut growth = ask.growth(self.branches.after(base));
         let mut grown = Grown::behind(base);
         while !growth.beam().is_empty() && !is_set(stop) {
             let candidates = self.branches.step(&mut grown, growth.beam())?;

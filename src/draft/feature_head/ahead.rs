@@ -15,7 +15,7 @@ use super::FeatureHead;
 use super::forest::Sprout;
 use crate::draft::{Ask, Budget};
 use crate::model::head::HeadError;
-use crate::speculate::{Growth, SamplerSettings, Tree};
+use crate::speculate::{SamplerSettings, Tree};
 
 /// Outcomes that trees are grown for: each takes as long as drafting in turn does.
 const OUTCOMES: usize = 4;
