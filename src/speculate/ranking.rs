@@ -4,15 +4,22 @@
 //! **Coupled.** The target draws the argmax of log p/T + G, with noise G that is known beforehand
 //! ([`Coupling`]). If the draft's q were p, the argmax of log q/T + G would be right every time. It
 //! is not, so the ranking needs a probability that a token wins *given* the noise. Suppose that the
-//! target's logits differ from the draft's by independent Gumbel noise of scale 1, which is what
-//! taking q for the probability of the target's greedy token supposes. Then token x wins with
-//! probability softmax(log q + T·G): q itself at T = 0, and ever more the noise's choice as T rises.
+//! target's logits differ from the draft's by independent Gumbel noise of scale s. Then token x wins
+//! with probability softmax((log q + T·G) / s). Taking q itself for that probability at T = 0 would
+//! be s = 1; the bundled pair's trees win most with s a little smaller ([`SHARPNESS`]).
+//!
+//! Tokens a round of the bundled pair, its held-out prompts with three seeds, ranked by the draft
+//! alone and coupled: γ = 16, k = 10, D = 7: 4.87 and 5.94 at T = 0.7, 4.40 and 5.93 at T = 1;
+//! chains of five: 3.42 and 4.15, 3.17 and 4.16.
 
 use super::noise::{Noise, gumbel, gumbel_bound};
 use super::{Coupling, SamplerSettings, rows, sampler, top_log_probs};
 
 /// Tokens over which coupled probabilities are normalised. The rest are each behind all of these.
 const COUNTED: usize = 32;
+/// 1/s. It decides between deep and broad trees, not between siblings. Measured as above at T = 1
+/// for 0.6, 1, 1.3, 1.6, 2, 2.5: 5.34, 5.84, 5.90, 5.93, 5.89, 5.76 tokens a round.
+const SHARPNESS: f64 = 1.6;
 
 /// How the candidates of one level are ranked.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +62,8 @@ impl Ranking {
 }
 
 /// The target's filters are applied to the draft's row: what they cut there, the target hardly ever
-/// draws. Its penalties are not: the history is not the draft's to know.
+/// draws (5.90 instead of 5.79 tokens a round at T = 1 with a top-p of 0.9, 5.69 instead of 5.32
+/// with a top-k of 20). Its penalties are not: the history is not the draft's to know.
 fn coupled(row: &[f32], settings: &SamplerSettings, noise: Noise, width: usize) -> Vec<(u32, f32)> {
     let top = rows::clamp(rows::max(row));
     let weight = |x: f32| f64::from(rows::clamp(x) - top);
@@ -68,10 +76,11 @@ fn coupled(row: &[f32], settings: &SamplerSettings, noise: Noise, width: usize) 
         race((0..).zip(row.iter().map(|&x| weight(x))), temperature, noise, count)
     };
     let Some(&(_, first)) = best.first() else { return Vec::new() };
-    let total: f64 = best.iter().map(|&(_, x)| f64::from(rows::exp((x - first) as f32))).sum();
+    let share = |x: f64| SHARPNESS * (x - first);
+    let total: f64 = best.iter().map(|&(_, x)| f64::from(rows::exp(share(x) as f32))).sum();
     let total = rows::ln(total);
     best.truncate(width);
-    best.into_iter().map(|(token, x)| (token, (x - first - total) as f32)).collect()
+    best.into_iter().map(|(token, x)| (token, (share(x) - total) as f32)).collect()
 }
 
 /// The `count` largest of weight + T·G over (token, weight ≤ 0), largest first.
@@ -176,13 +185,12 @@ mod tests {
     #[test]
     fn the_lower_the_temperature_the_less_the_noise_says() {
         let row: Vec<f32> = (0..40).map(|i| (i * 7 % 40) as f32 / 8.0).collect();
-        let cold = Ranking::coupled(3, &coupling(1e-4, 3), 1).candidates(&row);
-        let plain = Ranking::new(3).candidates(&row);
-        for (cold, plain) in cold.iter().zip(&plain) {
-            assert_eq!(cold.0, plain.0);
-            // Without the eight tokens that are not counted.
-            assert!((cold.1 - plain.1).abs() < 0.02, "{cold:?} {plain:?}");
-        }
+        let cold = Ranking::coupled(5, &coupling(1e-4, 3), 1).candidates(&row);
+        let plain = Ranking::new(5).candidates(&row);
+        assert!(cold.iter().zip(&plain).all(|(cold, plain)| cold.0 == plain.0));
+        // Sharper than the draft's own probabilities, in the same proportion.
+        let step = |list: &[(u32, f32)]| list[0].1 - list[4].1;
+        assert!((step(&cold) / step(&plain) - SHARPNESS as f32).abs() < 0.01);
     }
 
     #[test]
