@@ -10,7 +10,7 @@ use super::LibraryError;
 
 /// A file's bytes, at any alignment, with its name for errors.
 #[derive(Debug)]
-pub(super) struct Blob {
+pub(crate) struct Blob {
     name: String,
     data: Data,
 }
@@ -23,7 +23,7 @@ enum Data {
 
 impl Blob {
     /// Maps a file. Nothing of it is read yet.
-    pub(super) fn open(path: &Path) -> Result<Self, LibraryError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
         let failed = |source| LibraryError::io(path, source);
         let file = File::open(path).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
@@ -38,17 +38,17 @@ impl Blob {
     }
 
     /// Bytes that are part of the binary.
-    pub(super) fn built(name: String, bytes: &'static [u8]) -> Self {
+    pub(crate) fn built(name: String, bytes: &'static [u8]) -> Self {
         Self { name, data: Data::Built(bytes) }
     }
 
     /// The file's name for errors.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Lets the memory behind `range` go; reading it again reads the file again.
-    pub(super) fn release(&self, range: Range<usize>) {
+    pub(crate) fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Data::Mapped(map) = &self.data {
             // SAFETY: the map is private, read-only and backed by the file, so dropped pages come

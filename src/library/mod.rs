@@ -19,6 +19,7 @@ mod tokenizer;
 
 use sizes::Weight;
 
+pub(crate) use blob::Blob;
 pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{Hub, HubError, HubId, Progress};

@@ -5,6 +5,7 @@
 //! come from any [`Examples`], a folder of shards or a few in memory.
 
 mod batch;
+pub mod chats;
 mod checkpoint;
 mod example;
 mod export;
@@ -13,7 +14,9 @@ mod net;
 mod ops;
 mod optimiser;
 mod options;
+pub mod render;
 mod report;
+pub mod shards;
 mod trainer;
 
 use std::path::PathBuf;

@@ -7,6 +7,7 @@ mod vocabulary;
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use tokenizers::AddedToken;
@@ -114,6 +115,26 @@ impl Tokenizer {
         let around = |token: Option<u32>| token.filter(|_| begin);
         let tokens = around(self.0.begin).into_iter().chain(encoding.get_ids().iter().copied());
         Ok(tokens.chain(around(self.0.end)).collect())
+    }
+
+    /// As [`Self::encode`], with the bytes of `text` that each token stands for: none for those that
+    /// were put around it. Some tokenizers leave white space out of a token's bytes.
+    ///
+    /// # Errors
+    /// [`TokenizerError::Encode`].
+    pub fn encode_spans(
+        &self,
+        text: &str,
+        begin: bool,
+    ) -> Result<Vec<(u32, Range<usize>)>, TokenizerError> {
+        let encoding = self.0.tokenizer.encode(text, begin);
+        let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let around =
+            |token: Option<u32>, at: usize| token.filter(|_| begin).map(|token| (token, at..at));
+        let places = encoding.get_offsets().iter().map(|&(start, end)| start..end);
+        let inside = encoding.get_ids().iter().copied().zip(places);
+        let first = around(self.0.begin, 0).into_iter();
+        Ok(first.chain(inside).chain(around(self.0.end, text.len())).collect())
     }
 
     /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have

@@ -1,0 +1,186 @@
+//! Chats from a JSONL file, one a line, in the ways they are published: `messages` with `role` and
+//! `content`, `conversations` with `from` and `value` (ShareGPT), or `turns`, questions alone.
+//! A line that is no chat is named and passed over. Must never know templates or tokens.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::chat::{Message, Role};
+
+/// Why a line is not a chat to learn from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Cut off in the middle, or never JSON.
+    #[error("not JSON, or torn: {0}")]
+    Torn(String),
+    /// None of the known fields.
+    #[error("no `messages`, `conversations` or `turns` in it")]
+    NoChat,
+    /// A chat without a word.
+    #[error("the chat is empty")]
+    Empty,
+    /// Someone who is neither system, user nor assistant.
+    #[error("message {message}: the role `{role}` is unknown")]
+    Role {
+        /// Which, from 1 on.
+        message: usize,
+        /// What it says.
+        role: String,
+    },
+    /// A message without text: an empty one, an image, a call of a tool.
+    #[error("message {message} has no text")]
+    NoText {
+        /// Which, from 1 on.
+        message: usize,
+    },
+    /// Only questions.
+    #[error("nobody answers in it; --self-answers has the target answer")]
+    NoAnswer,
+    /// The target's template does not take it.
+    #[error("{0}")]
+    Template(String),
+    /// The window ends before the first answer.
+    #[error("the first answer begins at token {begins}, behind the window of {window}")]
+    Window {
+        /// Its position.
+        begins: usize,
+        /// Tokens that are used of a chat.
+        window: usize,
+    },
+}
+
+/// A line of the file: its number from 1 on, and the chat in it.
+pub type Line = (usize, Result<Vec<Message>, Fault>);
+
+/// Reads the chats of a file, line by line; lines of white space are passed over in silence.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Line>>> {
+    Ok(lines(BufReader::with_capacity(1 << 16, File::open(path)?)))
+}
+
+fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<Line>> {
+    let (mut number, mut bytes) = (0, Vec::new());
+    std::iter::from_fn(move || {
+        loop {
+            bytes.clear();
+            match from.read_until(b'\n', &mut bytes) {
+                Ok(0) => return None,
+                Ok(_) => number += 1,
+                Err(error) => return Some(Err(error)),
+            }
+            if !bytes.trim_ascii().is_empty() {
+                return Some(Ok((number, parse(&bytes))));
+            }
+        }
+    })
+}
+
+/// The chat in a line. Answers before the first question, as in chats cut in pieces, are left out.
+fn parse(line: &[u8]) -> Result<Vec<Message>, Fault> {
+    let value: Value =
+        serde_json::from_slice(line).map_err(|error| Fault::Torn(error.to_string()))?;
+    let list = |field: &str| value.get(field).and_then(Value::as_array);
+    let messages = if let Some(items) = list("messages") {
+        items.iter().enumerate().map(|(i, item)| message(i, item, "role", "content")).collect()
+    } else if let Some(items) = list("conversations").or_else(|| list("conversation")) {
+        items.iter().enumerate().map(|(i, item)| message(i, item, "from", "value")).collect()
+    } else if let Some(items) = list("turns") {
+        items.iter().enumerate().map(|(i, item)| said(i, Role::User, Some(item))).collect()
+    } else {
+        Err(Fault::NoChat)
+    };
+    let mut messages: Vec<Message> = messages?;
+    let asked = messages.iter().position(|message| message.role == Role::User);
+    let mut at = 0;
+    messages.retain(|message| {
+        at += 1;
+        message.role != Role::Assistant || asked.is_some_and(|asked| at > asked)
+    });
+    if messages.iter().any(|message| message.role == Role::User) {
+        Ok(messages)
+    } else {
+        Err(Fault::Empty)
+    }
+}
+
+fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message, Fault> {
+    let nobody = Map::new();
+    let fields = item.as_object().unwrap_or(&nobody);
+    let name = fields.get(role).and_then(Value::as_str).unwrap_or_default();
+    let who = match name.to_ascii_lowercase().as_str() {
+        "system" | "developer" => Role::System,
+        "user" | "human" => Role::User,
+        "assistant" | "gpt" | "chatgpt" | "model" => Role::Assistant,
+        _ => return Err(Fault::Role { message: index + 1, role: name.to_owned() }),
+    };
+    said(index, who, fields.get(text))
+}
+
+/// The text itself, or parts of which every one is text.
+fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, Fault> {
+    let content = match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let text = |part: &Value| part["text"].as_str().map(str::to_owned);
+            parts.iter().map(text).collect::<Option<String>>().unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    if content.trim().is_empty() {
+        return Err(Fault::NoText { message: index + 1 });
+    }
+    Ok(Message { role, content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> Result<Vec<(Role, String)>, Fault> {
+        let chat = parse(line.as_bytes())?;
+        Ok(chat.into_iter().map(|message| (message.role, message.content)).collect())
+    }
+
+    #[test]
+    fn the_published_ways_say_the_same() {
+        let expected = vec![(Role::User, "Hi".to_owned()), (Role::Assistant, "Hello".to_owned())];
+        for line in [
+            r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#,
+            r#"{"id": "x_1", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}"#,
+            r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}, {"role": "assistant", "content": "Hello"}]}"#,
+            r#"{"conversations": [{"from": "gpt", "value": "cut off"}, {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}"#,
+        ] {
+            assert_eq!(one(line).unwrap(), expected, "{line}");
+        }
+        let asked = one(r#"{"id": "a", "turns": ["Hi", "Why?"]}"#).unwrap();
+        assert_eq!(asked, [(Role::User, "Hi".to_owned()), (Role::User, "Why?".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_no_chat_is_named() {
+        let why = |line: &str| one(line).unwrap_err().to_string();
+        insta::assert_snapshot!(why(r#"{"messages": [{"role": "us"#), @"not JSON, or torn: EOF while parsing a string at line 1 column 26");
+        insta::assert_snapshot!(why(r#"{"text": "a book"}"#), @"no `messages`, `conversations` or `turns` in it");
+        insta::assert_snapshot!(why(r#"{"messages": []}"#), @"the chat is empty");
+        insta::assert_snapshot!(why(r#"{"messages": [{"role": "assistant", "content": "Hm"}]}"#), @"the chat is empty");
+        insta::assert_snapshot!(why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#), @"message 1: the role `tool` is unknown");
+        insta::assert_snapshot!(why(r#"{"conversations": [{"from": "human", "value": " "}]}"#), @"message 1 has no text");
+        insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: the role `` is unknown");
+        assert!(matches!(parse(b"\xff\xfe\n"), Err(Fault::Torn(_))));
+    }
+
+    #[test]
+    fn lines_are_counted_with_the_blank_ones() {
+        let file = "{\"turns\": [\"a\"]}\n\n  \r\n{\"turns\": [\n{\"turns\": [\"b\"]}";
+        let found: Vec<_> = lines(file.as_bytes())
+            .map(|line| line.map(|(at, chat)| (at, chat.is_ok())))
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(found, [(1, true), (4, false), (5, true)]);
+    }
+}
