@@ -31,4 +31,5 @@ mod support;
 mod target;
 mod toy;
 mod training;
+mod training_run;
 mod worker;

@@ -10,6 +10,11 @@ use serde::{Deserialize, Serialize};
 pub use session::{Entry, Listing, Session, SessionError, SessionHead, SessionStore};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 
+/// Today's date in UTC, as 2026-01-31.
+pub fn today() -> String {
+    clock::format(clock::now(), "%Y-%m-%d")
+}
+
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

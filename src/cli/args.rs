@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::train::TrainArgs;
 use crate::settings::{Override, Value};
 
 /// Chat with a local model: a draft tree from a small model, checked by the big one, live.
@@ -38,6 +39,8 @@ pub enum Command {
     Doctor(Box<DoctorArgs>),
     /// Fetch a model from the hub for later, and print where it lies.
     Pull(PullArgs),
+    /// Make a draft head for a model, from a file of chats.
+    Train(Box<TrainArgs>),
     /// Measure this machine on its models.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -337,7 +340,10 @@ impl Cli {
             Some(Command::Run(args)) => args.shared.verbose,
             Some(Command::Doctor(args)) => args.shared.verbose,
             Some(
-                Command::Pull(_) | Command::Bench(_) | Command::Completions { .. } | Command::Man,
+                Command::Pull(_)
+                | Command::Train(_)
+                | Command::Bench(_)
+                | Command::Completions { .. } | Command::Man,
             ) => false,
         }
     }

@@ -12,6 +12,7 @@ mod logging;
 mod manual;
 mod pull;
 mod run;
+mod train;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ fn dispatch(cli: &Cli) -> Outcome {
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Doctor(args)) => doctor::doctor(args),
         Some(Command::Pull(args)) => pull::pull(args),
+        Some(Command::Train(args)) => train::train(args),
         Some(Command::Bench(command)) => bench::bench(command),
         Some(Command::Completions { shell }) => manual::completions(*shell),
         Some(Command::Man) => manual::man(),

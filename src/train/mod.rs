@@ -16,6 +16,7 @@ mod optimiser;
 mod options;
 pub mod render;
 mod report;
+pub mod run;
 pub mod shards;
 mod trainer;
 

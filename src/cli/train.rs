@@ -1,0 +1,80 @@
+//! `dovetail train`: a draft head for any target, from a file of chats.
+
+mod args;
+mod show;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::anyhow;
+
+use super::exit::{Code, Failure, Outcome, report};
+use super::interrupt;
+use crate::hardware::Machine;
+use crate::train::TrainError;
+use crate::train::run::{self, End, Order, RunError};
+
+pub use args::TrainArgs;
+use show::Show;
+
+/// Trains a head, or goes on with it.
+pub fn train(args: &TrainArgs) -> Outcome {
+    let base = if args.resume { run::stored(&args.out).map_err(failure)? } else { args.preset() };
+    let recipe = args.over(base);
+    let sound = [
+        ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
+        ("--blocks", (1..=16).contains(&recipe.blocks), "1 to 16"),
+        ("--answer-tokens", recipe.answer_tokens > 0, "at least 1"),
+        ("--limit", recipe.limit != Some(0), "at least 1"),
+        ("--epochs", recipe.epochs.is_none_or(|epochs| epochs > 0.0), "above 0"),
+        ("--threads", args.threads != Some(0), "at least 1"),
+    ];
+    if let Some((flag, _, range)) = sound.into_iter().find(|(_, sound, _)| !sound) {
+        return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
+    }
+    let order = Order {
+        out: args.out.clone(),
+        resume: args.resume,
+        recipe,
+        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        device: args.device.into(),
+        keep_work: args.keep_work,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let wish = Arc::clone(&stop);
+    interrupt::watch(move || {
+        report("stopping: what was done is being saved; Ctrl-C again ends at once");
+        wish.store(true, Ordering::Relaxed);
+        true
+    });
+    let mut show = Show::new();
+    let end = run::train(&order, &stop, &mut |event| show.take(&event));
+    show.clear();
+    match end.map_err(failure)? {
+        End::Done => Ok(writeln!(
+            io::stdout().lock(),
+            "The head is in {out}, its card is {out}/README.md. Try it: dovetail --target {} --draft {out}",
+            order.recipe.target,
+            out = order.out.display(),
+        )?),
+        End::Stopped => {
+            let out = order.out.display();
+            report(&format!("stopped; go on with: dovetail train --resume --out {out}"));
+            Err(Failure::quiet(Code::Interrupted))
+        }
+    }
+}
+
+fn failure(error: RunError) -> Failure {
+    let code = match &error {
+        RunError::Occupied { .. }
+        | RunError::Unfinished { .. }
+        | RunError::Nothing { .. }
+        | RunError::Recipe { .. }
+        | RunError::Train(TrainError::Option { .. }) => Code::Usage,
+        RunError::Library(_) | RunError::Load(_) | RunError::Changed { .. } => Code::Model,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error)
+}

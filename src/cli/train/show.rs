@@ -1,0 +1,190 @@
+//! What is seen of a training: a bar on a terminal, lines elsewhere, both on stderr.
+
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+
+use crate::cli::exit::report;
+use crate::train::run::{Chats, Decoded, Event, Spent, Stage, size};
+use crate::train::{Measure, StepReport};
+
+/// The bar's length while the head learns: thousandths of the whole.
+const WHOLE: u64 = 1000;
+/// How fast the shown rate follows the measured one.
+const FOLLOW: f64 = 0.1;
+
+/// Shows the events.
+pub(super) struct Show {
+    bar: ProgressBar,
+    stage: Option<Stage>,
+    /// Tokens a second while training, smoothed.
+    rate: Option<f64>,
+    /// Time training took in this session and the progress it began at, for the time left.
+    since: Option<(f64, f64)>,
+    refused: usize,
+}
+
+impl Show {
+    pub fn new() -> Self {
+        Self { bar: ProgressBar::hidden(), stage: None, rate: None, since: None, refused: 0 }
+    }
+
+    /// Shows an event.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Stage { stage, total } => self.begin(*stage, *total),
+            Event::At(done) => self.bar.set_position(*done),
+            Event::Fetching(text) => self.fetch(text),
+            Event::Note(text) => self.say(text),
+            Event::Refused { line, why } => self.refuse(*line, why),
+            Event::Chats(chats) => self.say(&chats_line(chats)),
+            Event::Step(step) => self.step(step),
+            Event::Held(found) => self.say(&held_line(found)),
+            Event::Decoded(decoded) => {
+                decoded_lines(decoded).iter().for_each(|line| self.say(line))
+            }
+            Event::Spent(spent) => self.end(spent),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&mut self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn begin(&mut self, stage: Stage, total: u64) {
+        self.clear();
+        self.stage = Some(stage);
+        let (length, style) = match (stage, total) {
+            (Stage::Training, _) => (WHOLE, "training {wide_bar} {percent} % {msg}"),
+            (_, 0) => (0, "{prefix} {spinner} {pos}"),
+            _ => (total, "{prefix} {wide_bar} {pos}/{len} {per_sec} {eta} left"),
+        };
+        // Draws on a terminal only.
+        self.bar = ProgressBar::new(length);
+        self.bar.set_prefix(stage.name());
+        // A style that is no style leaves the default one.
+        if let Ok(style) = ProgressStyle::with_template(style) {
+            self.bar.set_style(style);
+        }
+        if self.bar.is_hidden() {
+            report(&format!("{} …", stage.name()));
+        }
+    }
+
+    /// On the one line of a spinner, however often it comes.
+    fn fetch(&mut self, text: &str) {
+        if self.bar.is_hidden() {
+            self.bar = ProgressBar::new_spinner();
+        }
+        self.bar.set_message(text.to_owned());
+        self.bar.tick();
+    }
+
+    fn end(&mut self, spent: &Spent) {
+        self.clear();
+        self.say(&format!(
+            "{}: {} {} in {:.1} s, {:.0}/s, most memory {}",
+            spent.stage.name(),
+            spent.amount,
+            spent.stage.unit(),
+            spent.seconds,
+            spent.rate(),
+            size(spent.peak)
+        ));
+    }
+
+    fn step(&mut self, step: &StepReport) {
+        let rate = step.tokens as f64 / step.seconds.max(1e-9);
+        let rate = self.rate.map_or(rate, |before| before + FOLLOW * (rate - before));
+        self.rate = Some(rate);
+        let (spent, from) = self.since.unwrap_or((0.0, step.progress));
+        let spent = spent + step.seconds;
+        self.since = Some((spent, from));
+        let won = step.progress - from;
+        let left = if won > 0.0 { spent * (1.0 - step.progress) / won } else { 0.0 };
+        let left = HumanDuration(std::time::Duration::from_secs_f64(left));
+        self.bar.set_position((step.progress * WHOLE as f64) as u64);
+        let right = accuracies(&step.measures);
+        self.bar.set_message(format!(
+            "step {} loss {:.3} top 1/2/3 {right} {rate:.0} tokens/s {left} left",
+            step.step, step.loss
+        ));
+    }
+
+    fn refuse(&mut self, line: usize, why: &str) {
+        const SHOWN: usize = 5;
+        self.refused += 1;
+        if self.refused <= SHOWN {
+            self.say(&format!("line {line} is no use: {why}"));
+        }
+    }
+
+    /// A line that stays.
+    fn say(&self, line: &str) {
+        if self.bar.is_hidden() || self.bar.is_finished() {
+            report(line);
+        } else {
+            self.bar.println(line);
+        }
+    }
+}
+
+/// Top-1/2/3 in percent of the deepest exit: on the target's features, then by steps on its own
+/// outputs.
+fn accuracies(measures: &[Measure]) -> String {
+    let deepest = measures.iter().map(|measure| measure.depth).max().unwrap_or(0);
+    let mut steps: Vec<&Measure> =
+        measures.iter().filter(|measure| measure.depth == deepest).collect();
+    steps.sort_by_key(|measure| measure.step);
+    let percent = |measure: &&Measure| {
+        let [one, two, three] = measure.right.map(|share| (100.0 * share).round());
+        format!("{one}/{two}/{three}")
+    };
+    steps.iter().map(percent).collect::<Vec<_>>().join(" ")
+}
+
+fn chats_line(chats: &Chats) -> String {
+    let Chats { lines, used, held, cut, tokens, answers, refused, .. } = chats;
+    format!(
+        "{used} of {lines} chats, {held} held out, {cut} cut at the window, {refused} of no use; \
+         {tokens} tokens, {answers} of them the assistant's"
+    )
+}
+
+fn held_line(found: &[Measure]) -> String {
+    let first = found.first();
+    let (vloss, ploss) = first.map_or((0.0, 0.0), |measure| (measure.vloss, measure.ploss));
+    format!(
+        "held out: SmoothL1 {vloss:.3}, cross-entropy {ploss:.3}, top 1/2/3 by own outputs {} %",
+        accuracies(found)
+    )
+}
+
+fn decoded_lines(decoded: &Decoded) -> Vec<String> {
+    let row = |row: &crate::train::run::Row| match row.blocks {
+        0 => format!("plain: {:.0} tokens/s", row.speed()),
+        m => format!("{m} blocks: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed()),
+    };
+    let same = format!(
+        "held-out prompts: {}, the same text as plain decoding: {}",
+        decoded.prompts, decoded.same
+    );
+    std::iter::once(same).chain(decoded.rows.iter().map(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accuracy_is_told_by_step() {
+        let measure = |depth, step, one| Measure {
+            depth,
+            step,
+            right: [one, 0.9, 0.954],
+            ..Measure::default()
+        };
+        let measures = [measure(4, 0, 0.81), measure(2, 0, 0.5), measure(4, 1, 0.7)];
+        assert_eq!(accuracies(&measures), "81/90/95 70/90/95");
+        assert_eq!(accuracies(&[]), "");
+    }
+}

@@ -1,0 +1,132 @@
+//! The last stage: the head that was written drafts for its target on held-out prompts, beside
+//! plain decoding, in turn.
+
+use serde::{Deserialize, Serialize};
+
+use super::desk::Desk;
+use super::learn::depths;
+use super::state::Stage;
+use super::{Event, RunError};
+use crate::decode::{Engine, Request, Turn};
+use crate::draft::{Budget, Drafter, FeatureHead};
+use crate::kernels::KvFormat;
+use crate::library::{Spec, open_head};
+use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, Shared, Table};
+use crate::speculate::{SamplerSettings, Shape};
+use crate::train::render::Text;
+
+/// The paper's tree.
+const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
+/// Most tokens of an answer.
+const LONGEST: usize = 96;
+
+/// What decoding with the head gave. τ = committed tokens / target passes, the prompt's excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Decoded {
+    /// Prompts answered.
+    pub prompts: usize,
+    /// Of these, those whose text was plain decoding's at every m.
+    pub same: usize,
+    /// Plain decoding, then each m.
+    pub rows: Vec<Row>,
+}
+
+/// One way of decoding.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// m: blocks in use; 0: no draft.
+    pub blocks: usize,
+    /// Tokens after each answer's first.
+    pub tokens: usize,
+    /// Passes of the target.
+    pub rounds: usize,
+    /// Time, drafting included.
+    pub seconds: f64,
+}
+
+impl Row {
+    /// Tokens a pass.
+    pub fn tau(&self) -> f64 {
+        self.tokens as f64 / self.rounds.max(1) as f64
+    }
+
+    /// Tokens a second.
+    pub fn speed(&self) -> f64 {
+        if self.seconds > 0.0 { self.tokens as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// Decodes, unless that was done before or there is nothing to do.
+pub(super) fn decode(desk: &mut Desk<'_>, texts: &[Text]) -> Result<(), RunError> {
+    let recipe = desk.state.recipe.clone();
+    let held = desk.state.chats.as_ref().map_or(0, |chats| chats.held);
+    let prompts = &texts[..held.min(recipe.decode).min(texts.len())];
+    if desk.state.decoded.is_some() || prompts.is_empty() {
+        return Ok(());
+    }
+    let room = desk.files.config.max_positions;
+    let starts = prompts.iter().map(|text| text.answers[0].start);
+    let context = (starts.max().unwrap_or(0) + LONGEST + SHAPE.gamma).min(room);
+    let mut engine = engine(desk, context)?;
+    let names = desk.files.tokenizer.clone();
+    let mut ways = vec![Row::default()];
+    ways.extend(
+        depths(recipe.options.elastic, recipe.blocks)
+            .map(|blocks| Row { blocks, ..Row::default() }),
+    );
+    let mut decoded = Decoded { rows: ways, ..Decoded::default() };
+    desk.begin(Stage::Decoding, prompts.len() as u64);
+    for text in prompts {
+        let mut plain: Option<Vec<u32>> = None;
+        let mut same = true;
+        for row in &mut decoded.rows {
+            if desk.stopping() {
+                return Err(RunError::Stopped);
+            }
+            engine.forget();
+            let prompt = text.tokens[..text.answers[0].start].to_vec();
+            let max_tokens = LONGEST.min(context.saturating_sub(prompt.len())).max(1);
+            let eos = desk.files.eos.clone();
+            let request = Request { prompt, max_tokens, eos, stop: Vec::new() };
+            let budget = Budget::new(SHAPE, row.blocks.max(1));
+            let turn =
+                Turn { speculate: row.blocks > 0, ..Turn::new(budget, SamplerSettings::default()) };
+            let mut answer = engine.answer(request, &names)?;
+            let mut said = vec![answer.first(&turn)?.token];
+            while answer.finish().is_none() {
+                said.extend(answer.round(&turn)?.committed.into_iter().map(|token| token.token));
+            }
+            let summary = answer.summary();
+            row.tokens += summary.tokens - 1;
+            row.rounds += summary.rounds;
+            row.seconds += (summary.draft_ms + summary.verify_ms + summary.other_ms) / 1e3;
+            match &plain {
+                Some(plain) => same &= *plain == said,
+                None => plain = Some(said),
+            }
+        }
+        decoded.prompts += 1;
+        decoded.same += usize::from(same);
+        desk.at(decoded.prompts as u64);
+    }
+    let tokens = decoded.rows.iter().map(|row| row.tokens as u64).sum();
+    (desk.tell)(Event::Decoded(&decoded));
+    desk.state.decoded = Some(decoded);
+    desk.end(tokens)
+}
+
+/// The target with the head that lies in the folder, as the program would run them.
+fn engine(desk: &Desk<'_>, context: usize) -> Result<Engine, RunError> {
+    let target = desk.target(context)?;
+    let files = open_head(&Spec::Folder(desk.place.head().to_owned()), &mut |_| {})?;
+    let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
+    let (embedding, lm_head) = (target.embedding(), target.lm_head());
+    let shared = Shared { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) };
+    let kind = weights.kind();
+    let pool = std::sync::Arc::clone(&desk.pool);
+    let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+    let head = PackedHead::new(&weights, &shared, pool, context, precision, kv)?;
+    let drafter: Box<dyn Drafter> =
+        Box::new(FeatureHead::new(&files.config, kind, Box::new(head), context));
+    Ok(Engine::new(Box::new(target), [drafter]))
+}

@@ -1,0 +1,104 @@
+//! What every stage has at hand: the folder, the state, the wish to stop, the one who is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::place::Place;
+use super::print::Print;
+use super::state::{Stage, State};
+use super::{Event, RunError};
+use crate::hardware::Sampler;
+use crate::kernels::{KvFormat, Pool};
+use crate::library::{Spec, TargetFiles, open_target};
+use crate::model::CpuTarget;
+
+pub(super) struct Desk<'a> {
+    pub place: Place,
+    pub state: State,
+    pub files: TargetFiles,
+    pub pool: Arc<Pool>,
+    pub stop: &'a AtomicBool,
+    pub tell: &'a mut dyn FnMut(Event<'_>),
+    gauge: Sampler,
+    stage: Option<(Stage, Instant, u64)>,
+}
+
+impl<'a> Desk<'a> {
+    pub fn new(
+        place: Place,
+        state: State,
+        files: TargetFiles,
+        threads: usize,
+        stop: &'a AtomicBool,
+        tell: &'a mut dyn FnMut(Event<'_>),
+    ) -> Self {
+        let (pool, gauge) = (Arc::new(Pool::new(threads)), Sampler::new());
+        Self { place, state, files, pool, stop, tell, gauge, stage: None }
+    }
+
+    /// Opens the target that `name` names.
+    pub fn open(
+        name: &str,
+        tell: &mut dyn FnMut(Event<'_>),
+    ) -> Result<(TargetFiles, Print), RunError> {
+        let files = open_target(&Spec::parse(name)?, &mut |progress| {
+            tell(Event::Fetching(&progress.to_string()));
+        })?;
+        let print = Print::of(&files);
+        Ok((files, print))
+    }
+
+    /// The target, for texts of up to `positions` tokens.
+    pub fn target(&self, positions: usize) -> Result<CpuTarget, RunError> {
+        let (config, weights) = (&self.files.config, self.files.weights.as_ref());
+        let capacity = positions.clamp(1, config.max_positions);
+        let pool = Arc::clone(&self.pool);
+        Ok(CpuTarget::load(config, weights, pool, capacity, KvFormat::F32, &mut |_| {})?)
+    }
+
+    /// Tokens of a chat that are used: no more than the target takes.
+    pub fn window(&self) -> usize {
+        self.state.recipe.options.window.min(self.files.config.max_positions)
+    }
+
+    /// Begins a stage of `total` units; 0 if nobody knows how many.
+    pub fn begin(&mut self, stage: Stage, total: u64) {
+        self.gauge.sample();
+        self.stage = Some((stage, Instant::now(), 0));
+        (self.tell)(Event::Stage { stage, total });
+    }
+
+    /// Says how far the stage is, and notes what memory it takes.
+    pub fn at(&mut self, done: u64) {
+        self.look();
+        (self.tell)(Event::At(done));
+    }
+
+    /// Notes what memory the stage takes.
+    pub fn look(&mut self) {
+        if let Some((_, _, peak)) = &mut self.stage {
+            *peak = (*peak).max(self.gauge.sample().memory_ours);
+        }
+    }
+
+    /// Ends the stage, for now or for good: what it took is added up and saved.
+    pub fn end(&mut self, amount: u64) -> Result<(), RunError> {
+        self.look();
+        if let Some((stage, since, peak)) = self.stage.take() {
+            self.state.spend(stage, amount, since.elapsed(), peak);
+            if let Some(spent) = self.state.stages.iter().find(|spent| spent.stage == stage) {
+                (self.tell)(Event::Spent(spent));
+            }
+        }
+        self.place.save(&self.state)
+    }
+
+    pub fn note(&mut self, text: &str) {
+        (self.tell)(Event::Note(text));
+    }
+
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}

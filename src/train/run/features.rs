@@ -1,0 +1,71 @@
+//! The second stage: the target runs once over every text, and what it feels goes into shards.
+
+use super::RunError;
+use super::desk::Desk;
+use super::state::Stage;
+use crate::model::Target;
+use crate::train::render::Text;
+use crate::train::shards::{self, ShardWriter, Shards};
+
+/// Tokens that pass together; between two such slices a wish to stop is heard.
+const SLICE: usize = 256;
+
+/// The texts with their features, held-out ones first; made where they are not there yet.
+pub(super) fn features(desk: &mut Desk<'_>, texts: &[Text]) -> Result<Shards, RunError> {
+    let hidden = desk.files.config.hidden;
+    let work = desk.place.work();
+    let have = Shards::open(&work, hidden)?;
+    let left = &texts[have.texts().min(texts.len())..];
+    if left.is_empty() {
+        return Ok(have);
+    }
+    let tokens: usize = left.iter().map(|text| text.tokens.len()).sum();
+    let bytes = shards::bytes(tokens, hidden);
+    desk.note(&format!("features of {tokens} tokens: {} on disk", size(bytes)));
+    desk.place.need(bytes)?;
+    let longest = left.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
+    let mut target = desk.target(longest)?;
+    let mut writer = ShardWriter::new(&work, hidden, have.files());
+    desk.begin(Stage::Features, tokens as u64);
+    let mut done = 0;
+    for text in left {
+        let Some(features) = run(desk, &mut target, text, done)? else {
+            // What is complete is kept; it need not fill a shard.
+            writer.finish()?;
+            desk.end(done)?;
+            return Err(RunError::Stopped);
+        };
+        writer.push(text, &features)?;
+        done += text.tokens.len() as u64;
+    }
+    writer.finish()?;
+    desk.end(done)?;
+    Ok(Shards::open(&work, hidden)?)
+}
+
+/// The features of a text, `[L, H]`; `None` if it was stopped.
+fn run(
+    desk: &mut Desk<'_>,
+    target: &mut dyn Target,
+    text: &Text,
+    before: u64,
+) -> Result<Option<Vec<f32>>, RunError> {
+    target.truncate(0);
+    let mut features = Vec::with_capacity(text.tokens.len() * target.hidden());
+    for slice in text.tokens.chunks(SLICE) {
+        if desk.stopping() {
+            return Ok(None);
+        }
+        features.extend(target.prefill(slice)?.features);
+        desk.at(before + target.len() as u64);
+    }
+    Ok(Some(features))
+}
+
+/// Bytes for people.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let bytes = bytes as f64;
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
+    format!("{:.1} {name}", bytes / unit)
+}

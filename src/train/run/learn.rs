@@ -1,0 +1,121 @@
+//! The third stage: the head learns, is measured on held-out texts on the way, and is written in
+//! the published layout.
+
+use std::time::{Duration, Instant};
+
+use candle_core::Device;
+
+use super::desk::Desk;
+use super::log::Log;
+use super::state::Stage;
+use super::{Event, RunError};
+use crate::model::head::{Shared, Table};
+use crate::train::shards::{Shards, Slice};
+use crate::train::{Elastic, Examples, Length, Measure, Options, Trainer, head_config};
+
+const CHECKPOINT: &str = "checkpoint.safetensors";
+/// Between two checkpoints.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Held-out tokens to measure with: enough for two digits, few enough for seconds.
+const HELD: usize = 8192;
+/// Measures on the way.
+const LOOKS: f64 = 10.0;
+
+/// Trains and writes the head; goes on at the checkpoint if there is one.
+pub(super) fn learn(desk: &mut Desk<'_>, shards: &Shards, device: &Device) -> Result<(), RunError> {
+    let recipe = desk.state.recipe.clone();
+    let held = desk.state.chats.as_ref().map_or(0, |chats| chats.held);
+    let texts = shards.part(held..shards.texts());
+    let check = to_measure(shards, held);
+    let path = desk.place.file(CHECKPOINT);
+    let shared = shared(desk)?;
+    let mut trainer = if path.exists() {
+        Trainer::resume(&path, &shared, device)?
+    } else {
+        let elastic = recipe.options.elastic != Elastic::Off;
+        let config = head_config(&desk.files.config, recipe.blocks, elastic);
+        let mut options = recipe.options.clone();
+        if let Some(epochs) = recipe.epochs {
+            options.length = Length::Steps(steps(epochs, &texts, &options));
+        }
+        Trainer::new(config, recipe.kind.into(), &shared, options, device)?
+    };
+    drop(shared);
+    let weights: usize = trainer.net().weights().values().map(|w| w.elem_count()).sum();
+    // A checkpoint holds each weight and its two moments in single precision, and while it is
+    // written the one before is still there; then comes the head in half precision.
+    desk.place.need(26 * weights as u64)?;
+    let mut log = Log::open(desk.place.head(), trainer.place().steps)?;
+    let before = trainer.place().tokens;
+    desk.begin(Stage::Training, 0);
+    let mut saved = Instant::now();
+    while !trainer.finished() {
+        if desk.stopping() {
+            trainer.save(&path)?;
+            desk.end(trainer.place().tokens - before)?;
+            return Err(RunError::Stopped);
+        }
+        let share = trainer.progress();
+        let report = trainer.step(&texts)?;
+        note(desk, log.step(&report));
+        desk.look();
+        (desk.tell)(Event::Step(&report));
+        if (trainer.progress() * LOOKS).floor() > (share * LOOKS).floor() {
+            let found = trainer.measure(&check, recipe.blocks, recipe.options.used.steps)?;
+            note(desk, log.held(report.step, &found));
+            (desk.tell)(Event::Held(&found));
+        }
+        if saved.elapsed() > PAUSE {
+            // The checkpoint before is still there: training goes on without this one.
+            note(desk, trainer.save(&path).map_err(RunError::from));
+            saved = Instant::now();
+        }
+    }
+    trainer.save(&path)?;
+    let mut all: Vec<Measure> = Vec::new();
+    for depth in depths(recipe.options.elastic, recipe.blocks) {
+        all.extend(trainer.measure(&check, depth, recipe.options.used.steps)?);
+    }
+    desk.state.held = all;
+    trainer.export(desk.place.head())?;
+    let drawn = log.draw(&recipe.options);
+    note(desk, drawn);
+    desk.end(trainer.place().tokens - before)
+}
+
+/// Steps of so many passes over the texts, if every batch were full.
+fn steps(epochs: f64, texts: &dyn Examples, options: &Options) -> u64 {
+    let tokens: usize = (0..texts.len()).map(|index| texts.tokens(index)).sum();
+    let batch = options.batch_tokens * options.accumulate;
+    (epochs * tokens as f64 / batch.max(1) as f64).ceil().max(1.0) as u64
+}
+
+/// After which blocks the head can be cut.
+pub(super) fn depths(elastic: Elastic, blocks: usize) -> std::ops::RangeInclusive<usize> {
+    if elastic == Elastic::Off { blocks..=blocks } else { 1..=blocks }
+}
+
+/// What the head shares with the target; nothing else of the target is kept.
+fn shared(desk: &Desk<'_>) -> Result<Shared, RunError> {
+    let target = desk.target(1)?;
+    let (embedding, lm_head) = (target.embedding(), target.lm_head());
+    Ok(Shared { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) })
+}
+
+/// As many of the held-out texts as are measured quickly.
+fn to_measure(shards: &Shards, held: usize) -> Slice<'_> {
+    let all = shards.part(0..held);
+    let mut tokens = 0;
+    let few = (0..held).take_while(|&index| {
+        tokens += all.tokens(index);
+        index == 0 || tokens <= HELD
+    });
+    shards.part(0..few.count())
+}
+
+/// What goes wrong beside the training does not end it.
+fn note(desk: &mut Desk<'_>, done: Result<(), RunError>) {
+    if let Err(error) = done {
+        desk.note(&error.to_string());
+    }
+}

@@ -1,0 +1,168 @@
+//! The course of a training beside the head: a JSON line a step, and the curve drawn from them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::RunError;
+use crate::chart::{Lines, Series};
+use crate::train::shards::{ShardError, whole};
+use crate::train::{Measure, Options, StepReport};
+
+const FILE: &str = "log.jsonl";
+const CURVE: &str = "loss.svg";
+/// Points of the training's curve: each is the mean of as many steps as that takes.
+const POINTS: usize = 100;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Entry {
+    /// A step of the optimiser.
+    Step(StepReport),
+    /// Measures on held-out chats after so many steps.
+    Held { step: u64, measures: Vec<Measure> },
+}
+
+impl Entry {
+    fn step(&self) -> u64 {
+        match self {
+            Self::Step(report) => report.step,
+            Self::Held { step, .. } => *step,
+        }
+    }
+}
+
+pub(super) struct Log {
+    folder: PathBuf,
+    file: File,
+    entries: Vec<Entry>,
+}
+
+impl Log {
+    /// Goes on behind `steps` steps: what was logged of later ones will come again.
+    pub fn open(folder: &Path, steps: u64) -> Result<Self, RunError> {
+        let path = folder.join(FILE);
+        let entries: Vec<Entry> = match File::open(&path) {
+            // A torn last line is of a step after the last checkpoint.
+            Ok(file) => BufReader::new(file)
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|line| serde_json::from_str(&line).ok())
+                .filter(|entry: &Entry| entry.step() <= steps)
+                .collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(ShardError::read(&path, source).into()),
+        };
+        let failed = |source| ShardError::write(&path, source);
+        let mut text = Vec::new();
+        for entry in &entries {
+            line(&mut text, entry).map_err(failed)?;
+        }
+        whole(&path, |draft| fs::write(draft, &text))?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
+        Ok(Self { folder: folder.to_owned(), file, entries })
+    }
+
+    /// Adds a step.
+    pub fn step(&mut self, report: &StepReport) -> Result<(), RunError> {
+        self.add(Entry::Step(report.clone()))
+    }
+
+    /// Adds measures on held-out chats.
+    pub fn held(&mut self, step: u64, measures: &[Measure]) -> Result<(), RunError> {
+        self.add(Entry::Held { step, measures: measures.to_vec() })
+    }
+
+    fn add(&mut self, entry: Entry) -> Result<(), RunError> {
+        let mut text = Vec::new();
+        let written = line(&mut text, &entry).and_then(|()| self.file.write_all(&text));
+        self.entries.push(entry);
+        Ok(written.map_err(|source| ShardError::write(&self.folder.join(FILE), source))?)
+    }
+
+    /// Draws the loss of the deepest exit on the target's features, while training and on held-out
+    /// chats.
+    pub fn draw(&self, options: &Options) -> Result<(), RunError> {
+        let loss =
+            |measure: &Measure| options.vloss * measure.vloss + options.ploss * measure.ploss;
+        let mut trained: Vec<(f64, f64)> = Vec::new();
+        let mut held = Vec::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Step(report) => {
+                    let first = report.measures.first();
+                    trained.extend(first.map(|measure| (report.step as f64, loss(measure))));
+                }
+                Entry::Held { step, measures } => {
+                    let first =
+                        measures.iter().filter(|measure| measure.step == 0).max_by_key(|m| m.depth);
+                    held.extend(first.map(|measure| (*step as f64, loss(measure))));
+                }
+            }
+        }
+        let series = |name: &str, points| Series { name: name.to_owned(), points };
+        let chart = Lines {
+            title: "Loss on the target's features, last block".to_owned(),
+            x: "steps".into(),
+            y: "loss".into(),
+            series: vec![series("training", means(&trained)), series("held-out chats", held)],
+        };
+        let text = chart.svg().map_err(|error| RunError::Curve(error.to_string()))?;
+        Ok(whole(&self.folder.join(CURVE), |draft| fs::write(draft, text))?)
+    }
+}
+
+fn line(into: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
+    serde_json::to_writer(&mut *into, entry)?;
+    into.push(b'\n');
+    Ok(())
+}
+
+/// At most [`POINTS`] points, each the mean of its neighbours.
+fn means(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mean = |points: &[(f64, f64)]| {
+        let n = points.len() as f64;
+        let sum = points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (sum.0 / n, sum.1 / n)
+    };
+    points.chunks(points.len().div_ceil(POINTS).max(1)).map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(step: u64) -> StepReport {
+        let measure = Measure { depth: 1, ploss: 1.0 / step as f64, ..Measure::default() };
+        StepReport { step, measures: vec![measure], ..StepReport::default() }
+    }
+
+    #[test]
+    fn a_log_goes_on_at_the_checkpoint() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::open(folder.path(), 0).unwrap();
+        (1..=5).for_each(|step| log.step(&report(step)).unwrap());
+        log.held(5, &report(5).measures).unwrap();
+        // An interruption tears the last line.
+        log.file.write_all(b"{\"step\":{\"st").unwrap();
+        let log = Log::open(folder.path(), 3).unwrap();
+        assert_eq!(log.entries, (1..=3).map(|step| Entry::Step(report(step))).collect::<Vec<_>>());
+        let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
+        assert_eq!(text.lines().count(), 3);
+        log.draw(&Options::default()).unwrap();
+        let svg = fs::read_to_string(folder.path().join(CURVE)).unwrap();
+        assert!(svg.contains("held-out chats"), "{svg}");
+    }
+
+    #[test]
+    fn a_long_training_is_drawn_with_few_points() {
+        let points: Vec<_> = (0..1234).map(|i| (f64::from(i), 2.0)).collect();
+        let drawn = means(&points);
+        assert!(drawn.len() <= POINTS && drawn.iter().all(|point| point.1 == 2.0));
+        assert_eq!(means(&points[..3]), points[..3]);
+        assert!(means(&[]).is_empty());
+    }
+}

@@ -1,0 +1,326 @@
+//! A training from a file of chats to a head: stages that can stop and go on. Owns the folder, the
+//! order of the stages and what is told of them; must never know terminals.
+//!
+//! `OUT/` holds the head, its card, the log and the curve; `OUT/work/` what is needed to go on:
+//! `run.json`, `texts.jsonl`, the shards with the features, the checkpoint.
+
+mod answers;
+mod card;
+mod decoded;
+mod desk;
+mod features;
+mod learn;
+mod log;
+mod place;
+mod print;
+mod recipe;
+mod state;
+mod texts;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use candle_core::Device;
+
+pub use decoded::{Decoded, Row};
+pub use features::size;
+pub use print::Print;
+pub use recipe::{Kind, Recipe};
+pub use state::{Chats, Spent, Stage, State};
+
+use super::shards::{self, ShardError};
+use super::{Measure, StepReport, TrainError};
+use crate::chat::today;
+use crate::decode::DecodeError;
+use crate::library::{LibraryError, TokenizerError};
+use crate::model::head::HeadError;
+use crate::model::{LoadError, TargetError};
+use crate::plan::DeviceChoice;
+use desk::Desk;
+use place::Place;
+
+/// What a training tells of itself.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A stage begins.
+    Stage {
+        /// Which.
+        stage: Stage,
+        /// How much there is to do; 0 if nobody knows.
+        total: u64,
+    },
+    /// How much of the stage is done.
+    At(u64),
+    /// How far a download is.
+    Fetching(&'a str),
+    /// Something that people should know.
+    Note(&'a str),
+    /// A line of the data is no use.
+    Refused {
+        /// Its number, from 1 on.
+        line: usize,
+        /// Why.
+        why: &'a str,
+    },
+    /// The chats are ready.
+    Chats(&'a Chats),
+    /// A step of the optimiser.
+    Step(&'a StepReport),
+    /// Measures on held-out chats.
+    Held(&'a [Measure]),
+    /// What decoding with the head gave.
+    Decoded(&'a Decoded),
+    /// A stage ended, for now or for good.
+    Spent(&'a Spent),
+}
+
+/// How a training came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The head is there.
+    Done,
+    /// It was stopped; what was done is kept.
+    Stopped,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub struct Order {
+    /// The head's folder.
+    pub out: PathBuf,
+    /// Whether to go on with the training in there.
+    pub resume: bool,
+    /// What it is made of; that of the training in there when it goes on.
+    pub recipe: Recipe,
+    /// Compute threads.
+    pub threads: usize,
+    /// Where the head learns; the target runs on the CPU.
+    pub device: DeviceChoice,
+    /// Whether to keep the features and the checkpoint of a finished training.
+    pub keep_work: bool,
+}
+
+/// Why a training cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The folder holds other things.
+    #[error("{} is not an empty folder; name a new one with --out", out.display())]
+    Occupied {
+        /// The folder.
+        out: PathBuf,
+    },
+    /// The folder holds a training.
+    #[error(
+        "{} holds a training already; go on with it with --resume, or name a new folder with --out",
+        out.display()
+    )]
+    Unfinished {
+        /// The folder.
+        out: PathBuf,
+    },
+    /// There is nothing to go on with.
+    #[error(
+        "{} holds no training to go on with; begin one without --resume",
+        out.display()
+    )]
+    Nothing {
+        /// The folder.
+        out: PathBuf,
+    },
+    /// The recipe is another one.
+    #[error(
+        "the training in {} was begun with {name} {before}, not {now}; leave the flag out, or begin \
+         anew with another --out", out.display()
+    )]
+    Recipe {
+        /// The folder.
+        out: PathBuf,
+        /// The figure.
+        name: String,
+        /// Its value then.
+        before: String,
+        /// Its value now.
+        now: String,
+    },
+    /// The target is another one.
+    #[error(
+        "this training was begun with another target: {what} was {before} and is {now} in {name}; \
+         go on with the same one, or begin anew with another --out"
+    )]
+    Changed {
+        /// What differs.
+        what: &'static str,
+        /// The target's name now.
+        name: String,
+        /// Then.
+        before: String,
+        /// Now.
+        now: String,
+    },
+    /// The state of a training cannot be used.
+    #[error("{}: {reason}; begin anew with another --out", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The chats cannot be read.
+    #[error("cannot read the chats in {}: {source}", path.display())]
+    Data {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Too little to learn from.
+    #[error(
+        "{}: {usable} of {lines} lines can be used, and at least 2 are needed{fault}", path.display()
+    )]
+    NoChats {
+        /// The file.
+        path: PathBuf,
+        /// Lines there are.
+        lines: usize,
+        /// Those that are chats.
+        usable: usize,
+        /// The first fault.
+        fault: String,
+    },
+    /// The disk is too small.
+    #[error(
+        "{} needs {} of disk and {} are free; take fewer chats with --limit, a shorter --window, or \
+         an --out on a larger disk, or make room and go on with --resume",
+        out.display(), size(*needed), size(*free)
+    )]
+    Room {
+        /// The folder.
+        out: PathBuf,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes there are.
+        free: u64,
+    },
+    /// The device is not there, or not for this build.
+    #[error("cannot train on {wish:?}: {reason}; take --device cpu")]
+    Device {
+        /// What was asked for.
+        wish: DeviceChoice,
+        /// Why not.
+        reason: String,
+    },
+    /// The curve could not be drawn.
+    #[error("no curve of the loss: {0}")]
+    Curve(String),
+    /// The one who waits for it does not want it any more.
+    #[error("stopped")]
+    Stopped,
+    /// A file.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// The learning.
+    #[error(transparent)]
+    Train(TrainError),
+    /// The target's files.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The target's tokenizer.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The target.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A pass of the target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The head that was written.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// An answer.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+impl From<TrainError> for RunError {
+    fn from(error: TrainError) -> Self {
+        match error {
+            // A full disk has a remedy here: what is on it already is enough to go on.
+            TrainError::Io { path, source } if shards::is_full(&source) => {
+                Self::Shard(ShardError::Write { path, source })
+            }
+            other => Self::Train(other),
+        }
+    }
+}
+
+/// The recipe of the training in `out`.
+///
+/// # Errors
+/// [`RunError::Nothing`] if there is none, [`RunError::State`] if it cannot be read.
+pub fn stored(out: &Path) -> Result<Recipe, RunError> {
+    Ok(Place::resume(out)?.1.recipe)
+}
+
+/// Trains a head, from where it is to the end or until `stop` is set.
+///
+/// # Errors
+/// [`RunError`]; what was done so far is kept.
+pub fn train(
+    order: &Order,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<End, RunError> {
+    match stages(order, stop, tell) {
+        Ok(()) => Ok(End::Done),
+        Err(RunError::Stopped) => Ok(End::Stopped),
+        Err(error) => Err(error),
+    }
+}
+
+fn stages(
+    order: &Order,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Event<'_>),
+) -> Result<(), RunError> {
+    let Order { out, recipe, threads, .. } = order;
+    recipe.options.clone().checked()?;
+    let device = device(order.device)?;
+    let stored = if order.resume { Some(Place::resume(out)?) } else { None };
+    if let Some((_, state)) = &stored
+        && let Some((name, before, now)) = state.recipe.differences(recipe).into_iter().next()
+    {
+        return Err(RunError::Recipe { out: out.clone(), name, before, now });
+    }
+    let (files, print) = Desk::open(&recipe.target, tell)?;
+    let (place, state) = match stored {
+        Some((place, state)) => {
+            state.target.check(&print)?;
+            (place, state)
+        }
+        None => (Place::begin(out)?, State::new(recipe.clone(), print)),
+    };
+    place.save(&state)?;
+    let mut desk = Desk::new(place, state, files, *threads, stop, tell);
+    let texts = texts::texts(&mut desk)?;
+    if let Some(chats) = &desk.state.chats {
+        (desk.tell)(Event::Chats(chats));
+    }
+    let examples = features::features(&mut desk, &texts)?;
+    learn::learn(&mut desk, &examples, &device)?;
+    drop(examples);
+    decoded::decode(&mut desk, &texts)?;
+    card::write(&desk.place, &desk.state, &today())?;
+    if order.keep_work { Ok(()) } else { desk.place.clear() }
+}
+
+/// The device to learn on.
+fn device(wish: DeviceChoice) -> Result<Device, RunError> {
+    let found = match wish {
+        DeviceChoice::Cpu => Ok(Device::Cpu),
+        DeviceChoice::Cuda => Device::new_cuda(0),
+        DeviceChoice::Metal => Device::new_metal(0),
+        DeviceChoice::Auto if cfg!(feature = "metal") => Device::metal_if_available(0),
+        DeviceChoice::Auto => Device::cuda_if_available(0),
+    };
+    found.map_err(|error| RunError::Device { wish, reason: error.to_string() })
+}

@@ -1,0 +1,174 @@
+//! The folder of a training: the head on top, what is needed to go on in `work/`. Knows whether the
+//! folder is ours to write in, and whether the disk has room.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::RunError;
+use super::state::State;
+use crate::train::shards::{ShardError, whole};
+
+const WORK: &str = "work";
+const STATE: &str = "run.json";
+
+/// A training's folder.
+#[derive(Clone, Debug)]
+pub struct Place {
+    out: PathBuf,
+}
+
+impl Place {
+    /// A new training's folder: it must not be there yet, or be empty.
+    ///
+    /// # Errors
+    /// [`RunError::Unfinished`] and [`RunError::Occupied`] if something is in it.
+    pub fn begin(out: &Path) -> Result<Self, RunError> {
+        let place = Self { out: out.to_owned() };
+        if place.state_path().exists() {
+            return Err(RunError::Unfinished { out: out.to_owned() });
+        }
+        let ours = match fs::read_dir(out) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if !ours {
+            return Err(RunError::Occupied { out: out.to_owned() });
+        }
+        let work = place.work();
+        fs::create_dir_all(&work).map_err(|source| ShardError::write(&work, source))?;
+        Ok(place)
+    }
+
+    /// The folder of a training to go on with, and its state.
+    ///
+    /// # Errors
+    /// [`RunError::Nothing`] if there is none, [`RunError::State`] if its state cannot be read.
+    pub fn resume(out: &Path) -> Result<(Self, State), RunError> {
+        let place = Self { out: out.to_owned() };
+        let path = place.state_path();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(RunError::Nothing { out: out.to_owned() });
+            }
+            Err(source) => return Err(ShardError::read(&path, source).into()),
+        };
+        let state = serde_json::from_str(&text)
+            .map_err(|error| RunError::State { path, reason: error.to_string() })?;
+        Ok((place, state))
+    }
+
+    /// Where the head goes.
+    pub fn head(&self) -> &Path {
+        &self.out
+    }
+
+    /// Where the work lies.
+    pub fn work(&self) -> PathBuf {
+        self.out.join(WORK)
+    }
+
+    /// A file of the work.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.work().join(name)
+    }
+
+    fn state_path(&self) -> PathBuf {
+        self.file(STATE)
+    }
+
+    /// Writes the state.
+    ///
+    /// # Errors
+    /// [`ShardError::Write`]; the one before stays.
+    pub fn save(&self, state: &State) -> Result<(), RunError> {
+        let path = self.state_path();
+        let text = serde_json::to_vec_pretty(state)
+            .map_err(|error| RunError::State { path: path.clone(), reason: error.to_string() })?;
+        Ok(whole(&path, |draft| fs::write(draft, &text))?)
+    }
+
+    /// Refuses what the disk has no room for.
+    ///
+    /// # Errors
+    /// [`RunError::Room`] with both figures.
+    pub fn need(&self, bytes: u64) -> Result<(), RunError> {
+        self.fits(bytes, free(&self.work()))
+    }
+
+    fn fits(&self, needed: u64, free: Option<u64>) -> Result<(), RunError> {
+        match free {
+            Some(free) if free < needed => {
+                Err(RunError::Room { out: self.out.clone(), needed, free })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the work of a finished training.
+    ///
+    /// # Errors
+    /// [`ShardError::Write`].
+    pub fn clear(&self) -> Result<(), RunError> {
+        let work = self.work();
+        Ok(fs::remove_dir_all(&work).map_err(|source| ShardError::write(&work, source))?)
+    }
+}
+
+/// Bytes that the disk of `folder` has for us; `None` if the system does not say.
+fn free(folder: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let disk = rustix::fs::statvfs(folder).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_new_or_an_empty_folder_is_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("a/head");
+        let place = Place::begin(&out).unwrap();
+        assert!(place.work().is_dir());
+        assert!(matches!(Place::resume(&out), Err(RunError::Nothing { .. })));
+        // Interrupted before the first state: someone's folder all the same.
+        assert!(matches!(Place::begin(&out), Err(RunError::Occupied { .. })));
+        place.clear().unwrap();
+        Place::begin(&out).unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(Place::begin(&file), Err(RunError::Occupied { .. })));
+    }
+
+    #[test]
+    fn a_torn_state_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::begin(folder.path()).unwrap();
+        fs::write(place.file(STATE), "{\"recipe\":").unwrap();
+        let error = Place::resume(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("run.json") && error.contains("EOF"), "{error}");
+        assert!(matches!(Place::begin(folder.path()), Err(RunError::Unfinished { .. })));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_beforehand() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::begin(folder.path()).unwrap();
+        assert!(free(folder.path()).is_none_or(|free| free > 0));
+        place.fits(100, Some(100)).unwrap();
+        place.fits(100, None).unwrap();
+        let error = place.fits(5_000_000_000, Some(1_200_000_000)).unwrap_err().to_string();
+        assert!(error.contains("5.0 GB") && error.contains("1.2 GB"), "{error}");
+        assert!(error.contains("--limit"), "{error}");
+    }
+}

@@ -1,0 +1,117 @@
+//! By what a target is known again: a training that goes on must meet the same one.
+
+use serde::{Deserialize, Serialize};
+
+use super::RunError;
+use crate::library::TargetFiles;
+use crate::model::weights::tensors;
+
+/// Bytes looked at at either end of a tensor: a model of 14 GB is not read for this.
+const SAMPLE: usize = 4096;
+
+/// A target's marks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Print {
+    /// Its name, for people.
+    pub name: String,
+    /// H.
+    pub hidden: usize,
+    /// V.
+    pub vocab: usize,
+    /// Of shapes, formats and the ends of all weights, hexadecimal.
+    pub weights: String,
+    /// Of the vocabulary, hexadecimal.
+    pub tokenizer: String,
+}
+
+impl Print {
+    /// Takes a target's print.
+    pub fn of(files: &TargetFiles) -> Self {
+        let mut weights = Fnv::default();
+        for (name, shape) in tensors(&files.config) {
+            weights.add(name.as_bytes());
+            weights.add(format!("{shape:?}").as_bytes());
+            if let Some(tensor) = files.weights.tensor(&name) {
+                weights.add(tensor.format.to_string().as_bytes());
+                let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
+                weights.add(&bytes[..ends]);
+                weights.add(&bytes[bytes.len() - ends..]);
+            }
+        }
+        let mut words = Fnv::default();
+        for token in 0..files.tokenizer.vocab_size() as u32 {
+            words.add(files.tokenizer.label(token).as_bytes());
+        }
+        Self {
+            name: files.name.clone(),
+            hidden: files.config.hidden,
+            vocab: files.config.vocab,
+            weights: words_of(&weights),
+            tokenizer: words_of(&words),
+        }
+    }
+
+    /// Refuses another target than this one.
+    ///
+    /// # Errors
+    /// [`RunError::Changed`] names what differs.
+    pub fn check(&self, now: &Self) -> Result<(), RunError> {
+        let sides = |side: &Self| {
+            [
+                side.hidden.to_string(),
+                side.vocab.to_string(),
+                side.tokenizer.clone(),
+                side.weights.clone(),
+            ]
+        };
+        let names = ["hidden size", "vocabulary size", "vocabulary", "weights"];
+        for ((what, before), now_is) in names.into_iter().zip(sides(self)).zip(sides(now)) {
+            if before != now_is {
+                let name = now.name.clone();
+                return Err(RunError::Changed { what, name, before, now: now_is });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn words_of(hash: &Fnv) -> String {
+    format!("{:016x}", hash.0)
+}
+
+/// FNV-1a over 64 bits: the same everywhere and always, which the standard library does not
+/// promise of its own.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, bytes: &[u8]) {
+        // The length keeps neighbours apart: "ab" "c" is not "a" "bc".
+        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{Spec, open_target};
+
+    #[test]
+    fn a_target_is_known_again_and_another_is_not() {
+        let open = |spec| Print::of(&open_target(&spec, &mut |_| {}).unwrap());
+        let bundled = open(Spec::Bundled);
+        bundled.check(&open(Spec::Bundled)).unwrap();
+        let other = Print { vocab: 7, ..bundled.clone() };
+        let error = bundled.check(&other).unwrap_err().to_string();
+        assert!(error.contains("vocabulary size") && error.contains("4096"), "{error}");
+        let finetuned = Print { weights: "0".into(), ..bundled.clone() };
+        assert!(bundled.check(&finetuned).unwrap_err().to_string().contains("weights"));
+    }
+}

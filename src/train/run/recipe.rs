@@ -1,0 +1,169 @@
+//! What a training is made of: everything that decides the head, kept beside it so that a stopped
+//! training goes on as it began.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::head::FusionKind;
+use crate::speculate::Noise;
+use crate::train::{Length, Options, Used};
+
+/// How feature and token are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The paper's dynamic gated fusion.
+    #[default]
+    Dgf,
+    /// The linear layer of EAGLE.
+    Eagle,
+}
+
+impl From<Kind> for FusionKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Dgf => Self::Dgf,
+            Kind::Eagle => Self::Eagle,
+        }
+    }
+}
+
+/// A training in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The target as the user named it.
+    pub target: String,
+    /// File of the chats.
+    pub data: PathBuf,
+    /// Most chats to use, drawn by the seed; `None`: all.
+    pub limit: Option<usize>,
+    /// System message for chats that have none.
+    pub system: Option<String>,
+    /// Whether the target answers the questions itself, in place of the answers in the file.
+    pub self_answers: bool,
+    /// Most tokens of one of its own answers.
+    pub answer_tokens: usize,
+    /// Share of the chats that is kept to measure with.
+    pub held_out: f64,
+    /// M: blocks of the head.
+    pub blocks: usize,
+    /// How feature and token are joined.
+    pub kind: Kind,
+    /// Passes over the chats, in place of the length in `options`.
+    pub epochs: Option<f64>,
+    /// Held-out prompts to decode at the end; 0 leaves it out.
+    pub decode: usize,
+    /// How it learns.
+    pub options: Options,
+}
+
+impl Recipe {
+    /// For a small target, two cores and a quarter of an hour: the paper's losses, noise, decays
+    /// and clip, with the rate, the batch and the weight of the cross-entropy that a short training
+    /// needs.
+    pub fn quick() -> Self {
+        let paper = Self::paper();
+        let options = Options {
+            length: Length::Minutes(8.0),
+            batch_tokens: 2048,
+            window: 512,
+            learning_rate: 2e-3,
+            warmup: 20,
+            ploss: 1.0,
+            ..paper.options
+        };
+        Self { options, ..paper }
+    }
+
+    /// The paper's figures (spec §11), with every exit trained and a last phase on the head's own
+    /// outputs; `used.share = 0` and `Elastic::Off` take these two away.
+    pub fn paper() -> Self {
+        Self {
+            target: "bundled".into(),
+            data: PathBuf::new(),
+            limit: None,
+            system: None,
+            self_answers: false,
+            answer_tokens: 256,
+            held_out: 0.05,
+            blocks: 4,
+            kind: Kind::default(),
+            epochs: None,
+            decode: 16,
+            options: Options { used: Used::default(), ..Options::default() },
+        }
+    }
+
+    /// The figures in which `other` differs, by name: (name, here, there).
+    pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
+        let flat = |recipe: &Self| {
+            let mut fields = Vec::new();
+            // A recipe holds numbers, texts and lists, all of which JSON can say.
+            flatten("", &serde_json::to_value(recipe).unwrap_or_default(), &mut fields);
+            fields
+        };
+        let (here, there) = (flat(self), flat(other));
+        let find = |fields: &[(String, String)], name: &str| {
+            fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        };
+        let mut names: Vec<&String> = here.iter().chain(&there).map(|(name, _)| name).collect();
+        names.dedup();
+        let mut found: Vec<(String, String, String)> = Vec::new();
+        for name in names {
+            let (a, b) = (find(&here, name), find(&there, name));
+            if a != b && !found.iter().any(|(known, ..)| known == name) {
+                let nothing = || "nothing".to_owned();
+                found.push((name.clone(), a.unwrap_or_else(nothing), b.unwrap_or_else(nothing)));
+            }
+        }
+        found
+    }
+}
+
+/// The place of the chat in `line` in the order that `seed` shuffles them to.
+pub(super) fn rank(seed: u64, line: usize) -> (u64, usize) {
+    (Noise::new(seed, line).bits(0), line)
+}
+
+fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let dot = if name.is_empty() { "" } else { "." };
+                flatten(&format!("{name}{dot}{field}"), value, into);
+            }
+        }
+        Value::String(text) => into.push((name.to_owned(), text.clone())),
+        other => into.push((name.to_owned(), other.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_recipes_are_sound_and_survive_their_file() {
+        for recipe in [Recipe::quick(), Recipe::paper()] {
+            recipe.options.clone().checked().unwrap();
+            let json = serde_json::to_string(&recipe).unwrap();
+            assert_eq!(serde_json::from_str::<Recipe>(&json).unwrap(), recipe);
+        }
+    }
+
+    #[test]
+    fn differences_are_named() {
+        let paper = Recipe::paper();
+        assert_eq!(paper.differences(&paper), []);
+        let mut other = Recipe { blocks: 2, system: Some("Hm".into()), ..paper.clone() };
+        other.options.betas.1 = 0.9;
+        let names: Vec<String> = paper
+            .differences(&other)
+            .into_iter()
+            .map(|(name, a, b)| format!("{name} {a} {b}"))
+            .collect();
+        assert_eq!(names, ["system null Hm", "blocks 4 2", "options.betas [0.9,0.95] [0.9,0.9]"]);
+    }
+}

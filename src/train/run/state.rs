@@ -1,0 +1,123 @@
+//! What is known of a training under way: kept in `work/run.json`, the source of the card.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::decoded::Decoded;
+use super::print::Print;
+use super::recipe::Recipe;
+use crate::train::Measure;
+
+/// The state of a training.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct State {
+    /// What it is made of.
+    pub recipe: Recipe,
+    /// Its target.
+    pub target: Print,
+    /// The chats, once they are rendered.
+    pub chats: Option<Chats>,
+    /// What the stages took so far, in their order.
+    pub stages: Vec<Spent>,
+    /// The newest measures on held-out chats: for every m, by steps on its own outputs.
+    pub held: Vec<Measure>,
+    /// What decoding with the head gave.
+    pub decoded: Option<Decoded>,
+}
+
+impl State {
+    /// At the beginning.
+    pub fn new(recipe: Recipe, target: Print) -> Self {
+        let (chats, stages, held, decoded) = (None, Vec::new(), Vec::new(), None);
+        Self { recipe, target, chats, stages, held, decoded }
+    }
+
+    /// Adds what a stage took, to what it took before an interruption.
+    pub fn spend(&mut self, stage: Stage, amount: u64, time: Duration, peak: u64) {
+        let found = self.stages.iter().position(|spent| spent.stage == stage);
+        let at = found.unwrap_or_else(|| {
+            self.stages.push(Spent { stage, amount: 0, seconds: 0.0, peak: 0 });
+            self.stages.len() - 1
+        });
+        let spent = &mut self.stages[at];
+        spent.amount += amount;
+        spent.seconds += time.as_secs_f64();
+        spent.peak = spent.peak.max(peak);
+    }
+}
+
+/// The stages of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The target answers the questions; counted in tokens.
+    Answers,
+    /// Chats become tokens; counted in lines.
+    Render,
+    /// The target runs once over every chat; counted in tokens.
+    Features,
+    /// The head learns; counted in tokens.
+    Training,
+    /// The head drafts; counted in tokens.
+    Decoding,
+}
+
+impl Stage {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answers => "the target answers",
+            Self::Render => "rendering",
+            Self::Features => "features",
+            Self::Training => "training",
+            Self::Decoding => "decoding",
+        }
+    }
+
+    /// In what it is counted.
+    pub fn unit(self) -> &'static str {
+        if self == Self::Render { "lines" } else { "tokens" }
+    }
+}
+
+/// What a stage took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Which.
+    pub stage: Stage,
+    /// How much was done, in the stage's unit.
+    pub amount: u64,
+    /// Time.
+    pub seconds: f64,
+    /// Most memory of the process, bytes; 0 if the system does not say.
+    pub peak: u64,
+}
+
+impl Spent {
+    /// Units a second.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.amount as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+/// What became of the lines of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chats {
+    /// Lines that are not blank.
+    pub lines: usize,
+    /// Chats to use, held-out ones included.
+    pub used: usize,
+    /// Of these, held out.
+    pub held: usize,
+    /// Of these, cut at the window.
+    pub cut: usize,
+    /// Tokens of all used chats.
+    pub tokens: usize,
+    /// Of these, the assistant's.
+    pub answers: usize,
+    /// Lines that are no use.
+    pub refused: usize,
+    /// The first of them: the line, and why.
+    pub faults: Vec<(usize, String)>,
+}

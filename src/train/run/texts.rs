@@ -1,0 +1,152 @@
+//! The first stage: every chat of the file in the target's tokens, in the order in which they are
+//! used, the held-out ones first. What a line is not good for is counted and named.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use super::answers;
+use super::desk::Desk;
+use super::recipe::rank;
+use super::state::{Chats, Stage};
+use super::{Event, RunError};
+use crate::chat::Message;
+use crate::train::chats::{self, Fault};
+use crate::train::render::{RenderError, Renderer, Text};
+use crate::train::shards::{ShardError, whole};
+
+const FILE: &str = "texts.jsonl";
+/// Faults that are kept word for word; the others are counted.
+const NAMED: usize = 100;
+
+/// The texts, held-out ones first; rendered if they are not there yet.
+pub(super) fn texts(desk: &mut Desk<'_>) -> Result<Vec<Text>, RunError> {
+    let path = desk.place.file(FILE);
+    if desk.state.chats.is_some() && path.exists() {
+        return read(&path);
+    }
+    let recipe = desk.state.recipe.clone();
+    let renderer = Renderer::new(&desk.files, desk.window(), recipe.system.clone());
+    let answered = if recipe.self_answers { Some(answers::answer(desk, &renderer)?) } else { None };
+    let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
+    let mut chats = Chats::default();
+    let mut texts = Vec::new();
+    desk.begin(Stage::Render, 0);
+    for line in chats::read(&recipe.data).map_err(unreadable)? {
+        if desk.stopping() {
+            // Rendering is quick and begins anew.
+            return Err(RunError::Stopped);
+        }
+        let (number, chat) = line.map_err(unreadable)?;
+        chats.lines += 1;
+        let chat = match (&answered, chat) {
+            (Some(answered), Ok(_)) => match answered.get(&number) {
+                Some(chat) => Ok(chat.clone()),
+                // Not drawn.
+                None => continue,
+            },
+            (_, chat) => chat,
+        };
+        match one(&renderer, number, chat)? {
+            Ok(text) => texts.push(text),
+            Err(fault) => {
+                chats.refused += 1;
+                if chats.faults.len() < NAMED {
+                    let why = fault.to_string();
+                    (desk.tell)(Event::Refused { line: number, why: &why });
+                    chats.faults.push((number, why));
+                }
+            }
+        }
+        desk.at(chats.lines as u64);
+    }
+    order(&mut texts, recipe.options.seed);
+    texts.truncate(recipe.limit.unwrap_or(usize::MAX));
+    if texts.len() < 2 {
+        let fault = chats.faults.first().map(|(line, why)| format!("; line {line}: {why}"));
+        let (lines, fault) = (chats.lines, fault.unwrap_or_default());
+        return Err(RunError::NoChats { path: recipe.data, lines, usable: texts.len(), fault });
+    }
+    chats.used = texts.len();
+    chats.held = held(texts.len(), recipe.held_out);
+    chats.cut = texts.iter().filter(|text| text.cut).count();
+    chats.tokens = texts.iter().map(|text| text.tokens.len()).sum();
+    chats.answers = texts.iter().flat_map(|text| &text.answers).map(|answer| answer.len()).sum();
+    whole(&path, |draft| {
+        let mut out = BufWriter::new(File::create(draft)?);
+        for text in &texts {
+            serde_json::to_writer(&mut out, text)?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    })?;
+    let lines = chats.lines as u64;
+    desk.state.chats = Some(chats);
+    desk.end(lines)?;
+    Ok(texts)
+}
+
+fn one(
+    renderer: &Renderer,
+    line: usize,
+    chat: Result<Vec<Message>, Fault>,
+) -> Result<Result<Text, Fault>, RunError> {
+    let chat = match chat {
+        Ok(chat) => chat,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    match renderer.text(line, &chat) {
+        Ok(text) => Ok(Ok(text)),
+        Err(RenderError::Fault(fault)) => Ok(Err(fault)),
+        Err(RenderError::Tokenizer(error)) => Err(error.into()),
+    }
+}
+
+/// Shuffles by the seed and each chat's line alone, so that a chat that is added or taken away
+/// leaves the others in their order.
+fn order(texts: &mut [Text], seed: u64) {
+    texts.sort_by_key(|text| rank(seed, text.line));
+}
+
+/// How many of `texts` are held out: the share, but at least one on either side.
+pub(super) fn held(texts: usize, share: f64) -> usize {
+    ((texts as f64 * share).round() as usize).clamp(1, texts.saturating_sub(1).max(1))
+}
+
+fn read(path: &Path) -> Result<Vec<Text>, RunError> {
+    let failed = |source| RunError::from(ShardError::read(path, source));
+    let file = BufReader::new(File::open(path).map_err(failed)?);
+    let parse = |line: std::io::Result<String>| {
+        serde_json::from_str(&line.map_err(failed)?).map_err(|error| {
+            let (path, reason) = (path.to_owned(), error.to_string());
+            RunError::from(ShardError::Damaged { path, reason })
+        })
+    };
+    file.lines().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_twentieth_is_held_out_and_at_least_one() {
+        let counts = [2, 3, 10, 100, 1000].map(|texts| held(texts, 0.05));
+        assert_eq!(counts, [1, 1, 1, 5, 50]);
+        assert_eq!(held(2, 0.99), 1);
+    }
+
+    #[test]
+    fn a_chat_keeps_its_place_among_the_others() {
+        let text = |line| Text { line, ..Text::default() };
+        let lines = |texts: &[Text]| texts.iter().map(|text| text.line).collect::<Vec<_>>();
+        let mut all: Vec<Text> = (1..=50).map(text).collect();
+        order(&mut all, 42);
+        let mut fewer: Vec<Text> = (1..=50).rev().filter(|&line| line != 7).map(text).collect();
+        order(&mut fewer, 42);
+        let mut expected = lines(&all);
+        assert_ne!(expected, (1..=50).collect::<Vec<_>>());
+        expected.retain(|&line| line != 7);
+        assert_eq!(lines(&fewer), expected);
+    }
+}

@@ -1,0 +1,328 @@
+//! `dovetail train` as a whole, on a toy target with the bundled tokenizer: from a file of chats to
+//! a head that drafts, through interruptions, bad lines and a full disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use dovetail::library::{Spec, open_head};
+use dovetail::model::Config;
+use dovetail::model::weights::tensors;
+use dovetail::plan::DeviceChoice;
+use dovetail::train::Length;
+use dovetail::train::run::{End, Event, Order, Recipe, RunError, Stage, stored, train};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
+
+/// A folder with a target, chats, and room for heads.
+struct Bench(TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        let bench = Self(tempfile::tempdir().unwrap());
+        bench.write_target(1);
+        let chat = |i: usize| {
+            let (asked, said) = (format!("What is {i}?"), format!("It is {i} and {}. ", i + 1));
+            json!({"messages": [
+                {"role": "user", "content": asked}, {"role": "assistant", "content": said.repeat(3)},
+                {"role": "user", "content": "And then?"}, {"role": "assistant", "content": said},
+            ]})
+        };
+        let lines: Vec<String> = (0..24).map(|i| chat(i).to_string()).collect();
+        fs::write(bench.chats(), lines.join("\n")).unwrap();
+        bench
+    }
+
+    /// A target of one narrow layer with random weights.
+    fn write_target(&self, seed: u64) {
+        let folder = self.target();
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["tokenizer.json", "tokenizer_config.json", "generation_config.json"] {
+            fs::copy(Path::new(DEMO).join(file), folder.join(file)).unwrap();
+        }
+        let mut config: Value =
+            serde_json::from_slice(&fs::read(Path::new(DEMO).join("config.json")).unwrap())
+                .unwrap();
+        for (field, value) in [
+            ("hidden_size", 32),
+            ("intermediate_size", 48),
+            ("num_hidden_layers", 1),
+            ("num_attention_heads", 2),
+            ("num_key_value_heads", 1),
+        ] {
+            config[field] = json!(value);
+        }
+        fs::write(folder.join("config.json"), config.to_string()).unwrap();
+        let shapes = tensors(&Config::from_hf_json(&config).unwrap());
+        let mut state = seed;
+        let data: Vec<(String, Vec<usize>, Vec<u8>)> = shapes
+            .into_iter()
+            .map(|(name, shape)| {
+                let norm = name.contains("norm");
+                let bytes = (0..shape.iter().product::<usize>())
+                    .flat_map(|_| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let x = (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5;
+                        (if norm { 1.0 } else { x }).to_le_bytes()
+                    })
+                    .collect();
+                (name, shape, bytes)
+            })
+            .collect();
+        let views: BTreeMap<&str, _> = data
+            .iter()
+            .map(|(name, shape, bytes)| {
+                let dtype = safetensors::Dtype::F32;
+                (
+                    name.as_str(),
+                    safetensors::tensor::TensorView::new(dtype, shape.clone(), bytes).unwrap(),
+                )
+            })
+            .collect();
+        safetensors::serialize_to_file(views, None, &folder.join("model.safetensors")).unwrap();
+    }
+
+    fn target(&self) -> PathBuf {
+        self.0.path().join("target")
+    }
+
+    fn chats(&self) -> PathBuf {
+        self.0.path().join("chats.jsonl")
+    }
+
+    fn head(&self) -> PathBuf {
+        self.0.path().join("head")
+    }
+
+    fn order(&self, resume: bool) -> Order {
+        let mut recipe = Recipe::quick();
+        recipe.target = self.target().display().to_string();
+        recipe.data = self.chats();
+        (recipe.blocks, recipe.held_out, recipe.decode) = (2, 0.2, 2);
+        recipe.options.length = Length::Steps(8);
+        (recipe.options.batch_tokens, recipe.options.window) = (256, 96);
+        let (out, device) = (self.head(), DeviceChoice::Cpu);
+        Order { out, resume, recipe, threads: 1, device, keep_work: true }
+    }
+
+    /// The program in a home of its own.
+    fn program(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
+        self.at_home(&mut command);
+        command.args(self.args(args));
+        command
+    }
+
+    fn at_home(&self, command: &mut Command) {
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
+            command.env_remove(name);
+        }
+        command.env("HOME", self.0.path()).stdin(Stdio::null());
+        for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
+            command.env(name, self.0.path().join("home"));
+        }
+    }
+
+    fn args(&self, more: &[&str]) -> Vec<String> {
+        let own = [
+            "train".to_owned(),
+            format!("--target={}", self.target().display()),
+            format!("--data={}", self.chats().display()),
+            format!("--out={}", self.head().display()),
+        ];
+        let small = "--threads=1 --blocks=1 --window=96 --batch-tokens=256 --decode=1 --device=cpu";
+        let small = small.split(' ').map(str::to_owned);
+        own.into_iter().chain(small).chain(more.iter().map(|&arg| arg.to_owned())).collect()
+    }
+
+    fn log(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.head().join("log.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Exit code, stdout and stderr.
+fn outcome(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs until `enough`, then wishes to stop.
+fn until(order: &Order, enough: impl Fn(&Event<'_>) -> bool) -> End {
+    let stop = AtomicBool::new(false);
+    let mut tell = |event: Event<'_>| {
+        if enough(&event) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    train(order, &stop, &mut tell).unwrap()
+}
+
+#[test]
+fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
+    let whole = Bench::new();
+    assert_eq!(until(&whole.order(false), |_| false), End::Done);
+    let parts = Bench::new();
+    let begins = |stage: Stage| move |event: &Event<'_>| matches!(event, Event::Stage { stage: now, .. } if *now == stage);
+    assert_eq!(until(&parts.order(false), begins(Stage::Render)), End::Stopped);
+    let second = |event: &Event<'_>| matches!(event, Event::At(done) if *done > 400);
+    assert_eq!(until(&parts.order(true), second), End::Stopped);
+    assert!(parts.head().join("work/features-00000.safetensors").exists());
+    assert_eq!(until(&parts.order(true), begins(Stage::Training)), End::Stopped);
+    let third = |event: &Event<'_>| matches!(event, Event::Step(report) if report.step == 3);
+    assert_eq!(until(&parts.order(true), third), End::Stopped);
+    assert!(!parts.head().join("model.safetensors").exists());
+    assert_eq!(until(&parts.order(true), begins(Stage::Decoding)), End::Stopped);
+    assert_eq!(until(&parts.order(true), |_| false), End::Done);
+
+    let read = |bench: &Bench, file: &str| fs::read(bench.head().join(file)).unwrap();
+    for file in ["model.safetensors", "config.json"] {
+        assert!(read(&whole, file) == read(&parts, file), "{file} differs");
+    }
+    let steps: Vec<u64> =
+        parts.log().iter().filter_map(|entry| entry["step"]["step"].as_u64()).collect();
+    assert_eq!(steps, (1..=8).collect::<Vec<_>>());
+
+    // The head is one that the program reads, and its card tells what it is.
+    let head = open_head(&Spec::Folder(parts.head()), &mut |_| {}).unwrap();
+    assert_eq!((head.config.blocks(), head.config.elastic), (2, true));
+    let card = String::from_utf8(read(&parts, "README.md")).unwrap();
+    for part in
+        ["fingerprint", "chats used | 24 |", "held out | 5 |", "top 1", "| none |", "2 of 2"]
+    {
+        assert!(card.contains(part), "{part} is missing from\n{card}");
+    }
+    assert!(String::from_utf8(read(&parts, "loss.svg")).unwrap().contains("<svg"));
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let bench = Bench::new();
+    let refused = |order: &Order| train(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    assert!(matches!(refused(&bench.order(true)), RunError::Nothing { .. }));
+    until(&bench.order(false), |event| matches!(event, Event::Step(_)));
+    assert!(matches!(refused(&bench.order(false)), RunError::Unfinished { .. }));
+    let mut other = bench.order(true);
+    other.recipe.options.learning_rate = 0.5;
+    let error = refused(&other).to_string();
+    assert!(error.contains("options.learning_rate") && error.contains("0.5"), "{error}");
+    assert_eq!(stored(&bench.head()).unwrap(), bench.order(true).recipe);
+    bench.write_target(2);
+    let error = refused(&bench.order(true)).to_string();
+    assert!(error.contains("another target: weights was"), "{error}");
+    // Nothing of it is lost: with its own target it goes on.
+    bench.write_target(1);
+    assert_eq!(until(&bench.order(true), |_| false), End::Done);
+
+    fs::write(bench.chats(), "{\"messages\": [{\"role\"").unwrap();
+    let order = Order { out: bench.0.path().join("other"), ..bench.order(false) };
+    let error = refused(&order).to_string();
+    assert!(error.contains("0 of 1 lines") && error.contains("line 1: not JSON"), "{error}");
+}
+
+#[test]
+fn bad_lines_are_named_and_survived() {
+    let bench = Bench::new();
+    let good = fs::read_to_string(bench.chats()).unwrap();
+    let long = json!({"messages": [
+        {"role": "user", "content": "word ".repeat(300)}, {"role": "assistant", "content": "Hm."}]});
+    let bad = [
+        r#"{"messages": [{"role": "user", "content": "torn"#.to_owned(),
+        r#"{"messages": []}"#.to_owned(),
+        r#"{"messages": [{"role": "oracle", "content": "Hi"}]}"#.to_owned(),
+        long.to_string(),
+    ];
+    fs::write(bench.chats(), format!("{}\n{good}\n", bad.join("\n"))).unwrap();
+    let (code, out, err) = outcome(&mut bench.program(&["--steps=2"]));
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("The head is in"), "{out}");
+    for told in [
+        "line 1 is no use: not JSON, or torn",
+        "line 2 is no use: the chat is empty",
+        "line 3 is no use: message 1: the role `oracle` is unknown",
+        "line 4 is no use: the first answer begins at token",
+        "24 of 28 chats, 1 held out, 0 cut at the window, 4 of no use",
+        "training: ",
+        "the same text as plain decoding: 1",
+    ] {
+        assert!(err.contains(told), "{told} is missing from\n{err}");
+    }
+    let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
+    assert!(card.contains("- line 3: message 1: the role `oracle` is unknown"), "{card}");
+    assert!(!bench.head().join("work").exists());
+    let (code, _, err) = outcome(&mut bench.program(&[]));
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("is not an empty folder"), "{err}");
+}
+
+#[test]
+fn the_target_answers_questions_itself() {
+    let bench = Bench::new();
+    let asked = |i: usize| json!({"id": i, "turns": [format!("What is {i}?"), "Why?"]}).to_string();
+    let lines: Vec<String> = (0..4).map(asked).collect();
+    fs::write(bench.chats(), lines.join("\n")).unwrap();
+    let mut order = bench.order(false);
+    (order.recipe.self_answers, order.recipe.answer_tokens) = (true, 12);
+    order.recipe.options.length = Length::Steps(1);
+    // Stopped after the first answers, it goes on behind them.
+    assert_eq!(until(&order, |event| matches!(event, Event::At(2))), End::Stopped);
+    let answers = bench.head().join("work/answers.jsonl");
+    let before = fs::read_to_string(&answers).unwrap();
+    assert_eq!(before.lines().count(), 2);
+    let order = Order { resume: true, ..order };
+    assert_eq!(until(&order, |_| false), End::Done);
+    let after = fs::read_to_string(&answers).unwrap();
+    assert!(after.starts_with(&before));
+    assert_eq!(after.lines().count(), 4);
+    for line in after.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let roles: Vec<_> =
+            line["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
+        assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let bench = Bench::new();
+    // No file may grow beyond the limit: the texts fit, the features do not.
+    let mut limited = Command::new("sh");
+    bench.at_home(&mut limited);
+    limited.arg("-c").arg("trap '' XFSZ; ulimit -f 48; exec \"$@\"").arg("sh");
+    limited.arg(env!("CARGO_BIN_EXE_dovetail")).args(bench.args(&["--steps=2"]));
+    let (code, _, err) = outcome(&mut limited);
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("features-00000") && err.contains("make room"), "{err}");
+    assert!(bench.head().join("work/texts.jsonl").exists());
+    let (code, _, err) = outcome(&mut bench.program(&["--steps=2", "--resume"]));
+    assert_eq!(code, 0, "{err}");
+    assert!(bench.head().join("model.safetensors").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_says_how_to_go_on() {
+    let bench = Bench::new();
+    let mut command = bench.program(&["--minutes=30"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let log = bench.head().join("log.jsonl");
+    let since = Instant::now();
+    while fs::metadata(&log).map_or(0, |file| file.len()) == 0 {
+        assert!(since.elapsed() < Duration::from_secs(100), "no step was made");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let output = child.wait_with_output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{err}");
+    assert!(err.contains("go on with: dovetail train --resume --out"), "{err}");
+    assert!(bench.head().join("work/checkpoint.safetensors").exists());
+}
