@@ -183,4 +183,11 @@ mod tests {
             .unwrap();
         assert_eq!(found, [(1, true), (4, false), (5, true)]);
     }
+
+    #[test]
+    fn the_chats_that_come_with_the_bundled_pair_are_sound() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/chats.jsonl");
+        let chats: Vec<Line> = read(Path::new(path)).unwrap().collect::<io::Result<_>>().unwrap();
+        assert!(chats.len() > 400 && chats.iter().all(|(_, chat)| chat.is_ok()));
+    }
 }

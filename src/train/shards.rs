@@ -336,7 +336,7 @@ mod tests {
 
     fn text(length: usize, seed: u32) -> (Text, Vec<f32>) {
         let tokens = (0..length as u32).map(|i| i * 7 + seed).collect();
-        let answers = vec![length / 3..length];
+        let answers = std::iter::once(length / 3..length).collect();
         let features = (0..length * HIDDEN).map(|i| i as f32 * 0.25 - seed as f32).collect();
         (Text { line: 1, tokens, answers, cut: false }, features)
     }

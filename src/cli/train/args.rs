@@ -82,7 +82,7 @@ pub struct TrainArgs {
     /// Train for so many passes over the chats.
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub epochs: Option<f64>,
-    /// Tokens of a batch [quick: 2048, paper: 8192].
+    /// Tokens of a batch [quick: 512, paper: 8192].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub batch_tokens: Option<usize>,
     /// Batches whose gradients make one step [default: 1].

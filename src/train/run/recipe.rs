@@ -67,7 +67,7 @@ impl Recipe {
         let paper = Self::paper();
         let options = Options {
             length: Length::Minutes(8.0),
-            batch_tokens: 2048,
+            batch_tokens: 512,
             window: 512,
             learning_rate: 2e-3,
             warmup: 20,
