@@ -5,7 +5,7 @@ use dovetail::worker::scripted::Script;
 use dovetail::worker::{Choice, Controls, Event, Job, Recorder, SharedControls, Worker};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn controls() -> SharedControls {
     SharedControls::new(Controls::default())
@@ -94,6 +94,24 @@ fn rounds_wait_for_steps_and_stop_with_the_answer() {
     let Event::Finished { generation: 1, summary } = next(&events) else { panic!("not stopped") };
     assert_eq!((summary.finish, summary.rounds), (Some(Finish::Cancelled), 2));
     worker.join();
+}
+
+#[test]
+fn slow_motion_spaces_the_rounds_and_can_be_ended_at_once() {
+    let (worker, events) = play("answers.jsonl");
+    worker.controls().update(|c| c.pace = 80);
+    let begun = Instant::now();
+    worker.generate(job(1));
+    let (text, rounds, summary) = answer(&events);
+    assert_eq!((text.as_str(), rounds.len()), (FIRST, 5));
+    assert!(begun.elapsed() >= Duration::from_millis(4 * 80), "{:?}", begun.elapsed());
+    // What is waited is no part of any round's time.
+    assert!(summary.tokens_per_second > 100.0);
+    worker.controls().update(|c| c.pace = 10_000);
+    worker.generate(job(2));
+    while !matches!(next(&events), Event::Round { .. }) {}
+    worker.controls().update(|c| c.pace = 0);
+    assert!(answer(&events).0.ends_with("flew away."));
 }
 
 #[test]

@@ -24,6 +24,12 @@ pub enum Deed {
     Theme,
     /// Switches speculation.
     Speculate,
+    /// Takes a strategy, or lists them.
+    Strategy,
+    /// Switches drafting while the target verifies.
+    Overlap,
+    /// Switches ranking with the target's noise.
+    Coupled,
     /// Whether the wheel scrolls.
     Mouse,
 }
@@ -75,6 +81,15 @@ pub const COMMANDS: &[SlashCommand] = &[
     command("seed", "N", "one seed gives one text", Deed::Setting("sampler.seed")),
     command("max-tokens", "N", "longest answer", Deed::Setting("max_tokens")),
     command("speculate", "[on|off]", "speculation; the text is the same", Deed::Speculate),
+    command("strategy", "[name]", "how is drafted; without a name, a list", Deed::Strategy),
+    command("overlap", "[on|off]", "draft on while the target verifies", Deed::Overlap),
+    command("coupled", "[on|off]", "rank drafts with the target's noise", Deed::Coupled),
+    command(
+        "pace",
+        "MS",
+        "least milliseconds a round, for watching",
+        Deed::Setting("controls.pace"),
+    ),
     command("pause", "", "hold after every round, or go on", Deed::Act(Action::Pause)),
     command("stats", "", "what was loaded and chosen, and why", Deed::Act(Action::Details)),
     command("theme", "[name]", "colours: dark, light, mono", Deed::Theme),

@@ -10,8 +10,9 @@ use super::update::{Effect, Message, update};
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
+use crate::plan::{DraftKind, STRATEGIES, Strategy};
 use crate::speculate::{Shape, Tree};
-use crate::worker::{Controls, Event, Ready};
+use crate::worker::{Controls, Event, Offer, Ready};
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
 pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
@@ -64,8 +65,24 @@ pub fn ready() -> Ready {
         ],
         vram_used: 0,
         strategy: "dovetail".to_string(),
-        strategies: Vec::new(),
+        strategies: offers(),
     }
+}
+
+/// The table with a head and without a text.
+fn offers() -> Vec<Offer> {
+    let offer = |row: &Strategy| {
+        let (draft, depths) = match row.draft {
+            DraftKind::Head => (Some("DGF head, 4 blocks, f32 on CPU"), Depths::Elastic(4)),
+            DraftKind::Lookup => (Some("prompt lookup"), Depths::Fixed(0)),
+            _ => (None, Depths::Fixed(0)),
+        };
+        let missing = (draft.is_none() && row.draft != DraftKind::None)
+            .then(|| "a text to draft from: name one with --rest-text".to_string());
+        Offer { name: row.name.to_string(), draft: draft.map(str::to_string), depths, missing }
+    };
+    let known = ["plain", "dovetail", "eagle2-60", "pld", "rest"];
+    STRATEGIES.iter().filter(|row| known.contains(&row.name)).map(offer).collect()
 }
 
 /// Everything automatic, greedy.

@@ -3,7 +3,6 @@
 use super::gate::Gate;
 use super::{Backend, Chosen, Controls, Event, Job, Planner, SharedControls};
 use crate::decode::{Answer, DecodeError, Request, Summary, Turn};
-use std::time::Instant;
 
 /// Why an answer has no end of its own.
 enum Broken {
@@ -77,11 +76,9 @@ impl Backend {
         let summary = Box::new(answer.summary().clone());
         tell(Event::First { generation, token, summary })?;
 
-        let mut began = Instant::now();
         while answer.finish().is_none() {
-            gate.keep_pace(controls, began);
+            gate.keep_pace(controls);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
-            began = Instant::now();
             let round = answer.round(&turn(planner, &now))?;
             planner.observe(&round);
             if let Some(reasons) = planner.news() {

@@ -9,12 +9,14 @@ pub(super) struct Gate {
     generation: u64,
     /// Steps of `Controls::steps` that were taken or are past.
     used: u64,
+    /// When the last round began; `None` before the first.
+    began: Option<Instant>,
 }
 
 impl Gate {
     /// For the answer `generation`; steps granted before it do not count.
     pub(super) fn new(generation: u64, controls: &SharedControls) -> Self {
-        Self { generation, used: controls.get().steps }
+        Self { generation, used: controls.get().steps, began: None }
     }
 
     /// Waits while rounds are paused and none is granted. `None` once the answer is not wanted any
@@ -25,6 +27,7 @@ impl Gate {
             controls.wait_while(|c| c.generation == generation && c.paused && c.steps <= used);
         // Steps pressed while rounds run freely grant nothing later.
         self.used = if now.paused { used + 1 } else { now.steps };
+        self.began = Some(Instant::now());
         (now.generation == generation).then_some(now)
     }
 
@@ -34,9 +37,10 @@ impl Gate {
         controls.wait_while_for(time, |c| c.generation == generation);
     }
 
-    /// Waits until the round that began at `began` has lasted as long as the pace asks, unless the
-    /// answer is stopped or the pace changed before.
-    pub(super) fn keep_pace(&self, controls: &SharedControls, began: Instant) {
+    /// Waits until the last round has lasted as long as the pace asks, unless the answer is stopped
+    /// before. A changed pace counts at once.
+    pub(super) fn keep_pace(&self, controls: &SharedControls) {
+        let Some(began) = self.began else { return };
         loop {
             let pace = controls.get().pace;
             let left = Duration::from_millis(pace as u64).saturating_sub(began.elapsed());

@@ -199,6 +199,7 @@ impl Player {
     ) -> bool {
         let mut left = recorded.committed.len();
         while left > 0 {
+            gate.keep_pace(&self.controls);
             let Some(controls) = gate.pass(&self.controls) else { return false };
             let done = recorded.committed.len() - left;
             let round = played(recorded, done, &controls, summary.rounds);
@@ -222,6 +223,9 @@ impl Player {
 fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {
     let mut round = recorded.clone();
     round.index = index;
+    if let Some(strategy) = controls.strategy {
+        strategy.name.clone_into(&mut round.strategy);
+    }
     let shape = &mut round.budget.shape;
     shape.gamma = controls.gamma.or(shape.gamma);
     shape.width = controls.width.or(shape.width);

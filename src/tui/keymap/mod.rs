@@ -45,6 +45,8 @@ pub enum Action {
     Step,
     /// Switches speculation.
     Speculate,
+    /// Lists the strategies.
+    Strategies,
     /// Gives γ and M back to automatic.
     Auto,
     /// Shows or hides where tokens came from.
@@ -297,11 +299,15 @@ fn useful(model: &Model, row: &Binding) -> bool {
         A::Meters => !model.wide(),
         A::Copy => model.chat.last_answer().is_some(),
         A::Follow => !model.chat.follows(),
+        A::Strategies => !model.offers().is_empty(),
         A::LookLive => !model.rounds.live(),
         A::Look(_) => model.rounds.len() > 1,
         A::FocusInput => panels,
         A::OverlayRow(_) => {
-            matches!(model.overlay, Some(Overlay::Help { .. } | Overlay::Sessions(_)))
+            matches!(
+                model.overlay,
+                Some(Overlay::Help { .. } | Overlay::Sessions(_) | Overlay::Strategies { .. })
+            )
         }
         _ => true,
     }

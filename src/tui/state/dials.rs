@@ -1,12 +1,15 @@
-//! The controls panel: five dials, each with its value, range and whether it is held.
+//! The controls panel: the dials, each with its value, range and whether it is held.
 
+use super::strategies;
 use crate::draft::{Budget, Depths};
-use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, WIDTH};
+use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
 use crate::worker::{Choice, Controls, Ready};
 
 /// One dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dial {
+    /// Who drafts, and how.
+    Strategy,
     /// γ.
     Gamma,
     /// M.
@@ -17,16 +20,30 @@ pub enum Dial {
     Depth,
     /// T.
     Temperature,
+    /// Least time from round to round.
+    Pace,
 }
 
 impl Dial {
     /// All, in the order of the panel.
-    pub const ALL: [Self; 5] =
+    pub const ALL: [Self; 7] = [
+        Self::Strategy,
+        Self::Gamma,
+        Self::Blocks,
+        Self::Width,
+        Self::Depth,
+        Self::Temperature,
+        Self::Pace,
+    ];
+
+    /// Those that a narrow screen shows.
+    pub const FIGURES: [Self; 5] =
         [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
 
-    /// Its sign in the paper.
+    /// Its sign in the paper, as far as it has one.
     pub fn sign(self) -> &'static str {
         match self {
+            Self::Strategy | Self::Pace => " ",
             Self::Gamma => "γ",
             Self::Blocks => "M",
             Self::Width => "k",
@@ -38,6 +55,8 @@ impl Dial {
     /// What it turns, in a word or two.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Strategy => "strategy",
+            Self::Pace => "slow motion",
             Self::Gamma => "tree size",
             Self::Blocks => "draft blocks",
             Self::Width => "tree width",
@@ -83,6 +102,9 @@ impl Dials {
 const HOTTEST: f32 = 2.0;
 const STEP: f32 = 0.1;
 
+/// Steps of the pace dial, milliseconds a round; `/pace` knows all between.
+const PACES: [usize; 8] = [0, 50, 100, 200, 500, 1000, 2000, 5000];
+
 /// What the screen knows when it turns a dial.
 pub struct Bench<'a> {
     /// What was loaded; `None` before.
@@ -95,17 +117,14 @@ impl Bench<'_> {
     /// A dial as it is shown.
     pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
         let Some((choice, auto, limits)) = self.parts(dial, controls) else {
-            let value = controls.sampler.temperature;
-            let state = if value == 0.0 { "greedy" } else { "sampled" };
-            let range = format!("0–{HOTTEST:.0}");
-            return DialView { value: format!("{value:.2}"), state, held: value > 0.0, range };
+            return self.view_other(dial, controls);
         };
         let held = matches!(choice, Choice::Held(_));
         let value = match choice {
             Choice::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
             Choice::Held(value) => value.clamp(limits.least, limits.most).to_string(),
         };
-        let fixed = dial == Dial::Blocks && !self.elastic();
+        let fixed = dial == Dial::Blocks && !self.elastic(controls);
         let state = match (fixed, held) {
             (true, _) if self.ready.is_some() => "fixed",
             (_, true) => "held",
@@ -119,18 +138,54 @@ impl Bench<'_> {
         DialView { value, state, held: held && state != "fixed", range }
     }
 
+    /// A dial that automatic control leaves alone.
+    fn view_other(&self, dial: Dial, controls: &Controls) -> DialView {
+        match dial {
+            Dial::Strategy => {
+                let name = strategies::in_force(self.ready, controls);
+                let held = controls.strategy.is_some();
+                let value = if name.is_empty() { "–" } else { name }.to_string();
+                DialView { value, state: "", held, range: String::new() }
+            }
+            Dial::Pace => {
+                let (value, state) = match controls.pace {
+                    0 => ("off".to_string(), ""),
+                    pace => (pace.to_string(), "ms"),
+                };
+                let range = format!("{}–{} s", PACE.least, PACE.most / 1000);
+                DialView { value, state, held: controls.pace > 0, range }
+            }
+            _ => {
+                let value = controls.sampler.temperature;
+                let state = if value == 0.0 { "greedy" } else { "sampled" };
+                let range = format!("0–{HOTTEST:.0}");
+                DialView { value: format!("{value:.2}"), state, held: value > 0.0, range }
+            }
+        }
+    }
+
     /// Turns a dial by `steps`; a turned dial is held.
     ///
     /// # Errors
     /// Why it cannot be turned.
     pub fn turn(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
         let Some((choice, auto, limits)) = self.parts(dial, controls) else {
+            match dial {
+                Dial::Strategy => return strategies::step(self.ready, controls, steps),
+                Dial::Pace => {
+                    let at = PACES.partition_point(|&pace| pace < controls.pace) as i64;
+                    let to = (at + steps).clamp(0, PACES.len() as i64 - 1) as usize;
+                    controls.pace = PACES[to];
+                    return Ok(());
+                }
+                _ => {}
+            }
             let turned = (controls.sampler.temperature / STEP).round() + steps as f32;
             controls.sampler.temperature = (turned * STEP).clamp(0.0, HOTTEST);
             return Ok(());
         };
-        if dial == Dial::Blocks && self.ready.is_some() && !self.elastic() {
-            return Err(self.why_fixed());
+        if dial == Dial::Blocks && self.ready.is_some() && !self.elastic(controls) {
+            return Err(self.why_fixed(controls));
         }
         let at = match choice {
             Choice::Held(value) => value,
@@ -145,6 +200,8 @@ impl Bench<'_> {
     pub fn release(&self, dial: Dial, controls: &mut Controls) {
         match dial {
             Dial::Temperature => controls.sampler.temperature = 0.0,
+            Dial::Strategy => controls.strategy = None,
+            Dial::Pace => controls.pace = 0,
             dial => *slot(dial, controls) = Choice::Auto,
         }
     }
@@ -156,29 +213,36 @@ impl Bench<'_> {
         Some(match dial {
             Dial::Gamma => (controls.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
             Dial::Blocks => {
-                let most = match self.ready.map(|ready| ready.depths) {
+                let depths = self.depths(controls);
+                let most = match depths {
                     Some(Depths::Elastic(most) | Depths::Fixed(most)) => most.max(BLOCKS.least),
                     None => BLOCKS.most,
                 };
                 let limits = Limits { most, ..BLOCKS };
-                match self.ready.map(|ready| ready.depths) {
+                match depths {
                     Some(Depths::Fixed(blocks)) => (controls.blocks, Some(blocks), limits),
                     _ => (controls.blocks, now(|b| b.blocks, |r| r.blocks), limits),
                 }
             }
             Dial::Width => (controls.width, now(|b| b.shape.width, |r| r.width), WIDTH),
             Dial::Depth => (controls.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
-            Dial::Temperature => return None,
+            Dial::Temperature | Dial::Strategy | Dial::Pace => return None,
         })
     }
 
-    fn elastic(&self) -> bool {
-        matches!(self.ready.map(|ready| ready.depths), Some(Depths::Elastic(_)))
+    /// Which M the strategy in force can run with.
+    fn depths(&self, controls: &Controls) -> Option<Depths> {
+        let offer = strategies::offer(self.ready, controls);
+        offer.map(|offer| offer.depths).or(self.ready.map(|ready| ready.depths))
     }
 
-    fn why_fixed(&self) -> String {
-        match self.ready.map(|ready| ready.depths) {
-            Some(Depths::Fixed(0)) => "there is no draft head: M has no meaning here".to_string(),
+    fn elastic(&self, controls: &Controls) -> bool {
+        matches!(self.depths(controls), Some(Depths::Elastic(_)))
+    }
+
+    fn why_fixed(&self, controls: &Controls) -> String {
+        match self.depths(controls) {
+            Some(Depths::Fixed(0)) => "no draft head is in use: M has no meaning here".to_string(),
             Some(Depths::Fixed(blocks)) => {
                 format!("this head runs with all of its {blocks} blocks: M is fixed")
             }
@@ -189,7 +253,7 @@ impl Bench<'_> {
 
 fn slot(dial: Dial, controls: &mut Controls) -> &mut Choice {
     match dial {
-        Dial::Gamma | Dial::Temperature => &mut controls.gamma,
+        Dial::Gamma | Dial::Temperature | Dial::Strategy | Dial::Pace => &mut controls.gamma,
         Dial::Blocks => &mut controls.blocks,
         Dial::Width => &mut controls.width,
         Dial::Depth => &mut controls.depth,
@@ -218,9 +282,33 @@ mod tests {
     }
 
     #[test]
+    fn slow_motion_goes_by_steps_from_wherever_it_was() {
+        let bench = Bench { ready: None, latest: None };
+        let mut controls = Controls { pace: 120, ..controls() };
+        bench.turn(Dial::Pace, 1, &mut controls).unwrap();
+        assert_eq!(controls.pace, 500);
+        bench.turn(Dial::Pace, -1, &mut controls).unwrap();
+        assert_eq!(controls.pace, 200);
+        bench.release(Dial::Pace, &mut controls);
+        assert_eq!(bench.view(Dial::Pace, &controls).value, "off");
+    }
+
+    #[test]
+    fn a_strategy_without_a_head_has_no_blocks_to_turn() {
+        let ready = ready();
+        let bench = Bench { ready: Some(&ready), latest: None };
+        let mut controls = controls();
+        strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
+        let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
+        assert!(why.contains("no draft head is in use"), "{why}");
+        assert_eq!(bench.view(Dial::Strategy, &controls).value, "pld");
+    }
+
+    #[test]
     fn a_fixed_head_says_so() {
         let mut ready = ready();
         ready.depths = Depths::Fixed(3);
+        ready.strategies.clear();
         let bench = Bench { ready: Some(&ready), latest: None };
         let mut controls = controls();
         assert!(bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));

@@ -7,6 +7,7 @@ mod input;
 mod meters;
 mod overlay;
 mod rounds;
+pub mod strategies;
 mod tree_rows;
 
 use std::time::Duration;

@@ -30,4 +30,9 @@ pub enum Overlay {
     },
     /// Saved conversations.
     Sessions(SessionList),
+    /// The strategies; the one under the cursor.
+    Strategies {
+        /// Its place in the list.
+        selected: usize,
+    },
 }

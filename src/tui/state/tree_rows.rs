@@ -67,6 +67,10 @@ pub struct TreeRow {
     pub hidden: usize,
 }
 
+/// Levels that are set off from each other; in a higher tree, only children run straight down, or a
+/// chain would leave the panel at its right.
+const STEEP: usize = 9;
+
 /// The rows of `round` for a panel of `fit` rows; there may be more than that.
 pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
     // Every node has a row, and so has what the target chose.
@@ -97,7 +101,8 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
         });
     }
     let end = round.accepted.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
-    let walk = Walk { round, fold, children, size, accepted, end };
+    let straight = round.tree.height() > STEEP;
+    let walk = Walk { round, fold, children, size, accepted, end, straight };
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
     rows
@@ -110,6 +115,8 @@ struct Walk<'a> {
     size: Vec<usize>,
     accepted: Vec<bool>,
     end: usize,
+    /// Whether an only child stands right below its parent.
+    straight: bool,
 }
 
 impl Walk<'_> {
@@ -149,6 +156,9 @@ impl Walk<'_> {
                 probability: None,
                 hidden: 0,
             });
+        }
+        if self.straight && !bonus && shown.len() == 1 {
+            return self.node(shown[0], below, below, rows);
         }
         for (at, &child) in shown.iter().enumerate() {
             let (tee, bar) = branch(below, at + 1 == shown.len());
@@ -243,5 +253,18 @@ mod tests {
             sketch(Fold::Path, 0),
             ["○ <s> +2", "╰╴● ·the +2", "  ╰╴● ·cat +1", "    ╰╴◆ ⏎"]
         );
+    }
+
+    #[test]
+    fn a_long_chain_runs_straight_down() {
+        let mut nodes = vec![("root", 0, 1.0)];
+        nodes.extend((0..30).map(|at| ("next", at, 0.9)));
+        let round = round_of(&nodes, &[1, 2], "end");
+        let rows = tree_rows(&round, Fold::Nothing, 40);
+        assert_eq!(rows.len(), 32);
+        assert_eq!(rows[1].lines, "");
+        assert_eq!((rows[3].mark, rows[3].lines.as_str()), (Mark::Target, "├╴"));
+        assert_eq!(rows[4].lines, "╰╴");
+        assert!(rows[5..].iter().all(|row| row.lines == "  "), "{rows:?}");
     }
 }

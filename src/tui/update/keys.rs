@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Effect, save, slash, stop};
 use crate::tui::keymap::{self, Action};
-use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side};
+use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side, strategies};
 use crate::tui::theme;
 use crate::worker::{Choice, Command, Job};
 
@@ -53,6 +53,13 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             }
             model.rounds.follow();
             return apply(model);
+        }
+        Action::Strategies => {
+            if model.offers().is_empty() {
+                model.say("there is no strategy to choose yet");
+            } else {
+                model.overlay = Some(Overlay::Strategies { selected: model.chosen() });
+            }
         }
         Action::Speculate => return speculate(model, !model.controls.speculate),
         Action::Auto => {
@@ -308,6 +315,11 @@ pub fn overlay_row(model: &mut Model, by: i8) {
     match &mut model.overlay {
         // The view holds it to what there is.
         Some(Overlay::Help { top }) => *top = top.saturating_add_signed(isize::from(by)),
+        Some(Overlay::Strategies { selected }) => {
+            let last = model.ready.as_ref().map_or(0, |ready| ready.strategies.len());
+            let to = selected.saturating_add_signed(isize::from(by));
+            *selected = to.min(last.saturating_sub(1));
+        }
         Some(Overlay::Sessions(list)) => {
             let last = list.sessions.len().saturating_sub(1);
             list.selected = list.selected.saturating_add_signed(isize::from(by)).min(last);
@@ -327,8 +339,29 @@ fn overlay_take(model: &mut Model) -> Vec<Effect> {
             }
             None => Vec::new(),
         },
+        Some(Overlay::Strategies { selected }) => {
+            let name = model.offers().get(selected).map(|offer| offer.name.clone());
+            match name.map(|name| choose(model, &name)) {
+                Some(Ok(effects)) => effects,
+                Some(Err(why)) => {
+                    model.complain(why);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            }
+        }
         _ => Vec::new(),
     }
+}
+
+/// Puts a strategy into force, from the next round on.
+///
+/// # Errors
+/// Why it cannot run, with the remedy.
+pub fn choose(model: &mut Model, name: &str) -> Result<Vec<Effect>, String> {
+    strategies::choose(model.ready.as_deref(), &mut model.controls, name)?;
+    model.say(format!("strategy: {name}, from the next round on"));
+    Ok(apply(model))
 }
 
 /// Editing keys that are not in the table: the usual ones of a text field.

@@ -1,10 +1,11 @@
 //! What slash commands do. The input keeps a command that failed.
 
-use super::keys::{act, apply, speculate, with_bench};
+use super::keys::{act, apply, choose, speculate, with_bench};
 use super::{Effect, stop};
 use crate::plan::Wishes;
 use crate::settings::{Settings, Value};
 use crate::tui::commands::{self, Deed};
+use crate::tui::keymap::Action;
 use crate::tui::state::{Chat, Dial, Model};
 use crate::tui::theme;
 
@@ -58,7 +59,7 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
             effects
         }
         Deed::Save => vec![Effect::Save { messages: model.chat.messages(), asked: true }],
-        Deed::Theme if argument.is_empty() => act(model, crate::tui::keymap::Action::Theme),
+        Deed::Theme if argument.is_empty() => act(model, Action::Theme),
         Deed::Theme => {
             model.theme = theme::THEMES
                 .into_iter()
@@ -69,6 +70,20 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
         Deed::Speculate => {
             let on = switch(argument, model.controls.speculate)?;
             speculate(model, on)
+        }
+        Deed::Strategy if argument.is_empty() => act(model, Action::Strategies),
+        Deed::Strategy => choose(model, argument)?,
+        Deed::Overlap => {
+            let on = switch(argument, model.controls.overlap)?;
+            model.controls.overlap = on;
+            model.say(if on { "drafting goes on while the target verifies" } else { "in turn" });
+            apply(model)
+        }
+        Deed::Coupled => {
+            let on = switch(argument, model.controls.coupled)?;
+            model.controls.coupled = on;
+            model.say(if on { "drafts know the target's noise" } else { "drafts know no noise" });
+            apply(model)
         }
         Deed::Mouse => {
             model.mouse = switch(argument, model.mouse)?;
@@ -96,6 +111,8 @@ fn key_of(dial: Dial) -> &'static str {
         Dial::Width => "controls.width",
         Dial::Depth => "controls.depth",
         Dial::Temperature => "sampler.temperature",
+        Dial::Strategy => "strategy",
+        Dial::Pace => "controls.pace",
     }
 }
 
@@ -106,6 +123,7 @@ fn set(model: &mut Model, key: &str, value: &str) -> Result<(), String> {
     let mut settings = Settings {
         sampler: controls.sampler,
         max_tokens: model.max_tokens,
+        pace: controls.pace,
         controls: Wishes {
             gamma: controls.gamma,
             blocks: controls.blocks,
@@ -116,6 +134,7 @@ fn set(model: &mut Model, key: &str, value: &str) -> Result<(), String> {
     };
     settings.set(key, &Value::text(value)).map_err(|problem| problem.to_string())?;
     controls.sampler = settings.sampler;
+    controls.pace = settings.pace;
     controls.gamma = settings.controls.gamma;
     controls.blocks = settings.controls.blocks;
     controls.width = settings.controls.width;

@@ -127,7 +127,7 @@ fn controls_act_in_the_middle_of_an_answer() {
         matches!(&effects[..], [Effect::Apply(controls)] if controls.gamma == Choice::Held(17)),
         "{effects:?}"
     );
-    let effects = type_keys(&mut model, "<f4><down><left>");
+    let effects = type_keys(&mut model, "<f4><down><down><left>");
     assert!(
         matches!(&effects[..], [Effect::Apply(controls)] if controls.blocks == Choice::Held(3)),
         "{effects:?}"
@@ -199,6 +199,34 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     assert!(model.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("128")));
     type_keys(&mut model, "<c-u>/mouse<enter>");
     assert!(model.mouse);
+}
+
+#[test]
+fn strategies_are_picked_in_the_middle_of_an_answer() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    assert_eq!(model.strategy(), "dovetail");
+    let effects = type_keys(&mut model, "<c-p><down><enter>");
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)]
+            if controls.strategy.is_some_and(|strategy| strategy.name == "eagle2-60")),
+        "{effects:?}"
+    );
+    // One that cannot run says why and leaves things as they are.
+    assert!(type_keys(&mut model, "<c-p><pgdn><enter>").is_empty());
+    let toast = model.toast.as_ref().unwrap();
+    assert!(toast.error && toast.text.contains("--rest-text"), "{toast:?}");
+    assert_eq!(model.strategy(), "eagle2-60");
+    type_keys(&mut model, "<f4>x");
+    assert_eq!(model.strategy(), "pld");
+    type_keys(&mut model, "P");
+    assert_eq!(model.controls.pace, 50);
+    type_keys(&mut model, "i/strategy plain<enter>/pace 300<enter>/overlap on<enter>");
+    assert_eq!((model.strategy(), model.controls.pace), ("plain", 300));
+    assert!(model.controls.overlap);
+    type_keys(&mut model, "/strategy rest<enter>");
+    assert_eq!(model.input.text(), "/strategy rest");
+    assert!(model.answering());
 }
 
 #[test]
@@ -294,7 +322,7 @@ fn suggestions_complete_and_run() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/ga<tab>");
     assert_eq!(model.input.text(), "/gamma ");
-    type_keys(&mut model, "<c-u>/st<enter>");
+    type_keys(&mut model, "<c-u>/sta<enter>");
     assert_eq!(model.overlay, Some(Overlay::Details));
     type_keys(&mut model, "<esc>/<down><down><enter>");
     assert_eq!(model.input.text(), "/load ");

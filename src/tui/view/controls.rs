@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::{cut, focused, panel};
-use crate::tui::state::{Bench, Dial, Focus, Model};
+use crate::tui::state::{Bench, Dial, DialView, Focus, Model};
 use crate::tui::theme::Theme;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
@@ -32,8 +32,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
 
 fn row<'a>(model: &Model, dial: Dial, selected: bool, width: u16, theme: &Theme) -> Line<'a> {
     let view = bench(model).view(dial, &model.controls);
+    if dial == Dial::Strategy {
+        return strategy(view, selected, width, theme);
+    }
     let state = if view.held { theme.warning } else { theme.dim };
-    let mut line = Line::from_iter([
+    let line = Line::from_iter([
         Span::styled(dial.sign().to_string(), if selected { theme.accent } else { theme.text }),
         Span::styled(format!(" {:<14}", dial.name()), theme.dim),
         Span::styled(format!("{:>5}", view.value), theme.strong),
@@ -41,6 +44,22 @@ fn row<'a>(model: &Model, dial: Dial, selected: bool, width: u16, theme: &Theme)
         Span::styled(format!("{:<6}", view.range), theme.dim),
         Span::styled(format!("{:>5}", keys(dial)), theme.faint),
     ]);
+    chosen(line, selected, width, theme)
+}
+
+/// The strategy's name takes the place of value, state and range.
+fn strategy(view: DialView, selected: bool, width: u16, theme: &Theme) -> Line<'static> {
+    let style = if view.held { theme.warning } else { theme.strong };
+    let line = Line::from_iter([
+        Span::styled(format!("  {:<14}", Dial::Strategy.name()), theme.dim),
+        Span::styled(format!("{:<21}", view.value), style),
+        Span::styled(format!("{:>5}", keys(Dial::Strategy)), theme.faint),
+    ]);
+    chosen(line, selected, width, theme)
+}
+
+/// The row, over the whole width if it is under the cursor.
+fn chosen<'a>(mut line: Line<'a>, selected: bool, width: u16, theme: &Theme) -> Line<'a> {
     if selected {
         let gap = usize::from(width).saturating_sub(line.width());
         line.push_span(Span::raw(" ".repeat(gap)));
@@ -56,6 +75,8 @@ fn keys(dial: Dial) -> &'static str {
         Dial::Width => "w W",
         Dial::Depth => "d D",
         Dial::Temperature => "t T",
+        Dial::Strategy => "x X",
+        Dial::Pace => "p P",
     }
 }
 

@@ -15,8 +15,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
         left.push(Span::styled("  ", theme.faint));
         left.push(Span::styled(ready.target.as_str(), theme.text));
         left.push(Span::styled(" ← ", theme.faint));
-        let draft = ready.draft.as_deref().unwrap_or("no draft model");
-        left.push(Span::styled(draft, theme.dim));
+        if !model.strategy().is_empty() {
+            left.push(Span::styled(model.strategy(), theme.text));
+            left.push(Span::styled(" · ", theme.faint));
+        }
+        left.push(Span::styled(model.draft().unwrap_or("no draft model"), theme.dim));
     }
     let right = Line::from_iter(state(model, theme));
     frame.render_widget(ends(Line::from(left), right, area.width), area);

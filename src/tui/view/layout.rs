@@ -28,8 +28,8 @@ pub struct Areas {
     pub hints: Rect,
 }
 
-/// Rows of the controls' panel: five dials, one switch, two borders.
-const CONTROLS: u16 = 8;
+/// Rows of the controls' panel: seven dials, one switch, two borders.
+const CONTROLS: u16 = 10;
 /// Rows of the meters' panel with everything in it.
 const METERS: u16 = 18;
 /// Rows of the meters' panel while the tree is looked at: speed and τ.

@@ -6,12 +6,17 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::{ends, figures, focused, panel};
+use crate::decode::Timing;
 use crate::hardware::Usage;
 use crate::tui::state::{Focus, Model};
 use crate::tui::theme::Theme;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
-    let block = panel(" meters ", focused(model, Focus::Meters), theme);
+    let title = match model.strategy() {
+        "" => " meters ".to_string(),
+        strategy => format!(" meters · {strategy} "),
+    };
+    let block = panel(title, focused(model, Focus::Meters), theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     if inner.width >= ABREAST {
@@ -160,7 +165,27 @@ fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         legend.push_span(Span::styled(mean(part), theme.text));
     }
     legend.push_span(Span::styled(" ms", theme.dim));
-    vec![bar, super::cut(legend, usize::from(width))]
+    let mut rows = vec![bar, super::cut(legend, usize::from(width))];
+    if spent.ahead_ms > 0.0 {
+        rows.push(super::cut(beside(&spent, meters.rounds, theme), usize::from(width)));
+    }
+    rows
+}
+
+/// What the draft did while the target verified, and how long each of them had nothing to do.
+fn beside(spent: &Timing, rounds: usize, theme: &Theme) -> Line<'static> {
+    let mean = |ms: f64| figures::short(ms / rounds.max(1) as f64);
+    let mut line = Line::default();
+    for (name, ms) in [
+        ("ahead ", spent.ahead_ms),
+        ("  idle: draft ", spent.draft_idle_ms()),
+        ("  target ", spent.target_idle_ms()),
+    ] {
+        line.push_span(Span::styled(name, theme.dim));
+        line.push_span(Span::styled(mean(ms), theme.text));
+    }
+    line.push_span(Span::styled(" ms", theme.dim));
+    line
 }
 
 fn machine(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {

@@ -6,6 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::{centred, cut, figures, panel};
+use crate::plan::Strategy;
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::{Bench, Dial, Model, Overlay, SessionList};
 use crate::tui::theme::Theme;
@@ -18,6 +19,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
         Some(Overlay::Error { title, text }) => error(frame, area, title, text, theme),
         Some(Overlay::Details) => details(frame, area, model, theme),
         Some(Overlay::Sessions(list)) => sessions(frame, area, list, theme),
+        Some(Overlay::Strategies { selected }) => strategies(frame, area, model, *selected, theme),
         Some(Overlay::Help { .. }) | None => {}
     }
 }
@@ -85,7 +87,10 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     if let Some(ready) = &model.ready {
         lines.push(row("target", ready.target.clone()));
         lines.push(row("", ready.target_detail.clone()));
-        lines.push(row("draft", ready.draft.clone().unwrap_or_else(|| "none".to_string())));
+        if !model.strategy().is_empty() {
+            lines.push(row("strategy", model.strategy().to_string()));
+        }
+        lines.push(row("draft", model.draft().unwrap_or("none").to_string()));
         lines.push(row("context", format!("{} tokens", ready.context)));
         lines.push(Line::default());
         lines.push(Line::styled("Why these values", theme.strong));
@@ -99,7 +104,7 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         latest: model.rounds.latest().map(|round| &round.budget),
     };
     let sampler = &model.controls.sampler;
-    let dials = Dial::ALL.map(|dial| {
+    let dials = Dial::FIGURES.map(|dial| {
         let view = bench.view(dial, &model.controls);
         format!("{} {} {}", dial.sign(), view.value, view.state)
     });
@@ -132,6 +137,40 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         ));
     }
     boxed(frame, area, "details", lines, theme);
+}
+
+/// The strategies, each with what it does, or what it lacks.
+fn strategies(frame: &mut Frame<'_>, area: Rect, model: &Model, selected: usize, theme: &Theme) {
+    let width = WIDTH.min(area.width.saturating_sub(2));
+    let most = area.height.saturating_sub(4).max(3);
+    let offers = model.offers();
+    let height = u16::try_from(offers.len() + 2).unwrap_or(most).min(most);
+    let rect = centred(frame, area, width, height);
+    let foot = Line::styled(" Enter take · Esc close ", theme.dim).right_aligned();
+    let block = panel(" strategies: the text is the same ", true, theme).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    let fit = usize::from(inner.height).max(1);
+    let top = (selected + 1).saturating_sub(fit);
+    let rows = offers.iter().enumerate().skip(top).take(fit).map(|(index, offer)| {
+        let (words, style) = match &offer.missing {
+            Some(missing) => (format!("needs {missing}"), theme.faint),
+            None => {
+                let row = Strategy::named(&offer.name);
+                (row.map(|row| row.summary).unwrap_or_default().to_string(), theme.dim)
+            }
+        };
+        let name = if offer.missing.is_some() { theme.faint } else { theme.text };
+        let mark = if index == model.chosen() { "●" } else { " " };
+        let line = Line::from_iter([
+            Span::styled(format!("{mark} "), theme.accent),
+            Span::styled(format!("{:<12}", offer.name), name),
+            Span::styled(words, style),
+        ]);
+        let line = super::ends(line, Line::default(), inner.width);
+        if index == selected { line.patch_style(theme.selected) } else { line }
+    });
+    super::lines(frame, inner, rows);
 }
 
 fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme) {

@@ -19,7 +19,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
 fn dials(model: &Model, width: u16, theme: &Theme) -> Line<'static> {
     let bench = controls::bench(model);
     let mut left = Line::default();
-    for dial in Dial::ALL {
+    for dial in Dial::FIGURES {
         let view = bench.view(dial, &model.controls);
         left.push_span(Span::styled(format!(" {} ", dial.sign()), theme.dim));
         left.push_span(Span::styled(view.value, theme.strong));
@@ -27,7 +27,7 @@ fn dials(model: &Model, width: u16, theme: &Theme) -> Line<'static> {
         left.push_span(Span::styled(format!(" {:<7}", view.state), style));
     }
     let right = if model.controls.speculate {
-        Line::default()
+        Line::styled(format!("{} ", model.strategy()), theme.dim)
     } else {
         Line::styled("plain ", theme.warning)
     };

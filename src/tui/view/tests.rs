@@ -11,6 +11,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::*;
 use crate::chat::SessionHead;
+use crate::decode::Timing;
 use crate::tui::state::SessionList;
 use crate::tui::testing::{answer, loaded, model, say, type_keys};
 use crate::tui::theme::ThemeName;
@@ -187,6 +188,27 @@ fn help_and_details() {
     let mut model = answering(80, 24, 16);
     type_keys(&mut model, "/stats<enter>");
     check("details_80", &mut model);
+}
+
+#[test]
+fn the_picker_says_what_each_strategy_does_or_lacks() {
+    let mut model = answering(80, 24, 16);
+    type_keys(&mut model, "<c-p><down>");
+    check("strategies_80", &mut model);
+    type_keys(&mut model, "<enter>");
+    let screen = text(&drawn(&mut model));
+    assert!(screen.contains("← eagle2-60 · DGF head"), "{screen}");
+}
+
+#[test]
+fn drafting_beside_the_target_shows_in_the_meters() {
+    let mut model = answering(120, 40, 16);
+    let mut round = model.rounds.latest().unwrap().clone();
+    round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
+    say(&mut model, Event::Round { generation: 2, round: Box::new(round) });
+    let screen = text(&drawn(&mut model));
+    assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
+    assert!(screen.contains(", ahead 30 ms"), "{screen}");
 }
 
 #[test]

@@ -43,7 +43,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: 
     let fit = usize::from(inner.height);
     let rows = tree_rows(round, model.rounds.fold, fit);
     if !round.speculative {
-        let words = "speculation is off: one token a round";
+        let words = if model.controls.speculate {
+            "nothing is drafted: one token a round"
+        } else {
+            "speculation is off: one token a round"
+        };
         super::lines(frame, inner, [Line::styled(words, theme.dim)]);
         return;
     }
@@ -70,14 +74,18 @@ fn empty(theme: &Theme) -> Vec<Line<'static>> {
 }
 
 fn spent(round: &Round) -> String {
-    let shape = round.budget.shape;
-    format!(
-        "γ {} · M {} · {} + {}",
-        shape.gamma,
-        round.budget.blocks,
-        figures::time(round.timing.draft_ms),
-        figures::time(round.timing.verify_ms)
-    )
+    let (shape, timing) = (round.budget.shape, &round.timing);
+    let blocks = match round.budget.blocks {
+        0 => String::new(),
+        blocks => format!(" · M {blocks}"),
+    };
+    let ahead = if timing.ahead_ms > 0.0 {
+        format!(", ahead {}", figures::time(timing.ahead_ms))
+    } else {
+        String::new()
+    };
+    let (draft, verify) = (figures::time(timing.draft_ms), figures::time(timing.verify_ms));
+    format!("γ {}{blocks} · {draft} + {verify}{ahead}", shape.gamma)
 }
 
 fn look(mark: Mark, theme: &Theme) -> (&'static str, Style) {

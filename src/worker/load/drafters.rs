@@ -129,9 +129,9 @@ impl Bench<'_> {
             DraftKind::Head if self.settings.draft.as_deref() == Some(LOOKUP) => {
                 "a draft head, and `draft` is `lookup`: name a head with --draft instead"
             }
-            DraftKind::Head => "a draft head made for this target: name one with --draft",
+            DraftKind::Head => "a draft head for this target: name one with --draft",
             DraftKind::Small => "a small language model: name one with --draft-model",
-            DraftKind::Rest => "a text to look drafts up in: name one with --rest-text",
+            DraftKind::Rest => "a text to draft from: name one with --rest-text",
             DraftKind::None | DraftKind::Lookup | DraftKind::Lookahead => {
                 "a drafter that this build does not have"
             }

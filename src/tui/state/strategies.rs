@@ -1,0 +1,117 @@
+//! The strategies as the screen knows them: which is in force, which can be chosen, what the others
+//! lack.
+
+use super::Model;
+use crate::plan::Strategy;
+use crate::worker::{Controls, Offer, Ready};
+
+/// The strategy's name under `controls`; empty while nothing is loaded.
+pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
+    match (controls.strategy, ready) {
+        (Some(strategy), _) => strategy.name,
+        (None, Some(ready)) => &ready.strategy,
+        (None, None) => "",
+    }
+}
+
+/// What was said of that strategy when the models were loaded.
+pub fn offer<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a Offer> {
+    let name = in_force(ready, controls);
+    ready?.strategies.iter().find(|offer| offer.name == name)
+}
+
+impl Model {
+    /// Name of the strategy in force; empty while nothing is loaded.
+    pub fn strategy(&self) -> &str {
+        in_force(self.ready.as_deref(), &self.controls)
+    }
+
+    /// The drafter's description under the strategy in force.
+    pub fn draft(&self) -> Option<&str> {
+        match offer(self.ready.as_deref(), &self.controls) {
+            Some(offer) => offer.draft.as_deref(),
+            None => self.ready.as_ref()?.draft.as_deref(),
+        }
+    }
+
+    /// All strategies; none while nothing is loaded.
+    pub fn offers(&self) -> &[Offer] {
+        self.ready.as_ref().map_or(&[], |ready| &ready.strategies)
+    }
+
+    /// The place of the strategy in force among [`Self::offers`].
+    pub fn chosen(&self) -> usize {
+        self.offers().iter().position(|offer| offer.name == self.strategy()).unwrap_or(0)
+    }
+}
+
+/// The strategy `steps` further among those that can run, round the end.
+///
+/// # Errors
+/// There is nothing to choose from.
+pub fn step(ready: Option<&Ready>, controls: &mut Controls, steps: i64) -> Result<(), String> {
+    let can_run = |offer: &&Offer| offer.missing.is_none();
+    let offers = ready.map_or(&[][..], |ready| &ready.strategies);
+    let names: Vec<&str> = offers.iter().filter(can_run).map(|o| o.name.as_str()).collect();
+    if names.is_empty() {
+        return Err("there is no strategy to choose yet".to_string());
+    }
+    let now = in_force(ready, controls);
+    let at = names.iter().position(|name| *name == now).unwrap_or(0) as i64;
+    let to = names[(at + steps).rem_euclid(names.len() as i64) as usize];
+    controls.strategy = Strategy::named(to);
+    Ok(())
+}
+
+/// Puts the strategy of this name into force.
+///
+/// # Errors
+/// There is none of this name, or it cannot run here: why, with the remedy.
+pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Result<(), String> {
+    let strategy = Strategy::named(name).ok_or_else(|| match Strategy::nearest(name) {
+        Some(near) => format!("no strategy {name}: did you mean {near}?"),
+        None => format!("no strategy {name}; there are {}", Strategy::names()),
+    })?;
+    let offers = ready.map_or(&[][..], |ready| &ready.strategies);
+    let missing = offers.iter().find(|offer| offer.name == name).and_then(|o| o.missing.as_ref());
+    if let Some(missing) = missing {
+        return Err(format!("{name} needs {missing}"));
+    }
+    controls.strategy = Some(strategy);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::{controls, ready};
+
+    #[test]
+    fn only_what_can_run_is_stepped_to() {
+        let ready = ready();
+        let mut controls = controls();
+        let all = ready.strategies.len();
+        let mut seen = Vec::new();
+        for _ in 0..all {
+            step(Some(&ready), &mut controls, 1).unwrap();
+            seen.push(in_force(Some(&ready), &controls).to_string());
+        }
+        assert!(seen.contains(&"plain".to_string()) && seen.contains(&"pld".to_string()));
+        assert!(!seen.contains(&"rest".to_string()), "it has no text");
+        step(Some(&ready), &mut controls, -1).unwrap();
+        assert!(step(None, &mut controls, 1).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_says_why() {
+        let (ready, mut controls) = (ready(), controls());
+        let refused =
+            |controls: &mut Controls, name| choose(Some(&ready), controls, name).unwrap_err();
+        assert!(refused(&mut controls, "dovetial").contains("did you mean dovetail?"));
+        assert!(refused(&mut controls, "magic").contains("plain, dovetail"));
+        assert!(refused(&mut controls, "rest").contains("--rest-text"));
+        assert_eq!(controls.strategy, None);
+        choose(Some(&ready), &mut controls, "pld").unwrap();
+        assert_eq!(offer(Some(&ready), &controls).unwrap().draft.as_deref(), Some("prompt lookup"));
+    }
+}
