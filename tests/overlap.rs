@@ -72,6 +72,9 @@ impl Drafter for Busy {
     fn truncate(&mut self, len: usize) {
         self.toy.truncate(len);
     }
+    fn begin(&mut self, first: u32) {
+        self.toy.begin(first);
+    }
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         self.toy.observe(features, tokens)
     }
