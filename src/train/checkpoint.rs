@@ -144,7 +144,11 @@ pub(super) fn write_with(
 ) -> Result<(), TrainError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let attempt = || {
-        let file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+        let mut builder = tempfile::Builder::new();
+        // As any other file of the user's: a head may be for others to read.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
         fill(file.path())?;
         // `fill` may have put another file in the place of the one that is open.
         std::fs::File::open(file.path())?.sync_all()?;

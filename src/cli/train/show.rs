@@ -1,6 +1,6 @@
 //! What is seen of a training: a bar on a terminal, lines elsewhere, both on stderr.
 
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
 use crate::train::run::{Chats, Decoded, Event, Spent, Stage, size};
@@ -14,7 +14,6 @@ const FOLLOW: f64 = 0.1;
 /// Shows the events.
 pub(super) struct Show {
     bar: ProgressBar,
-    stage: Option<Stage>,
     /// Tokens a second while training, smoothed.
     rate: Option<f64>,
     /// Time training took in this session and the progress it began at, for the time left.
@@ -24,7 +23,7 @@ pub(super) struct Show {
 
 impl Show {
     pub fn new() -> Self {
-        Self { bar: ProgressBar::hidden(), stage: None, rate: None, since: None, refused: 0 }
+        Self { bar: ProgressBar::hidden(), rate: None, since: None, refused: 0 }
     }
 
     /// Shows an event.
@@ -52,19 +51,21 @@ impl Show {
 
     fn begin(&mut self, stage: Stage, total: u64) {
         self.clear();
-        self.stage = Some(stage);
         let (length, style) = match (stage, total) {
-            (Stage::Training, _) => (WHOLE, "training {wide_bar} {percent} % {msg}"),
+            (Stage::Training, _) => (WHOLE, "training {bar:16} {percent} % {msg}"),
             (_, 0) => (0, "{prefix} {spinner} {pos}"),
-            _ => (total, "{prefix} {wide_bar} {pos}/{len} {per_sec} {eta} left"),
+            _ => (total, "{prefix} {bar:32} {pos}/{len} {rate} {eta} left"),
         };
-        // Draws on a terminal only.
-        self.bar = ProgressBar::new(length);
-        self.bar.set_prefix(stage.name());
+        let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            // A rate that cannot be written is only not seen.
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        };
         // A style that is no style leaves the default one.
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            self.bar.set_style(style);
-        }
+        let style = ProgressStyle::with_template(style)
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", rate);
+        // Draws on a terminal only.
+        self.bar = ProgressBar::new(length).with_style(style).with_prefix(stage.name());
         if self.bar.is_hidden() {
             report(&format!("{} …", stage.name()));
         }

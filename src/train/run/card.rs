@@ -153,8 +153,8 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "\n## Decoding\n")?;
     writeln!(
         text,
-        "Greedy, tree of 16 nodes with the root, width 10, depth 7, {} held-out prompts, each way in turn on each prompt. τ = committed tokens / target passes. The text was plain decoding's for {} of {} prompts at every m.\n",
-        decoded.prompts, decoded.same, decoded.prompts
+        "Greedy, tree of 16 nodes with the root, width 10, depth 7, each way in turn on each held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain decoding's at every m: {} of {}.\n",
+        decoded.same, decoded.prompts
     )?;
     writeln!(text, "| blocks | τ | tokens/s | tokens |\n|---|---|---|---|")?;
     for row in &decoded.rows {

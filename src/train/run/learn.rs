@@ -17,7 +17,7 @@ const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Between two checkpoints.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Held-out tokens to measure with: enough for two digits, few enough for seconds.
-const HELD: usize = 8192;
+const HELD: usize = 3072;
 /// Measures on the way.
 const LOOKS: f64 = 10.0;
 
