@@ -23,6 +23,7 @@ mod ledger;
 mod place;
 mod prior;
 mod reasons;
+mod share;
 mod strategy;
 #[cfg(test)]
 mod tests;
@@ -34,4 +35,5 @@ pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use facts::{DraftSize, Facts, Power, TargetSize};
 pub use ledger::{Ledger, Ledgers};
 pub use place::{DraftDevice, Placement, place};
+pub use share::{Share, share, share_with_gpu};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Strategy};

@@ -146,7 +146,7 @@ pub fn load(
         context,
     };
     let mut puts = bench.drafters(progress)?;
-    let offers = offers(&bench, &puts);
+    let (offers, target_size) = (offers(&bench, &puts), bench.target_size());
     let strategy = wanted(settings, &offers, head.is_some())?;
 
     progress("measuring", None);
@@ -158,11 +158,7 @@ pub fn load(
     let prospect = Prospect {
         settings,
         verifier,
-        target: TargetSize {
-            weights: files.config.linear_weights(),
-            bytes: target.pass_bytes(),
-            layers: files.config.layers,
-        },
+        target: target_size,
         found,
         drafted: strategy.draft,
         prefer: match settings.prefer {
@@ -174,10 +170,10 @@ pub fn load(
     let rows = STRATEGIES.iter().zip(&offers).filter(|(_, offer)| offer.missing.is_none());
     let stands: Vec<Stand> = rows.map(|(row, _)| prospect.stand(row, &puts)).collect();
     let plan = prospect.plan(strategy, put_of(strategy, &puts)).0;
-    let reason = put_of(strategy, &puts).map(|put| put.reason.clone());
+    let preface = put_of(strategy, &puts).map(Put::preface).unwrap_or_default();
     let vram = puts.iter().filter(|put| put.on_gpu).map(|put| put.drafter.device_bytes());
     let ready = Ready { vram_used: vram.sum(), ..ready(&files, strategy, offers, &plan) };
-    let reasons = reason.into_iter().chain(plan.reasons).collect();
+    let reasons = [preface, plan.reasons].concat();
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
     Ok(Loaded {
         target: Box::new(target),
@@ -249,7 +245,7 @@ impl Prospect<'_> {
     fn stand(&self, strategy: &'static Strategy, puts: &[Put]) -> Stand {
         let put = put_of(strategy, puts);
         let (plan, space) = self.plan(strategy, put);
-        let preface = put.map(|put| put.reason.clone()).into_iter().collect();
+        let preface = put.map(Put::preface).unwrap_or_default();
         let drafter = puts.iter().position(|put| put.kind == strategy.draft);
         Stand { strategy, drafter, controller: Controller::new(&plan, space, preface) }
     }

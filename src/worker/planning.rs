@@ -72,7 +72,7 @@ impl Planner for Planning {
             pick: Pick { shape: round.budget.shape, blocks: round.budget.blocks },
             tree: &round.tree,
             accepted: &round.accepted,
-            draft_ms: steady.then_some(round.timing.draft_ms),
+            draft_ms: steady.then_some(round.timing.target_idle_ms()),
             verify_ms: round.timing.verify_ms,
         });
     }

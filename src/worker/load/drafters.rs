@@ -10,7 +10,7 @@ use crate::hardware::Machine;
 use crate::kernels::Pool;
 use crate::library::{Datastore, HeadFiles, TargetFiles};
 use crate::model::CpuTarget;
-use crate::plan::{DraftKind, DraftSize, Power};
+use crate::plan::{DraftKind, DraftSize, Power, Share, TargetSize, share, share_with_gpu};
 use crate::settings::Settings;
 
 /// What `draft` names instead of a head to draft from the conversation itself.
@@ -28,8 +28,18 @@ pub(super) struct Put {
     pub(super) blocks: (usize, usize),
     /// Where it runs and why, a sentence.
     pub(super) reason: String,
+    /// What it has of the cores while it works beside the target and why, a sentence; `None` where
+    /// it never does.
+    pub(super) beside: Option<String>,
     /// Set when the user asked for something else.
     pub(super) notice: Option<String>,
+}
+
+impl Put {
+    /// What is true of it whatever is chosen, for the reasons.
+    pub(super) fn preface(&self) -> Vec<String> {
+        std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
+    }
 }
 
 /// What drafters are made of and for.
@@ -73,12 +83,25 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// Threads for a draft model: those of the target while they take turns, its own share of the
-    /// cores while it works beside it.
-    pub(super) fn pool(&self) -> Arc<Pool> {
-        let share = (self.threads / 4).max(1);
-        let threads = self.settings.draft_threads.unwrap_or(share).min(self.threads);
-        Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), threads))
+    /// Threads for a draft model of this size: those of the target while they take turns, its own
+    /// share of the cores while it works beside it; and why as many.
+    pub(super) fn pool(&self, size: DraftSize, on_gpu: bool) -> (Arc<Pool>, String) {
+        let Share { draft, reason } = if on_gpu {
+            share_with_gpu(self.threads)
+        } else {
+            let (cpu, held) = (&self.machine.cpu, self.settings.draft_threads);
+            share(cpu, self.threads, held, self.target_size(), size)
+        };
+        (Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), draft)), reason)
+    }
+
+    /// The target as the cost model sees it.
+    pub(super) fn target_size(&self) -> TargetSize {
+        TargetSize {
+            weights: self.files.config.linear_weights(),
+            bytes: self.target.pass_bytes(),
+            layers: self.files.config.layers,
+        }
     }
 
     fn lookup(&self) -> Put {
@@ -119,6 +142,7 @@ impl Bench<'_> {
             power: self.cpu,
             blocks: (0, 0),
             reason,
+            beside: None,
             notice: None,
         }
     }

@@ -1,5 +1,7 @@
 //! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
 
+use std::sync::Arc;
+
 use candle_core::{DType, Device};
 
 use super::drafters::{Bench, Put};
@@ -50,7 +52,8 @@ pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError
     }
     let on_gpu = on_device.is_some();
     let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
-    let pool = bench.pool();
+    let (pool, beside) = bench.pool(size(files, target, kind, bytes_per_weight), on_gpu);
+    let cores = Arc::clone(&pool);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
         Ok(Box::new(PackedHead::new(&weights, &shared, pool, capacity, precision, kv)?))
@@ -64,12 +67,13 @@ pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError
     let most = if on_gpu { placed.blocks } else { config.blocks() };
     Ok(Put {
         kind: DraftKind::Head,
-        drafter: Box::new(head),
+        drafter: Box::new(head.with_cores(cores)),
         on_gpu,
         size: DraftSize { blocks: most, ..size(files, target, kind, bytes_per_weight) },
         power: if on_gpu { Power::of_gpu(machine.gpu.get()) } else { cpu },
         blocks: (if config.elastic { 1 } else { most }, most),
         reason,
+        beside: Some(beside),
         notice,
     })
 }

@@ -24,28 +24,30 @@ pub(super) fn put(
     let words = SharedVocabulary::of(bench.files, files)?;
     let config = &files.config;
     let capacity = bench.context.min(config.max_positions);
-    let pool = bench.pool();
-    let (source, kv) = (files.weights.as_ref(), super::kv(bench.settings));
-    let mut tell = super::percents(&files.name, progress);
-    let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
     let weights = config.linear_weights();
     let size = DraftSize {
         fixed: weights,
         lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
         block: 0,
-        bytes_per_weight: lm.pass_bytes() as f64 / weights.max(1) as f64,
+        bytes_per_weight: files.bytes as f64 / weights.max(1) as f64,
         blocks: 0,
         elastic: false,
     };
+    let (pool, beside) = bench.pool(size, false);
+    let (source, kv) = (files.weights.as_ref(), super::kv(bench.settings));
+    let mut tell = super::percents(&files.name, progress);
+    let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
+    let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
     let reason = reason(bench, files, &words, capacity);
     Ok(Put {
         kind: DraftKind::Small,
         drafter: Box::new(SmallModel::new(&files.name, Box::new(lm), words).with_pool(pool)),
         on_gpu: false,
-        size,
+        size: DraftSize { bytes_per_weight, ..size },
         power: bench.cpu,
         blocks: (0, 0),
         reason,
+        beside: Some(beside),
         notice: None,
     })
 }
