@@ -1,0 +1,238 @@
+use super::*;
+use crate::draft::Budget;
+use crate::model::head::Candidates;
+use crate::speculate::{BeamRow, Ranking, Shape};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+/// A head that proposes token + 1 and, as far as the width allows, token + 100; it writes down
+/// what it ran and can fail.
+#[derive(Default)]
+struct Counting {
+    passes: Arc<Mutex<Vec<(usize, usize, usize)>>>,
+    last: u32,
+    scratch: usize,
+    fail_at_step: bool,
+}
+
+impl HeadBackend for Counting {
+    fn describe(&self) -> String {
+        "f32 on paper".into()
+    }
+
+    fn extend(
+        &mut self,
+        start: usize,
+        features: &[f32],
+        tokens: &[u32],
+        blocks: usize,
+    ) -> Result<(), HeadError> {
+        assert_eq!(features.len(), 2 * tokens.len());
+        self.passes.lock().unwrap().push((start, start + tokens.len(), blocks));
+        self.last = *tokens.last().unwrap();
+        self.scratch = 0;
+        Ok(())
+    }
+
+    fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
+        Ok(children(self.last, ranking))
+    }
+
+    fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
+        if self.fail_at_step {
+            return Err(HeadError::Device("out of memory".into()));
+        }
+        for row in beam {
+            assert_eq!(row.ancestors.last(), row.source.as_ref());
+            assert!(row.ancestors.iter().all(|&above| above < self.scratch));
+        }
+        self.scratch += beam.len();
+        Ok(beam.iter().map(|row| children(row.token, ranking)).collect())
+    }
+
+    fn outputs(&self) -> Result<Vec<f32>, HeadError> {
+        Ok(Vec::new())
+    }
+
+    fn keys_and_values(&self, _: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
+        Ok((Vec::new(), Vec::new()))
+    }
+
+    fn device_bytes(&self) -> u64 {
+        7
+    }
+}
+
+fn children(token: u32, ranking: &Ranking) -> Vec<(u32, f32)> {
+    let both = [(token + 1, -0.1), (token + 100, -2.4)];
+    both.into_iter().take(ranking.width()).collect()
+}
+
+type Passes = Arc<Mutex<Vec<(usize, usize, usize)>>>;
+
+fn head(blocks: usize, fail_at_step: bool) -> (FeatureHead, Passes) {
+    let config = HeadConfig::from_json(&json!({
+        "hidden_act": "silu", "hidden_size": 2, "intermediate_size": 2,
+        "max_position_embeddings": 64, "num_attention_heads": 1, "num_hidden_layers": blocks,
+        "rms_norm_eps": 1e-6, "vocab_size": 900, "elastic_depth": true
+    }));
+    let backend = Counting { fail_at_step, ..Counting::default() };
+    let passes = backend.passes.clone();
+    let backend = Box::new(backend);
+    (FeatureHead::new(&config.unwrap(), FusionKind::Dgf, backend, 800), passes)
+}
+
+fn budget(blocks: usize) -> Budget {
+    Budget::new(Shape { gamma: 4, width: 1, depth: 2 }, blocks)
+}
+
+fn observe(head: &mut FeatureHead, tokens: std::ops::Range<u32>) {
+    let tokens: Vec<u32> = tokens.collect();
+    head.observe(&vec![0.0; 2 * tokens.len()], &tokens).unwrap();
+}
+
+fn tokens(tree: &Tree) -> Vec<u32> {
+    tree.nodes().iter().map(|node| node.token).collect()
+}
+
+#[test]
+fn only_what_is_lacking_is_run_and_only_when_asked() {
+    let (mut head, passes) = head(4, false);
+    observe(&mut head, 1..6);
+    assert!(passes.lock().unwrap().is_empty());
+    assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
+    observe(&mut head, 6..8);
+    head.propose(&Ask::new(7, &budget(1))).unwrap();
+    head.propose(&Ask::new(7, &budget(2))).unwrap(); // block 1 lacks the two newest
+    head.propose(&Ask::new(7, &budget(2))).unwrap(); // nothing new: the last row again
+    head.propose(&Ask::new(7, &budget(4))).unwrap(); // blocks 2 and 3 have nothing yet
+    let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
+    assert_eq!(*passes.lock().unwrap(), expected);
+}
+
+#[test]
+fn a_long_prefill_runs_in_chunks() {
+    let (mut head, passes) = head(1, false);
+    observe(&mut head, 0..600);
+    head.propose(&Ask::new(599, &budget(1))).unwrap();
+    assert_eq!(*passes.lock().unwrap(), [(0, 256, 1), (256, 512, 1), (512, 600, 1)]);
+}
+
+#[test]
+fn without_a_budget_or_a_context_nothing_is_run() {
+    let (mut head, passes) = head(1, false);
+    assert_eq!(head.propose(&Ask::new(3, &budget(1))).unwrap(), Tree::root(3));
+    observe(&mut head, 0..4);
+    let plain = Budget::new(Shape { gamma: 1, width: 1, depth: 2 }, 1);
+    assert_eq!(head.propose(&Ask::new(3, &plain)).unwrap(), Tree::root(3));
+    observe(&mut head, 4..801); // one more than the capacity
+    assert_eq!(head.propose(&Ask::new(800, &budget(1))).unwrap(), Tree::root(800));
+    assert!(passes.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_lost_device_is_replaced_with_nothing_forgotten() {
+    let (head, _) = head(2, true);
+    let passes = Passes::default();
+    let log = passes.clone();
+    let mut head = head.with_fallback(Box::new(move || {
+        Ok(Box::new(Counting { passes: log, ..Counting::default() }))
+    }));
+    observe(&mut head, 1..6);
+    let error = head.propose(&Ask::new(5, &budget(2))).unwrap_err();
+    assert_eq!(error.to_string(), "the draft device failed: out of memory");
+    head.fall_back().unwrap();
+    assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
+    assert_eq!(*passes.lock().unwrap(), [(0, 5, 2)]);
+    assert!(head.fall_back().is_err(), "there is only one reserve");
+}
+
+/// Proposes, goes ahead without being stopped, and takes the passes made so far away.
+fn go_ahead(head: &mut FeatureHead, root: u32, budget: &Budget, passes: &Passes) -> Tree {
+    let ask = Ask::new(root, budget);
+    let tree = head.propose(&ask).unwrap();
+    head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+    passes.lock().unwrap().clear();
+    tree
+}
+
+#[test]
+fn what_comes_as_foreseen_is_there_without_a_pass() {
+    let (mut head, passes) = head(1, false);
+    observe(&mut head, 1..6);
+    let chain = budget(1);
+    go_ahead(&mut head, 5, &chain, &passes);
+    assert_eq!(head.foreseen().collect::<Vec<_>>(), [[6, 7, 8, 9]]);
+    observe(&mut head, 6..10);
+    let tree = head.propose(&Ask::new(9, &chain)).unwrap();
+    assert_eq!((tokens(&tree), head.foresaw()), (vec![9, 10, 11, 12], true));
+    assert!(passes.lock().unwrap().is_empty());
+    // Only then the true features are caught up with, beside the target's next pass.
+    head.ahead(&tree, &Ask::new(9, &chain), &AtomicBool::new(false)).unwrap();
+    assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
+    assert_eq!(head.foreseen().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
+    // Another end: everything anew.
+    observe(&mut head, 10..12);
+    head.observe(&[0.0; 2], &[40]).unwrap();
+    let tree = head.propose(&Ask::new(40, &chain)).unwrap();
+    assert_eq!((tokens(&tree), head.foresaw()), (vec![40, 41, 42, 43], false));
+    assert_eq!(passes.lock().unwrap().last(), Some(&(9, 12, 1)));
+}
+
+#[test]
+fn the_likeliest_outcomes_come_first() {
+    let (mut head, passes) = head(1, false);
+    observe(&mut head, 1..6);
+    // 5 → 6 → 7, and beside 6 its sibling 105: what the tree has no room for may come too.
+    let wide = Budget::new(Shape { gamma: 4, width: 2, depth: 1 }, 1);
+    let tree = go_ahead(&mut head, 5, &wide, &passes);
+    assert_eq!(tokens(&tree), [5, 6, 105, 7]);
+    let outcomes: Vec<&[u32]> = head.foreseen().collect();
+    // −0.3, −2.5, −2.5, −2.6: of equals the one found later.
+    let expected: [&[u32]; 4] = [&[6, 7, 8], &[105, 106], &[6, 106], &[6, 7, 107]];
+    assert_eq!(outcomes[0], expected[0]);
+    assert_eq!(outcomes.len(), 4);
+    assert!(expected.iter().all(|outcome| outcomes.contains(outcome)), "{outcomes:?}");
+}
+
+#[test]
+fn what_was_foreseen_for_other_wishes_or_another_text_is_not_taken() {
+    let (mut head, passes) = head(2, false);
+    let (chain, other) = (budget(1), budget(2));
+    for (asked, text, taken) in [(chain, 6..10, true), (other, 6..10, false), (chain, 6..9, false)]
+    {
+        head.truncate(0);
+        observe(&mut head, 1..6);
+        go_ahead(&mut head, 5, &chain, &passes);
+        observe(&mut head, text.clone());
+        head.propose(&Ask::new(text.end - 1, &asked)).unwrap();
+        assert_eq!(head.foresaw(), taken, "{asked:?} {text:?}");
+    }
+    // Nor when the text was another for a while.
+    go_ahead(&mut head, 8, &chain, &passes);
+    observe(&mut head, 9..13);
+    head.truncate(8);
+    observe(&mut head, 9..13);
+    head.propose(&Ask::new(12, &chain)).unwrap();
+    assert!(!head.foresaw());
+}
+
+#[test]
+fn who_is_stopped_at_once_has_nothing_and_loses_nothing() {
+    let (mut head, _) = head(1, false);
+    observe(&mut head, 1..6);
+    let chain = budget(1);
+    let ask = Ask::new(5, &chain);
+    let tree = head.propose(&ask).unwrap();
+    head.ahead(&tree, &ask, &AtomicBool::new(true)).unwrap();
+    assert_eq!(head.foreseen().count(), 0);
+    observe(&mut head, 6..10);
+    assert_eq!(tokens(&head.propose(&Ask::new(9, &chain)).unwrap()), [9, 10, 11, 12]);
+}
+
+#[test]
+fn it_says_what_it_is() {
+    let (head, _) = head(4, false);
+    assert_eq!(head.describe(), "DGF head, 4 blocks, f32 on paper");
+    assert_eq!((head.depths(), head.capacity(), head.device_bytes()), (Depths::Elastic(4), 800, 7));
+}
