@@ -39,24 +39,18 @@ impl<F> Known<F> {
     }
 
     fn cuda(&self) -> Result<(CudaStorage, Shape)> {
-        match self.value.storage_and_layout() {
-            (storage, layout) => match &*storage {
-                Storage::Cuda(storage) => {
-                    Ok((storage.try_clone(layout)?, self.value.shape().clone()))
-                }
-                _ => candle_core::bail!("a value lies on another device than its argument"),
-            },
+        let (storage, layout) = self.value.storage_and_layout();
+        match &*storage {
+            Storage::Cuda(storage) => Ok((storage.try_clone(layout)?, self.value.shape().clone())),
+            _ => candle_core::bail!("a value lies on another device than its argument"),
         }
     }
 
     fn metal(&self) -> Result<(MetalStorage, Shape)> {
-        match self.value.storage_and_layout() {
-            (storage, layout) => match &*storage {
-                Storage::Metal(storage) => {
-                    Ok((storage.try_clone(layout)?, self.value.shape().clone()))
-                }
-                _ => candle_core::bail!("a value lies on another device than its argument"),
-            },
+        let (storage, layout) = self.value.storage_and_layout();
+        match &*storage {
+            Storage::Metal(storage) => Ok((storage.try_clone(layout)?, self.value.shape().clone())),
+            _ => candle_core::bail!("a value lies on another device than its argument"),
         }
     }
 }

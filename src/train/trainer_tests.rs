@@ -21,8 +21,9 @@ fn config(blocks: usize) -> HeadConfig {
 
 /// Embedding and LM head of a toy target, tied: rows of ±1 that differ from each other.
 fn shared() -> Shared {
+    let sign = |bit: usize| if bit == 0 { 1.0 } else { -1.0 };
     let row = |token: usize| {
-        (0..HIDDEN).map(move |i| if (token >> (i % 4)) % 2 == 0 { 1f32 } else { -1.0 } + 0.1 * (token * i) as f32 % 0.7)
+        (0..HIDDEN).map(move |i| sign((token >> (i % 4)) & 1) + 0.1 * (token * i) as f32 % 0.7)
     };
     let table: Vec<f32> = (0..VOCAB).flat_map(row).collect();
     let table = Tensor::from_vec(table, (VOCAB, HIDDEN), &Device::Cpu).unwrap();
