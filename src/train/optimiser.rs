@@ -44,7 +44,8 @@ impl AdamW {
         let (short_1, short_2) = (short(b1), short(b2));
         for (name, gradient) in gradients {
             let Some(weight) = weights.get(name) else { continue };
-            let gradient = gradient.clamp(-options.clip as f32, options.clip as f32)?;
+            // What is kept until the next step must not keep this step's graph.
+            let gradient = gradient.detach().clamp(-options.clip as f32, options.clip as f32)?;
             let (first, second) = match self.moments.get(name) {
                 Some(Moments { first, second }) => (first.clone(), second.clone()),
                 None => (gradient.zeros_like()?, gradient.zeros_like()?),

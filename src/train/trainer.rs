@@ -150,9 +150,11 @@ impl Trainer {
             let found = verdict.loss.backward()?;
             for (name, weight) in self.net.weights() {
                 if let Some(more) = found.get(weight) {
+                    // The sum must not hold on to the graph of this batch.
+                    let more = more.detach();
                     let sum = match gradients.get(name) {
                         Some(sum) => (sum + more)?,
-                        None => more.clone(),
+                        None => more,
                     };
                     gradients.insert(name.clone(), sum);
                 }

@@ -141,6 +141,19 @@ fn two_batches_accumulated_are_one_of_twice_the_size() {
 }
 
 #[test]
+fn no_step_keeps_the_graph_of_another() {
+    let mut trainer = trainer(Options { accumulate: 2, ..options() });
+    run(&mut trainer, 2);
+    let moments = trainer.adam.moments.values();
+    for tensor in moments.flat_map(|moments| [&moments.first, &moments.second]) {
+        assert!(tensor.sorted_nodes().is_empty(), "a moment can be differentiated");
+    }
+    // The measure itself sees a graph where there is one.
+    let weight = trainer.net().weights()["W_1"].as_tensor();
+    assert!(!(weight + weight).unwrap().sorted_nodes().is_empty());
+}
+
+#[test]
 fn the_course_follows_the_options() {
     let blocks = 2;
     let course = |elastic, progress| trainer(Options { elastic, ..options() }).course(progress);
