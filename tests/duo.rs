@@ -1,5 +1,6 @@
 //! Drafting while the target checks, against the recorded rounds of the original loop
-//! (tests/golden/duodec_trace.json) with the recorded models as draft and target.
+//! (tests/golden/duodec_trace.json) with the recorded models as draft and target, and on the same
+//! models through the engine.
 //!
 //! Three things differ on purpose, and are undone here to compare:
 //! - the original returns the last tail without having checked it; ours is never returned;
@@ -7,13 +8,23 @@
 //! - for budgets other than 12, 16 and 24 it always takes one sequence; ours takes any divisor.
 
 use crate::target::File;
+use crate::toy::Letters;
+use dovetail::decode::{Engine, Request, Round, Turn};
+use dovetail::draft::{Ask, Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::{Config, CpuTarget, Target};
+use dovetail::library::SharedVocabulary;
+use dovetail::model::{Config, CpuDraft, CpuTarget, RawTensor, Target, WeightSource};
+use dovetail::plan::Schedule;
 use dovetail::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences, count, divisor};
-use dovetail::speculate::{History, Sampler, Tree, accept, top_log_probs};
+use dovetail::speculate::{
+    History, Method, Sampler, SamplerSettings, Shape, Tree, accept, top_log_probs,
+};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn json(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
@@ -28,11 +39,49 @@ fn number(value: &Value) -> usize {
     value.as_u64().unwrap() as usize
 }
 
-fn recorded(name: &str) -> CpuTarget {
-    let config = Config::from_hf_json(&json(&format!("{name}/config.json"))).unwrap();
-    let weights = File::golden(&format!("{name}/model.safetensors"));
-    let pool = Pool::new(1).into();
-    CpuTarget::load(&config, &weights, pool, 160, KvFormat::F32, &mut |_| {}).unwrap()
+const CONTEXT: usize = 160;
+
+fn config(name: &str) -> Config {
+    Config::from_hf_json(&json(&format!("{name}/config.json"))).unwrap()
+}
+
+/// A model's file with the LM head, and so every logit, multiplied by a factor.
+struct Scaled(File, f32);
+
+impl Scaled {
+    fn recorded(name: &str, factor: f32) -> Self {
+        Self(File::golden(&format!("{name}/model.safetensors")), factor)
+    }
+}
+
+impl WeightSource for Scaled {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let mut tensor = self.0.tensor(name)?;
+        if name == "lm_head.weight" {
+            let scaled = |&bytes: &[u8; 4]| (f32::from_le_bytes(bytes) * self.1).to_le_bytes();
+            let bytes = tensor.bytes.as_chunks().0.iter().flat_map(scaled).collect();
+            tensor.bytes = Cow::Owned(bytes);
+        }
+        Some(tensor)
+    }
+}
+
+fn recorded(name: &str, pool: Arc<Pool>) -> CpuTarget {
+    let source = Scaled::recorded(name, 1.0);
+    CpuTarget::load(&config(name), &source, pool, CONTEXT, KvFormat::F32, &mut |_| {}).unwrap()
+}
+
+/// A recorded model as a drafter, its logits scaled.
+fn small(name: &str, scale: f32, pool: Arc<Pool>) -> SmallModel {
+    let (config, source) = (config(name), Scaled::recorded(name, scale));
+    let kv = KvFormat::F32;
+    let lm = CpuDraft::load(&config, &source, Arc::clone(&pool), CONTEXT, kv, &mut |_| {}).unwrap();
+    let words = SharedVocabulary::identical(config.vocab);
+    SmallModel::new(name, Box::new(lm), words).with_pool(pool)
 }
 
 type Ranks = Vec<(u32, f32)>;
@@ -100,7 +149,12 @@ fn branches(tree: &Tree) -> Vec<Vec<u32>> {
     tree.children(0).map(tokens).collect()
 }
 
-fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
+fn tokens(tree: &Tree) -> Vec<u32> {
+    tree.nodes().iter().map(|node| node.token).collect()
+}
+
+/// Replays a run with `draft` as the draft, and beside it with `small`, which must propose the same.
+fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut SmallModel) {
     let prompt = numbers(&case["prompt"]);
     let gamma = number(&case["gamma"]);
     let scale = case["draft_logit_scale"].as_f64().unwrap() as f32;
@@ -120,6 +174,13 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
     assert_eq!(number(&first["mode_out"]), usize::from(guess != root));
     assert_eq!(first["token"].as_u64().map_or(guess, |token| token as u32), root);
 
+    small.truncate(0);
+    small.begin(prompt[0]);
+    small.observe(&[], &prompt[1..]).unwrap();
+    small.observe(&[], &[root]).unwrap();
+    let shape = Shape { gamma, width: 1, depth: gamma };
+    let budget = Budget { shape, blocks: 0, method: Method::Sequences { fixed } };
+
     let mut text = [prompt.as_slice(), &[root]].concat();
     let mut tree = Tree::root(root);
     let mut adopted = guess == root;
@@ -135,6 +196,10 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
             assert_eq!(tail.len() + 1, length);
         }
 
+        let ask = Ask::new(tree.nodes()[0].token, &budget);
+        assert_eq!(tokens(&small.propose(&ask).unwrap()), tokens(&tree));
+        small.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+
         let prefix = [text.as_slice(), &tail].concat();
         let (sequences, rows) = draft.ahead(scale, &prefix, gamma, fixed);
         asked += rows;
@@ -148,9 +213,10 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
         let position = target.len();
         let won = accept(&tree, &verified.logits, &mut sampler, position, &mut history);
         target.commit(&won.path);
-        text.extend(won.tokens(&tree));
-        let ahead = Ahead::new(position, tail, sequences);
-        match ahead.adopt(&text) {
+        let gained: Vec<u32> = won.tokens(&tree).collect();
+        text.extend(&gained);
+        small.observe(&[], &gained).unwrap();
+        match Ahead::new(tail, sequences).adopt(&gained) {
             Some(next) => {
                 assert_eq!(number(&round["mode_out"]), 0);
                 assert_eq!(number(&round["chosen_seq"]), next.sequence);
@@ -182,13 +248,17 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft) {
 #[test]
 fn the_recorded_rounds() {
     let trace = json("duodec_trace.json");
-    let mut target = recorded("target_mha");
-    let mut draft =
-        Draft { model: recorded("target_gqa"), text: Vec::new(), known: HashMap::new() };
+    let pool = Arc::new(Pool::new(1));
+    let mut target = recorded("target_mha", Arc::clone(&pool));
+    let model = recorded("target_gqa", Arc::clone(&pool));
+    let mut draft = Draft { model, text: Vec::new(), known: HashMap::new() };
+    let mut smalls = [1.0, 0.3].map(|scale| (scale, small("target_gqa", scale, pool.clone())));
     let cases = trace["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 36);
     for case in cases {
-        replay(case, &mut target, &mut draft);
+        let scale = case["draft_logit_scale"].as_f64().unwrap() as f32;
+        let small = smalls.iter_mut().find(|(of, _)| *of == scale).unwrap();
+        replay(case, &mut target, &mut draft, &mut small.1);
     }
 }
 
@@ -210,4 +280,109 @@ fn the_recorded_numbers_of_sequences() {
         }
     }
     assert!(several > 25, "{several}");
+}
+
+/// A recorded target with a recorded model drafting beside it, each on a thread of its own.
+fn engine(target: &str, draft: &str) -> Engine {
+    let pool = Arc::new(Pool::new(2));
+    let beside = Arc::new(Pool::borrowing(Arc::clone(&pool), 1));
+    let drafter: Box<dyn Drafter> = Box::new(small(draft, 1.0, beside));
+    Engine::new(Box::new(recorded(target, pool)), [drafter])
+}
+
+fn answer(
+    engine: &mut Engine,
+    request: &Request,
+    turn: impl Fn(usize) -> Turn,
+) -> (Vec<u32>, Vec<Round>) {
+    let mut answer = engine.answer(request.clone(), &Letters).unwrap();
+    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut rounds = Vec::new();
+    while answer.finish().is_none() {
+        let round = answer.round(&turn(rounds.len())).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+        rounds.push(round);
+    }
+    assert_eq!(answer.take_notices(), [""; 0]);
+    (tokens, rounds)
+}
+
+fn plain(sampler: SamplerSettings) -> Turn {
+    let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
+    Turn { speculate: false, ..Turn::new(budget, sampler) }
+}
+
+fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> Turn {
+    let shape = Shape { gamma, width: 1, depth: gamma };
+    let budget = Budget { method: Method::Sequences { fixed }, ..Budget::new(shape, 0) };
+    Turn { schedule: Schedule::Overlap, ..Turn::new(budget, sampler) }
+}
+
+fn samplers() -> [SamplerSettings; 4] {
+    let seeded = SamplerSettings { temperature: 1.0, seed: 3, ..Default::default() };
+    [
+        SamplerSettings::default(),
+        SamplerSettings { repetition_penalty: 1.2, ..Default::default() },
+        seeded,
+        SamplerSettings { temperature: 0.7, top_p: 0.9, top_k: 20, seed: 8, ..seeded },
+    ]
+}
+
+fn prompts() -> Vec<Vec<u32>> {
+    let meta = json("trees.json");
+    meta["meta"]["prompts"].as_object().unwrap().values().map(numbers).collect()
+}
+
+#[test]
+fn draft_and_target_at_once_say_what_the_target_says_alone() {
+    let mut won = 0;
+    for draft in ["target_gqa", "target_mha"] {
+        let mut engine = engine("target_mha", draft);
+        for (i, prompt) in prompts().into_iter().enumerate() {
+            for (j, sampler) in samplers().into_iter().enumerate() {
+                let request =
+                    Request { prompt: prompt.clone(), max_tokens: 48, ..Request::default() };
+                let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+                let fixed = [None, Some(1), Some(2), Some(3)][(i + j) % 4];
+                let gamma = [8, 12, 16, 24, 5][(i * 4 + j) % 5];
+                let (got, rounds) = answer(&mut engine, &request, |_| duo(gamma, fixed, sampler));
+                assert_eq!(got, want, "{draft} γ {gamma} {fixed:?} {sampler:?}");
+                // The tail that an answer ends with is not part of it.
+                assert_eq!(got.len(), 48);
+                assert!(rounds.iter().all(|round| round.tree.len() <= gamma));
+                // Nothing is drafted before the first token is known.
+                assert_eq!(rounds[0].tree.len(), 1);
+                won += rounds.iter().map(|round| round.accepted.len()).sum::<usize>();
+                // With every method and schedule in turn, round by round.
+                let restless = |round: usize| match round % 5 {
+                    0 | 1 | 2 => duo(gamma, fixed, sampler),
+                    3 => Turn { schedule: Schedule::Alternate, ..duo(gamma, fixed, sampler) },
+                    _ => {
+                        let shape = Shape { gamma: 9, width: 2, depth: 3 };
+                        Turn::new(Budget::new(shape, 0), sampler)
+                    }
+                };
+                assert_eq!(answer(&mut engine, &request, restless).0, want);
+            }
+        }
+    }
+    assert!(won > 0, "no tail was ever right");
+}
+
+#[test]
+fn an_answer_ends_at_its_last_token_whatever_was_drafted_beyond() {
+    let mut engine = engine("target_mha", "target_mha");
+    let sampler = SamplerSettings::default();
+    let prompt = prompts().swap_remove(0);
+    let free = Request { prompt, max_tokens: 40, ..Request::default() };
+    let text = answer(&mut engine, &free, |_| plain(sampler)).0;
+    for token in &text[5..] {
+        let ending = Request { eos: vec![*token], ..free.clone() };
+        let end = text.iter().position(|other| other == token).unwrap();
+        assert_eq!(answer(&mut engine, &ending, |_| duo(12, None, sampler)).0, text[..=end]);
+    }
+    for max_tokens in 1..20 {
+        let short = Request { max_tokens, ..free.clone() };
+        assert_eq!(answer(&mut engine, &short, |_| duo(16, None, sampler)).0, text[..max_tokens]);
+    }
 }

@@ -128,9 +128,10 @@ pub trait Drafter: Send {
     /// [`DraftError`]; see [`Drafter::fall_back`].
     fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError>;
     /// Works on what may come next while the target checks `tree`: called on a thread of its own,
-    /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set.
-    /// The next `propose` uses what the target confirmed and throws the rest away; between them
-    /// come `verified`, `truncate` and `observe` as always.
+    /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set,
+    /// or after a budget that is measured to be spent by then (DuoDecoding's sequences). The next
+    /// `propose` uses what the target confirmed and throws the rest away; between them come
+    /// `verified`, `truncate` and `observe` as always.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].

@@ -10,7 +10,10 @@ use super::{Ask, Depths, DraftError, Drafter};
 use crate::kernels::Pool;
 use crate::library::SharedVocabulary;
 use crate::model::SmallLm;
-use crate::speculate::{Growth, Tree};
+use crate::speculate::{Growth, Method, Tree};
+use sequences::Prepared;
+
+mod sequences;
 
 /// A small language model as a [`Drafter`].
 pub struct SmallModel {
@@ -18,13 +21,20 @@ pub struct SmallModel {
     branches: Branches,
     /// The threads that `branches` run on, if they can be parted from the target's.
     pool: Option<Arc<Pool>>,
+    /// Sequences behind the tree that was checked last.
+    prepared: Option<Prepared>,
 }
 
 impl SmallModel {
     /// Drafts with `lm`, whose tokens are the target's as far as `words` says. `name` is for the
     /// screen.
     pub fn new(name: &str, lm: Box<dyn SmallLm>, words: SharedVocabulary) -> Self {
-        Self { name: name.to_owned(), branches: Branches::new(lm, words), pool: None }
+        Self {
+            name: name.to_owned(),
+            branches: Branches::new(lm, words),
+            pool: None,
+            prepared: None,
+        }
     }
 
     /// Works on threads of its own while it works ahead: `pool`, which its model runs on, is then
@@ -94,6 +104,7 @@ impl Drafter for SmallModel {
     }
 
     fn truncate(&mut self, len: usize) {
+        self.prepared = None;
         // Pair i holds the token after it: with the first one there is one token more.
         self.branches.truncate(if len == 0 { 0 } else { len + 1 });
     }
@@ -104,6 +115,9 @@ impl Drafter for SmallModel {
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         self.branches.push_all(tokens);
+        if let Some(prepared) = &mut self.prepared {
+            prepared.observe(tokens);
+        }
         Ok(())
     }
 
@@ -113,6 +127,10 @@ impl Drafter for SmallModel {
 
     fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
         let shape = ask.budget.shape;
+        if let Method::Sequences { .. } = ask.budget.method {
+            return Ok(self.adopted(ask));
+        }
+        self.prepared = None;
         if shape.gamma <= 1 || shape.width == 0 {
             return Ok(Tree::root(ask.root));
         }
@@ -128,6 +146,9 @@ impl Drafter for SmallModel {
         let is_asked = ask.budget.shape.gamma > 1 && ask.budget.shape.width > 0;
         let pool = self.pool.clone();
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
+        if let Method::Sequences { fixed } = ask.budget.method {
+            return self.go_on(tree, ask, fixed);
+        }
         if is_asked
             && self.branches.is_ready()
             && let Some(base) = self.likeliest(tree, stop)?

@@ -94,6 +94,14 @@ pub const STRATEGIES: &[Strategy] = &[
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
     },
     Strategy {
+        name: "duo",
+        summary: "DuoDecoding: a small model drafts while the target checks",
+        draft: DraftKind::Small,
+        schedule: Schedule::Overlap,
+        method: Method::Sequences { fixed: None },
+        shape: None,
+    },
+    Strategy {
         name: "specexec",
         summary: "a small language model's best-first search, 128 nodes",
         draft: DraftKind::Small,
@@ -173,6 +181,17 @@ impl Strategy {
         }
     }
 
+    /// How candidates are looked for: as the strategy has it; a width that the user holds is the
+    /// number of sequences.
+    pub fn method_with(&self, user: &Wishes) -> Method {
+        match (self.method, user.width) {
+            (Method::Sequences { fixed: None }, Choice::Held(k)) => {
+                Method::Sequences { fixed: Some(k) }
+            }
+            (method, _) => method,
+        }
+    }
+
     /// What is held in a round: the user's own values, then the strategy's size.
     pub fn wishes(&self, user: &Wishes) -> Wishes {
         let Some(shape) = self.shape else { return *user };
@@ -209,6 +228,16 @@ mod tests {
         assert_eq!((wishes.gamma, wishes.depth), (Choice::Held(9), Choice::Held(5)));
         assert_eq!(wishes.blocks, Choice::Auto);
         assert_eq!(Strategy::named("dovetail").unwrap().wishes(&user), user);
+    }
+
+    #[test]
+    fn a_held_width_is_the_number_of_sequences_where_there_are_some() {
+        let user = Wishes { width: Choice::Held(3), ..Wishes::default() };
+        let method =
+            |name: &str, wishes: &Wishes| Strategy::named(name).unwrap().method_with(wishes);
+        assert_eq!(method("duo", &user), Method::Sequences { fixed: Some(3) });
+        assert_eq!(method("duo", &Wishes::default()), Method::Sequences { fixed: None });
+        assert_eq!(method("small-model", &user), Method::Tree);
     }
 
     #[test]

@@ -18,10 +18,11 @@ use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
 use crate::model::head::HeadError;
 use crate::model::{self, CpuTarget, Target};
 use crate::plan::{
-    Controller, DraftKind, Facts, Measured, Plan, Power, Prefer, STRATEGIES, Space, Strategy,
-    TargetSize, choose, correct,
+    Controller, DraftKind, Facts, Measured, Pacing, Plan, Power, Prefer, STRATEGIES, Space,
+    Strategy, TargetSize, choose, correct,
 };
 use crate::settings::{KvPrecision, Settings};
+use crate::speculate::Method;
 use drafters::{Bench, LOOKUP, Put};
 
 /// Everything an answer needs.
@@ -247,7 +248,9 @@ impl Prospect<'_> {
         let (plan, space) = self.plan(strategy, put);
         let preface = put.map(Put::preface).unwrap_or_default();
         let drafter = puts.iter().position(|put| put.kind == strategy.draft);
-        Stand { strategy, drafter, controller: Controller::new(&plan, space, preface) }
+        let controller = Controller::new(&plan, space, preface.clone());
+        let pacing = self.pacing(strategy, &plan, preface);
+        Stand { strategy, drafter, controller, pacing }
     }
 
     fn plan(&self, strategy: &Strategy, put: Option<&Put>) -> (Plan, Space) {
@@ -263,7 +266,19 @@ impl Prospect<'_> {
         };
         let mut found = self.found.clone();
         found.level = found.level.filter(|_| strategy.draft == self.drafted);
-        (correct(choose(&facts, &space), &found, &space), space)
+        let mut plan = correct(choose(&facts, &space), &found, &space);
+        if let Some(mut pacing) = self.pacing(strategy, &plan, Vec::new()) {
+            plan.pick = pacing.pick(&space.wishes);
+            plan.reasons = pacing.reasons();
+        }
+        (plan, space)
+    }
+
+    /// What chooses the budget of a strategy that drafts sequences while the target checks.
+    fn pacing(&self, strategy: &Strategy, plan: &Plan, preface: Vec<String>) -> Option<Pacing> {
+        let wishes = strategy.wishes(&self.settings.controls);
+        let paced = matches!(strategy.method, Method::Sequences { .. });
+        paced.then(|| Pacing::new(plan, wishes, preface))
     }
 }
 

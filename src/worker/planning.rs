@@ -4,7 +4,7 @@
 use super::{Chosen, Controls, Planner};
 use crate::decode::Round;
 use crate::draft::Budget;
-use crate::plan::{Controller, Pick, Seen, Strategy, Wishes};
+use crate::plan::{Controller, Pacing, Pick, Seen, Strategy, Wishes};
 
 /// A strategy that can run here.
 #[derive(Clone, Debug)]
@@ -15,6 +15,38 @@ pub struct Stand {
     pub drafter: Option<usize>,
     /// Chooses its trees.
     pub controller: Controller,
+    /// Chooses its budget instead, where it drafts sequences while the target checks.
+    pub pacing: Option<Pacing>,
+}
+
+impl Stand {
+    fn pick(&mut self, wishes: &Wishes) -> Pick {
+        match &mut self.pacing {
+            Some(pacing) => pacing.pick(wishes),
+            None => self.controller.pick(wishes),
+        }
+    }
+
+    fn observe(&mut self, seen: &Seen<'_>, beside_ms: f64) {
+        match &mut self.pacing {
+            Some(pacing) => pacing.observe(seen, beside_ms),
+            None => self.controller.observe(seen),
+        }
+    }
+
+    fn tell_again(&mut self) {
+        match &mut self.pacing {
+            Some(pacing) => pacing.tell_again(),
+            None => self.controller.tell_again(),
+        }
+    }
+
+    fn news(&mut self) -> Option<Vec<String>> {
+        match &mut self.pacing {
+            Some(pacing) => pacing.news(),
+            None => self.controller.news(),
+        }
+    }
 }
 
 /// The strategies that can run here and which of them is in use.
@@ -55,29 +87,32 @@ impl Planner for Planning {
         if wanted != self.current {
             self.current = wanted;
             self.fresh = true;
-            self.stands[wanted].controller.tell_again();
+            self.stands[wanted].tell_again();
         }
-        let Stand { strategy, drafter, controller } = &mut self.stands[wanted];
+        let stand = &mut self.stands[wanted];
         let &Controls { gamma, blocks, width, depth, .. } = controls;
-        let wishes = strategy.wishes(&Wishes { gamma, blocks, width, depth });
-        let Pick { shape, blocks } = controller.pick(&wishes);
-        let budget = Budget { shape, blocks, method: strategy.method };
-        Chosen { strategy: *strategy, drafter: *drafter, budget }
+        let user = Wishes { gamma, blocks, width, depth };
+        let strategy = stand.strategy;
+        let Pick { shape, blocks } = stand.pick(&strategy.wishes(&user));
+        let budget = Budget { shape, blocks, method: strategy.method_with(&user) };
+        Chosen { strategy, drafter: stand.drafter, budget }
     }
 
     fn observe(&mut self, round: &Round) {
         // Whoever has just been taken up has first to read what it missed.
         let steady = !std::mem::replace(&mut self.fresh, false);
-        self.stands[self.current].controller.observe(&Seen {
+        let seen = Seen {
             pick: Pick { shape: round.budget.shape, blocks: round.budget.blocks },
             tree: &round.tree,
             accepted: &round.accepted,
             draft_ms: steady.then_some(round.timing.target_idle_ms()),
             verify_ms: round.timing.verify_ms,
-        });
+        };
+        let timing = round.timing;
+        self.stands[self.current].observe(&seen, timing.ahead_ms + timing.wait_ms);
     }
 
     fn news(&mut self) -> Option<Vec<String>> {
-        self.stands[self.current].controller.news()
+        self.stands[self.current].news()
     }
 }

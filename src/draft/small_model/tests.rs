@@ -340,3 +340,65 @@ fn without_a_text_or_a_budget_nothing_is_run() {
     assert_eq!(model.describe(), "small model tiny, toy on paper");
     assert_eq!((model.depths(), model.device_bytes()), (Depths::Fixed(0), 11));
 }
+
+#[test]
+fn sequences_go_on_behind_the_tail_while_it_is_checked() {
+    let toy = Toy::new(100, 100);
+    let passes = toy.passes.clone();
+    let run = || std::mem::take(&mut *passes.lock().unwrap());
+    let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+    let text = vec![1, 2, 3];
+    tell(&mut model, &text);
+    let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
+    // A target that is done first waits for the budget to be drafted.
+    let done = AtomicBool::new(true);
+    let ask = Ask::new(3, &one);
+    let tree = model.propose(&ask).unwrap();
+    assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
+    model.ahead(&tree, &ask, &done).unwrap();
+    assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
+    // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
+    let likely = greedy(&text, 18);
+    model.observe(&[], &likely[..1]).unwrap();
+    let ask = Ask::new(likely[0], &one);
+    let tree = model.propose(&ask).unwrap();
+    assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
+    // Only the last token of the tail was not run yet.
+    model.ahead(&tree, &ask, &done).unwrap();
+    assert_eq!(run(), [1; 6]);
+    model.observe(&[], &likely[1..6]).unwrap();
+    model.observe(&[], &likely[6..7]).unwrap();
+    let ask = Ask::new(likely[6], &one);
+    let tree = model.propose(&ask).unwrap();
+    assert_eq!(tokens(&tree), likely[6..12]);
+    // The tail breaks off: nothing behind it holds.
+    model.ahead(&tree, &ask, &done).unwrap();
+    let wrong = (likely[9] + 1) % VOCAB as u32;
+    model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
+    assert_eq!(model.propose(&Ask::new(wrong, &one)).unwrap(), Tree::root(wrong));
+    // Nor does anything when the text is told anew.
+    model.ahead(&Tree::root(wrong), &Ask::new(wrong, &one), &done).unwrap();
+    model.truncate(0);
+    let next = greedy(&[&text[..], &likely[..9], &[wrong]].concat(), 1)[0];
+    model.begin(4);
+    model.observe(&[], &[next]).unwrap();
+    assert_eq!(model.propose(&Ask::new(next, &one)).unwrap(), Tree::root(next));
+}
+
+#[test]
+fn several_sequences_grow_in_the_same_passes() {
+    let toy = Toy::new(100, 100);
+    let passes = toy.passes.clone();
+    let mut model = small(toy, SharedVocabulary::identical(VOCAB));
+    let text = [1, 2, 3];
+    tell(&mut model, &text);
+    let two = budget(Method::Sequences { fixed: Some(2) }, 6, 1, 4);
+    model.ahead(&Tree::root(3), &Ask::new(3, &two), &AtomicBool::new(false)).unwrap();
+    assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);
+    let row: Vec<f32> = logits(&text).collect();
+    let second = crate::speculate::top_k(&row, 2)[1].0;
+    model.observe(&[], &[second]).unwrap();
+    let tree = model.propose(&Ask::new(second, &two)).unwrap();
+    let rest = greedy(&[&text[..], &[second]].concat(), 2);
+    assert_eq!(tokens(&tree), [&[second], &rest[..]].concat());
+}

@@ -5,9 +5,7 @@ use crate::speculate::Tree;
 /// Sequences drafted ahead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
-    /// Position of the root under which the tail was checked.
-    at: usize,
-    /// The tail: the path below the root behind which the sequences go on.
+    /// The path below the root behind which the sequences go on.
     tail: Vec<u32>,
     /// The sequences as branches under the tail's last token.
     sequences: Tree,
@@ -23,9 +21,10 @@ pub struct Adopted {
 }
 
 impl Ahead {
-    /// `sequences` continue `tail`, which stands behind the root at position `at` of the text.
-    pub fn new(at: usize, tail: Vec<u32>, sequences: Tree) -> Self {
-        Self { at, tail, sequences }
+    /// `sequences` are the branches under the last token of `tail`, or under the root if there is
+    /// no tail.
+    pub fn new(tail: Vec<u32>, sequences: Tree) -> Self {
+        Self { tail, sequences }
     }
 
     /// The tail of a tree that is about to be checked: from its root always the first child. Of a
@@ -36,11 +35,12 @@ impl Ahead {
         path.map(|node| tree.nodes()[node].token).collect()
     }
 
-    /// The sequence to go on with, now that `text` is known up to the new root, its last token.
-    /// `None` unless the whole tail was accepted and the root begins one of the sequences.
-    pub fn adopt(&self, text: &[u32]) -> Option<Adopted> {
-        let (&root, before) = text.split_last()?;
-        if before.get(self.at + 1..)? != self.tail {
+    /// The sequence to go on with after the target's pass, which won the tokens `won`: those
+    /// accepted and the target's own, the new root. `None` unless the whole tail was accepted and
+    /// the root begins one of the sequences.
+    pub fn adopt(&self, won: &[u32]) -> Option<Adopted> {
+        let (&root, accepted) = won.split_last()?;
+        if accepted != self.tail {
             return None;
         }
         let mut branches = self.sequences.children(0).enumerate();
@@ -84,26 +84,24 @@ mod tests {
 
     #[test]
     fn a_sequence_is_adopted_behind_a_tail_that_held() {
-        // Text 5 6 7, the root 7 at position 2; tail 8 9; two sequences behind it.
-        let ahead = Ahead::new(2, vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
-        let adopted = ahead.adopt(&[5, 6, 7, 8, 9, 4]).unwrap();
+        let ahead = Ahead::new(vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
+        let adopted = ahead.adopt(&[8, 9, 4]).unwrap();
         assert_eq!((adopted.sequence, adopted.tree), (1, chain(&[4, 5, 6])));
-        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 1]).unwrap().sequence, 0);
+        assert_eq!(ahead.adopt(&[8, 9, 1]).unwrap().sequence, 0);
         // Another token than any sequence begins with.
-        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 2]), None);
+        assert_eq!(ahead.adopt(&[8, 9, 2]), None);
         // The tail broke off, early or at its last token, or went on beyond what was drafted.
-        assert_eq!(ahead.adopt(&[5, 6, 7, 1]), None);
-        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 1]), None);
-        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 9, 1, 2]), None);
-        assert_eq!(ahead.adopt(&[5, 6, 7, 8, 3, 1]), None);
-        // The text was cut before the root.
-        assert_eq!(ahead.adopt(&[5]), None);
+        assert_eq!(ahead.adopt(&[1]), None);
+        assert_eq!(ahead.adopt(&[8, 1]), None);
+        assert_eq!(ahead.adopt(&[8, 3, 1]), None);
+        assert_eq!(ahead.adopt(&[8, 9, 1, 2]), None);
+        // Nothing was won: the answer ended.
         assert_eq!(ahead.adopt(&[]), None);
     }
 
     #[test]
     fn sequences_of_one_token_leave_no_tail() {
-        let ahead = Ahead::new(0, Vec::new(), sequences(3, &[&[1], &[2]]));
-        assert_eq!(ahead.adopt(&[3, 2]).unwrap().tree, Tree::root(2));
+        let ahead = Ahead::new(Vec::new(), sequences(3, &[&[1], &[2]]));
+        assert_eq!(ahead.adopt(&[2]).unwrap().tree, Tree::root(2));
     }
 }

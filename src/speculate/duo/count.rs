@@ -16,9 +16,10 @@ pub fn count(first: &[f32], second: f32) -> usize {
 }
 
 /// The largest divisor of `gamma` that is no more than `wanted` (and at least 1), so that all
-/// sequences are of one length.
+/// sequences are of one length: two tokens at least, since the first of them is the target's own
+/// choice anyway. For the paper's budgets these are the paper's numbers.
 pub fn divisor(gamma: usize, wanted: usize) -> usize {
-    let most = wanted.clamp(1, MOST_SEQUENCES);
+    let most = wanted.min(MOST_SEQUENCES).min(gamma / 2).max(1);
     (1..=most).rev().find(|k| gamma.is_multiple_of(*k)).unwrap_or(1)
 }
 
@@ -33,7 +34,8 @@ mod tests {
         assert_eq!(floored(24), [1, 2, 3, 4, 4, 6, 6, 8, 8]);
         assert_eq!(floored(16), [1, 2, 2, 4, 4, 4, 4, 8, 8]);
         assert_eq!(floored(12), [1, 2, 3, 4, 4, 6, 6, 6, 6]);
-        assert_eq!(floored(7), [1, 1, 1, 1, 1, 1, 7, 7, 7]);
+        assert_eq!(floored(8), [1, 2, 2, 4, 4, 4, 4, 4, 4]);
+        assert_eq!(floored(7), [1; 9]);
         assert_eq!(divisor(16, 0), 1);
     }
 
@@ -56,7 +58,8 @@ mod tests {
             let k = divisor(gamma, wanted);
             prop_assert_eq!(gamma % k, 0);
             prop_assert!(k <= wanted.clamp(1, MOST_SEQUENCES));
-            for larger in k + 1..=wanted.min(MOST_SEQUENCES) {
+            prop_assert!(k == 1 || gamma / k >= 2);
+            for larger in k + 1..=wanted.min(MOST_SEQUENCES).min(gamma / 2) {
                 prop_assert_ne!(gamma % larger, 0);
             }
         }

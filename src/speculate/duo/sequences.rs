@@ -118,12 +118,6 @@ impl Sequences {
         tree
     }
 
-    /// For each sequence, best first, the scratch rows that were run for it, in order: those of its
-    /// first tokens.
-    pub fn scratch(&self) -> impl Iterator<Item = &[usize]> + '_ {
-        self.chains.iter().map(|chain| chain.rows.as_slice())
-    }
-
     /// Tokens a sequence may have.
     fn length(&self) -> usize {
         self.gamma / self.count()

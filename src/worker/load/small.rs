@@ -8,7 +8,7 @@ use super::drafters::{Bench, Put};
 use crate::draft::SmallModel;
 use crate::library::{SharedVocabulary, TargetFiles};
 use crate::model::CpuDraft;
-use crate::plan::{DraftKind, DraftSize};
+use crate::plan::{DeviceChoice, DraftKind, DraftSize};
 
 /// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -48,8 +48,16 @@ pub(super) fn put(
         blocks: (0, 0),
         reason,
         beside: Some(beside),
-        notice: None,
+        notice: notice(bench),
     })
+}
+
+/// Said to who wants it on a GPU.
+fn notice(bench: &Bench<'_>) -> Option<String> {
+    let drafts = bench.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
+    let elsewhere = matches!(bench.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
+    (drafts && elsewhere)
+        .then(|| "A small model drafts on the CPU: `device` places draft heads only.".to_owned())
 }
 
 /// Where it runs and what it has in common with the target.

@@ -1,0 +1,78 @@
+//! DuoDecoding with a small model: while the target checks the tail, sequences grow behind it; what
+//! the target's token then begins is the next tail (see [`crate::speculate::duo`]).
+
+use super::SmallModel;
+use crate::draft::branches::Grown;
+use crate::draft::{Ask, DraftError};
+use crate::speculate::Tree;
+use crate::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences};
+
+/// Sequences behind a tail that is being checked, and what the check won so far.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    ahead: Ahead,
+    won: Vec<u32>,
+}
+
+impl Prepared {
+    /// Hears of tokens committed since.
+    pub(super) fn observe(&mut self, tokens: &[u32]) {
+        self.won.extend_from_slice(tokens);
+    }
+}
+
+impl SmallModel {
+    /// The rest of the sequence that the root begins, as far as one was prepared; otherwise the root
+    /// alone. Nothing is run for it: drafting belongs into the target's time.
+    pub(super) fn adopted(&mut self, ask: &Ask<'_>) -> Tree {
+        let prepared = self.prepared.take();
+        let Some(next) = prepared.and_then(|made| made.ahead.adopt(&made.won)) else {
+            return Tree::root(ask.root);
+        };
+        let shape = ask.budget.shape;
+        let room = shape.gamma.saturating_sub(1).min(shape.depth + 1);
+        let mut tree = Tree::root(ask.root);
+        next.tree
+            .nodes()
+            .iter()
+            .skip(1)
+            .take(room)
+            .fold(0, |parent, node| tree.push(parent, node.token, node.log_prob));
+        tree
+    }
+
+    /// Goes on behind the tail of `tree` with sequences of γ tokens in all, `fixed` of them or as
+    /// many as the draft's confidence says. A target that is done before waits: a round takes as
+    /// long as the slower of the two, and the budget is chosen so that this is seldom the draft.
+    pub(super) fn go_on(
+        &mut self,
+        tree: &Tree,
+        ask: &Ask<'_>,
+        fixed: Option<usize>,
+    ) -> Result<(), DraftError> {
+        self.branches.rank_for(MOST_SEQUENCES, ask.coupling.as_ref());
+        self.branches.catch_up()?;
+        if !self.branches.is_ready() {
+            return Ok(());
+        }
+        let tail = Ahead::tail(tree);
+        let mut end = None;
+        for &token in &tail {
+            // Those of an adopted sequence were run when it was drafted, all but the last.
+            let Some(rows) = self.branches.extend(&[(end, token)])? else { return Ok(()) };
+            end = rows.first().copied();
+        }
+        let gamma = ask.budget.shape.gamma;
+        let mut sequences = Sequences::new(gamma, fixed, self.branches.after(end));
+        let mut grown = Grown::behind(end);
+        while !sequences.beam().is_empty() {
+            let candidates = self.branches.step(&mut grown, sequences.beam())?;
+            sequences.expand(&candidates);
+        }
+        tracing::trace!(gamma, k = sequences.count(), rows = sequences.rows(), "drafted ahead");
+        let last = tail.last().copied().unwrap_or(ask.root);
+        let ahead = Ahead::new(tail, sequences.finish(last));
+        self.prepared = Some(Prepared { ahead, won: Vec::new() });
+        Ok(())
+    }
+}

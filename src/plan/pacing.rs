@@ -1,0 +1,264 @@
+//! γ for drafting while the target checks (DuoDecoding): as much as the draft can make in the time
+//! of a pass, from measured times that follow the rounds as the context grows.
+//!
+//! As the controller, it never decides a token and has no clock of its own: given the same rounds
+//! it makes the same picks.
+
+use super::choice::{Choice, Wishes};
+use super::choose::{Pick, Plan};
+use super::{Costs, Seen};
+use crate::speculate::Shape;
+use crate::speculate::duo::{self, MOST_SEQUENCES};
+
+/// Rounds between two decisions.
+const EVERY: u64 = 8;
+/// How much of a surprise T_d takes over.
+const NEAR: f64 = 0.15;
+/// By how much older tokens count less with every further one.
+const FADE: f64 = 0.98;
+/// Drafted tokens after which it is known how often they are right.
+const ENOUGH: f64 = 8.0;
+
+/// Chooses γ and keeps the times it rests on.
+#[derive(Clone, Debug)]
+pub struct Pacing {
+    /// T_t.
+    costs: Costs,
+    /// T_d, milliseconds a drafted token.
+    step_ms: f64,
+    /// Drafted tokens that were right, and all that were checked, older ones for less.
+    right: f64,
+    checked: f64,
+    /// Whether everything that the round before checked was right.
+    held: bool,
+    wishes: Wishes,
+    gamma: usize,
+    rounds: u64,
+    /// What is true whatever is chosen, said before the reasons.
+    preface: Vec<String>,
+    told: Option<(usize, Wishes)>,
+}
+
+impl Pacing {
+    /// Starts from a plan's times: those of the draft are taken for a token each.
+    pub fn new(plan: &Plan, wishes: Wishes, preface: Vec<String>) -> Self {
+        let step = Shape { gamma: 2, width: 1, depth: 0 };
+        let mut pacing = Self {
+            step_ms: plan.costs.draft_ms(&step, plan.pick.blocks),
+            costs: plan.costs.clone(),
+            right: 0.0,
+            checked: 0.0,
+            held: false,
+            wishes,
+            gamma: 1,
+            rounds: 0,
+            preface,
+            told: None,
+        };
+        pacing.decide();
+        pacing.told = Some((pacing.gamma, wishes));
+        pacing
+    }
+
+    /// What the next round may spend: γ tokens in sequences. Their width is k, or the most it may
+    /// be; their depth has room for a single one.
+    pub fn pick(&mut self, wishes: &Wishes) -> Pick {
+        if *wishes != self.wishes {
+            self.wishes = *wishes;
+            self.decide();
+        }
+        let gamma = self.gamma;
+        let width = self.wishes.width.or(MOST_SEQUENCES);
+        let depth = self.wishes.depth.or(gamma.saturating_sub(2));
+        Pick { shape: Shape { gamma, width, depth }, blocks: 0 }
+    }
+
+    /// Learns from a round that the drafter worked beside for `beside_ms`, the time that the target
+    /// waited for it included.
+    pub fn observe(&mut self, seen: &Seen<'_>, beside_ms: f64) {
+        let nodes = seen.tree.len();
+        self.costs.learn_verify(nodes, seen.verify_ms);
+        let gamma = seen.pick.shape.gamma;
+        if beside_ms > 0.0 && gamma > 1 && seen.draft_ms.is_some() {
+            let off = (beside_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
+            // Bounded: one stalled round must not turn it over.
+            self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
+        }
+        // The root of a tail is a drafted token too: one that the target chose as well.
+        let right = seen.accepted.len() + usize::from(nodes > 1);
+        let wrong = seen.accepted.len() + 1 < nodes || (nodes == 1 && self.held);
+        for right in std::iter::repeat_n(1.0, right).chain(wrong.then_some(0.0)) {
+            self.right = self.right * FADE + right;
+            self.checked = self.checked * FADE + 1.0;
+        }
+        self.held = seen.accepted.len() + 1 == nodes && beside_ms > 0.0;
+        self.rounds += 1;
+        if self.rounds.is_multiple_of(EVERY) {
+            self.decide();
+        }
+    }
+
+    /// Makes [`Self::news`] speak the next time, changed or not.
+    pub fn tell_again(&mut self) {
+        self.told = None;
+    }
+
+    /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
+    pub fn news(&mut self) -> Option<Vec<String>> {
+        let now = Some((self.gamma, self.wishes));
+        if std::mem::replace(&mut self.told, now) == now {
+            return None;
+        }
+        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
+    }
+
+    /// Why the current choice, one sentence a line.
+    pub fn reasons(&self) -> Vec<String> {
+        let gamma = self.gamma;
+        let (draft, target) = (gamma as f64 * self.step_ms, self.costs.verify_ms(gamma));
+        let beside =
+            format!("drafting {gamma} tokens takes {draft:.1} ms, checking them {target:.1} ms");
+        let mut lines = vec![match self.wishes.gamma {
+            Choice::Held(_) => format!("γ = {gamma}: held by you; {beside}."),
+            Choice::Auto => format!("γ = {gamma}: {beside}, at the same time."),
+        }];
+        lines.push(match self.wishes.width {
+            Choice::Held(k) => {
+                format!("{k} sequences share them, as you asked (or a divisor of γ).")
+            }
+            Choice::Auto => {
+                "One to eight sequences share them, as sure as the draft is.".to_owned()
+            }
+        });
+        lines.push(match self.known() {
+            Some(right) => {
+                format!("Of the drafted tokens {:.0} % were right lately.", right * 100.0)
+            }
+            None => "Nothing that was drafted has been checked yet.".to_owned(),
+        });
+        lines
+    }
+
+    /// Share of drafted tokens that are right, once enough were checked.
+    fn known(&self) -> Option<f64> {
+        (self.checked >= ENOUGH).then_some(self.right / self.checked)
+    }
+
+    fn decide(&mut self) {
+        let pass = |nodes: usize| self.costs.verify_ms(nodes);
+        let pace = duo::Pace { step: self.step_ms, pass: &pass, right: self.known() };
+        self.gamma = self.wishes.gamma.or(duo::budget(&pace));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DraftSize, Facts, LevelCost, Measured, Power, Prefer, Space, TargetSize};
+    use crate::plan::{choose, correct};
+    use crate::speculate::Tree;
+
+    /// A target of 10 ms a pass, a tenth of it more for each node, and a draft of `step` ms a token.
+    fn plan(step: f64) -> Plan {
+        let power = Power { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
+        let target = TargetSize { weights: 10_000_000, bytes: 10_000_000, layers: 4 };
+        let draft = DraftSize {
+            fixed: 1_000_000,
+            lookup: 0,
+            block: 0,
+            bytes_per_weight: 1.0,
+            blocks: 0,
+            elastic: false,
+        };
+        let facts = Facts { verifier: power, target, draft: Some((draft, power)) };
+        let wishes = Wishes::default();
+        let space = Space { wishes, blocks: Some((0, 0)), prefer: Prefer::Speed };
+        let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
+        let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
+        let found = Measured { verify, level: Some(level) };
+        correct(choose(&facts, &space), &found, &space)
+    }
+
+    fn chain(tokens: usize) -> Tree {
+        let mut tree = Tree::root(1);
+        (1..tokens).fold(0, |parent, token| tree.push(parent, token as u32, -0.5));
+        tree
+    }
+
+    /// Rounds in which a share of `right` in 8 tokens is right, with these times.
+    fn rounds(pacing: &mut Pacing, count: usize, right: usize, step: f64, pass: f64) {
+        let mut next = 1;
+        for i in 0..count {
+            let wishes = pacing.wishes;
+            let pick = pacing.pick(&wishes);
+            let tree = chain(next);
+            let accepted: Vec<usize> =
+                (1..tree.len()).take_while(|j| (i + j) % 8 < right).collect();
+            let all = accepted.len() + 1 == tree.len() && i % 8 < right;
+            let gamma = pick.shape.gamma;
+            next = if all { gamma } else { 1 };
+            let (tree, accepted) = (&tree, accepted.as_slice());
+            let verify_ms = pass + 0.1 * tree.len() as f64;
+            let seen = Seen { pick, tree, accepted, draft_ms: Some(0.0), verify_ms };
+            pacing.observe(&seen, step * gamma as f64);
+        }
+    }
+
+    #[test]
+    fn the_first_budget_is_what_is_drafted_in_the_time_of_a_pass() {
+        let gamma = |step| Pacing::new(&plan(step), Wishes::default(), Vec::new()).gamma;
+        assert_eq!(gamma(0.5), 24);
+        assert_eq!(gamma(0.9), 12);
+        assert_eq!(gamma(0.01), 48);
+        // A draft as slow as its target still has to guess two tokens ahead.
+        assert_eq!(gamma(20.0), 4);
+    }
+
+    #[test]
+    fn it_follows_the_times_as_they_drift() {
+        let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), Vec::new());
+        // The draft turns out slower beside the target.
+        rounds(&mut pacing, 200, 7, 1.5, 9.9);
+        assert!((pacing.step_ms - 1.5).abs() < 0.05, "{}", pacing.step_ms);
+        let slow = pacing.gamma;
+        assert!(slow <= 6, "{slow}");
+        // The context grows and with it the target's time.
+        rounds(&mut pacing, 400, 7, 1.5, 60.0);
+        assert!(pacing.gamma > slow, "{} after {slow}", pacing.gamma);
+    }
+
+    #[test]
+    fn it_learns_how_often_the_draft_is_right() {
+        let share = |right| {
+            let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), Vec::new());
+            rounds(&mut pacing, 300, right, 0.5, 9.9);
+            pacing.known().unwrap()
+        };
+        assert_eq!(share(8), 1.0);
+        assert_eq!(share(0), 0.0);
+        assert!(share(7) > share(4) && share(4) > share(2));
+    }
+
+    #[test]
+    fn what_the_user_holds_is_held_and_said() {
+        let held = Wishes {
+            gamma: Choice::Held(20),
+            width: Choice::Held(3),
+            depth: Choice::Held(5),
+            ..Wishes::default()
+        };
+        let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), vec!["Here.".to_owned()]);
+        assert_eq!(pacing.news(), None);
+        let shape = pacing.pick(&held).shape;
+        assert_eq!(shape, Shape { gamma: 20, width: 3, depth: 5 });
+        rounds(&mut pacing, 50, 2, 0.5, 9.9);
+        assert_eq!(pacing.pick(&held).shape, shape);
+        let news = pacing.news().unwrap();
+        assert_eq!(news[0], "Here.");
+        assert!(news[1].starts_with("γ = 20: held by you; drafting 20 tokens takes 10.0 ms"));
+        assert!(news[2].starts_with("3 sequences share them"));
+        assert_eq!(pacing.news(), None);
+        let free = pacing.pick(&Wishes::default()).shape;
+        assert_eq!((free.width, free.depth), (MOST_SEQUENCES, free.gamma - 2));
+    }
+}
