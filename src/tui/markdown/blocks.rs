@@ -5,6 +5,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::code::Highlighter;
+use super::table::{Table, append};
 use super::wrap::Logical;
 use super::{Kind, Look, Origins, Piece};
 
@@ -31,9 +32,10 @@ pub fn parse(text: &str, base: usize, origins: &Origins, code: &mut Highlighter)
         lists: Vec::new(),
         look: Look::default(),
         in_code: false,
+        table: None,
         depth: 0,
     };
-    for (event, range) in Parser::new_ext(source, Options::empty()).into_offset_iter() {
+    for (event, range) in Parser::new_ext(source, Options::ENABLE_TABLES).into_offset_iter() {
         builder.event(event, range);
     }
     builder.flush();
@@ -62,6 +64,8 @@ struct Builder<'a> {
     lists: Vec<Option<u64>>,
     look: Look,
     in_code: bool,
+    /// The table being read.
+    table: Option<Table>,
     depth: usize,
 }
 
@@ -148,6 +152,16 @@ impl Builder<'_> {
                 let rest = " ".repeat(bullet.chars().count());
                 self.marks.push(Mark { first: Some(bullet), rest });
             }
+            Tag::Table(alignments) => {
+                self.flush();
+                self.table = Some(Table::new(alignments));
+            }
+            Tag::TableHead | Tag::TableRow => {
+                self.look.strong = matches!(tag, Tag::TableHead);
+                self.table.iter_mut().for_each(Table::row);
+            }
+            // What comes next is the cell's: the line's prefixes are put before whole rows.
+            Tag::TableCell => self.open = true,
             Tag::Strong => self.look.strong = true,
             Tag::Emphasis => self.look.emphasis = true,
             _ => {}
@@ -181,6 +195,21 @@ impl Builder<'_> {
                 }
                 self.flush();
                 self.marks.pop();
+            }
+            TagEnd::TableCell => {
+                self.open = false;
+                let cell = std::mem::take(&mut self.line);
+                if let Some(table) = &mut self.table {
+                    table.cell(cell);
+                }
+            }
+            TagEnd::TableHead => self.look.strong = false,
+            TagEnd::Table => {
+                for line in self.table.take().into_iter().flat_map(Table::lines) {
+                    self.begin();
+                    append(&mut self.line, &line);
+                    self.flush();
+                }
             }
             TagEnd::HtmlBlock => self.flush(),
             TagEnd::Strong => self.look.strong = false,

@@ -7,6 +7,7 @@
 mod blocks;
 mod code;
 mod origins;
+mod table;
 mod wrap;
 
 use crate::decode::Origin;

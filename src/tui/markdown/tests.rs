@@ -49,6 +49,26 @@ fn blocks_lists_quotes_and_code() {
 }
 
 #[test]
+fn tables_stand_in_columns() {
+    let text =
+        "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
+    assert_eq!(
+        rows(text, 40),
+        [
+            "▏ Fruit │ Price",
+            "▏ ──────┼──────",
+            "▏ apple │     3",
+            "▏ 柿    │    12",
+            "▏ fig   │",
+            "",
+            "end",
+        ]
+    );
+    // Until its second line is there it is a line like any other.
+    assert_eq!(rows("| a | b |", 40), ["| a | b |"]);
+}
+
+#[test]
 fn bullets_hang_over_wrapped_rows() {
     assert_eq!(rows("- one two three", 9), ["• one two", "  three"]);
     assert_eq!(rows("10. one two three", 11), ["10. one two", "    three"]);
@@ -115,6 +135,8 @@ fn fragment() -> impl Strategy<Value = String> {
         Just("    ".to_string()),
         Just("&lt;".to_string()),
         Just("<b>".to_string()),
+        Just("|a|b".to_string()),
+        Just("|-|-|\n".to_string()),
         Just("👩‍👧".to_string()),
     ]
 }

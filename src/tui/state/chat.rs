@@ -56,6 +56,8 @@ pub struct Chat {
     /// Instructions that precede it.
     pub system: Option<String>,
     turns: Vec<Turn>,
+    /// The answer that is being given anew; it comes back if nothing takes its place.
+    replaced: Option<Turn>,
     /// First row seen; `None` follows the end.
     top: Option<usize>,
     /// Rows there are and rows seen, as last drawn.
@@ -97,16 +99,10 @@ impl Chat {
 
     /// Adds an empty answer to the last question, in place of the one there is.
     pub fn reopen(&mut self) {
-        self.drop_answer();
+        let answered = self.turns.last().is_some_and(|turn| turn.role == Role::Assistant);
+        self.replaced = if answered { self.turns.pop() } else { None };
         self.turns.push(Turn::new(Role::Assistant, String::new(), None));
         self.top = None;
-    }
-
-    /// Takes the last answer away.
-    pub fn drop_answer(&mut self) {
-        if self.turns.last().is_some_and(|turn| turn.role == Role::Assistant) {
-            self.turns.pop();
-        }
     }
 
     /// Takes the last question away, if no answer follows it.
@@ -138,13 +134,15 @@ impl Chat {
     }
 
     /// Ends the answer being written. An empty one leaves no trace, unless the target chose to say
-    /// nothing.
+    /// nothing: the answer it was to replace stands again.
     pub fn close(&mut self, outcome: Outcome) {
         let Some(turn) = self.open_answer() else { return };
         if turn.text.is_empty() && !matches!(outcome, Outcome::Finished(_)) {
             self.turns.pop();
+            self.turns.extend(self.replaced.take());
         } else {
             turn.outcome = Some(outcome);
+            self.replaced = None;
         }
     }
 

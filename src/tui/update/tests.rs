@@ -183,6 +183,41 @@ fn regenerating_moves_the_seed_only_when_sampling() {
 }
 
 #[test]
+fn an_answer_outlives_a_regeneration_that_gives_nothing() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut model, event);
+    }
+    for end in ["<esc>", "failed"] {
+        type_keys(&mut model, "<c-r>");
+        assert_eq!(model.chat.last_answer(), None);
+        let generation = model.generation();
+        let effects = if end == "failed" {
+            let error = "the device is lost".to_string();
+            say(&mut model, Event::Failed { generation: Some(generation), error })
+        } else {
+            type_keys(&mut model, end)
+        };
+        assert_eq!(model.chat.last_answer(), Some("First answer."), "{end}");
+        assert!(model.input.is_empty(), "the question is answered");
+        let saved = effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Save { messages, .. } if messages.len() == 2));
+        assert!(saved, "{end}: {effects:?}");
+        model.overlay = None;
+    }
+    // Once it says something else, that stands.
+    type_keys(&mut model, "<c-r>");
+    let generation = model.generation();
+    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
+        say(&mut model, event);
+    }
+    type_keys(&mut model, "<esc>");
+    assert_eq!(model.chat.last_answer(), Some("Second"));
+}
+
+#[test]
 fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/gamma 24<enter>");
