@@ -135,6 +135,23 @@ fn controls_act_in_the_middle_of_an_answer() {
 }
 
 #[test]
+fn a_strategy_is_picked_in_the_middle_of_an_answer() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    chat.wait_for("← dovetail · scripted head");
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x10");
+    chat.wait_for("strategies: the text is the same");
+    chat.wait_for("needs a text to draft from");
+    chat.send("j\r");
+    chat.wait_for("← pld · prompt lookup");
+    chat.wait_for("meters · pld");
+    chat.send("/strategy rest\r");
+    chat.wait_for("rest needs a text to draft from");
+    chat.quit();
+}
+
+#[test]
 fn rounds_are_held_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     chat.send("\x1b[15~Go\r");
