@@ -2,6 +2,9 @@
 //! trees as a draft head, but from the text alone. It reads every token, the first one included,
 //! and keeps its own KV cache, which goes back with the text.
 
+mod ahead;
+mod sequences;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +15,6 @@ use crate::library::SharedVocabulary;
 use crate::model::SmallLm;
 use crate::speculate::{Growth, Method, Tree};
 use sequences::Prepared;
-
-mod sequences;
 
 /// A small language model as a [`Drafter`].
 pub struct SmallModel {
@@ -59,30 +60,6 @@ impl SmallModel {
             growth.expand(&candidates);
         }
         Ok(growth)
-    }
-
-    /// The row of the likeliest outcome of checking `tree`: its likeliest path to the end and what
-    /// the small model takes for the target's token there. `None` if there is no room for it.
-    fn likeliest(&mut self, tree: &Tree, stop: &AtomicBool) -> Result<Option<usize>, DraftError> {
-        let nodes = tree.nodes();
-        let likelier = |&a: &usize, &b: &usize| nodes[a].log_prob.total_cmp(&nodes[b].log_prob);
-        // Of equally likely children the first, as they were ranked.
-        let best = |node: usize| {
-            tree.children(node).reduce(|a, b| if likelier(&a, &b).is_lt() { b } else { a })
-        };
-        let (mut row, mut node) = (None, 0);
-        while let Some(child) = best(node) {
-            let Some(rows) = self.branches.extend(&[(row, nodes[child].token)])? else {
-                return Ok(None);
-            };
-            (row, node) = (rows.first().copied(), child);
-            if is_set(Some(stop)) {
-                return Ok(None);
-            }
-        }
-        let Some(&(token, _)) = self.branches.after(row).first() else { return Ok(None) };
-        let rows = self.branches.extend(&[(row, token)])?;
-        Ok(rows.and_then(|rows| rows.first().copied()))
     }
 }
 
@@ -143,17 +120,14 @@ impl Drafter for SmallModel {
     }
 
     fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
-        let is_asked = ask.budget.shape.gamma > 1 && ask.budget.shape.width > 0;
         let pool = self.pool.clone();
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
         if let Method::Sequences { fixed } = ask.budget.method {
             return self.go_on(tree, ask, fixed);
         }
-        if is_asked
-            && self.branches.is_ready()
-            && let Some(base) = self.likeliest(tree, stop)?
-        {
-            self.grow(ask, Some(base), Some(stop))?;
+        let is_asked = ask.budget.shape.gamma > 1 && ask.budget.shape.width > 0;
+        if is_asked && self.branches.is_ready() {
+            self.foresee(tree, ask, stop)?;
         }
         Ok(())
     }

@@ -1,0 +1,68 @@
+//! What a small model does while the target checks its tree: it goes on behind the likeliest
+//! outcomes, each the path that is accepted and the target's own token after it. The rows stay in
+//! flight, so that the next tree finds those that came true without knowing of this.
+
+use std::sync::atomic::AtomicBool;
+
+use super::{SmallModel, is_set};
+use crate::draft::{Ask, DraftError};
+use crate::speculate::Tree;
+
+/// Outcomes that trees are grown for: each takes as long as drafting in turn does.
+const OUTCOMES: usize = 4;
+
+/// A step that the target may take.
+struct Guess {
+    /// Log-probability, from the root on.
+    score: f32,
+    /// The node up to which the tree is right.
+    node: usize,
+    /// The token after it, if it is one that no child holds: that makes an outcome. `None`: how it
+    /// goes on behind `node` is not decided.
+    token: Option<u32>,
+    /// The row that the token (or the node's own) follows; `None` is the text.
+    row: Option<usize>,
+}
+
+impl SmallModel {
+    /// Goes on behind the likeliest outcomes of checking `tree`, one after the other, until told to
+    /// stop.
+    pub(super) fn foresee(
+        &mut self,
+        tree: &Tree,
+        ask: &Ask<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        let mut guesses = self.after_accepting(tree, 0, None);
+        let mut grown = 0;
+        while grown < OUTCOMES && !is_set(Some(stop)) {
+            let likelier = |&a: &usize, &b: &usize| guesses[a].score.total_cmp(&guesses[b].score);
+            let Some(best) = (0..guesses.len()).max_by(likelier) else { break };
+            let Guess { node, token, row, .. } = guesses.swap_remove(best);
+            let next = token.unwrap_or(tree.nodes()[node].token);
+            let rows = self.branches.extend(&[(row, next)])?;
+            // Without room for a row there is none for what would follow it.
+            let Some(row) = rows.and_then(|rows| rows.first().copied()) else { break };
+            if token.is_none() {
+                guesses.extend(self.after_accepting(tree, node, Some(row)));
+            } else {
+                self.grow(ask, Some(row), Some(stop))?;
+                grown += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// What may come once `node`, whose row is `row`, is accepted.
+    fn after_accepting(&self, tree: &Tree, node: usize, row: Option<usize>) -> Vec<Guess> {
+        let nodes = tree.nodes();
+        let accepted = |node: usize| Guess { score: nodes[node].score, node, token: None, row };
+        let others = self.branches.after(row).iter();
+        let others = others.filter(|&&(token, _)| tree.child(node, token).is_none());
+        let other = |&(token, log_prob): &(u32, f32)| {
+            let score = nodes[node].score + log_prob;
+            Guess { score, node, token: Some(token), row }
+        };
+        tree.children(node).map(accepted).chain(others.map(other)).collect()
+    }
+}
