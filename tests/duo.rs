@@ -12,8 +12,9 @@ use crate::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, Turn};
 use dovetail::draft::{Ask, Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::SharedVocabulary;
-use dovetail::model::{Config, CpuDraft, CpuTarget, RawTensor, Target, WeightSource};
+use dovetail::model::{
+    Config, CpuDraft, CpuTarget, RawTensor, SharedVocabulary, Target, WeightSource,
+};
 use dovetail::plan::Schedule;
 use dovetail::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences, count, divisor};
 use dovetail::speculate::{

@@ -6,8 +6,8 @@ use crate::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{SharedVocabulary, Spec, TargetFiles, open_small, open_target};
-use dovetail::model::{Config, CpuDraft, CpuTarget};
+use dovetail::library::{Spec, TargetFiles, open_small, open_target, share};
+use dovetail::model::{Config, CpuDraft, CpuTarget, SharedVocabulary};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{Method, SamplerSettings, Shape};
 use serde_json::Value;
@@ -157,7 +157,7 @@ fn a_model_that_drafts_for_itself_is_always_right() {
 
 /// The bundled target with a small model that went through everything a file goes through.
 fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
-    let words = SharedVocabulary::of(target, small).unwrap();
+    let words = share(target, small).unwrap();
     assert!(words.is_identical());
     assert_eq!(words.shared(), target.tokenizer.vocab_size());
     let pool = Arc::new(Pool::new(2));

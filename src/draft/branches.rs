@@ -4,8 +4,7 @@
 //! of the target and the text has come to it since.
 
 use super::DraftError;
-use crate::library::SharedVocabulary;
-use crate::model::{Branch, SmallLm, TargetError};
+use crate::model::{Branch, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 
 /// Candidates of a row as (target's token, log-probability), likeliest first.

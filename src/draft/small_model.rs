@@ -11,8 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::branches::{Branches, Grown};
 use super::{Ask, Depths, DraftError, Drafter};
 use crate::kernels::Pool;
-use crate::library::SharedVocabulary;
-use crate::model::SmallLm;
+use crate::model::{SharedVocabulary, SmallLm};
 use crate::speculate::{Growth, Method, Tree};
 use sequences::Prepared;
 

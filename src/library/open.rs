@@ -13,7 +13,7 @@ use super::safetensors::Tensors;
 use super::{LibraryError, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, TensorSource};
-use crate::model::{Config, WeightSource};
+use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
 
 const FETCH_ALL: &str = "fetch all files of the model into this folder";
 
@@ -126,6 +126,29 @@ pub fn open_head(
 /// [`LibraryError::Misfit`] with both sides' figures.
 pub fn check_fit(target: &Config, head: &HeadConfig) -> Result<(), LibraryError> {
     Ok(head.fits(target.hidden, target.vocab)?)
+}
+
+/// What the vocabularies of a target and a small model have in common. Their tokens that begin a
+/// text are read as the same one, however they are called.
+///
+/// # Errors
+/// [`LibraryError::NothingShared`] if no text of the small model can be proposed.
+pub fn share(target: &TargetFiles, small: &TargetFiles) -> Result<SharedVocabulary, LibraryError> {
+    let pieces = |files: &TargetFiles| files.tokenizer.pieces(files.config.vocab);
+    let own = pieces(small);
+    let mut shared = SharedVocabulary::new(&pieces(target), &own);
+    let is_text = |id: u32| {
+        let piece = own.get(id as usize).and_then(Option::as_ref);
+        piece.is_some_and(|piece| piece.kind != PieceKind::Special)
+    };
+    if !shared.proposed().any(is_text) {
+        let (target, small) = (target.name.clone(), small.name.clone());
+        return Err(LibraryError::NothingShared { target, small });
+    }
+    if let (Some(theirs), Some(own)) = (target.bos, small.bos) {
+        shared.read_as(theirs, own);
+    }
+    Ok(shared)
 }
 
 fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {

@@ -1,5 +1,6 @@
 //! The decoder-only transformer as functions of tensors: configuration, KV cache, RoPE, tree
-//! attention, the target on the CPU, the draft head. Must never know files or chat.
+//! attention, the target and a small model on the CPU, the draft head, what two vocabularies share.
+//! Must never know files or chat.
 
 mod config;
 mod cpu;
@@ -9,6 +10,7 @@ mod random;
 mod rope;
 mod small;
 mod target;
+mod vocabulary;
 pub mod weights;
 
 pub use config::{Config, ConfigError, RopeLayout};
@@ -17,4 +19,5 @@ pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, frequencies};
 pub use small::{Branch, SmallLm};
 pub use target::{Target, TargetError, Verified};
+pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
 pub use weights::{RawTensor, WeightError, WeightSource};

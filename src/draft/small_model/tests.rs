@@ -1,7 +1,6 @@
 use super::*;
 use crate::draft::Budget;
-use crate::library::{Piece, PieceKind};
-use crate::model::{Branch, TargetError};
+use crate::model::{Branch, Piece, PieceKind, TargetError};
 use crate::speculate::{Method, Shape};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokenizers::AddedToken;
 
-use super::shared::{Piece, PieceKind};
+use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
@@ -234,7 +234,7 @@ impl Tokenizer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library::SharedVocabulary;
+    use crate::model::SharedVocabulary;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

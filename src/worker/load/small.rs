@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::LoadError;
 use super::drafters::{Bench, Put};
 use crate::draft::SmallModel;
-use crate::library::{SharedVocabulary, TargetFiles};
-use crate::model::CpuDraft;
+use crate::library::{self, TargetFiles};
+use crate::model::{CpuDraft, SharedVocabulary};
 use crate::plan::{DeviceChoice, DraftKind, DraftSize};
 
 /// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
@@ -21,7 +21,7 @@ pub(super) fn put(
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Put, LoadError> {
-    let words = SharedVocabulary::of(bench.files, files)?;
+    let words = library::share(bench.files, files)?;
     let config = &files.config;
     let capacity = bench.context.min(config.max_positions);
     let weights = config.linear_weights();

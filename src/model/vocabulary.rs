@@ -7,8 +7,6 @@
 
 use std::collections::HashMap;
 
-use super::{LibraryError, TargetFiles};
-
 /// What a token is to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PieceKind {
@@ -92,36 +90,22 @@ impl SharedVocabulary {
         }
     }
 
-    /// Compares the vocabularies of two models. Their tokens that begin a text are taken for the
-    /// same one, however they are called.
-    ///
-    /// # Errors
-    /// [`LibraryError::NothingShared`] if no text token of the small model can be proposed.
-    pub fn of(target: &TargetFiles, small: &TargetFiles) -> Result<Self, LibraryError> {
-        let pieces = |files: &TargetFiles| files.tokenizer.pieces(files.config.vocab);
-        let (theirs, own) = (pieces(target), pieces(small));
-        let mut shared = Self::new(&theirs, &own);
-        let is_text = |&&(id, _): &&(u32, u32)| {
-            let piece = own.get(id as usize).and_then(Option::as_ref);
-            piece.is_some_and(|piece| piece.kind != PieceKind::Special)
-        };
-        if !shared.pairs.iter().any(|pair| is_text(&pair)) {
-            return Err(LibraryError::NothingShared {
-                target: target.name.clone(),
-                small: small.name.clone(),
-            });
-        }
-        if let (Some(theirs), Some(own)) = (target.bos, small.bos)
-            && let Some(none @ None) = shared.counterparts.get_mut(theirs as usize)
-        {
+    /// Reads the target's `token` as the small model's `own`, if it has no counterpart: for marks
+    /// that do the same under other names. Neither is proposed for the other.
+    pub fn read_as(&mut self, token: u32, own: u32) {
+        if let Some(none @ None) = self.counterparts.get_mut(token as usize) {
             *none = Some(own);
         }
-        Ok(shared)
     }
 
     /// How many of the target's tokens can be proposed.
     pub fn shared(&self) -> usize {
         self.pairs.len()
+    }
+
+    /// The small model's tokens that can be proposed.
+    pub fn proposed(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pairs.iter().map(|&(own, _)| own)
     }
 
     /// Whether a token of the one is the same token of the other, id by id.
