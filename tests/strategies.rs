@@ -107,11 +107,10 @@ impl Subject {
         Self::load(settings, prompts, vec![target, small])
     }
 
-    /// The bundled pair, with the bundled target as its own small model.
+    /// The bundled models, as the program starts with them.
     fn bundled() -> Self {
-        let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
         let prompts = ["Tell me a story about a fox.", "What is the sun? Say it twice."];
-        Self::load(settings, prompts.map(str::to_owned).to_vec(), Vec::new())
+        Self::load(Settings::default(), prompts.map(str::to_owned).to_vec(), Vec::new())
     }
 
     /// Tokens and rounds of an answer; `change` turns the controls after each round.

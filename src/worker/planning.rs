@@ -68,11 +68,6 @@ impl Planning {
         Self { stands, default, current: default, fresh: true }
     }
 
-    /// The strategies that can run here.
-    pub fn strategies(&self) -> impl Iterator<Item = &'static Strategy> {
-        self.stands.iter().map(|stand| stand.strategy)
-    }
-
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
         let Some(strategy) = strategy else { return self.default };
         // The screen offers none that is missing, and loading refuses it.
