@@ -155,6 +155,9 @@ fn json_is_one_line_a_round_and_a_summary() {
     ] {
         assert!(summary[field].is_number(), "{field} in {summary}");
     }
+    let named = run(&["run", "hi", "--json", "--script", &script, "--strategy", "pld"]).1;
+    let last: Value = serde_json::from_str(named.lines().last().unwrap()).unwrap();
+    assert_eq!(last["strategy"], "pld");
 }
 
 #[test]

@@ -37,6 +37,9 @@ pub enum Line {
     Summary {
         /// The whole text.
         text: String,
+        /// Strategy of the last round.
+        #[serde(default)]
+        strategy: String,
         /// γ of the last round.
         gamma: usize,
         /// M of the last round.
@@ -66,6 +69,7 @@ pub enum Line {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     text: String,
+    strategy: String,
     gamma: usize,
     blocks: usize,
 }
@@ -80,18 +84,19 @@ impl Recorder {
             Event::Ready(ready) => Line::Ready(ready.clone()),
             Event::Prefill { done, total, .. } => Line::Prefill { done: *done, total: *total },
             Event::First { token, summary, .. } => {
-                *self = Self { text: token.text.clone(), gamma: 1, blocks: 0 };
+                *self = Self { text: token.text.clone(), gamma: 1, ..Self::default() };
                 Line::First { token: token.clone(), summary: summary.clone() }
             }
             Event::Round { round, .. } => {
                 self.text.extend(round.committed.iter().map(|c| c.text.as_str()));
+                self.strategy.clone_from(&round.strategy);
                 self.gamma = round.budget.shape.gamma;
                 self.blocks = round.budget.blocks;
                 Line::Round(round.clone())
             }
             Event::Finished { summary, .. } => {
-                let Self { text, gamma, blocks } = std::mem::take(self);
-                Line::Summary { text, gamma, blocks, summary: summary.clone() }
+                let Self { text, strategy, gamma, blocks } = std::mem::take(self);
+                Line::Summary { text, strategy, gamma, blocks, summary: summary.clone() }
             }
             Event::Reasons(reasons) => Line::Reasons { reasons: reasons.clone() },
             Event::Notice(text) => Line::Notice { text: text.clone() },
