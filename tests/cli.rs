@@ -317,3 +317,62 @@ fn the_bundled_pair_says_the_same_with_and_without_speculation() {
     let plain = answer(&[&warm[..], &["--plain"]].concat());
     assert_eq!(answer(&[&warm[..], &["--gamma", "24"]].concat()), plain);
 }
+
+#[test]
+fn strategies_are_run_against_plain_and_say_so_in_every_form() {
+    let home = Home::new();
+    let (save, svg) = (home.0.path().join("a.json"), home.0.path().join("charts"));
+    let (save, svg) = (save.to_str().unwrap(), svg.to_str().unwrap());
+    let quick = ["bench", "--prompts", "everyday,gsm8k", "--limit", "1", "--max-tokens", "12"];
+    let more = ["--temperature", "0,1", "--markdown", "--save", save, "--svg", svg];
+    let (code, out, err) = outcome(&mut home.command(&[&quick[..], &more].concat()));
+    assert_eq!(code, 0, "{err}");
+    for words in [
+        "Speed-up over plain, and τ; T = 0",
+        "Speed-up over plain, and τ; T = 1",
+        "| everyday |",
+        "| plain ",
+        "| dovetail ",
+        "are plain's own, token for token.",
+    ] {
+        assert!(out.contains(words), "{words} is missing from\n{out}");
+    }
+    for chart in ["speed-up-t0.svg", "time-t1.svg"] {
+        assert!(std::path::Path::new(svg).join(chart).is_file(), "{chart}: {err}");
+    }
+
+    let text = std::fs::read_to_string(save).unwrap();
+    let results: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(results["complete"], true);
+    assert!(results["place"]["threads"].as_u64().unwrap() >= 1, "{text}");
+    let answers = results["answers"].as_array().unwrap();
+    assert!(answers.len() >= 8 && answers.iter().all(|answer| answer["differs_at"].is_null()));
+    assert!(answers.iter().all(|answer| answer["tokens"].as_u64().unwrap() <= 12), "{text}");
+    for strategy in ["plain", "dovetail", "dovetail+overlap", "pld"] {
+        assert!(answers.iter().any(|answer| answer["strategy"] == strategy), "{strategy}: {text}");
+    }
+
+    let (code, out, err) = outcome(&mut home.command(&["bench", "compare", save, save]));
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("B over A; T = 0") && out.contains("1.00×"), "{out}");
+
+    let ablation = ["bench", "ablation", "--prompts", "everyday", "--limit", "1"];
+    let short = ["--max-tokens", "4", "--gamma", "4", "--svg", svg];
+    let (code, out, err) = outcome(&mut home.command(&[&ablation[..], &short].concat()));
+    assert_eq!(code, 0, "{err}");
+    for words in ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree", "expansions"] {
+        assert!(out.contains(words), "{words} is missing from\n{out}");
+    }
+    assert!(std::path::Path::new(svg).join("nodes-of-the-tree-cost-t0.svg").is_file(), "{err}");
+
+    for (flags, words) in [
+        (&["--strategies", "plain,warp"][..], "warp"),
+        (&["--prompts", "no-such-set"], "mt_bench"),
+        (&["--temperature", "0,9"], "--temperature"),
+        (&["--limit", "0"], "--limit"),
+    ] {
+        let (code, _, err) = run(&[&["bench"][..], flags].concat());
+        assert_eq!(code, 2, "{flags:?}: {err}");
+        assert!(err.contains(words), "{flags:?}: {err}");
+    }
+}

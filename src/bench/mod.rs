@@ -1,3 +1,9 @@
 //! Measurements and their tables. Must never know widgets.
 
+pub mod ablation;
+pub mod prompts;
+pub mod strategies;
+mod table;
 pub mod verify;
+
+pub use table::{Layout, Table};

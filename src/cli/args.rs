@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::bench::BenchArgs;
 use super::train::TrainArgs;
 use crate::settings::{Override, Value};
 
@@ -41,9 +42,9 @@ pub enum Command {
     Pull(PullArgs),
     /// Make a draft head for a model, from a file of chats.
     Train(Box<TrainArgs>),
-    /// Measure this machine on its models.
-    #[command(subcommand)]
-    Bench(BenchCommand),
+    /// Measure the strategies against each other on this machine and its models, every one on the
+    /// same prompts in turn.
+    Bench(Box<BenchArgs>),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -102,52 +103,6 @@ pub struct PullArgs {
     /// It is a draft head.
     #[arg(long)]
     pub head: bool,
-}
-
-/// The measurements.
-#[derive(Debug, Subcommand)]
-pub enum BenchCommand {
-    /// Time one pass of the target over the nodes of a tree, T_V(γ), beside the machine's limits.
-    Verify(Box<VerifyArgs>),
-}
-
-/// Flags of `bench verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// A model's own weights: a GGUF file, a folder, a hub id or `bundled`.
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format"])]
-    pub model: Option<String>,
-    /// Random weights in the shape of a known model: 1b, 7b or 13b.
-    #[arg(long, value_name = "NAME", default_value = "1b")]
-    pub shape: String,
-    /// Format of the random weights, e.g. q4_k, q8_0 or bf16.
-    #[arg(long, value_name = "NAME", default_value = "q4_k")]
-    pub format: String,
-    /// Numbers of nodes to time.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,24,32")]
-    pub gammas: Vec<usize>,
-    /// Tokens in front of the tree.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub context: usize,
-    /// Compute threads [default: one a physical core].
-    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
-    pub threads: Option<usize>,
-    /// Run the same products through another library too, in turn.
-    #[arg(long, value_name = "LIBRARY")]
-    pub against: Option<Rival>,
-    /// End within 40 seconds, with fewer repetitions.
-    #[arg(long)]
-    pub quick: bool,
-    /// One JSON object instead of the table.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// What a measurement can be set beside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Rival {
-    /// candle's quantised product.
-    Candle,
 }
 
 /// What chat, `run` and the others that load models have in common.
@@ -339,11 +294,9 @@ impl Cli {
             Some(Command::Chat(args)) => args.shared.verbose,
             Some(Command::Run(args)) => args.shared.verbose,
             Some(Command::Doctor(args)) => args.shared.verbose,
+            Some(Command::Bench(args)) => args.verbose(),
             Some(
-                Command::Pull(_)
-                | Command::Train(_)
-                | Command::Bench(_)
-                | Command::Completions { .. } | Command::Man,
+                Command::Pull(_) | Command::Train(_) | Command::Completions { .. } | Command::Man,
             ) => false,
         }
     }

@@ -1,25 +1,19 @@
-//! `dovetail bench`: measurements, one subcommand each.
+//! `dovetail bench verify`.
 
 use std::io;
 
 use anyhow::anyhow;
 
-use super::args::{BenchCommand, VerifyArgs};
-use super::exit::{Code, Failure, Outcome};
+use super::args::VerifyArgs;
 use crate::bench::verify::{self, Subject, VerifyError, VerifyOptions};
+use crate::cli::exit::{Code, Failure, Outcome};
 use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::Spec;
 use crate::model::KnownShape;
 
-/// Measures what was asked for.
-pub fn bench(command: &BenchCommand) -> Outcome {
-    match command {
-        BenchCommand::Verify(args) => measure_verify(args),
-    }
-}
-
-fn measure_verify(args: &VerifyArgs) -> Outcome {
+/// Times the target's passes.
+pub(super) fn measure(args: &VerifyArgs) -> Outcome {
     let subject = subject(args)?;
     let options = VerifyOptions {
         gammas: args.gammas.clone(),

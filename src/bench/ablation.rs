@@ -1,0 +1,178 @@
+//! `bench ablation`: one setting at a time. Which blocks and which fusion of a draft head (the
+//! paper's Table III in small), γ from 1 to 64, width and depth of the tree; for DuoDecoding the
+//! number of sequences and the budget (its Tables 2 and 3).
+
+use super::strategies::{Contender, PLAIN, Sweep};
+use crate::draft::Depths;
+use crate::plan::{Choice, Strategy};
+use crate::worker::Controls;
+
+/// The paper's tree: nodes with the root, children a node, expansions.
+const GAMMA: usize = 16;
+const WIDTH: usize = 10;
+const DEPTH: usize = 7;
+
+const GAMMAS: [usize; 10] = [1, 2, 4, 8, 12, 16, 24, 32, 48, 64];
+const WIDTHS: [usize; 6] = [1, 2, 4, 6, 8, 10];
+const DEPTHS: [usize; 6] = [0, 1, 2, 3, 5, 7];
+
+/// k of DuoDecoding's static variants.
+const SEQUENCES: [usize; 3] = [1, 2, 3];
+/// Budgets with many divisors, below and above what a CPU pair measures for itself.
+const BUDGETS: [usize; 7] = [2, 4, 6, 8, 12, 16, 24];
+
+/// Variants to run against each other, and the curves they are points of.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Variants {
+    /// The target alone first.
+    pub contenders: Vec<Contender>,
+    /// Their curves.
+    pub sweeps: Vec<Sweep>,
+}
+
+impl Variants {
+    /// The target alone, and nothing else yet.
+    pub fn new(base: &Controls) -> Self {
+        let strategy = Strategy::named(PLAIN);
+        let alone = Controls { speculate: false, strategy, ..base.clone() };
+        let contenders = vec![Contender { name: PLAIN.to_owned(), controls: alone }];
+        Self { contenders, sweeps: Vec::new() }
+    }
+
+    /// A curve over `values`. A variant that is there already is a point of it and not run twice.
+    pub fn sweep(
+        &mut self,
+        title: &str,
+        axis: &str,
+        values: impl IntoIterator<Item = (String, Option<f64>, Controls)>,
+    ) {
+        let mut points = Vec::new();
+        for (name, value, controls) in values {
+            let same = |other: &&Contender| other.name != PLAIN && other.controls == controls;
+            let known = self.contenders.iter().find(same).map(|other| other.name.clone());
+            let name = known.unwrap_or_else(|| {
+                self.contenders.push(Contender { name: name.clone(), controls });
+                name
+            });
+            points.push((name, value));
+        }
+        self.sweeps.push(Sweep { title: title.to_owned(), axis: axis.to_owned(), points });
+    }
+
+    /// Blocks 1…M of a head under the paper's tree.
+    pub fn blocks(&mut self, head: &str, base: &Controls, depths: Depths) {
+        let blocks = match depths {
+            Depths::Fixed(blocks) => blocks..=blocks,
+            Depths::Elastic(most) => 1..=most,
+        };
+        let base = paper(base);
+        let values = blocks.map(|blocks| {
+            let controls = Controls { blocks: Choice::Held(blocks.max(1)), ..base.clone() };
+            (format!("{head} m={blocks}"), Some(blocks as f64), controls)
+        });
+        self.sweep(&format!("Blocks of {head}"), "blocks m", values);
+    }
+
+    /// γ, width and depth, the other two as in the paper, with `blocks` blocks unless the user
+    /// holds another number.
+    pub fn tree(&mut self, base: &Controls, blocks: usize) {
+        let base = Controls { blocks: Choice::Held(base.blocks.or(blocks)), ..paper(base) };
+        let gammas = GAMMAS.map(|gamma| {
+            let controls = Controls { gamma: Choice::Held(gamma), ..base.clone() };
+            (format!("γ={gamma}"), Some(gamma as f64), controls)
+        });
+        self.sweep("Nodes of the tree", "γ, nodes with the root", gammas);
+        let widths = WIDTHS.map(|width| {
+            let controls = Controls { width: Choice::Held(width), ..base.clone() };
+            (format!("width {width}"), Some(width as f64), controls)
+        });
+        self.sweep("Width of the tree", "children a node", widths);
+        let depths = DEPTHS.map(|depth| {
+            let controls = Controls { depth: Choice::Held(depth), ..base.clone() };
+            (format!("depth {depth}"), Some(depth as f64), controls)
+        });
+        self.sweep("Depth of the tree", "expansions", depths);
+    }
+
+    /// DuoDecoding's sequences and its budget, each beside the strategy's own choice.
+    pub fn duo(&mut self, base: &Controls, duo: &'static Strategy) {
+        let name = duo.name;
+        let base = Controls { speculate: true, strategy: Some(duo), ..base.clone() };
+        let own = || std::iter::once((name.to_owned(), None, base.clone()));
+        let sequences = SEQUENCES.map(|k| {
+            let controls = Controls { width: Choice::Held(k), ..base.clone() };
+            (format!("{name} k={k}"), Some(k as f64), controls)
+        });
+        self.sweep("Sequences of DuoDecoding", "sequences k", own().chain(sequences));
+        let budgets = BUDGETS.map(|gamma| {
+            let controls = Controls { gamma: Choice::Held(gamma), ..base.clone() };
+            (format!("{name} γ={gamma}"), Some(gamma as f64), controls)
+        });
+        self.sweep("Budget of DuoDecoding", "budget γ, tokens", own().chain(budgets));
+    }
+}
+
+/// What the user holds, and the paper's tree where they hold nothing.
+fn paper(base: &Controls) -> Controls {
+    Controls {
+        speculate: true,
+        gamma: Choice::Held(base.gamma.or(GAMMA)),
+        width: Choice::Held(base.width.or(WIDTH)),
+        depth: Choice::Held(base.depth.or(DEPTH)),
+        ..base.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_turned_while_the_others_are_held() {
+        let base = Controls::default();
+        let mut variants = Variants::new(&base);
+        variants.blocks("DGF", &base, Depths::Elastic(3));
+        variants.tree(&base, 2);
+        assert!(!variants.contenders[0].controls.speculate);
+        let names: Vec<&str> = variants.contenders.iter().map(|c| c.name.as_str()).collect();
+        let unique: std::collections::HashSet<&&str> = names.iter().collect();
+        assert_eq!(unique.len(), names.len(), "{names:?}");
+        let blocks: Vec<Choice> =
+            variants.contenders[1..4].iter().map(|c| c.controls.blocks).collect();
+        assert_eq!(blocks, [Choice::Held(1), Choice::Held(2), Choice::Held(3)]);
+        // The paper's tree with two blocks is a point of all four curves and is run once.
+        assert_eq!(variants.sweeps.len(), 4);
+        for sweep in &variants.sweeps {
+            assert!(sweep.points.iter().any(|(name, _)| name == "DGF m=2"), "{sweep:?}");
+            for (name, _) in &sweep.points {
+                assert!(names.contains(&name.as_str()), "{name} is not run");
+            }
+        }
+        let alone = variants.contenders.iter().find(|c| c.name == "γ=1").unwrap();
+        assert_eq!(alone.controls.gamma, Choice::Held(1));
+        assert_eq!(alone.controls.width, Choice::Held(10));
+    }
+
+    #[test]
+    fn duo_is_set_beside_its_own_choice() {
+        let mut variants = Variants::new(&Controls::default());
+        let duo = Strategy::named("sps").unwrap();
+        variants.duo(&Controls::default(), duo);
+        assert_eq!(variants.sweeps.len(), 2);
+        for sweep in &variants.sweeps {
+            assert_eq!(sweep.points[0], ("sps".to_owned(), None));
+            assert!(sweep.points[1..].iter().all(|(_, value)| value.is_some()));
+        }
+        assert_eq!(variants.contenders.len(), 2 + SEQUENCES.len() + BUDGETS.len());
+        assert!(variants.contenders[1..].iter().all(|c| c.controls.strategy == Some(duo)));
+    }
+
+    #[test]
+    fn what_the_user_holds_stays() {
+        let base = Controls { width: Choice::Held(4), ..Controls::default() };
+        let mut variants = Variants::new(&base);
+        variants.tree(&base, 1);
+        let gamma = variants.contenders.iter().find(|c| c.name == "γ=8").unwrap();
+        assert_eq!(gamma.controls.width, Choice::Held(4));
+    }
+}

@@ -1,0 +1,198 @@
+//! Prompt sets: the bundled ones by name, others from files of JSON lines
+//! `{"id","category","turns":["…"]}` or from a folder of such files.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// The bundled sets, in the order of the tables; `assets/bench/SOURCES.md` names their sources.
+const BUNDLED: &[(&str, &str)] = &[
+    ("everyday", include_str!("../../assets/demo/heldout_prompts.jsonl")),
+    ("mt_bench", include_str!("../../assets/bench/mt_bench.jsonl")),
+    ("humaneval", include_str!("../../assets/bench/humaneval.jsonl")),
+    ("gsm8k", include_str!("../../assets/bench/gsm8k.jsonl")),
+    ("instructions", include_str!("../../assets/bench/instructions.jsonl")),
+    ("summarization", include_str!("../../assets/bench/summarization.jsonl")),
+];
+
+/// Beside the sets in a folder, and none itself.
+const REFERENCES: &str = "references";
+
+/// One conversation to be had: what the user says, turn by turn.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Prompt {
+    /// Its name in the set.
+    pub id: String,
+    /// What it is about.
+    #[serde(default)]
+    pub category: String,
+    /// The user's messages; the answers come between them.
+    pub turns: Vec<String>,
+}
+
+/// Prompts that are reported together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptSet {
+    /// For the tables.
+    pub name: String,
+    /// At least one.
+    pub prompts: Vec<Prompt>,
+}
+
+/// Why there are no prompts.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptError {
+    /// Neither a bundled set nor a file.
+    #[error("`{}` is neither a file or folder of prompts nor a bundled set; these are bundled: {}", .0, bundled_names().join(", "))]
+    Unknown(String),
+    /// A file or folder that cannot be read.
+    #[error("cannot read the prompts {}: {source}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line that is no prompt.
+    #[error(
+        "{origin}:{line}: {reason}; a line is {{\"id\":\"…\",\"category\":\"…\",\"turns\":[\"…\"]}}"
+    )]
+    Line {
+        /// The file.
+        origin: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No prompt at all.
+    #[error("{0} holds no prompts")]
+    Empty(String),
+}
+
+/// Names of the bundled sets.
+pub fn bundled_names() -> Vec<&'static str> {
+    BUNDLED.iter().map(|(name, _)| *name).collect()
+}
+
+/// The sets that `names` stand for: bundled ones, files, folders. Of each at most `limit` prompts,
+/// spread evenly, for sets are often ordered by category.
+///
+/// # Errors
+/// [`PromptError`].
+pub fn load(names: &[String], limit: Option<usize>) -> Result<Vec<PromptSet>, PromptError> {
+    let mut sets = Vec::new();
+    for name in names {
+        let path = Path::new(name);
+        if let Some((name, text)) = BUNDLED.iter().find(|(known, _)| known == name) {
+            sets.push(parse(name, name, text)?);
+        } else if path.is_dir() {
+            sets.extend(folder(path)?);
+        } else if path.is_file() {
+            sets.push(file(path)?);
+        } else {
+            return Err(PromptError::Unknown(name.clone()));
+        }
+    }
+    for set in &mut sets {
+        set.prompts = spread(std::mem::take(&mut set.prompts), limit);
+    }
+    Ok(sets)
+}
+
+fn folder(path: &Path) -> Result<Vec<PromptSet>, PromptError> {
+    let read = |source| PromptError::Read { path: path.to_owned(), source };
+    let mut files: Vec<PathBuf> = std::fs::read_dir(path)
+        .map_err(read)?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|file| file.extension().is_some_and(|end| end == "jsonl"))
+        .filter(|file| file.file_stem().is_some_and(|name| name != REFERENCES))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(PromptError::Empty(path.display().to_string()));
+    }
+    files.iter().map(|path| file(path)).collect()
+}
+
+fn file(path: &Path) -> Result<PromptSet, PromptError> {
+    let read = |source| PromptError::Read { path: path.to_owned(), source };
+    let text = std::fs::read_to_string(path).map_err(read)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    parse(&name, &path.display().to_string(), &text)
+}
+
+fn parse(name: &str, origin: &str, text: &str) -> Result<PromptSet, PromptError> {
+    let mut prompts = Vec::new();
+    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong =
+            |reason: String| PromptError::Line { origin: origin.to_owned(), line: i + 1, reason };
+        let prompt: Prompt =
+            serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        if prompt.turns.is_empty() {
+            return Err(wrong("no turns".to_owned()));
+        }
+        prompts.push(prompt);
+    }
+    if prompts.is_empty() {
+        return Err(PromptError::Empty(origin.to_owned()));
+    }
+    Ok(PromptSet { name: name.to_owned(), prompts })
+}
+
+/// At most `limit` of `all` at even distances, in order.
+fn spread<T>(all: Vec<T>, limit: Option<usize>) -> Vec<T> {
+    let (count, limit) = (all.len(), limit.unwrap_or(usize::MAX));
+    if limit >= count {
+        return all;
+    }
+    let mut wanted = (0..limit).map(|i| i * count / limit).peekable();
+    let chosen = all.into_iter().enumerate().filter(|(i, _)| wanted.next_if_eq(i).is_some());
+    chosen.map(|(_, item)| item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundled_sets_are_sound_and_their_ids_unique() {
+        let names: Vec<String> = bundled_names().into_iter().map(str::to_owned).collect();
+        let sets = load(&names, None).unwrap();
+        assert_eq!(sets.len(), names.len());
+        for set in &sets {
+            assert!(set.prompts.len() >= 8, "{} has {}", set.name, set.prompts.len());
+            let ids: std::collections::HashSet<_> = set.prompts.iter().map(|p| &p.id).collect();
+            assert_eq!(ids.len(), set.prompts.len(), "{}", set.name);
+        }
+        for set in load(&names, Some(3)).unwrap() {
+            assert_eq!(set.prompts.len(), 3, "{}", set.name);
+        }
+    }
+
+    #[test]
+    fn a_limit_takes_from_the_whole_set() {
+        assert_eq!(spread((0..56).collect(), Some(8)), [0, 7, 14, 21, 28, 35, 42, 49]);
+        assert_eq!(spread(vec![1, 2, 3], Some(5)), [1, 2, 3]);
+        assert_eq!(spread(vec![1, 2, 3], Some(1)), [1]);
+    }
+
+    #[test]
+    fn files_and_folders_are_sets_and_faults_are_named() {
+        let home = tempfile::tempdir().unwrap();
+        let good = home.path().join("good.jsonl");
+        std::fs::write(&good, "{\"id\":\"a\",\"turns\":[\"hi\"],\"more\":1}\n\n").unwrap();
+        std::fs::write(home.path().join("references.jsonl"), "{}").unwrap();
+        let sets = load(&[home.path().display().to_string()], None).unwrap();
+        assert_eq!(sets.len(), 1);
+        assert_eq!((sets[0].name.as_str(), sets[0].prompts[0].id.as_str()), ("good", "a"));
+
+        std::fs::write(&good, "{\"id\":\"a\",\"turns\":[\"hi\"]}\n{\"id\":\"b\",\"tur").unwrap();
+        let error = load(&[good.display().to_string()], None).unwrap_err().to_string();
+        assert!(error.contains("good.jsonl:2:") && error.contains("\"turns\""), "{error}");
+        std::fs::write(&good, "{\"id\":\"a\",\"turns\":[]}").unwrap();
+        assert!(load(&[good.display().to_string()], None).is_err());
+        let error = load(&["alpaka".to_owned()], None).unwrap_err().to_string();
+        assert!(error.contains("alpaka") && error.contains("humaneval"), "{error}");
+    }
+}

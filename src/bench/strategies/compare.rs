@@ -1,0 +1,161 @@
+//! Two runs side by side: only answers that both have count, and whatever else is different between
+//! the runs is said.
+
+use super::figures::Grid;
+use super::record::{Answer, Results};
+use super::report::{rate, times};
+use crate::bench::Table;
+
+/// What two runs say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// What makes the figures less comparable, one sentence each.
+    pub notes: Vec<String>,
+    /// A table a temperature that both have.
+    pub tables: Vec<Table>,
+}
+
+/// Sets `b` beside `a`.
+pub fn compare(a: &Results, b: &Results) -> Comparison {
+    let (ours, theirs) = (common(&a.answers, &b.answers), common(&b.answers, &a.answers));
+    let mut notes = differences(a, b);
+    let left_out = a.answers.len() + b.answers.len() - ours.len() - theirs.len();
+    if left_out > 0 {
+        notes.push(format!("{left_out} answers are in one file only and are left out."));
+    }
+    let other_text = ours
+        .iter()
+        .filter(|answer| find(&theirs, answer).is_some_and(|t| t.digest != answer.digest));
+    let other_text = other_text.count();
+    if other_text > 0 {
+        notes.push(format!("{other_text} of {} answers have another text in B.", ours.len()));
+    }
+    let tables = Grid::of(&ours)
+        .iter()
+        .zip(&Grid::of(&sorted_like(&ours, &theirs)))
+        .map(|(a, b)| table(a, b))
+        .collect();
+    Comparison { notes, tables }
+}
+
+/// The answers of `a` that `b` has too.
+fn common(a: &[Answer], b: &[Answer]) -> Vec<Answer> {
+    a.iter().filter(|answer| find(b, answer).is_some()).cloned().collect()
+}
+
+fn find<'a>(answers: &'a [Answer], like: &Answer) -> Option<&'a Answer> {
+    let key = |a: &Answer| (a.temperature.to_bits(), a.turn);
+    answers.iter().find(|answer| {
+        key(answer) == key(like)
+            && answer.id == like.id
+            && answer.set == like.set
+            && answer.strategy == like.strategy
+    })
+}
+
+/// `theirs` in the order of `ours`, so that both have the same grids.
+fn sorted_like(ours: &[Answer], theirs: &[Answer]) -> Vec<Answer> {
+    ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
+}
+
+fn differences(a: &Results, b: &Results) -> Vec<String> {
+    let gpu = |results: &Results| results.place.gpu.clone().unwrap_or_else(|| "none".to_owned());
+    let drafts = |r: &Results| {
+        let each = r.models.drafts.iter().map(|(name, draft)| format!("{name} {draft}"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let target = |r: &Results| format!("{} ({})", r.models.target, r.models.target_detail);
+    [
+        ("the kind of run", a.kind.clone(), b.kind.clone()),
+        ("version", a.version.clone(), b.version.clone()),
+        ("processor", a.place.cpu.clone(), b.place.cpu.clone()),
+        ("threads", a.place.threads.to_string(), b.place.threads.to_string()),
+        ("GPU", gpu(a), gpu(b)),
+        ("target", target(a), target(b)),
+        ("drafts", drafts(a), drafts(b)),
+        ("most tokens of an answer", a.max_tokens.to_string(), b.max_tokens.to_string()),
+        ("seed", a.seed.to_string(), b.seed.to_string()),
+        ("settings", a.settings.join(" "), b.settings.join(" ")),
+    ]
+    .into_iter()
+    .filter(|(_, a, b)| a != b)
+    .map(|(what, a, b)| format!("Not the same {what}: A has {a}, B has {b}."))
+    .collect()
+}
+
+fn table(a: &Grid<'_>, b: &Grid<'_>) -> Table {
+    let row = |&strategy: &&str| {
+        let (ours, theirs) = (a.all(strategy), b.all(strategy));
+        let ratio = (ours.tokens_s > 0.0).then(|| theirs.tokens_s / ours.tokens_s);
+        vec![
+            strategy.to_owned(),
+            rate(ours.tokens_s),
+            rate(theirs.tokens_s),
+            times(ratio),
+            times(a.mean_speed_up(strategy)),
+            times(b.mean_speed_up(strategy)),
+            format!("{:.2}", ours.tau),
+            format!("{:.2}", theirs.tau),
+        ]
+    };
+    Table {
+        title: format!("B over A; T = {}", a.temperature),
+        head: [
+            "strategy",
+            "A tokens/s",
+            "B tokens/s",
+            "B/A",
+            "A speed-up",
+            "B speed-up",
+            "A τ",
+            "B τ",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+        rows: a.strategies.iter().map(row).collect(),
+        notes: vec![format!("{} answers of each run.", a.count())],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::{answer, sample};
+    use super::super::report::tests::results;
+    use super::*;
+
+    #[test]
+    fn a_run_beside_itself_has_nothing_to_note_and_ratios_of_one() {
+        let run = results(sample());
+        let Comparison { notes, tables } = compare(&run, &run);
+        assert!(notes.is_empty(), "{notes:?}");
+        assert_eq!(tables.len(), 1);
+        assert!(tables[0].rows.iter().all(|row| row[3] == "1.00×"), "{tables:?}");
+    }
+
+    #[test]
+    fn what_differs_is_said_and_only_common_answers_count() {
+        let a = results(sample());
+        let mut b = results(sample());
+        b.place.cpu = "another".to_owned();
+        b.max_tokens = 64;
+        // B's dovetail is twice as fast, says something else once, and B has a set of its own.
+        for answer in b.answers.iter_mut().filter(|answer| answer.strategy == "dovetail") {
+            answer.decode_ms /= 2.0;
+        }
+        b.answers[0].digest = "ff".to_owned();
+        b.answers.push(answer("dovetail", "b_alone", 1, 1, 1e6));
+        let Comparison { notes, tables } = compare(&a, &b);
+        for words in [
+            "processor: A has a processor, B has another",
+            "128, B has 64",
+            "1 answers are in one",
+            "1 of 4",
+        ] {
+            assert!(notes.iter().any(|note| note.contains(words)), "{words}: {notes:?}");
+        }
+        let dovetail = tables[0].rows.iter().find(|row| row[0] == "dovetail").unwrap();
+        assert_eq!(dovetail[3], "2.00×");
+        let plain = tables[0].rows.iter().find(|row| row[0] == "plain").unwrap();
+        assert_eq!(plain[3], "1.00×");
+    }
+}

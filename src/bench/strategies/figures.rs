@@ -1,0 +1,262 @@
+//! From answers to figures: per strategy and set, and in the mean over the sets.
+
+use super::record::{Answer, PLAIN};
+
+/// What the answers of one strategy say together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Answers counted.
+    pub answers: usize,
+    /// Tokens after the first of each answer, a second of decoding.
+    pub tokens_s: f64,
+    /// Tokens a target pass, prefill and its token excluded.
+    pub tau: f64,
+    /// Median time from question to first token, first turns only.
+    pub ttft_ms: f64,
+    /// Time of a round: drafting.
+    pub draft_ms: f64,
+    /// Time of a round: the target's pass.
+    pub verify_ms: f64,
+    /// Of `verify_ms`, drafting beside the target.
+    pub ahead_ms: f64,
+    /// Time of a round: the target waiting for the drafter beside it.
+    pub wait_ms: f64,
+    /// Time of a round: all else.
+    pub other_ms: f64,
+    /// Share of rounds whose tree was drafted while the target checked the one before.
+    pub foreseen: f64,
+    /// Tree nodes a round, the root excluded.
+    pub drafted: f64,
+    /// Share of rounds that accepted at least 1, 2, … tokens of the draft.
+    pub accepted: Vec<f64>,
+    /// Most memory of the process, bytes.
+    pub ram: u64,
+    /// Most video memory of the process, bytes.
+    pub vram: Option<u64>,
+    /// Answers that are not plain's.
+    pub differing: usize,
+}
+
+impl Figures {
+    /// Sums up `answers`; all zeros if there are none.
+    pub fn of<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Self {
+        let answers: Vec<&Answer> = answers.into_iter().collect();
+        let sum =
+            |field: fn(&Answer) -> f64| answers.iter().map(|answer| field(answer)).sum::<f64>();
+        let won = sum(|answer| answer.tokens.saturating_sub(1) as f64);
+        let rounds = sum(|answer| answer.rounds as f64);
+        let decode = sum(|answer| answer.decode_ms);
+        let (draft, verify) = (sum(|answer| answer.draft_ms), sum(|answer| answer.verify_ms));
+        let (ahead, wait) = (sum(|answer| answer.ahead_ms), sum(|answer| answer.wait_ms));
+        let depth = answers.iter().map(|answer| answer.accepted.len()).max().unwrap_or(0);
+        let reached = |at: usize| -> usize {
+            answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
+        };
+        let first = answers.iter().filter(|answer| answer.turn == 0);
+        Self {
+            answers: answers.len(),
+            tokens_s: share(won, decode / 1e3),
+            tau: share(won, rounds),
+            ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
+            draft_ms: share(draft, rounds),
+            verify_ms: share(verify, rounds),
+            ahead_ms: share(ahead, rounds),
+            wait_ms: share(wait, rounds),
+            other_ms: share((decode - draft - verify - wait).max(0.0), rounds),
+            foreseen: share(sum(|answer| answer.foreseen as f64), rounds),
+            drafted: share(sum(|answer| answer.drafted as f64), rounds),
+            accepted: (0..depth).map(|at| share(reached(at) as f64, rounds)).collect(),
+            ram: answers.iter().map(|answer| answer.ram).max().unwrap_or(0),
+            vram: answers.iter().filter_map(|answer| answer.vram).max(),
+            differing: answers.iter().filter(|answer| answer.differs_at.is_some()).count(),
+        }
+    }
+}
+
+impl Figures {
+    /// A whole round.
+    pub fn round_ms(&self) -> f64 {
+        self.draft_ms + self.verify_ms + self.wait_ms + self.other_ms
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// The mean of the middle two, or the middle one; 0 of nothing.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        even if even % 2 == 0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    }
+}
+
+/// Answers at one temperature by strategy and set, in the order in which they were run.
+#[derive(Clone, Debug)]
+pub struct Grid<'a> {
+    /// T.
+    pub temperature: f32,
+    /// Names of the strategies.
+    pub strategies: Vec<&'a str>,
+    /// Names of the sets.
+    pub sets: Vec<&'a str>,
+    answers: Vec<&'a Answer>,
+}
+
+impl<'a> Grid<'a> {
+    /// One grid a temperature.
+    pub fn of(answers: &'a [Answer]) -> Vec<Self> {
+        let mut grids: Vec<Self> = Vec::new();
+        for answer in answers {
+            let same = |grid: &&mut Self| grid.temperature == answer.temperature;
+            let at = match grids.iter_mut().find(same) {
+                Some(grid) => grid,
+                None => {
+                    let (strategies, sets) = (Vec::new(), Vec::new());
+                    let temperature = answer.temperature;
+                    grids.push(Self { temperature, strategies, sets, answers: Vec::new() });
+                    let last = grids.len() - 1;
+                    &mut grids[last]
+                }
+            };
+            remember(&mut at.strategies, &answer.strategy);
+            remember(&mut at.sets, &answer.set);
+            at.answers.push(answer);
+        }
+        grids
+    }
+
+    /// How many answers it holds.
+    pub fn count(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Figures of one strategy on one set.
+    pub fn at(&self, strategy: &str, set: &str) -> Figures {
+        Figures::of(self.of_strategy(strategy).filter(|answer| answer.set == set))
+    }
+
+    /// Figures of one strategy on all sets, every answer alike.
+    pub fn all(&self, strategy: &str) -> Figures {
+        Figures::of(self.of_strategy(strategy))
+    }
+
+    fn of_strategy<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a Answer> + 'b {
+        self.answers.iter().copied().filter(move |answer| answer.strategy == strategy)
+    }
+
+    /// How many times as many tokens a second as the target alone on the same prompts; `None`
+    /// where the target alone was not run.
+    pub fn speed_up(&self, strategy: &str, set: &str) -> Option<f64> {
+        let plain = self.at(PLAIN, set).tokens_s;
+        (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
+    }
+
+    /// The mean of the sets' speed-ups, each set alike.
+    pub fn mean_speed_up(&self, strategy: &str) -> Option<f64> {
+        let each: Option<Vec<f64>> =
+            self.sets.iter().map(|set| self.speed_up(strategy, set)).collect();
+        each.map(|each| mean(&each))
+    }
+
+    /// The mean of the sets' τ, each set alike.
+    pub fn mean_tau(&self, strategy: &str) -> f64 {
+        mean(&self.sets.iter().map(|set| self.at(strategy, set).tau).collect::<Vec<_>>())
+    }
+
+    /// The mean of the sets' tokens a second, each set alike.
+    pub fn mean_tokens_s(&self, strategy: &str) -> f64 {
+        mean(&self.sets.iter().map(|set| self.at(strategy, set).tokens_s).collect::<Vec<_>>())
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    share(values.iter().sum(), values.len() as f64)
+}
+
+/// Appends a name that is not there yet. `plain` stays first whoever happened to begin.
+fn remember<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+    if !names.contains(&name) {
+        if name == PLAIN { names.insert(0, name) } else { names.push(name) }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// `tokens` after the first in `rounds` rounds and `decode_ms`.
+    pub(in super::super) fn answer(
+        strategy: &str,
+        set: &str,
+        tokens: usize,
+        rounds: usize,
+        decode_ms: f64,
+    ) -> Answer {
+        Answer {
+            set: set.to_owned(),
+            id: format!("{set}/1"),
+            strategy: strategy.to_owned(),
+            prompt_tokens: 10,
+            tokens: tokens + 1,
+            rounds,
+            drafted: rounds * 3,
+            ttft_ms: 12.0,
+            decode_ms,
+            draft_ms: 0.25 * decode_ms,
+            verify_ms: 0.5 * decode_ms,
+            accepted: vec![rounds / 2, rounds / 4],
+            ram: 64 << 20,
+            digest: "00".to_owned(),
+            ..Answer::default()
+        }
+    }
+
+    /// Two strategies on two sets.
+    pub(in super::super) fn sample() -> Vec<Answer> {
+        vec![
+            answer("dovetail", "everyday", 100, 40, 80.0),
+            answer(PLAIN, "everyday", 100, 100, 100.0),
+            answer(PLAIN, "gsm8k", 60, 60, 60.0),
+            answer("dovetail", "gsm8k", 60, 40, 80.0),
+        ]
+    }
+
+    #[test]
+    fn figures_are_ratios_of_sums() {
+        let answers = [answer("x", "s", 100, 50, 100.0), answer("x", "s", 20, 10, 140.0)];
+        let figures = Figures::of(&answers);
+        assert_eq!(figures.tokens_s, 500.0);
+        assert_eq!(figures.tau, 2.0);
+        assert_eq!((figures.draft_ms, figures.verify_ms, figures.other_ms), (1.0, 2.0, 1.0));
+        assert_eq!(figures.drafted, 3.0);
+        assert_eq!(figures.accepted, [30.0 / 60.0, 14.0 / 60.0]);
+        assert_eq!(Figures::of(&[]), Figures::default());
+    }
+
+    #[test]
+    fn speed_ups_are_against_plain_on_the_same_set_and_sets_count_alike() {
+        let answers = sample();
+        let grids = Grid::of(&answers);
+        let [grid] = &grids[..] else { panic!("one temperature, not {grids:?}") };
+        assert_eq!(grid.strategies, [PLAIN, "dovetail"]);
+        assert_eq!(grid.sets, ["everyday", "gsm8k"]);
+        assert_eq!(grid.speed_up("dovetail", "everyday"), Some(1.25));
+        assert_eq!(grid.speed_up("dovetail", "gsm8k"), Some(0.75));
+        assert_eq!(grid.mean_speed_up("dovetail"), Some(1.0));
+        assert_eq!(grid.mean_tau("dovetail"), 2.0);
+        let alone = Grid::of(&answers[..1]);
+        assert_eq!(alone[0].mean_speed_up("dovetail"), None, "without plain there is no speed-up");
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), 3.0);
+        assert_eq!(median(Vec::new()), 0.0);
+    }
+}

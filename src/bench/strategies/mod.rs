@@ -1,0 +1,284 @@
+//! Strategies side by side: every prompt is answered by each of them in turn, the target alone
+//! among them, so that a machine that slows down slows all of them down; every text is compared
+//! with the target's own, token for token.
+
+mod charts;
+mod compare;
+mod contenders;
+mod figures;
+mod meter;
+mod published;
+mod record;
+mod report;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::chat::{Message, Role};
+use crate::hardware::{Sampler, Usage};
+use crate::worker::{Backend, Controls, Event, Job, SharedControls};
+
+use super::prompts::{Prompt, PromptSet};
+use meter::Meter;
+
+pub use charts::{charts, sweep_charts};
+pub use compare::{Comparison, compare};
+pub use contenders::{ContenderError, contenders};
+pub use figures::{Figures, Grid};
+pub use record::{Answer, Models, PLAIN, Place, Results, Sweep, difference};
+pub use report::{sweep_tables, tables, verdict};
+
+/// Tokens of an answer that only warms up.
+const WARM_UP: usize = 24;
+
+/// One way to decode that takes part.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contender {
+    /// For the tables.
+    pub name: String,
+    /// The controls under which it decodes; the temperature comes from the run.
+    pub controls: Controls,
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// Those that take part; the first is the target alone, which the others are compared with.
+    pub contenders: Vec<Contender>,
+    /// What they are asked.
+    pub sets: Vec<PromptSet>,
+    /// At which temperatures, one after the other.
+    pub temperatures: Vec<f32>,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// What the system says first.
+    pub system: Option<String>,
+}
+
+impl Course {
+    /// How many answers that is, those that warm up included.
+    pub fn answers(&self) -> usize {
+        let turns = self.sets.iter().flat_map(|set| &set.prompts).map(|prompt| prompt.turns.len());
+        self.contenders.len() * (1 + turns.sum::<usize>() * self.temperatures.len())
+    }
+}
+
+/// What a run gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Answers to the prompts that every contender is done with.
+    pub answers: Vec<Answer>,
+    /// Prompts that could not be answered, and what was said on the way.
+    pub notes: Vec<String>,
+    /// Whether it ran to its end.
+    pub complete: bool,
+    /// Whether a contender failed where the target alone did not.
+    pub failed: bool,
+}
+
+/// Ends a run early from another thread.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// Ends the answer in progress and the run.
+    pub fn stop(&self, controls: &SharedControls) {
+        self.0.store(true, Ordering::Relaxed);
+        controls.update(|controls| controls.generation = 0);
+    }
+
+    /// Whether the run is to end.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `course`. `tell` hears of every answer before it is begun: who, on which set.
+pub fn run(
+    backend: &mut Backend,
+    course: &Course,
+    controls: &SharedControls,
+    stop: &Stop,
+    tell: &mut dyn FnMut(&str, &str),
+) -> Taken {
+    let mut track = Track { backend, course, controls, stop, generation: 0, usage: Sampler::new() };
+    let mut taken = Taken::default();
+    if let Some(set) = course.sets.first() {
+        track.warm_up(set, tell);
+    }
+    let prompts =
+        || course.sets.iter().flat_map(|set| set.prompts.iter().map(move |prompt| (set, prompt)));
+    for &temperature in &course.temperatures {
+        for (number, (set, prompt)) in prompts().enumerate() {
+            match track.prompt(temperature, set, prompt, number, tell) {
+                Ok(answers) => taken.answers.extend(answers),
+                Err(Broken::Stopped) => return taken,
+                Err(Broken::Failed { contender, error }) => {
+                    // What the target cannot answer alone is the prompt's fault.
+                    taken.failed |= contender != course.contenders[0].name;
+                    taken.notes.push(format!("left out: {} under {contender}: {error}", prompt.id));
+                }
+            }
+            for note in track.notes() {
+                if !taken.notes.contains(&note) {
+                    taken.notes.push(note);
+                }
+            }
+        }
+    }
+    taken.complete = true;
+    taken
+}
+
+/// Why a prompt has no answers.
+enum Broken {
+    Stopped,
+    Failed { contender: String, error: String },
+}
+
+/// A contender's answers to the turns of a prompt.
+type Answers = Vec<(Answer, Vec<u32>)>;
+
+struct Track<'a> {
+    backend: &'a mut Backend,
+    course: &'a Course,
+    controls: &'a SharedControls,
+    stop: &'a Stop,
+    generation: u64,
+    usage: Sampler,
+}
+
+impl Track<'_> {
+    /// Lets every contender touch its weights and caches once.
+    fn warm_up(&mut self, set: &PromptSet, tell: &mut dyn FnMut(&str, &str)) {
+        let course = self.course;
+        for contender in &course.contenders {
+            tell(&contender.name, "warming up");
+            let mut messages = self.opening();
+            let turn = set.prompts[0].turns.first().cloned().unwrap_or_default();
+            messages.push(Message { role: Role::User, content: turn });
+            let temperature = course.temperatures.first().copied().unwrap_or(0.0);
+            // A contender that fails here fails again where it is counted.
+            let _ = self.answer(contender, temperature, messages, WARM_UP.min(course.max_tokens));
+        }
+    }
+
+    /// What was noticed since this was last asked.
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.backend.notices)
+    }
+
+    fn prompt(
+        &mut self,
+        temperature: f32,
+        set: &PromptSet,
+        prompt: &Prompt,
+        number: usize,
+        tell: &mut dyn FnMut(&str, &str),
+    ) -> Result<Vec<Answer>, Broken> {
+        let course = self.course;
+        let count = course.contenders.len();
+        let mut all: Vec<Answers> = vec![Vec::new(); count];
+        for i in 0..count {
+            // Each comes first once in a while: whoever does finds the caches of the one before.
+            let at = (i + number) % count;
+            let contender = &course.contenders[at];
+            let mut messages = self.opening();
+            for (turn, text) in prompt.turns.iter().enumerate() {
+                tell(&contender.name, &set.name);
+                messages.push(Message { role: Role::User, content: text.clone() });
+                if turn == 0 {
+                    // Nobody reads a prompt that another has read.
+                    self.backend.engine.forget();
+                }
+                let made =
+                    self.answer(contender, temperature, messages.clone(), course.max_tokens)?;
+                messages.push(Message { role: Role::Assistant, content: made.text });
+                let answer = Answer {
+                    temperature,
+                    set: set.name.clone(),
+                    id: prompt.id.clone(),
+                    turn,
+                    strategy: contender.name.clone(),
+                    digest: record::digest(&made.tokens),
+                    ..made.answer
+                };
+                all[at].push((answer, made.tokens));
+            }
+        }
+        Ok(judged(all))
+    }
+
+    fn opening(&self) -> Vec<Message> {
+        let system = self.course.system.iter();
+        system.map(|text| Message { role: Role::System, content: text.clone() }).collect()
+    }
+
+    fn answer(
+        &mut self,
+        contender: &Contender,
+        temperature: f32,
+        messages: Vec<Message>,
+        max_tokens: usize,
+    ) -> Result<meter::Made, Broken> {
+        self.generation += 1;
+        let generation = self.generation;
+        let stop = self.stop;
+        self.controls.update(|controls| {
+            *controls = contender.controls.clone();
+            controls.sampler.temperature = temperature;
+            // Whoever stops the run does so under the same lock.
+            controls.generation = if stop.is_set() { 0 } else { generation };
+        });
+        if stop.is_set() {
+            return Err(Broken::Stopped);
+        }
+        let job = Job { generation, messages, max_tokens };
+        let mut meter = Meter::start();
+        let mut notices = Vec::new();
+        self.backend.answer(&job, self.controls, &mut |event: Event| {
+            if let Event::Notice(text) = &event {
+                notices.push(text.clone());
+            }
+            meter.take(&event);
+            true
+        });
+        self.backend.notices.extend(notices);
+        if stop.is_set() {
+            return Err(Broken::Stopped);
+        }
+        let Usage { memory_ours, gpu, .. } = self.usage.sample();
+        let vram = gpu.and_then(|gpu| gpu.vram_ours);
+        let failed = |error| Broken::Failed { contender: contender.name.clone(), error };
+        meter.end(memory_ours, vram).map_err(failed)
+    }
+}
+
+/// Compares every contender's answers with those of the first.
+fn judged(all: Vec<Answers>) -> Vec<Answer> {
+    let own: Vec<Vec<u32>> =
+        all.first().into_iter().flatten().map(|(_, tokens)| tokens.clone()).collect();
+    let judge = |(turn, (answer, tokens)): (usize, (Answer, Vec<u32>))| Answer {
+        differs_at: own.get(turn).map_or(Some(0), |own| difference(own, &tokens)),
+        ..answer
+    };
+    all.into_iter().flat_map(|answers| answers.into_iter().enumerate().map(judge)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_turn_is_compared_with_the_first_contender_s() {
+        let answers = |texts: &[&[u32]]| -> Answers {
+            texts.iter().map(|tokens| (Answer::default(), tokens.to_vec())).collect()
+        };
+        let judged = judged(vec![
+            answers(&[&[1, 2, 3], &[4, 5]]),
+            answers(&[&[1, 2, 3], &[4, 6]]),
+            answers(&[&[1, 2], &[4, 5], &[9]]),
+        ]);
+        let verdicts: Vec<Option<usize>> = judged.iter().map(|answer| answer.differs_at).collect();
+        assert_eq!(verdicts, [None, None, None, Some(1), Some(2), None, Some(0)]);
+    }
+}

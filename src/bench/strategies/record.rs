@@ -1,0 +1,205 @@
+//! What is kept of a run: one record an answer, and where and with what they were made. Plain data,
+//! written as JSON and read again for a comparison.
+
+use serde::{Deserialize, Serialize};
+
+use super::Taken;
+use crate::hardware::Machine;
+use crate::worker::Ready;
+
+/// The strategy that all others are measured against.
+pub const PLAIN: &str = "plain";
+
+/// One answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// T.
+    pub temperature: f32,
+    /// The set.
+    pub set: String,
+    /// The prompt in its set.
+    pub id: String,
+    /// The turn of the conversation, from 0.
+    pub turn: usize,
+    /// The strategy, or the variant of one.
+    pub strategy: String,
+    /// Tokens of the prompt, the conversation before included.
+    pub prompt_tokens: usize,
+    /// Tokens of the answer, the first one included.
+    pub tokens: usize,
+    /// Target passes after the prefill.
+    pub rounds: usize,
+    /// Of these, rounds whose tree was drafted while the target checked the one before.
+    pub foreseen: usize,
+    /// Tree nodes that the target checked, roots excluded.
+    pub drafted: usize,
+    /// From the question to the first token: T_T.
+    pub ttft_ms: f64,
+    /// From the first token to the last, by the clock.
+    pub decode_ms: f64,
+    /// Of that, drafting while the target waits.
+    pub draft_ms: f64,
+    /// Of that, the target's passes.
+    pub verify_ms: f64,
+    /// Of `verify_ms`, the drafter at work beside the target.
+    pub ahead_ms: f64,
+    /// Of `decode_ms`, the target's waiting for the drafter beside it.
+    pub wait_ms: f64,
+    /// How many rounds accepted at least 1, 2, … tokens of the draft.
+    pub accepted: Vec<usize>,
+    /// Memory of the process after the answer, bytes.
+    pub ram: u64,
+    /// Video memory of the process after the answer, bytes; `None` without a GPU.
+    pub vram: Option<u64>,
+    /// Fingerprint of the answer's tokens.
+    pub digest: String,
+    /// The first token that is not plain's, if any is not.
+    pub differs_at: Option<usize>,
+}
+
+/// Where it ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The processor's own name.
+    pub cpu: String,
+    /// Physical cores that could be used.
+    pub cores: usize,
+    /// Compute threads.
+    pub threads: usize,
+    /// Instruction sets that matter.
+    pub features: Vec<String>,
+    /// Main memory, bytes.
+    pub memory: u64,
+    /// The GPU's name, if there is one.
+    pub gpu: Option<String>,
+}
+
+impl Place {
+    /// This machine with so many compute threads.
+    pub fn new(machine: &Machine, threads: usize) -> Self {
+        Self {
+            cpu: machine.cpu.name.clone(),
+            cores: machine.cpu.physical,
+            threads,
+            features: machine.cpu.features.iter().map(|&name| name.to_owned()).collect(),
+            memory: machine.memory.total,
+            gpu: machine.gpu.get().map(|gpu| gpu.name.clone()),
+        }
+    }
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Models {
+    /// The target's name.
+    pub target: String,
+    /// Its size and format.
+    pub target_detail: String,
+    /// Name of each strategy that could run and drafts, with its draft's description.
+    pub drafts: Vec<(String, String)>,
+    /// Positions of the KV cache.
+    pub context: usize,
+}
+
+impl From<&Ready> for Models {
+    fn from(ready: &Ready) -> Self {
+        Self {
+            target: ready.target.clone(),
+            target_detail: ready.target_detail.clone(),
+            drafts: ready
+                .strategies
+                .iter()
+                .filter(|offer| offer.missing.is_none())
+                .filter_map(|offer| Some((offer.name.clone(), offer.draft.clone()?)))
+                .collect(),
+            context: ready.context,
+        }
+    }
+}
+
+/// A curve that was measured: variants of a strategy by the value of one setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// What it shows.
+    pub title: String,
+    /// The setting, with its unit.
+    pub axis: String,
+    /// Name of the variant in the answers, and the setting's value; `None` where the program chose.
+    pub points: Vec<(String, Option<f64>)>,
+}
+
+/// One run of the bench.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// `strategies` or `ablation`.
+    pub kind: String,
+    /// The program's version.
+    pub version: String,
+    /// Where.
+    pub place: Place,
+    /// With what.
+    pub models: Models,
+    /// Most tokens of an answer.
+    pub max_tokens: usize,
+    /// The sampler's seed.
+    pub seed: u64,
+    /// Flags that hold for all strategies, as they were given.
+    pub settings: Vec<String>,
+    /// What was said while loading or measuring.
+    pub notes: Vec<String>,
+    /// Whether it ran to its end.
+    pub complete: bool,
+    /// Of an ablation: its curves.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
+    /// One record an answer.
+    pub answers: Vec<Answer>,
+}
+
+impl Results {
+    /// Adds what a run gave.
+    pub fn take(&mut self, taken: Taken) {
+        self.answers.extend(taken.answers);
+        self.notes.extend(taken.notes);
+        self.complete &= taken.complete;
+    }
+}
+
+/// A fingerprint of tokens (64-bit FNV-1a), for telling texts of two runs apart.
+pub(super) fn digest(tokens: &[u32]) -> String {
+    let bytes = tokens.iter().flat_map(|token| token.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// The first place at which two answers are not the same; `None` if they are.
+pub fn difference(ours: &[u32], theirs: &[u32]) -> Option<usize> {
+    let alike = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    (alike < ours.len().max(theirs.len())).then_some(alike)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_difference_is_found_wherever_it_is() {
+        assert_eq!(difference(&[1, 2, 3], &[1, 2, 3]), None);
+        assert_eq!(difference(&[1, 2, 3], &[1, 9, 3]), Some(1));
+        assert_eq!(difference(&[1, 2], &[1, 2, 3]), Some(2));
+        assert_eq!(difference(&[1, 2, 3], &[]), Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn equal_answers_and_only_those_have_no_difference(
+            a in prop::collection::vec(0u32..4, 0..12), b in prop::collection::vec(0u32..4, 0..12),
+        ) {
+            prop_assert_eq!(difference(&a, &b).is_none(), a == b);
+            prop_assert_eq!(digest(&a) == digest(&b), a == b);
+        }
+    }
+}

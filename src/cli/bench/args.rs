@@ -1,0 +1,141 @@
+//! The flags of `bench` and its subcommands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::bench::prompts;
+use crate::cli::args::Shared;
+
+/// `bench` alone runs the strategies.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "`--temperature` takes a list here (0,1) and `--max-tokens` is 128 unless given. \
+                  Ctrl-C keeps what was measured.\nExit codes: 0 done, 1 an answer was not the \
+                  target's own or a strategy failed, 2 wrong flags, 3 a model could not be loaded, \
+                  130 interrupted."
+)]
+pub struct BenchArgs {
+    /// Another measurement.
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+    /// Strategies to run [default: all that can run here]; plain is always among them.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Bench")]
+    pub strategies: Vec<String>,
+    /// What all runs have in common.
+    #[command(flatten)]
+    pub course: CourseArgs,
+}
+
+/// The other measurements.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Time one pass of the target over the nodes of a tree, T_V(γ), beside the machine's limits.
+    Verify(Box<VerifyArgs>),
+    /// Turn one setting at a time: blocks of the draft head, γ, width and depth of the tree.
+    Ablation(Box<AblationArgs>),
+    /// Set two files of `--save` side by side.
+    Compare(CompareArgs),
+}
+
+/// What runs over prompts have in common.
+#[derive(Debug, Args)]
+pub struct CourseArgs {
+    /// Prompt sets: bundled ones, files or folders of `{"id","category","turns"}` lines [default:
+    /// all bundled ones: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
+    #[arg(long, value_name = "SET|FILE,…", value_delimiter = ',', help_heading = "Bench")]
+    pub prompts: Vec<String>,
+    /// At most so many prompts of each set, spread evenly.
+    #[arg(long, value_name = "N", help_heading = "Bench")]
+    pub limit: Option<usize>,
+    /// Write the tables as Markdown.
+    #[arg(long, conflicts_with = "json", help_heading = "Bench")]
+    pub markdown: bool,
+    /// Write one JSON object with a record of every answer instead of the tables.
+    #[arg(long, help_heading = "Bench")]
+    pub json: bool,
+    /// Write the charts into this folder.
+    #[arg(long, value_name = "FOLDER", help_heading = "Bench")]
+    pub svg: Option<PathBuf>,
+    /// Write the JSON object to this file too, for `bench compare`.
+    #[arg(long, value_name = "FILE", help_heading = "Bench")]
+    pub save: Option<PathBuf>,
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: Shared,
+}
+
+impl CourseArgs {
+    /// The sets asked for.
+    pub fn sets(&self) -> Vec<String> {
+        if self.prompts.is_empty() {
+            return prompts::bundled_names().into_iter().map(str::to_owned).collect();
+        }
+        self.prompts.clone()
+    }
+}
+
+/// Flags of `bench ablation`.
+#[derive(Debug, Args)]
+pub struct AblationArgs {
+    /// Another draft head to set beside the first; may be given several times.
+    #[arg(long, value_name = "MODEL", help_heading = "Bench")]
+    pub also: Vec<String>,
+    /// What all runs have in common.
+    #[command(flatten)]
+    pub course: CourseArgs,
+}
+
+/// Flags of `bench compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// The first file.
+    #[arg(value_name = "A.json")]
+    pub a: PathBuf,
+    /// The second file: ratios are B over A.
+    #[arg(value_name = "B.json")]
+    pub b: PathBuf,
+    /// Write the tables as Markdown.
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Flags of `bench verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A model's own weights: a GGUF file, a folder, a hub id or `bundled`.
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["shape", "format"])]
+    pub model: Option<String>,
+    /// Random weights in the shape of a known model: 1b, 7b or 13b.
+    #[arg(long, value_name = "NAME", default_value = "1b")]
+    pub shape: String,
+    /// Format of the random weights, e.g. q4_k, q8_0 or bf16.
+    #[arg(long, value_name = "NAME", default_value = "q4_k")]
+    pub format: String,
+    /// Numbers of nodes to time.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,24,32")]
+    pub gammas: Vec<usize>,
+    /// Tokens in front of the tree.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub context: usize,
+    /// Compute threads [default: one a physical core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
+    pub threads: Option<usize>,
+    /// Run the same products through another library too, in turn.
+    #[arg(long, value_name = "LIBRARY")]
+    pub against: Option<Rival>,
+    /// End within 40 seconds, with fewer repetitions.
+    #[arg(long)]
+    pub quick: bool,
+    /// One JSON object instead of the table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a measurement can be set beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rival {
+    /// candle's quantised product.
+    Candle,
+}

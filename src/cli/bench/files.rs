@@ -1,0 +1,121 @@
+//! Results on disk and their way to the user.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+
+use super::args::{CompareArgs, CourseArgs};
+use crate::bench::strategies::{Comparison, Results, compare as set_side_by_side, verdict};
+use crate::bench::{Layout, Table};
+use crate::chart;
+use crate::cli::exit::{Code, Failure, Outcome, report};
+
+/// Sets two files of results side by side.
+pub(super) fn compare(args: &CompareArgs) -> Outcome {
+    let Comparison { notes, tables } = set_side_by_side(&read(&args.a)?, &read(&args.b)?);
+    let mut out = io::stdout().lock();
+    let layout = layout(args.markdown);
+    for table in &tables {
+        table.write(layout, &mut out)?;
+    }
+    for note in &notes {
+        writeln!(out, "{note}")?;
+    }
+    if tables.is_empty() {
+        let error =
+            anyhow!("the two files have no answers in common; run both on the same prompts");
+        return Err(Failure::new(Code::Failed, error));
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Results, Failure> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read {name}"))
+        .map_err(|error| Failure::new(Code::Usage, error))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{name} is no file that `dovetail bench --save` wrote"))
+        .map_err(|error| Failure::new(Code::Usage, error))
+}
+
+/// Writes results wherever they were asked for. What can still be written is written before a
+/// failure is told.
+pub(super) fn deliver(
+    args: &CourseArgs,
+    results: &Results,
+    tables: &[Table],
+    charts: impl FnOnce() -> Result<Vec<(String, String)>, chart::ChartError>,
+) -> Outcome {
+    let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
+    let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
+    let mut out = io::stdout().lock();
+    if args.json {
+        serde_json::to_writer(&mut out, results).map_err(io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        print(results, tables, layout(args.markdown), &mut out)?;
+    }
+    saved?;
+    drawn?;
+    Ok(())
+}
+
+fn layout(markdown: bool) -> Layout {
+    if markdown { Layout::Markdown } else { Layout::Plain }
+}
+
+fn print(
+    results: &Results,
+    tables: &[Table],
+    layout: Layout,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Results { place, models, max_tokens, version, .. } = results;
+    let gpu = place.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
+    let mut drafts: Vec<&str> = models.drafts.iter().map(|(_, draft)| draft.as_str()).collect();
+    drafts.dedup();
+    writeln!(
+        out,
+        "dovetail {version}: {} ({}) with {}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
+         tokens an answer{}{}.\n",
+        models.target,
+        models.target_detail,
+        drafts.join(", "),
+        place.cpu,
+        place.threads,
+        place.features.last().map_or("", String::as_str),
+        if results.settings.is_empty() { "" } else { "; " },
+        results.settings.join(" "),
+    )?;
+    for table in tables {
+        table.write(layout, out)?;
+    }
+    for note in &results.notes {
+        writeln!(out, "{note}")?;
+    }
+    if !results.complete {
+        writeln!(out, "Stopped early: only prompts that all were done with are counted.")?;
+    }
+    writeln!(out, "{}", verdict(&results.answers).0)
+}
+
+fn save(results: &Results, path: &Path) -> anyhow::Result<()> {
+    let text = serde_json::to_string(results)?;
+    fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn draw(
+    folder: &Path,
+    charts: impl FnOnce() -> Result<Vec<(String, String)>, chart::ChartError>,
+) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for (name, svg) in charts()? {
+        let path = folder.join(name);
+        chart::save(&svg, &path)?;
+        report(&format!("wrote {}", path.display()));
+    }
+    Ok(())
+}

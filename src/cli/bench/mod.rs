@@ -1,0 +1,33 @@
+//! `dovetail bench`: measurements, one subcommand each; without one, the strategies against each
+//! other.
+
+mod args;
+mod course;
+mod files;
+mod verify;
+
+use crate::cli::exit::Outcome;
+
+pub use args::BenchArgs;
+use args::BenchCommand;
+
+/// Measures what was asked for.
+pub fn bench(args: &BenchArgs) -> Outcome {
+    match &args.command {
+        None => course::strategies(args),
+        Some(BenchCommand::Ablation(args)) => course::ablation(args),
+        Some(BenchCommand::Compare(args)) => files::compare(args),
+        Some(BenchCommand::Verify(args)) => verify::measure(args),
+    }
+}
+
+impl BenchArgs {
+    /// Whether the measurement in use asked for more in the log.
+    pub fn verbose(&self) -> bool {
+        match &self.command {
+            None => self.course.shared.verbose,
+            Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
+            Some(BenchCommand::Compare(_) | BenchCommand::Verify(_)) => false,
+        }
+    }
+}
