@@ -356,11 +356,17 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("B over A; T = 0") && out.contains("1.00×"), "{out}");
 
+    let (code, out, err) = outcome(&mut home.command(&["bench", "show", save, save]));
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("Speed-up over plain, and τ; T = 1"), "{out}");
+
     let ablation = ["bench", "ablation", "--prompts", "everyday", "--limit", "1"];
     let short = ["--max-tokens", "4", "--gamma", "4", "--svg", svg];
     let (code, out, err) = outcome(&mut home.command(&[&ablation[..], &short].concat()));
     assert_eq!(code, 0, "{err}");
-    for words in ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree", "expansions"] {
+    for words in
+        ["Blocks of", "Nodes of the tree; T = 0", "\n64 ", "Width of the tree", "expansions"]
+    {
         assert!(out.contains(words), "{words} is missing from\n{out}");
     }
     assert!(std::path::Path::new(svg).join("nodes-of-the-tree-cost-t0.svg").is_file(), "{err}");

@@ -58,7 +58,8 @@ fn sorted_like(ours: &[Answer], theirs: &[Answer]) -> Vec<Answer> {
     ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
 }
 
-fn differences(a: &Results, b: &Results) -> Vec<String> {
+/// What is not the same about two runs, one sentence each.
+pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
     let gpu = |results: &Results| results.place.gpu.clone().unwrap_or_else(|| "none".to_owned());
     let drafts = |r: &Results| {
         let each = r.models.drafts.iter().map(|(name, draft)| format!("{name} {draft}"));
@@ -130,6 +131,17 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         assert_eq!(tables.len(), 1);
         assert!(tables[0].rows.iter().all(|row| row[3] == "1.00×"), "{tables:?}");
+    }
+
+    #[test]
+    fn parts_of_a_run_join_and_say_what_differs() {
+        let mut whole = results(sample());
+        let mut part = results(vec![answer("dovetail", "more", 10, 5, 10.0)]);
+        part.place.threads = 7;
+        part.complete = false;
+        whole.join(part);
+        assert_eq!((whole.answers.len(), whole.complete), (5, false));
+        assert_eq!(whole.notes, ["Not the same threads: A has 2, B has 7."]);
     }
 
     #[test]

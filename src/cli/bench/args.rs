@@ -37,6 +37,8 @@ pub enum BenchCommand {
     Ablation(Box<AblationArgs>),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
+    /// Show files of `--save` again, several as one run: a long table can be measured in parts.
+    Show(ShowArgs),
 }
 
 /// What runs over prompts have in common.
@@ -99,6 +101,23 @@ pub struct CompareArgs {
     /// Write the tables as Markdown.
     #[arg(long)]
     pub markdown: bool,
+}
+
+/// Flags of `bench show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// The files.
+    #[arg(value_name = "FILE.json", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write the tables as Markdown.
+    #[arg(long)]
+    pub markdown: bool,
+    /// Write the charts into this folder.
+    #[arg(long, value_name = "FOLDER")]
+    pub svg: Option<PathBuf>,
+    /// Write all of them as one file.
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
 }
 
 /// Flags of `bench verify`.

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 
-use super::args::{CompareArgs, CourseArgs};
-use crate::bench::strategies::{Comparison, Results, compare as set_side_by_side, verdict};
+use super::args::{CompareArgs, CourseArgs, ShowArgs};
+use crate::bench::strategies::{
+    self as bench, Comparison, Results, compare as set_side_by_side, verdict,
+};
 use crate::bench::{Layout, Table};
 use crate::chart;
 use crate::cli::exit::{Code, Failure, Outcome, report};
@@ -27,6 +29,31 @@ pub(super) fn compare(args: &CompareArgs) -> Outcome {
         let error =
             anyhow!("the two files have no answers in common; run both on the same prompts");
         return Err(Failure::new(Code::Failed, error));
+    }
+    Ok(())
+}
+
+/// Shows files of results as one run.
+pub(super) fn show(args: &ShowArgs) -> Outcome {
+    let mut files = args.files.iter();
+    let Some(first) = files.next() else { return Ok(()) };
+    let mut results = read(first)?;
+    for file in files {
+        results.join(read(file)?);
+    }
+    let mut tables = bench::tables(&results);
+    if !results.sweeps.is_empty() {
+        tables = bench::sweep_tables(&results);
+    }
+    print(&results, &tables, layout(args.markdown), &mut io::stdout().lock())?;
+    if let Some(path) = &args.save {
+        save(&results, path)?;
+    }
+    if let Some(folder) = &args.svg {
+        let sweeps = !results.sweeps.is_empty();
+        let charts =
+            || if sweeps { bench::sweep_charts(&results) } else { bench::charts(&results) };
+        draw(folder, charts)?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ pub fn bench(args: &BenchArgs) -> Outcome {
         None => course::strategies(args),
         Some(BenchCommand::Ablation(args)) => course::ablation(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
+        Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
     }
 }
@@ -27,7 +28,9 @@ impl BenchArgs {
         match &self.command {
             None => self.course.shared.verbose,
             Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
-            Some(BenchCommand::Compare(_) | BenchCommand::Verify(_)) => false,
+            Some(BenchCommand::Compare(_) | BenchCommand::Show(_) | BenchCommand::Verify(_)) => {
+                false
+            }
         }
     }
 }
