@@ -12,6 +12,8 @@ struct Counting {
     passes: Arc<Mutex<Vec<(usize, usize, usize)>>>,
     last: u32,
     scratch: usize,
+    /// Most scratch rows, if there is a limit.
+    room: Option<usize>,
     fail_at_step: bool,
 }
 
@@ -46,6 +48,9 @@ impl HeadBackend for Counting {
             assert_eq!(row.ancestors.last(), row.source.as_ref());
             assert!(row.ancestors.iter().all(|&above| above < self.scratch));
         }
+        if self.room.is_some_and(|room| self.scratch + beam.len() > room) {
+            return Ok(Vec::new());
+        }
         self.scratch += beam.len();
         Ok(beam.iter().map(|row| children(row.token, ranking)).collect())
     }
@@ -71,12 +76,15 @@ fn children(token: u32, ranking: &Ranking) -> Vec<(u32, f32)> {
 type Passes = Arc<Mutex<Vec<(usize, usize, usize)>>>;
 
 fn head(blocks: usize, fail_at_step: bool) -> (FeatureHead, Passes) {
+    head_on(blocks, Counting { fail_at_step, ..Counting::default() })
+}
+
+fn head_on(blocks: usize, backend: Counting) -> (FeatureHead, Passes) {
     let config = HeadConfig::from_json(&json!({
         "hidden_act": "silu", "hidden_size": 2, "intermediate_size": 2,
         "max_position_embeddings": 64, "num_attention_heads": 1, "num_hidden_layers": blocks,
         "rms_norm_eps": 1e-6, "vocab_size": 900, "elastic_depth": true
     }));
-    let backend = Counting { fail_at_step, ..Counting::default() };
     let passes = backend.passes.clone();
     let backend = Box::new(backend);
     (FeatureHead::new(&config.unwrap(), FusionKind::Dgf, backend, 800), passes)
@@ -228,6 +236,46 @@ fn who_is_stopped_at_once_has_nothing_and_loses_nothing() {
     assert_eq!(head.foreseen().count(), 0);
     observe(&mut head, 6..10);
     assert_eq!(tokens(&head.propose(&Ask::new(9, &chain)).unwrap()), [9, 10, 11, 12]);
+}
+
+#[test]
+fn a_device_lost_ahead_is_replaced_with_nothing_forgotten() {
+    let (head, _) = head(1, true);
+    let mut head = head.with_fallback(Box::new(|| Ok(Box::new(Counting::default()))));
+    observe(&mut head, 1..6);
+    // Without expansions the tree needs none of the steps that fail.
+    let flat = Budget::new(Shape { gamma: 3, width: 2, depth: 0 }, 1);
+    let ask = Ask::new(5, &flat);
+    let tree = head.propose(&ask).unwrap();
+    let error = head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap_err();
+    assert_eq!(error.to_string(), "the draft device failed: out of memory");
+    head.fall_back().unwrap();
+    assert_eq!(head.foreseen().count(), 0);
+    observe(&mut head, 6..8);
+    assert_eq!(tokens(&head.propose(&Ask::new(7, &budget(1))).unwrap()), [7, 8, 9, 10]);
+    assert!(!head.foresaw());
+}
+
+#[test]
+fn without_room_for_more_rows_trees_end_early() {
+    for room in 0..12 {
+        let (mut head, _) = head_on(1, Counting { room: Some(room), ..Counting::default() });
+        observe(&mut head, 1..6);
+        let chain = budget(1);
+        let ask = Ask::new(5, &chain);
+        let tree = head.propose(&ask).unwrap();
+        assert_eq!(tree.len(), 2 + room.min(2));
+        head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+        // Two rows are the tree's, one its last token's; then each outcome needs one at least.
+        assert_eq!(head.foreseen().count() > 0, room > 3, "room for {room}");
+        let outcomes: Vec<Vec<u32>> = head.foreseen().map(<[u32]>::to_vec).collect();
+        for outcome in outcomes {
+            head.observe(&vec![0.0; 2 * outcome.len()], &outcome).unwrap();
+            let root = *outcome.last().unwrap();
+            let tree = head.propose(&Ask::new(root, &chain)).unwrap();
+            assert_eq!(tree.nodes()[0].token, root);
+        }
+    }
 }
 
 #[test]
