@@ -10,6 +10,9 @@ use super::{LibraryError, Tokenizer};
 use crate::speculate::suffixes::{self, SortedText, Suffixes};
 use cache::Kept;
 
+/// Texts of fewer bytes are not kept: sorting them takes a tenth of a second.
+const WORTH_KEEPING: usize = 1 << 18;
+
 /// A text ready to be looked up, mapped from the cache or in memory.
 pub struct Datastore {
     store: Box<dyn Suffixes>,
@@ -19,8 +22,8 @@ pub struct Datastore {
 
 impl Datastore {
     /// The text in the file `path` as `tokenizer` splits it. It is sorted once and kept in
-    /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer; a kept file that is
-    /// damaged is made anew. `report` is told the stage and how far it is, 0 to 1.
+    /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer, unless it is short; a
+    /// kept file that is damaged is made anew. `report` is told the stage and how far it is, 0 to 1.
     ///
     /// # Errors
     /// [`LibraryError`] if the file cannot be read or is no text. A cache
@@ -32,6 +35,17 @@ impl Datastore {
         report: &mut dyn FnMut(&str, f32),
     ) -> Result<Self, LibraryError> {
         let text = read::text(path)?;
+        let folder = folder.filter(|_| text.len() >= WORTH_KEEPING);
+        Self::sorted(path, text, tokenizer, folder, report)
+    }
+
+    fn sorted(
+        path: &Path,
+        text: String,
+        tokenizer: &Tokenizer,
+        folder: Option<&Path>,
+        report: &mut dyn FnMut(&str, f32),
+    ) -> Result<Self, LibraryError> {
         let key = cache::Key::new(&text, tokenizer);
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let file = folder.map(|folder| folder.join(key.file_name()));

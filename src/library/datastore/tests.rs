@@ -44,7 +44,8 @@ impl Place {
     fn open_with(&self, tokenizer: &Tokenizer, cache: &Path) -> Result<Datastore, LibraryError> {
         self.stages.borrow_mut().clear();
         let mut last = 0.0;
-        Datastore::open(&self.text(), tokenizer, Some(cache), &mut |stage, done| {
+        let text = read::text(&self.text())?;
+        Datastore::sorted(&self.text(), text, tokenizer, Some(cache), &mut |stage, done| {
             let mut stages = self.stages.borrow_mut();
             let new = stages.last().is_none_or(|last| last != stage);
             assert!((0.0..=1.0).contains(&done) && (new || done >= last));
@@ -98,9 +99,24 @@ fn a_text_is_sorted_once_and_then_mapped() {
     assert_eq!(contents(second), first);
     // No unfinished file is left behind.
     assert_eq!(place.kept().len(), 1);
-    // Without a cache it is the same.
-    let store = Datastore::open(&place.text(), &tokenizer("<a>"), None, &mut |_, _| {}).unwrap();
+    // A text as short as this would not have been kept, and is the same.
+    let (unused, tokenizer) = (place.folder.path().join("unused"), tokenizer("<a>"));
+    let store = Datastore::open(&place.text(), &tokenizer, Some(&unused), &mut |_, _| {}).unwrap();
     assert_eq!(contents(store), first);
+    assert!(!unused.exists());
+}
+
+#[test]
+fn a_long_text_is_split_as_it_stands_and_kept() {
+    let text: String = (0..60_000).map(|i| format!("line {i} of it\n")).collect();
+    let place = Place::new(&text);
+    let tokenizer = tokenizer("<a>");
+    let open = || Datastore::open(&place.text(), &tokenizer, Some(&place.cache()), &mut |_, _| {});
+    let first = contents(open().unwrap());
+    // One token a byte, so that any piece lost or out of place shows.
+    assert!(tokenizer.text(&first.0) == text);
+    assert_eq!(place.kept().len(), 1);
+    assert!(contents(open().unwrap()) == first);
 }
 
 #[test]
