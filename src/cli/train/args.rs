@@ -53,7 +53,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", help_heading = "Chats")]
     pub window: Option<usize>,
 
-    /// M: blocks of the head [default: 4].
+    /// M: blocks of the head [quick: 2, paper: 4].
     #[arg(long, value_name = "N", help_heading = "Head")]
     pub blocks: Option<usize>,
     /// Fusion: the paper's dgf, or eagle's linear layer [default: dgf].

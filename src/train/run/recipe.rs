@@ -74,7 +74,8 @@ impl Recipe {
             ploss: 1.0,
             ..paper.options
         };
-        Self { options, ..paper }
+        // Every further block takes steps from the first, and the first is what a CPU drafts with.
+        Self { blocks: 2, options, ..paper }
     }
 
     /// The paper's figures (spec §11), with every exit trained and a last phase on the head's own
