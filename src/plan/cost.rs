@@ -193,3 +193,23 @@ fn pass_ms(power: &Power, rows: usize, weights: f64, bytes: f64, products: usize
     let seconds = compute.max(stream) + BETA * compute.min(stream);
     (seconds + products as f64 * power.overhead) * 1e3
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DraftSize, TargetSize};
+
+    #[test]
+    fn a_guessed_draft_time_is_set_right_by_the_first_round_a_measured_one_drifts() {
+        let power = Power { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        let facts = Facts { verifier: power, target, draft: Some((DraftSize::NOTHING, power)) };
+        let shape = Shape { gamma: 16, width: 4, depth: 3 };
+        let mut costs = Costs::guess(&facts);
+        costs.learn_draft(&shape, 0, 50.0);
+        assert!((costs.draft_ms(&shape, 0) - 50.0).abs() < 1e-9);
+        costs.learn_draft(&shape, 0, 100.0);
+        let after = costs.draft_ms(&shape, 0);
+        assert!((50.1..60.0).contains(&after), "{after}");
+    }
+}

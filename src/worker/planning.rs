@@ -111,3 +111,50 @@ impl Planner for Planning {
         self.stands[self.current].news()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Choice, DraftKind, DraftSize, Facts, Power, Prefer, Space, TargetSize};
+    use crate::plan::{choose, correct};
+
+    fn stand(name: &str, drafter: Option<usize>) -> Stand {
+        let strategy = Strategy::named(name).unwrap();
+        let power = Power { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let drafts = strategy.draft != DraftKind::None;
+        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        let draft = drafts.then_some((DraftSize::NOTHING, power));
+        let facts = Facts { verifier: power, target, draft };
+        let space = Space {
+            wishes: strategy.wishes(&Wishes::default()),
+            blocks: drafts.then_some((0, 0)),
+            prefer: Prefer::Speed,
+        };
+        let plan = correct(choose(&facts, &space), &Default::default(), &space);
+        let controller = Controller::new(&plan, space, vec![format!("{name} it is.")]);
+        Stand { strategy, drafter, controller, pacing: None }
+    }
+
+    #[test]
+    fn a_strategy_is_taken_up_with_its_own_size_and_reasons() {
+        let stands = vec![stand("plain", None), stand("pld", Some(0)), stand("lookahead", Some(1))];
+        let mut planning = Planning::new(stands, Strategy::named("pld").unwrap());
+        let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
+        let first = planning.choose(&Controls::default());
+        assert_eq!((first.strategy.name, first.drafter), ("pld", Some(0)));
+        assert_eq!(planning.news(), None, "the reasons were given while loading");
+
+        let other = planning.choose(&with("lookahead"));
+        assert_eq!((other.strategy.name, other.drafter), ("lookahead", Some(1)));
+        assert_eq!(Some(other.budget.shape), other.strategy.shape);
+        assert_eq!(planning.news().unwrap()[0], "lookahead it is.");
+        assert_eq!(planning.news(), None);
+        let held = Controls { gamma: Choice::Held(7), ..with("lookahead") };
+        assert_eq!(planning.choose(&held).budget.shape.gamma, 7);
+
+        let plain = planning.choose(&with("plain"));
+        assert_eq!((plain.drafter, plain.budget.shape.gamma), (None, 1));
+        let missing = planning.choose(&with("rest"));
+        assert_eq!(missing.strategy.name, "pld", "what cannot run is not taken up");
+    }
+}
