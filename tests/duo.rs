@@ -235,7 +235,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
                 adopted = false;
             }
         }
-        let ends = text.len() + tree.len() - 1 >= end;
+        let ends = text.len() + tree.len() > end;
         assert_eq!(ends, std::ptr::eq(round, case["rounds"].as_array().unwrap().last().unwrap()));
     }
     assert_eq!(asked, number(&case["draft_evals"]));
@@ -356,7 +356,7 @@ fn draft_and_target_at_once_say_what_the_target_says_alone() {
                 won += rounds.iter().map(|round| round.accepted.len()).sum::<usize>();
                 // With every method and schedule in turn, round by round.
                 let restless = |round: usize| match round % 5 {
-                    0 | 1 | 2 => duo(gamma, fixed, sampler),
+                    0..=2 => duo(gamma, fixed, sampler),
                     3 => Turn { schedule: Schedule::Alternate, ..duo(gamma, fixed, sampler) },
                     _ => {
                         let shape = Shape { gamma: 9, width: 2, depth: 3 };

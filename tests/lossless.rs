@@ -160,7 +160,7 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
         let i = round + start;
         let gammas = [16, 1, 64, 5, 2, 33, 8];
         let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
-        let (speculate, coupled) = (i % 11 != 4, i % 2 == 0);
+        let (speculate, coupled) = (i % 11 != 4, i.is_multiple_of(2));
         let schedule = if i % 5 < 3 { Schedule::Overlap } else { Schedule::Alternate };
         let budget = Budget::new(shape, 1 + i % 5);
         Turn { speculate, coupled, schedule, ..Turn::new(budget, sampler) }
