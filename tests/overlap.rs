@@ -296,7 +296,10 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
     for beside in [Beside::Stale, Beside::Late] {
         let mut drafter = ToyDrafter::new(Guess::Wild, 3, 30);
         drafter.beside = beside;
-        let mut engine = Engine::new(Box::new(Toy::new(3, 30, 500)), Some(Box::new(drafter) as Box<dyn Drafter>));
+        let mut engine = Engine::new(
+            Box::new(Toy::new(3, 30, 500)),
+            Some(Box::new(drafter) as Box<dyn Drafter>),
+        );
         for rounds in 0..4 {
             let mut answer = engine.answer(request(60), &Letters).unwrap();
             answer.first(&overlapping(0)).unwrap();

@@ -6,6 +6,7 @@ mod exact;
 mod golden;
 mod loading;
 mod reference;
+mod split;
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -4,6 +4,7 @@
 
 pub(super) mod block;
 mod draft;
+mod lower;
 mod pass;
 pub(super) mod weights;
 
@@ -16,6 +17,7 @@ use crate::speculate::Tree;
 
 pub use block::PassTiming;
 pub use draft::CpuDraft;
+pub(super) use lower::{Lower, Nothing};
 pub use weights::Progress;
 
 use block::{Blocks, Scratch};
@@ -39,6 +41,14 @@ pub enum LoadError {
         capacity: usize,
         /// Why.
         error: OutOfMemory,
+    },
+    /// The device that was to hold the first blocks cannot.
+    #[error("{layers} blocks of the target on the GPU: {reason}; lower or leave out `gpu_layers`")]
+    Device {
+        /// Blocks asked for.
+        layers: usize,
+        /// Why.
+        reason: String,
     },
     /// A context that the model was not made for.
     #[error(
@@ -79,15 +89,29 @@ impl CpuTarget {
         kv: KvFormat,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
+        Self::load_above(0, config, source, pool, capacity, kv, progress)
+    }
+
+    /// As [`Self::load`], without the blocks before `first`, which another device runs.
+    pub(super) fn load_above(
+        first: usize,
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
         let most = config.max_positions;
         if capacity == 0 || capacity > most {
             return Err(LoadError::Capacity { capacity, most });
         }
+        let layers = config.layers - first;
         // Before the weights: it fails sooner.
-        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, capacity, kv)
+        let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv)
             .map_err(|error| LoadError::Cache { capacity, error })?;
         Ok(Self {
-            weights: Weights::load(config, source, &pool, progress)?,
+            weights: Weights::load_from(config, source, &pool, first, progress)?,
             config: config.clone(),
             pool,
             cache,
@@ -187,7 +211,7 @@ impl CpuTarget {
             let bytes = random_row(Format::F32, rows * width, self.cache.len() as u64);
             let made_up: Vec<f32> =
                 bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
-            for layer in 0..self.config.layers {
+            for layer in 0..self.weights.layers.len() {
                 self.cache.write(&self.pool, layer, &made_up, &made_up);
             }
             self.keep(rows);
@@ -240,36 +264,11 @@ impl Target for CpuTarget {
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        let count = self.check(tokens.iter().copied())?;
-        self.pending = 0;
-        self.timing = PassTiming::default();
-        if count == 0 {
-            return Ok(Verified::default());
-        }
-        let hidden = self.config.hidden;
-        let mut features = vec![0.0; count * hidden];
-        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
-            self.pass().run(tokens, |row| row, &Paths::chain(tokens.len()), features);
-            self.keep(tokens.len());
-        }
-        let mut logits = vec![0.0; self.config.vocab];
-        self.pass().head(&features[(count - 1) * hidden..], &mut logits);
-        Ok(Verified { logits, features })
+        self.prefill_above(tokens, &mut Nothing)
     }
 
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        let nodes = tree.nodes();
-        let count = self.check(nodes.iter().map(|node| node.token))?;
-        self.timing = PassTiming::default();
-        let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
-        let paths = Paths::tree(nodes.iter().map(|node| node.parent));
-        let mut features = vec![0.0; count * self.config.hidden];
-        let mut logits = vec![0.0; count * self.config.vocab];
-        let mut pass = self.pass();
-        pass.run(&tokens, |row| nodes[row].depth, &paths, &mut features);
-        pass.head(&features, &mut logits);
-        self.pending = count;
-        Ok(Verified { logits, features })
+        self.verify_above(tree, &mut Nothing)
     }
 
     fn commit(&mut self, path: &[usize]) {
@@ -285,5 +284,64 @@ impl Target for CpuTarget {
     fn truncate(&mut self, len: usize) {
         self.cache.truncate(len);
         self.pending = 0;
+    }
+}
+
+impl CpuTarget {
+    /// [`Target::prefill`] with `lower` in front of the blocks.
+    pub(super) fn prefill_above(
+        &mut self,
+        tokens: &[u32],
+        lower: &mut dyn Lower,
+    ) -> Result<Verified, TargetError> {
+        let count = self.check(tokens.iter().copied())?;
+        self.pending = 0;
+        self.timing = PassTiming::default();
+        if count == 0 {
+            return Ok(Verified::default());
+        }
+        let (hidden, begin) = (self.config.hidden, self.cache.len());
+        let mut features = vec![0.0; count * hidden];
+        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
+            let (paths, len) = (Paths::chain(tokens.len()), self.cache.len());
+            let mut pass = self.pass();
+            let stream = pass.embed(tokens, |row| row);
+            let positions: Vec<usize> = (len..len + tokens.len()).collect();
+            if let Err(error) = lower.pass(stream, &positions, &paths) {
+                self.truncate(begin);
+                lower.truncate(begin);
+                return Err(error);
+            }
+            pass.transform(&paths, features);
+            self.keep(tokens.len());
+            lower.commit(&(0..tokens.len()).collect::<Vec<_>>());
+        }
+        let mut logits = vec![0.0; self.config.vocab];
+        self.pass().head(&features[(count - 1) * hidden..], &mut logits);
+        Ok(Verified { logits, features })
+    }
+
+    /// [`Target::verify`] with `lower` in front of the blocks.
+    pub(super) fn verify_above(
+        &mut self,
+        tree: &Tree,
+        lower: &mut dyn Lower,
+    ) -> Result<Verified, TargetError> {
+        let nodes = tree.nodes();
+        let count = self.check(nodes.iter().map(|node| node.token))?;
+        self.timing = PassTiming::default();
+        let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+        let paths = Paths::tree(nodes.iter().map(|node| node.parent));
+        let mut features = vec![0.0; count * self.config.hidden];
+        let mut logits = vec![0.0; count * self.config.vocab];
+        let positions: Vec<usize> =
+            nodes.iter().map(|node| self.cache.len() + node.depth).collect();
+        let mut pass = self.pass();
+        let stream = pass.embed(&tokens, |row| nodes[row].depth);
+        lower.pass(stream, &positions, &paths)?;
+        pass.transform(&paths, &mut features);
+        pass.head(&features, &mut logits);
+        self.pending = count;
+        Ok(Verified { logits, features })
     }
 }

@@ -21,12 +21,25 @@ impl Pass<'_> {
         paths: &Paths,
         features: &mut [f32],
     ) {
+        self.embed(tokens, depth);
+        self.transform(paths, features);
+    }
+
+    /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
+    pub(super) fn embed(&mut self, tokens: &[u32], depth: impl Fn(usize) -> usize) -> &mut [f32] {
         let Self { weights, blocks } = self;
         let (config, pool, len) = (blocks.config, blocks.pool, blocks.cache.len());
         blocks.place(tokens.len(), |row| len + depth(row), &weights.frequencies);
         pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
             weights.embedding.row(tokens[row] as usize, stream);
         });
+        &mut blocks.scratch.stream
+    }
+
+    /// The rest of `run`: the stream through the blocks and the final norm.
+    pub(super) fn transform(&mut self, paths: &Paths, features: &mut [f32]) {
+        let Self { weights, blocks } = self;
+        let (config, pool) = (blocks.config, blocks.pool);
         for (index, layer) in weights.layers.iter().enumerate() {
             blocks.run(index, layer, paths);
         }

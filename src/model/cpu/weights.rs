@@ -53,13 +53,23 @@ impl Weights {
         pool: &Pool,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, WeightError> {
-        let total = 7 * config.layers + 1 + usize::from(!config.tied_head);
-        let mut packer =
-            Packer { source, pool, progress, state: Progress { done: 0, total, bytes: 0 } };
+        Self::load_from(config, source, pool, 0, progress)
+    }
+
+    /// Packs the blocks from `first` on, embedding, norm and head.
+    pub(super) fn load_from(
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: &Pool,
+        first: usize,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, WeightError> {
+        let total = 7 * (config.layers - first) + 1 + usize::from(!config.tied_head);
+        let mut packer = Packer::new(source, pool, total, progress);
         let (h, vocab) = (config.hidden, config.vocab);
         Ok(Self {
             embedding: Arc::new(packer.matrix(weights::EMBEDDING, [vocab, h], None)?),
-            layers: (0..config.layers)
+            layers: (first..config.layers)
                 .map(|layer| packer.layer(config, layer))
                 .collect::<Result<_, _>>()?,
             norm: weights::vector(source, weights::NORM, h)?,
@@ -98,15 +108,31 @@ impl Layer {
     }
 }
 
-struct Packer<'a> {
+/// Packs matrix after matrix and tells of it.
+pub(in crate::model) struct Packer<'a> {
     source: &'a dyn WeightSource,
     pool: &'a Pool,
     progress: &'a mut dyn FnMut(Progress),
     state: Progress,
 }
 
-impl Packer<'_> {
-    fn layer(&mut self, config: &Config, layer: usize) -> Result<Layer, WeightError> {
+impl<'a> Packer<'a> {
+    /// Will pack `total` matrices of `source`.
+    pub(in crate::model) fn new(
+        source: &'a dyn WeightSource,
+        pool: &'a Pool,
+        total: usize,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self { source, pool, progress, state: Progress { done: 0, total, bytes: 0 } }
+    }
+
+    /// The block of this index.
+    pub(in crate::model) fn layer(
+        &mut self,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Layer, WeightError> {
         let (h, i) = (config.hidden, config.intermediate);
         let (q, kv, d) = (config.q_width(), config.kv_width(), config.head_dim);
         let name = |part: &str| layer_name(layer, part);

@@ -19,6 +19,7 @@ mod weights;
 pub use backend::{Candidates, HeadBackend};
 pub use cache::{BlockCache, HeadCache};
 pub use config::{HeadConfig, Misfit};
+pub(super) use net::Block;
 pub use net::{Fused, HeadNet, Places};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;

@@ -33,6 +33,20 @@ pub struct Places {
     len: usize,
 }
 
+impl Places {
+    /// Rows whose rotations `cos` and `sin` are, `[rows, d / 2]`; they write the KV rows from `at`
+    /// on and then see `mask`'s share of all `len`.
+    pub(in crate::model) fn new(
+        cos: Tensor,
+        sin: Tensor,
+        mask: Option<Tensor>,
+        at: usize,
+        len: usize,
+    ) -> Self {
+        Self { cos, sin, mask, at, len }
+    }
+}
+
 /// A head ready to run: weights on one device in one precision, related products joined.
 #[derive(Clone, Debug)]
 pub struct HeadNet {
@@ -205,7 +219,7 @@ impl HeadNet {
 
 /// A decoder block with q, k, v in one product and gate, up in another.
 #[derive(Clone, Debug)]
-struct Block {
+pub(in crate::model) struct Block {
     input_norm: Option<Tensor>,
     qkv: Linear,
     o: Tensor,
@@ -215,7 +229,11 @@ struct Block {
 }
 
 impl Block {
-    fn new(weights: &BlockWeights, config: &Config) -> candle_core::Result<Self> {
+    /// Joins the products of `weights`, which are those of a block of `config`.
+    pub(in crate::model) fn new(
+        weights: &BlockWeights,
+        config: &Config,
+    ) -> candle_core::Result<Self> {
         let BlockWeights { q, k, v, .. } = weights;
         let bias = match (&q.bias, &k.bias, &v.bias) {
             (Some(q), Some(k), Some(v)) => Some(Tensor::cat(&[q, k, v], 0)?),
@@ -232,7 +250,8 @@ impl Block {
         })
     }
 
-    fn run(
+    /// Runs `x` `[rows, H]` through the block, writing its KV rows to `cache`.
+    pub(in crate::model) fn run(
         &self,
         x: Tensor,
         config: &Config,
@@ -287,7 +306,8 @@ impl Block {
         mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))
     }
 
-    fn elements(&self) -> usize {
+    /// Weights in all.
+    pub(in crate::model) fn elements(&self) -> usize {
         let optional = |tensor: &Option<Tensor>| tensor.as_ref().map_or(0, Tensor::elem_count);
         let required = [&self.qkv.weight, &self.o, &self.post_norm, &self.gate_up, &self.down];
         required.iter().map(|tensor| tensor.elem_count()).sum::<usize>()

@@ -1,0 +1,34 @@
+//! What may stand in front of the CPU's blocks: the first blocks of the same model on another
+//! device, or nothing.
+
+use crate::kernels::Paths;
+use crate::model::TargetError;
+
+/// The first blocks of a target, with their own KV cache behind the same committed positions.
+pub(in crate::model) trait Lower {
+    /// Runs the embedded rows `[rows, H]` through the blocks in place; row i stands at
+    /// `positions[i]` and sees the committed positions and `paths.of(i)`. Commits nothing.
+    fn pass(
+        &mut self,
+        stream: &mut [f32],
+        positions: &[usize],
+        paths: &Paths,
+    ) -> Result<(), TargetError>;
+    /// Keeps these rows of the last pass (ascending) as the next committed positions.
+    fn commit(&mut self, path: &[usize]);
+    /// Forgets every position from `len` on.
+    fn truncate(&mut self, len: usize);
+}
+
+/// No block: the stream is the embedding.
+pub(in crate::model) struct Nothing;
+
+impl Lower for Nothing {
+    fn pass(&mut self, _: &mut [f32], _: &[usize], _: &Paths) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    fn commit(&mut self, _: &[usize]) {}
+
+    fn truncate(&mut self, _: usize) {}
+}

@@ -1,0 +1,185 @@
+//! The first blocks of a target as candle tensors on any device, with their KV cache.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use super::Share;
+use crate::kernels::{Matrix, Paths, Pool};
+use crate::model::cpu::Lower;
+use crate::model::cpu::weights::{Layer, Packer};
+use crate::model::head::{Block, BlockWeights, HeadCache, Linear, Places, Table};
+use crate::model::weights::WeightSource;
+use crate::model::{Config, LoadError, Progress, TargetError, frequencies};
+
+pub(super) struct TensorLayers {
+    config: Config,
+    blocks: Vec<Block>,
+    cache: HeadCache,
+    /// Angle per position of each pair, `[d / 2]`.
+    frequencies: Vec<f32>,
+    device: Device,
+    dtype: DType,
+    /// Committed positions.
+    len: usize,
+}
+
+impl TensorLayers {
+    pub(super) fn load(
+        share: &Share,
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: &Pool,
+        capacity: usize,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let &Share { layers, ref device, dtype } = share;
+        let failed = |reason: String| LoadError::Device { layers, reason };
+        if layers >= config.layers {
+            let most = config.layers.saturating_sub(1);
+            return Err(failed(format!(
+                "at most {most} of its {} can leave the CPU",
+                config.layers
+            )));
+        }
+        if config.o_bias || config.qk_norm {
+            let reason = "blocks with a bias behind attention or norms of q and k stay on the CPU";
+            return Err(failed(reason.to_owned()));
+        }
+        let mut packer = Packer::new(source, pool, 7 * layers, progress);
+        let mut blocks = Vec::with_capacity(layers);
+        for index in 0..layers {
+            // Packed first, which checks the shapes and puts q and k in order; then widened.
+            let layer = packer.layer(config, index)?;
+            let block = tensors(layer, device, dtype).and_then(|block| Block::new(&block, config));
+            blocks.push(block.map_err(|error| failed(error.to_string()))?);
+        }
+        let cache = HeadCache::new(layers, config.kv_heads, config.head_dim, dtype, device);
+        let mut cache = cache.map_err(|error| failed(error.to_string()))?;
+        // At once: what does not fit must be known before the first answer.
+        cache.reserve(capacity, 0).map_err(|error| failed(error.to_string()))?;
+        Ok(Self {
+            frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
+            config: config.clone(),
+            blocks,
+            cache,
+            device: device.clone(),
+            dtype,
+            len: 0,
+        })
+    }
+
+    /// Bytes of weights and cache.
+    pub(super) fn bytes(&self) -> u64 {
+        let weights: usize = self.blocks.iter().map(Block::elements).sum();
+        (weights * self.dtype.size_in_bytes()) as u64 + self.cache.bytes()
+    }
+
+    fn places(&self, positions: &[usize], paths: &Paths) -> candle_core::Result<Places> {
+        let (rows, len) = (positions.len(), self.len + positions.len());
+        let angles = positions.iter().flat_map(|&position| {
+            self.frequencies.iter().map(move |frequency| position as f32 * frequency)
+        });
+        let (sin, cos): (Vec<f32>, Vec<f32>) = angles.map(f32::sin_cos).unzip();
+        let put = |values: Vec<f32>| {
+            let shape = (rows, self.frequencies.len());
+            Tensor::from_vec(values, shape, &self.device)?.to_dtype(self.dtype)
+        };
+        let mut mask = vec![f32::NEG_INFINITY; rows * len];
+        for (row, mask) in mask.chunks_exact_mut(len).enumerate() {
+            mask[..self.len].fill(0.0);
+            for &seen in paths.of(row) {
+                mask[self.len + seen as usize] = 0.0;
+            }
+        }
+        let mask = Tensor::from_vec(mask, (rows, len), &self.device)?;
+        Ok(Places::new(put(cos)?, put(sin)?, Some(mask), self.len, len))
+    }
+
+    fn run(
+        &mut self,
+        stream: &mut [f32],
+        positions: &[usize],
+        paths: &Paths,
+    ) -> candle_core::Result<()> {
+        self.cache.reserve(self.len + positions.len(), self.len)?;
+        let places = self.places(positions, paths)?;
+        let shape = (positions.len(), self.config.hidden);
+        let mut x = Tensor::from_slice(stream, shape, &self.device)?.to_dtype(self.dtype)?;
+        for (index, block) in self.blocks.iter().enumerate() {
+            x = block.run(x, &self.config, &places, self.cache.block(index))?;
+        }
+        let out = x.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+        stream.copy_from_slice(&out);
+        Ok(())
+    }
+
+    /// Moves the kept rows of each block behind the committed ones.
+    fn gather(&self, path: &[usize]) -> candle_core::Result<()> {
+        if path.iter().enumerate().all(|(i, &row)| i == row) {
+            return Ok(());
+        }
+        let rows: Vec<u32> = path.iter().map(|&row| (self.len + row) as u32).collect();
+        let rows = Tensor::from_slice(&rows, rows.len(), &self.device)?;
+        let end = self.len + path.last().map_or(0, |&last| last + 1);
+        for index in 0..self.blocks.len() {
+            let cache = self.cache.block(index);
+            let (keys, values) = cache.read(end)?;
+            let (keys, values) = (keys.index_select(&rows, 1)?, values.index_select(&rows, 1)?);
+            cache.write(self.len, &keys, &values)?;
+        }
+        Ok(())
+    }
+}
+
+impl Lower for TensorLayers {
+    fn pass(
+        &mut self,
+        stream: &mut [f32],
+        positions: &[usize],
+        paths: &Paths,
+    ) -> Result<(), TargetError> {
+        self.run(stream, positions, paths).map_err(|error| TargetError::Device(error.to_string()))
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        match self.gather(path) {
+            Ok(()) => self.len += path.len(),
+            // The device is lost, as the next pass will find: it stands at fewer positions.
+            Err(error) => tracing::error!("the target's device failed: {error}"),
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+}
+
+/// A packed block as tensors.
+fn tensors(layer: Layer, device: &Device, dtype: DType) -> candle_core::Result<BlockWeights> {
+    let matrix = |matrix: Matrix| Table::Packed(Arc::new(matrix)).to_tensor(device, dtype);
+    let vector = |values: Vec<f32>| {
+        Tensor::from_slice(&values, values.len(), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
+    };
+    let [q_bias, k_bias, v_bias] = match layer.qkv_bias {
+        Some(biases) => biases.map(Some),
+        None => [const { None }; 3],
+    };
+    let linear = |weight: Matrix, bias: Option<Vec<f32>>| {
+        Ok::<_, candle_core::Error>(Linear {
+            weight: matrix(weight)?,
+            bias: bias.map(vector).transpose()?,
+        })
+    };
+    Ok(BlockWeights {
+        input_norm: layer.attention_norm.map(vector).transpose()?,
+        q: linear(layer.q, q_bias)?,
+        k: linear(layer.k, k_bias)?,
+        v: linear(layer.v, v_bias)?,
+        o: matrix(layer.o)?,
+        post_norm: vector(layer.mlp_norm)?,
+        gate: matrix(layer.gate)?,
+        up: matrix(layer.up)?,
+        down: matrix(layer.down)?,
+    })
+}

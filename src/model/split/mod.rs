@@ -1,0 +1,103 @@
+//! A target split over two devices (spec §8): its first blocks on a GPU, the others, the final norm
+//! and the head on the CPU. Only the residual stream travels, H floats a row.
+//!
+//! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in every
+//! bit: its text may differ from that of the same model on the CPU alone.
+
+mod layers;
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device};
+
+use super::cpu::Lower;
+use super::weights::WeightSource;
+use super::{Config, CpuTarget, LoadError, Progress, Target, TargetError, Verified};
+use crate::kernels::{KvFormat, Pool};
+use crate::speculate::Tree;
+
+use layers::TensorLayers;
+
+/// Where the first blocks of a split target are.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// How many blocks; fewer than the model has, since the head stays on the CPU.
+    pub layers: usize,
+    /// Their device.
+    pub device: Device,
+    /// Their precision.
+    pub dtype: DType,
+}
+
+/// A target whose first blocks are on another device.
+pub struct SplitTarget {
+    lower: TensorLayers,
+    upper: CpuTarget,
+}
+
+impl SplitTarget {
+    /// Puts the first `share.layers` blocks on `share.device`, the rest as [`CpuTarget::load`] does.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.
+    pub fn load(
+        share: &Share,
+        config: &Config,
+        source: &dyn WeightSource,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let lower = TensorLayers::load(share, config, source, &pool, capacity, progress)?;
+        let first = share.layers;
+        let upper = CpuTarget::load_above(first, config, source, pool, capacity, kv, progress)?;
+        Ok(Self { lower, upper })
+    }
+
+    /// The part on the CPU: embedding and head of the whole.
+    pub fn cpu(&self) -> &CpuTarget {
+        &self.upper
+    }
+
+    /// Bytes on the other device: weights and KV cache.
+    pub fn device_bytes(&self) -> u64 {
+        self.lower.bytes()
+    }
+}
+
+impl Target for SplitTarget {
+    fn vocab(&self) -> usize {
+        self.upper.vocab()
+    }
+
+    fn hidden(&self) -> usize {
+        self.upper.hidden()
+    }
+
+    fn capacity(&self) -> usize {
+        self.upper.capacity()
+    }
+
+    fn len(&self) -> usize {
+        self.upper.len()
+    }
+
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        self.upper.prefill_above(tokens, &mut self.lower)
+    }
+
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        self.upper.verify_above(tree, &mut self.lower)
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        self.upper.commit(path);
+        self.lower.commit(path);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.upper.truncate(len);
+        self.lower.truncate(len);
+    }
+}
