@@ -9,6 +9,7 @@ mod keys;
 
 use std::path::{Path, PathBuf};
 
+use crate::plan::Choice;
 use crate::plan::{Strategy, Wishes};
 use crate::speculate::SamplerSettings;
 
@@ -68,6 +69,8 @@ pub struct Settings {
     pub draft_threads: Option<usize>,
     /// Where the draft runs.
     pub device: DeviceChoice,
+    /// Blocks of the target that run on the GPU: none, a number, or as many as fit.
+    pub gpu_layers: Choice,
     /// What automatic control strives for.
     pub prefer: Prefer,
     /// Whether speculation starts switched on.
@@ -117,6 +120,7 @@ impl Default for Settings {
             threads: None,
             draft_threads: None,
             device: DeviceChoice::default(),
+            gpu_layers: Choice::Held(0),
             prefer: Prefer::default(),
             speculate: true,
             overlap: false,

@@ -131,6 +131,9 @@ pub struct Shared {
     /// Where the draft runs: auto, cpu, cuda or metal.
     #[arg(long, value_name = "DEVICE", env = "DOVETAIL_DEVICE", help_heading = "Models")]
     pub device: Option<String>,
+    /// Blocks of the target on the GPU, or auto for as many as fit [default: 0].
+    #[arg(long, value_name = "N|auto", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
+    pub gpu_layers: Option<String>,
     /// Compute threads [default: one a physical core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
@@ -224,6 +227,7 @@ impl Shared {
             ("--context", "context", &self.context),
             ("--kv", "kv", &self.kv),
             ("--device", "device", &self.device),
+            ("--gpu-layers", "gpu_layers", &self.gpu_layers),
             ("--threads", "threads", &self.threads),
             ("--strategy", "strategy", &self.strategy),
             ("--draft-threads", "draft_threads", &self.draft_threads),

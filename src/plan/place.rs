@@ -31,6 +31,27 @@ pub struct Placement {
 /// What a CUDA context and candle's kernels take before the first tensor, generously.
 const CONTEXT_BYTES: u64 = 400 << 20;
 
+/// The GPU that this build can use, its name and the bytes it has to give; else why there is none.
+pub(super) fn room(machine: &Machine) -> Result<(DraftDevice, &str, u64), String> {
+    let built = |name: &str| machine.built_with.contains(&name);
+    if built("metal") {
+        // Its memory is the machine's own: half of what is free leaves room for the rest.
+        return Ok((DraftDevice::Metal, "the Apple GPU", machine.memory.free / 2));
+    }
+    let gpu = match &machine.gpu {
+        GpuFinding::Absent { reason } => return Err(reason.clone()),
+        GpuFinding::Found(gpu) => gpu,
+    };
+    if !built("cuda") {
+        return Err(idle(&gpu.name));
+    }
+    Ok((DraftDevice::Cuda, &gpu.name, (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES)))
+}
+
+fn idle(gpu: &str) -> String {
+    format!("{gpu} is idle because this build has no CUDA (build with --features cuda)")
+}
+
 /// Decides where `draft` runs. `cache_bytes` is its KV cache for one block at the context in use.
 /// A GPU is taken when this build can use it and the head (of an elastic one, at least one block)
 /// fits into its free memory with a tenth to spare: then the target keeps the CPU to itself and
@@ -72,11 +93,7 @@ pub fn place(
         GpuFinding::Found(gpu) => gpu,
     };
     if !built("cuda") {
-        let reason = format!(
-            "{} is idle because this build has no CUDA (build with --features cuda)",
-            gpu.name
-        );
-        return cpu(reason, false);
+        return cpu(idle(&gpu.name), false);
     }
     let room = (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES);
     let need = |blocks: usize| {

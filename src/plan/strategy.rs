@@ -49,6 +49,8 @@ pub struct Strategy {
     pub method: Method,
     /// The tree, where the strategy prescribes one; otherwise the controller chooses.
     pub shape: Option<Shape>,
+    /// Whether it is about target blocks on a GPU. The others run with them too, if there are some.
+    pub gpu_layers: bool,
 }
 
 /// Every strategy, in the order of the tables.
@@ -60,6 +62,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        gpu_layers: false,
     },
     Strategy {
         name: "dovetail",
@@ -68,6 +71,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        gpu_layers: false,
     },
     Strategy {
         name: "eagle2-60",
@@ -76,6 +80,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: Some(Shape { gamma: 60, width: 10, depth: 5 }),
+        gpu_layers: false,
     },
     Strategy {
         name: "small-model",
@@ -84,6 +89,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        gpu_layers: false,
     },
     Strategy {
         name: "sps",
@@ -92,6 +98,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
+        gpu_layers: false,
     },
     Strategy {
         name: "duo",
@@ -100,6 +107,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Overlap,
         method: Method::Sequences { fixed: None },
         shape: None,
+        gpu_layers: false,
     },
     Strategy {
         name: "specexec",
@@ -108,6 +116,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Search,
         shape: Some(Shape { gamma: 128, width: 32, depth: 31 }),
+        gpu_layers: false,
     },
     Strategy {
         name: "pld",
@@ -116,6 +125,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        gpu_layers: false,
     },
     Strategy {
         name: "rest",
@@ -125,6 +135,7 @@ pub const STRATEGIES: &[Strategy] = &[
         method: Method::Tree,
         // 64 nodes below the root, continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
+        gpu_layers: false,
     },
     Strategy {
         name: "lookahead",
@@ -134,6 +145,25 @@ pub const STRATEGIES: &[Strategy] = &[
         method: Method::Tree,
         // The root, a window of 27 nodes, seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
+        gpu_layers: false,
+    },
+    Strategy {
+        name: "offload",
+        summary: "the target alone, as many of its blocks on the GPU as fit",
+        draft: DraftKind::None,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        gpu_layers: true,
+    },
+    Strategy {
+        name: "partial",
+        summary: "the draft head's tree, target blocks in what VRAM is left",
+        draft: DraftKind::Head,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        gpu_layers: true,
     },
 ];
 

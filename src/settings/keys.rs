@@ -2,7 +2,7 @@
 
 use super::{KvPrecision, Problem, Settings, Theme};
 use crate::plan::{
-    BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Strategy, WIDTH,
+    BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Strategy, WIDTH,
 };
 
 /// A value from any source.
@@ -176,6 +176,11 @@ pub const KEYS: &[Key] = &[
             };
             Some(())
         },
+    },
+    Key {
+        name: "gpu_layers",
+        expects: "a whole number from 0 to 4096, or \"auto\"",
+        set: |s, v| choice(v, LAYERS).map(|c| s.gpu_layers = c),
     },
     Key {
         name: "prefer",

@@ -6,6 +6,7 @@ mod drafters;
 mod head;
 mod measure;
 mod small;
+mod target;
 
 use std::sync::Arc;
 
@@ -13,17 +14,18 @@ use super::{Offer, Planning, Ready, Stand};
 use crate::chat::ChatTemplate;
 use crate::draft::{Depths, Drafter};
 use crate::hardware::Machine;
-use crate::kernels::{KvFormat, Pool};
+use crate::kernels::Pool;
 use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
 use crate::model::head::HeadError;
-use crate::model::{self, CpuTarget, Target};
+use crate::model::{self, Target};
 use crate::plan::{
-    Controller, DraftKind, Facts, Measured, Pacing, Plan, Power, Prefer, STRATEGIES, Space,
-    Strategy, TargetSize, choose, correct,
+    Controller, DraftKind, Facts, LayerPlacement, Measured, Pacing, Plan, Power, Prefer,
+    STRATEGIES, Space, Strategy, TargetSize, choose, correct,
 };
-use crate::settings::{KvPrecision, Settings};
+use crate::settings::Settings;
 use crate::speculate::Method;
 use drafters::{Bench, LOOKUP, Put};
+use target::Held;
 
 /// Everything an answer needs.
 pub struct Loaded {
@@ -126,20 +128,22 @@ pub fn load(
         (None, _) => None,
     };
     let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
-    let context = context(settings, &files);
+    let context = target::context(settings, &files);
     for files in small.iter().chain([&files]) {
-        check_memory(files, machine)?;
+        target::check_memory(files, machine)?;
     }
 
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let pool = Arc::new(Pool::new(threads));
-    let mut target = target(settings, &files, pool, context, progress)?;
+    let share = target::share(settings, machine, &files, head.as_ref(), context);
+    let mut held = Held::load(settings, &files, &share, pool, context, progress)?;
+    let target = held.cpu();
     let verifier = Power::of_cpu(&machine.cpu, threads);
     let bench = Bench {
         settings,
         machine,
         files: &files,
-        target: &target,
+        target,
         head: head.as_ref(),
         small: small.as_ref(),
         cpu: verifier,
@@ -147,13 +151,13 @@ pub fn load(
         context,
     };
     let mut puts = bench.drafters(progress)?;
-    let (offers, target_size) = (offers(&bench, &puts), bench.target_size());
+    let (offers, target_size) = (offers(&bench, &puts, &share), bench.target_size());
     let strategy = wanted(settings, &offers, head.is_some())?;
 
     progress("measuring", None);
     let put = puts.iter_mut().find(|put| put.kind == strategy.draft);
     let put = put.map(|put| (put.drafter.as_mut() as &mut dyn Drafter, put.blocks));
-    let found = measure::measure(&mut target, put, context);
+    let found = measure::measure(held.target(), put, context);
     tracing::info!(?found, "measured");
     let bundled = spec == Spec::Bundled && settings.draft.is_none();
     let prospect = Prospect {
@@ -173,12 +177,13 @@ pub fn load(
     let plan = prospect.plan(strategy, put_of(strategy, &puts)).0;
     let preface = put_of(strategy, &puts).map(Put::preface).unwrap_or_default();
     let vram = puts.iter().filter(|put| put.on_gpu).map(|put| put.drafter.device_bytes());
-    let ready = Ready { vram_used: vram.sum(), ..ready(&files, strategy, offers, &plan) };
-    let reasons = [preface, plan.reasons].concat();
+    let vram_used = vram.sum::<u64>() + held.device_bytes();
+    let ready = Ready { vram_used, ..ready(&files, strategy, offers, &plan) };
+    let reasons = held.reason().into_iter().chain(preface).chain(plan.reasons).collect();
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
     Ok(Loaded {
-        target: Box::new(target),
-        notices: puts.iter().filter_map(|put| put.notice.clone()).collect(),
+        notices: puts.iter().filter_map(|put| put.notice.clone()).chain(held.notice()).collect(),
+        target: held.into_target(),
         drafters: puts.into_iter().map(|put| put.drafter).collect(),
         tokenizer: files.tokenizer,
         template: files.template,
@@ -195,15 +200,22 @@ fn put_of<'a>(strategy: &Strategy, puts: &'a [Put]) -> Option<&'a Put> {
 }
 
 /// Every strategy, with what it lacks where it cannot run.
-fn offers(bench: &Bench<'_>, puts: &[Put]) -> Vec<Offer> {
+fn offers(bench: &Bench<'_>, puts: &[Put], share: &LayerPlacement) -> Vec<Offer> {
     let offer = |row: &Strategy| {
         let put = put_of(row, puts);
-        let missing = put.is_none() && row.draft != DraftKind::None;
+        let undrafted = put.is_none() && row.draft != DraftKind::None;
+        let missing = if undrafted {
+            Some(bench.missing(row.draft))
+        } else if row.gpu_layers && bench.target.layers() == bench.files.config.layers {
+            Some(target::unshared(share))
+        } else {
+            None
+        };
         Offer {
             name: row.name.to_owned(),
             draft: put.map(|put| put.drafter.describe()),
             depths: put.map_or(Depths::Fixed(0), |put| put.drafter.depths()),
-            missing: missing.then(|| bench.missing(row.draft)),
+            missing,
         }
     };
     STRATEGIES.iter().map(offer).collect()
@@ -279,57 +291,6 @@ impl Prospect<'_> {
         let wishes = strategy.wishes(&self.settings.controls);
         let paced = matches!(strategy.method, Method::Sequences { .. });
         paced.then(|| Pacing::new(plan, wishes, preface))
-    }
-}
-
-/// KV positions to allocate. What was asked for is passed on as it is: the target says what it
-/// takes.
-fn context(settings: &Settings, files: &TargetFiles) -> usize {
-    settings.context.unwrap_or(files.config.max_positions.min(Settings::AUTO_CONTEXT))
-}
-
-/// Refuses a target that can only be run by swapping. Free memory is not asked for: caches are
-/// given back, and mapped weights need not be resident twice.
-fn check_memory(files: &TargetFiles, machine: &Machine) -> Result<(), LoadError> {
-    let (needed, total) = (files.bytes, machine.memory.total);
-    if total > 0 && needed > total {
-        return Err(LoadError::Memory { name: files.name.clone(), needed, total });
-    }
-    Ok(())
-}
-
-fn target(
-    settings: &Settings,
-    files: &TargetFiles,
-    pool: Arc<Pool>,
-    context: usize,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<CpuTarget, LoadError> {
-    let mut tell = percents(&files.name, progress);
-    let (config, weights) = (&files.config, files.weights.as_ref());
-    Ok(CpuTarget::load(config, weights, pool, context, kv(settings), &mut tell)?)
-}
-
-fn kv(settings: &Settings) -> KvFormat {
-    match settings.kv {
-        KvPrecision::F32 => KvFormat::F32,
-        KvPrecision::F16 => KvFormat::F16,
-    }
-}
-
-/// Tells of the reading of a model, a percent at a time: the screen need not hear of every matrix.
-fn percents(
-    name: &str,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> impl FnMut(model::Progress) {
-    let stage = format!("reading {name}");
-    let mut last = -1.0;
-    move |state: model::Progress| {
-        let fraction = state.done as f32 / state.total.max(1) as f32;
-        if fraction - last >= 0.01 {
-            last = fraction;
-            progress(&stage, Some(fraction));
-        }
     }
 }
 

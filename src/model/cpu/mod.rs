@@ -143,6 +143,11 @@ impl CpuTarget {
         &self.config
     }
 
+    /// Blocks that it runs: all of them, unless another device has the first.
+    pub fn layers(&self) -> usize {
+        self.weights.layers.len()
+    }
+
     /// The threads it runs on.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool

@@ -9,7 +9,7 @@ use crate::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
 use crate::hardware::Machine;
 use crate::kernels::Pool;
 use crate::library::{Datastore, HeadFiles, TargetFiles};
-use crate::model::CpuTarget;
+use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftKind, DraftSize, Power, Share, TargetSize, share, share_with_gpu};
 use crate::settings::Settings;
 
@@ -97,10 +97,11 @@ impl Bench<'_> {
 
     /// The target as the cost model sees it.
     pub(super) fn target_size(&self) -> TargetSize {
+        let layers = self.target.layers();
         TargetSize {
-            weights: self.files.config.linear_weights(),
+            weights: Config { layers, ..self.files.config.clone() }.linear_weights(),
             bytes: self.target.pass_bytes(),
-            layers: self.files.config.layers,
+            layers,
         }
     }
 

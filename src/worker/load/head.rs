@@ -79,9 +79,21 @@ pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError
 }
 
 /// Bytes of a weight on a GPU.
-const HALF: f64 = 2.0;
+pub(super) const HALF: f64 = 2.0;
 /// Bytes of a weight on the CPU: a code, and its part of a block's scale.
 const EIGHT_BITS: f64 = 34.0 / 32.0;
+
+/// What a head takes on a GPU at most, KV cache included.
+pub(super) fn most_bytes(files: &HeadFiles, context: usize) -> u64 {
+    let body = &files.config.body;
+    let (h, i) = (body.hidden as u64, body.intermediate as u64);
+    let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
+    let block = 2 * h * q + 2 * h * kv + 3 * h * i;
+    let cache = 4 * kv * files.config.capacity(context) as u64;
+    let blocks = files.config.blocks() as u64;
+    let weights = 4 * h * h + 2 * h * body.vocab as u64 + blocks * block;
+    (weights as f64 * HALF) as u64 + blocks * cache
+}
 
 /// Sizes of a head with its share of the target, as the cost model asks for them (spec §2).
 fn size(
@@ -109,7 +121,7 @@ fn size(
 }
 
 /// The candle device; `None` for the CPU. Only what this build was compiled with is ever placed.
-fn device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {
+pub(super) fn device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {
     match kind {
         DraftDevice::Cpu => Ok(None),
         DraftDevice::Cuda => Device::new_cuda(0).map(Some),

@@ -34,8 +34,8 @@ pub(super) fn put(
         elastic: false,
     };
     let (pool, beside) = bench.pool(size, false);
-    let (source, kv) = (files.weights.as_ref(), super::kv(bench.settings));
-    let mut tell = super::percents(&files.name, progress);
+    let (source, kv) = (files.weights.as_ref(), super::target::kv(bench.settings));
+    let mut tell = super::target::percents(&files.name, progress);
     let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
     let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
     let reason = reason(bench, files, &words, capacity);

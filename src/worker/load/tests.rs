@@ -53,6 +53,31 @@ fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
 }
 
 #[test]
+fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_said() {
+    for wish in [Choice::Auto, Choice::Held(3)] {
+        let settings = Settings { gpu_layers: wish, ..Settings::default() };
+        let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+        let notice = &loaded.notices[0];
+        assert!(notice.starts_with("The whole target stays on the CPU: no NVIDIA GPU"), "{notice}");
+    }
+}
+
+#[test]
+fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() {
+    for name in ["offload", "partial"] {
+        let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
+        let error = refused(&settings);
+        assert!(error.contains(name) && error.contains("no NVIDIA GPU"), "{error}");
+    }
+    let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
+    let offers = &loaded.ready.strategies;
+    let offload = offers.iter().find(|offer| offer.name == "offload");
+    let missing = offload.and_then(|offer| offer.missing.as_deref()).unwrap_or_default();
+    assert!(missing.contains("--gpu-layers auto"), "{missing}");
+}
+
+#[test]
 fn held_values_are_what_the_first_round_gets() {
     let mut settings = Settings { draft: Some(LOOKUP.into()), ..Settings::default() };
     settings.controls.gamma = Choice::Held(5);
