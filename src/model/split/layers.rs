@@ -22,6 +22,8 @@ pub(super) struct TensorLayers {
     dtype: DType,
     /// Committed positions.
     len: usize,
+    /// Why the cache cannot be relied upon, if a commit failed.
+    lost: Option<String>,
 }
 
 impl TensorLayers {
@@ -66,6 +68,7 @@ impl TensorLayers {
             device: device.clone(),
             dtype,
             len: 0,
+            lost: None,
         })
     }
 
@@ -119,14 +122,16 @@ impl TensorLayers {
         if path.iter().enumerate().all(|(i, &row)| i == row) {
             return Ok(());
         }
-        let rows: Vec<u32> = path.iter().map(|&row| (self.len + row) as u32).collect();
+        let rows: Vec<u32> = path.iter().map(|&row| row as u32).collect();
         let rows = Tensor::from_slice(&rows, rows.len(), &self.device)?;
-        let end = self.len + path.last().map_or(0, |&last| last + 1);
+        let tail = path.last().map_or(0, |&last| last + 1);
         for index in 0..self.blocks.len() {
             let cache = self.cache.block(index);
-            let (keys, values) = cache.read(end)?;
-            let (keys, values) = (keys.index_select(&rows, 1)?, values.index_select(&rows, 1)?);
-            cache.write(self.len, &keys, &values)?;
+            let (keys, values) = cache.read(self.len + tail)?;
+            // A copy of the rows in flight, since they are written back over each other.
+            let kept =
+                |all: Tensor| all.narrow(1, self.len, tail)?.contiguous()?.index_select(&rows, 1);
+            cache.write(self.len, &kept(keys)?, &kept(values)?)?;
         }
         Ok(())
     }
@@ -139,19 +144,23 @@ impl Lower for TensorLayers {
         positions: &[usize],
         paths: &Paths,
     ) -> Result<(), TargetError> {
+        if let Some(reason) = &self.lost {
+            return Err(TargetError::Device(reason.clone()));
+        }
         self.run(stream, positions, paths).map_err(|error| TargetError::Device(error.to_string()))
     }
 
     fn commit(&mut self, path: &[usize]) {
-        match self.gather(path) {
-            Ok(()) => self.len += path.len(),
-            // The device is lost, as the next pass will find: it stands at fewer positions.
-            Err(error) => tracing::error!("the target's device failed: {error}"),
-        }
+        // A commit cannot fail for its caller; the next pass will.
+        self.lost = self.gather(path).err().map(|error| error.to_string());
+        self.len += path.len();
     }
 
     fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
+        if len == 0 {
+            self.lost = None;
+        }
     }
 }
 
