@@ -149,8 +149,10 @@ pub(super) fn write_with(
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        let usual = file.as_file().metadata()?.permissions();
         fill(file.path())?;
         // `fill` may have put another file in the place of the one that is open.
+        std::fs::set_permissions(file.path(), usual)?;
         std::fs::File::open(file.path())?.sync_all()?;
         file.persist(path)?;
         Ok(())
