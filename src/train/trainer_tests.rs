@@ -174,7 +174,7 @@ fn the_course_follows_the_options() {
 
 #[test]
 fn a_report_names_every_exit_and_step() {
-    let mut trainer = trainer(options());
+    let mut trainer = trainer(Options { elastic: Elastic::AllExits, ..options() });
     let reports = run(&mut trainer, 30);
     let names = |report: &StepReport| -> Vec<(usize, usize)> {
         report.measures.iter().map(|measure| (measure.depth, measure.step)).collect()

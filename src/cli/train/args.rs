@@ -60,7 +60,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: Option<KindArg>,
     /// Which blocks' outputs are trained: all, one drawn each step, or off for the last alone, as in
-    /// the paper [default: all].
+    /// the paper [default: drawn].
     #[arg(long, value_name = "WHICH", help_heading = "Head")]
     pub elastic: Option<ElasticArg>,
 

@@ -78,7 +78,7 @@ impl Recipe {
         Self { blocks: 2, options, ..paper }
     }
 
-    /// The paper's figures (spec §11), with every exit trained and a last phase on the head's own
+    /// The paper's figures (spec §11), with a depth drawn each step and a last phase on the head's own
     /// outputs; `used.share = 0` and `Elastic::Off` take these two away.
     pub fn paper() -> Self {
         Self {
