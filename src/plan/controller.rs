@@ -149,7 +149,7 @@ impl Controller {
     }
 
     fn best(&self) -> (Pick, f64) {
-        self.space.best(&self.costs, |pick| self.ledgers.omega(pick))
+        self.space.best(&self.costs, self.ledgers.omegas())
     }
 
     fn decide(&mut self) {
@@ -168,7 +168,7 @@ impl Controller {
     /// The best pick that has a tree.
     fn best_tree(&self) -> Pick {
         let trees = Space { prefer: Prefer::Show, ..self.space };
-        trees.best(&self.costs, |pick| self.ledgers.omega(pick)).0
+        trees.best(&self.costs, self.ledgers.omegas()).0
     }
 
     fn end_probe(&mut self) {

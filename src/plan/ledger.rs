@@ -4,7 +4,8 @@
 //! accepted node tells whether a smaller tree would have held it too; one run with a large γ
 //! predicts all smaller ones (spec §10).
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 
 use super::{Pick, prior};
 use crate::speculate::{Shape, Tree};
@@ -102,23 +103,25 @@ impl Ledger {
     /// goes on as paths in this ledger do.
     fn gains(&self, pick: &Pick) -> f64 {
         let goes_on = self.goes_on();
+        // Neighbouring rounds were mostly offered the same tree.
+        let mut last: Option<(Shape, Shape, Option<(f64, f64)>)> = None;
         let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
         self.entries
             .iter()
             .map(|entry| {
-                let common = Shape {
-                    gamma: pick.shape.gamma.min(entry.shape.gamma),
-                    width: pick.shape.width.min(entry.shape.width),
-                    depth: pick.shape.depth.min(entry.shape.depth),
+                let (common, rise) = match last {
+                    Some((offered, common, rise)) if offered == entry.shape => (common, rise),
+                    _ => {
+                        let (common, rise) = in_common(pick, &entry.shape);
+                        last = Some((entry.shape, common, rise));
+                        (common, rise)
+                    }
                 };
                 let seen = entry.within(&common);
-                let as_deep = Shape { depth: common.depth, ..pick.shape };
-                let raised = if common == as_deep {
-                    seen as f64
-                } else {
-                    let wanted = prior::gain(&Pick { shape: as_deep, ..*pick });
-                    let known = prior::gain(&Pick { shape: common, ..*pick });
-                    if known > 0.0 { seen as f64 * wanted / known } else { wanted }
+                let raised = match rise {
+                    None => seen as f64,
+                    Some((wanted, known)) if known > 0.0 => seen as f64 * wanted / known,
+                    Some((wanted, _)) => wanted,
                 };
                 let deeper =
                     if seen == common.depth + 1 { pick.shape.depth - common.depth } else { 0 };
@@ -127,6 +130,19 @@ impl Ledger {
             })
             .sum()
     }
+}
+
+/// What `pick` and a tree that was `offered` have in common, and, where the pick asks for more nodes
+/// or width, what the prior gives the pick and what it gives the common part, both as deep as that.
+fn in_common(pick: &Pick, offered: &Shape) -> (Shape, Option<(f64, f64)>) {
+    let common = Shape {
+        gamma: pick.shape.gamma.min(offered.gamma),
+        width: pick.shape.width.min(offered.width),
+        depth: pick.shape.depth.min(offered.depth),
+    };
+    let as_deep = Shape { depth: common.depth, ..pick.shape };
+    let gain = |shape| prior::gain(&Pick { shape, ..*pick });
+    (common, (common != as_deep).then(|| (gain(as_deep), gain(common))))
 }
 
 /// The ledgers of all M.
@@ -161,12 +177,28 @@ impl Ledgers {
     /// Ω expected of `pick`: its own M's rounds, with a little of what is expected without them,
     /// which is the best-known M's rounds carried over in the prior's proportion.
     pub fn omega(&self, pick: &Pick) -> f64 {
+        self.omega_from(pick, |blocks, pick| self.by_blocks[blocks].gains(pick))
+    }
+
+    /// [`Self::omega`] for many picks: what they have in common is computed once.
+    pub fn omegas(&self) -> impl Fn(&Pick) -> f64 + '_ {
+        let known = RefCell::new(HashMap::new());
+        move |pick| {
+            self.omega_from(pick, |blocks, pick| {
+                let gains = || self.by_blocks[blocks].gains(pick);
+                *known.borrow_mut().entry((blocks, pick.shape)).or_insert_with(gains)
+            })
+        }
+    }
+
+    /// Ω from the gains of a pick in the ledger of its own M.
+    fn omega_from(&self, pick: &Pick, gains: impl Fn(usize, &Pick) -> f64) -> f64 {
         let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
         if most == 0.0 {
             return 1.0;
         }
         let own = self.by_blocks.get(pick.blocks).filter(|ledger| !ledger.is_empty());
-        let (seen, rounds) = own.map_or((0.0, 0.0), |l| (l.gains(pick), l.len() as f64));
+        let (seen, rounds) = own.map_or((0.0, 0.0), |l| (gains(pick.blocks, pick), l.len() as f64));
         let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, ledger)| {
             // Of equally well known ones the nearest M.
             (ledger.len(), usize::MAX - blocks.abs_diff(pick.blocks))
@@ -174,7 +206,7 @@ impl Ledgers {
         let carried = match best_known {
             Some((blocks, ledger)) if blocks != pick.blocks && !ledger.is_empty() => {
                 let there = Pick { blocks, ..*pick };
-                let mean = (ledger.gains(&there) + PRIOR_ROUNDS * prior::gain(&there))
+                let mean = (gains(blocks, &there) + PRIOR_ROUNDS * prior::gain(&there))
                     / (ledger.len() as f64 + PRIOR_ROUNDS);
                 mean * prior::gain(pick) / prior::gain(&there).max(f64::MIN_POSITIVE)
             }
@@ -205,6 +237,23 @@ mod tests {
 
     fn chain(depth: usize) -> Pick {
         Pick { shape: Shape { gamma: depth + 2, width: 1, depth }, blocks: 1 }
+    }
+
+    #[test]
+    fn many_picks_are_worth_what_each_is_alone() {
+        let mut ledgers = chains(4, &[0, 2, 5, 1, 3]);
+        ledgers.note(&Pick { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
+        let omegas = ledgers.omegas();
+        for gamma in [1, 2, 6, 16] {
+            for width in [1, 3] {
+                for depth in [0, 2, 7] {
+                    for blocks in 0..5 {
+                        let pick = Pick { shape: Shape { gamma, width, depth }, blocks };
+                        assert_eq!(omegas(&pick).to_bits(), ledgers.omega(&pick).to_bits());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How a tree may grow: the paper's parameters k, D and the number of nodes kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
     /// γ: nodes of the tree that the target checks, the root included (1 = no draft).
     pub gamma: usize,
