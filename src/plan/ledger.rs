@@ -104,19 +104,16 @@ impl Ledger {
     fn gains(&self, pick: &Pick) -> f64 {
         let goes_on = self.goes_on();
         // Neighbouring rounds were mostly offered the same tree.
-        let mut last: Option<(Shape, Shape, Option<(f64, f64)>)> = None;
+        let mut last: Option<(Shape, InCommon)> = None;
         let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
         self.entries
             .iter()
             .map(|entry| {
-                let (common, rise) = match last {
-                    Some((offered, common, rise)) if offered == entry.shape => (common, rise),
-                    _ => {
-                        let (common, rise) = in_common(pick, &entry.shape);
-                        last = Some((entry.shape, common, rise));
-                        (common, rise)
-                    }
+                let InCommon { shape: common, rise } = match last {
+                    Some((offered, common)) if offered == entry.shape => common,
+                    _ => InCommon::of(pick, &entry.shape),
                 };
+                last = Some((entry.shape, InCommon { shape: common, rise }));
                 let seen = entry.within(&common);
                 let raised = match rise {
                     None => seen as f64,
@@ -132,17 +129,26 @@ impl Ledger {
     }
 }
 
-/// What `pick` and a tree that was `offered` have in common, and, where the pick asks for more nodes
-/// or width, what the prior gives the pick and what it gives the common part, both as deep as that.
-fn in_common(pick: &Pick, offered: &Shape) -> (Shape, Option<(f64, f64)>) {
-    let common = Shape {
-        gamma: pick.shape.gamma.min(offered.gamma),
-        width: pick.shape.width.min(offered.width),
-        depth: pick.shape.depth.min(offered.depth),
-    };
-    let as_deep = Shape { depth: common.depth, ..pick.shape };
-    let gain = |shape| prior::gain(&Pick { shape, ..*pick });
-    (common, (common != as_deep).then(|| (gain(as_deep), gain(common))))
+/// What a pick and a tree that was offered have in common.
+#[derive(Clone, Copy, Debug)]
+struct InCommon {
+    shape: Shape,
+    /// Where the pick asks for more nodes or width: what the prior gives the pick and what it gives
+    /// the common part, both as deep as that.
+    rise: Option<(f64, f64)>,
+}
+
+impl InCommon {
+    fn of(pick: &Pick, offered: &Shape) -> Self {
+        let shape = Shape {
+            gamma: pick.shape.gamma.min(offered.gamma),
+            width: pick.shape.width.min(offered.width),
+            depth: pick.shape.depth.min(offered.depth),
+        };
+        let as_deep = Shape { depth: shape.depth, ..pick.shape };
+        let gain = |shape| prior::gain(&Pick { shape, ..*pick });
+        Self { shape, rise: (shape != as_deep).then(|| (gain(as_deep), gain(shape))) }
+    }
 }
 
 /// The ledgers of all M.

@@ -65,8 +65,9 @@ fn runnable(offers: &[Offer]) -> Vec<String> {
     let mut names = Vec::new();
     for offer in offers.iter().filter(|offer| offer.missing.is_none()) {
         names.push(offer.name.clone());
-        let own = Strategy::named(&offer.name)
-            .is_some_and(|row| row.draft == DraftKind::Head && row.shape.is_none());
+        let own = Strategy::named(&offer.name).is_some_and(|row| {
+            row.draft == DraftKind::Head && row.shape.is_none() && !row.gpu_layers
+        });
         if own {
             names.push(format!("{}+{OVERLAP}", offer.name));
         }
@@ -133,7 +134,9 @@ mod tests {
         assert!(names.contains(&"dovetail") && names.contains(&"dovetail+overlap"), "{names:?}");
         assert_eq!(names.len(), STRATEGIES.len() - 1 + 1);
         for contender in &all[1..] {
-            assert!(contender.controls.speculate && contender.controls.pace == 0);
+            let row = contender.controls.strategy.unwrap();
+            assert_eq!(contender.controls.speculate, row.draft != DraftKind::None);
+            assert_eq!(contender.controls.pace, 0);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::settings::{KvPrecision, Settings};
 /// A target on its devices.
 pub(super) enum Held {
     /// All of it on the CPU; a notice if the user wanted otherwise.
-    Whole(CpuTarget, Option<String>),
+    Whole(Box<CpuTarget>, Option<String>),
     /// Its first blocks elsewhere, and why so many.
     Split(Box<SplitTarget>, String),
 }
@@ -85,7 +85,7 @@ impl Held {
             Ok(_) => {}
         }
         let whole = CpuTarget::load(config, weights, pool, context, kv, &mut tell)?;
-        Ok(Self::Whole(whole, notice))
+        Ok(Self::Whole(Box::new(whole), notice))
     }
 
     /// The part on the CPU, which has embedding and head.
@@ -98,14 +98,14 @@ impl Held {
 
     pub(super) fn target(&mut self) -> &mut dyn Target {
         match self {
-            Self::Whole(target, _) => target,
+            Self::Whole(target, _) => target.as_mut(),
             Self::Split(target, ..) => target.as_mut(),
         }
     }
 
     pub(super) fn into_target(self) -> Box<dyn Target> {
         match self {
-            Self::Whole(target, _) => Box::new(target),
+            Self::Whole(target, _) => target,
             Self::Split(target, ..) => target,
         }
     }
