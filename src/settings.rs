@@ -9,8 +9,8 @@ mod keys;
 
 use std::path::{Path, PathBuf};
 
-use crate::plan::Choice;
-use crate::plan::{Strategy, Wishes};
+use crate::plan::Setting;
+use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
@@ -70,7 +70,7 @@ pub struct Settings {
     /// Where the draft runs.
     pub device: DeviceChoice,
     /// Blocks of the target that run on the GPU: none, a number, or as many as fit.
-    pub gpu_layers: Choice,
+    pub gpu_layers: Setting,
     /// What automatic control strives for.
     pub prefer: Prefer,
     /// Whether speculation starts switched on.
@@ -82,7 +82,7 @@ pub struct Settings {
     /// Least milliseconds from round to round, for watching; 0 does not wait.
     pub pace: usize,
     /// γ, M, width, depth: automatic or held.
-    pub controls: Wishes,
+    pub controls: TreeOverrides,
     /// Temperature, filters, penalties, seed.
     pub sampler: SamplerSettings,
     /// Colours.
@@ -120,13 +120,13 @@ impl Default for Settings {
             threads: None,
             draft_threads: None,
             device: DeviceChoice::default(),
-            gpu_layers: Choice::Held(0),
+            gpu_layers: Setting::Fixed(0),
             prefer: Prefer::default(),
             speculate: true,
             overlap: false,
             coupled: true,
             pace: 0,
-            controls: Wishes::default(),
+            controls: TreeOverrides::default(),
             sampler: SamplerSettings::default(),
             theme: Theme::default(),
             marks: true,

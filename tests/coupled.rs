@@ -3,7 +3,7 @@
 
 use crate::lossless::{answer, bundled, heldout};
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Request, Turn};
+use dovetail::decode::{Request, RoundOptions};
 use dovetail::draft::Budget;
 use dovetail::speculate::{SamplerSettings, Shape};
 
@@ -21,9 +21,9 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
         };
         let sampler =
             SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };
-        let turn = Turn { coupled, ..Turn::new(Budget::new(shape, 4), sampler) };
+        let options = RoundOptions { coupled, ..RoundOptions::new(Budget::new(shape, 4), sampler) };
         let names = backend.names.as_ref();
-        let (said, passes) = answer(&mut backend.engine, names, request, |_| turn);
+        let (said, passes) = answer(&mut backend.engine, names, request, |_| options);
         tokens += said.len() - 1;
         rounds += passes.len();
     }

@@ -1,7 +1,7 @@
 //! Decoding with a toy target: whatever is drafted, the text is the plain one.
 
-use crate::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, plain, turn};
-use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, Turn};
+use crate::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, options, plain};
+use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions};
 use dovetail::draft::Drafter;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape};
@@ -114,7 +114,7 @@ proptest! {
             let (got, summary, _) = decode(&mut speculative, &Letters, request, |round| {
                 let (shape, speculate, overlap, drafter) = rounds[round % rounds.len()];
                 let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
-                Turn { schedule, drafter, ..turn(shape, speculate, sampler) }
+                RoundOptions { schedule, drafter, ..options(shape, speculate, sampler) }
             });
             prop_assert_eq!(&got, &want);
             prop_assert_eq!(summary.tokens, want_summary.tokens);
@@ -131,31 +131,31 @@ fn a_knowing_draft_wins_whole_paths_and_plain_origins_are_the_targets() {
     let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
     let chain = Shape { gamma: 5, width: 1, depth: 3 };
     let (outcome, summary, _) =
-        decode(&mut engine, &Letters, request(&[1, 2, 3], 41), |_| turn(chain, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[1, 2, 3], 41), |_| options(chain, true, GREEDY));
     assert_eq!((outcome.tokens.len(), summary.rounds), (41, 8));
     assert_eq!(summary.tau, 5.0);
     assert_eq!(outcome.finish, Some(Finish::MaxTokens));
 
-    let mut answer = engine.answer(request(&[1, 2, 3], 10), &Letters).unwrap();
-    let first = answer.first(&turn(chain, true, GREEDY)).unwrap();
+    let mut answer = engine.generate(request(&[1, 2, 3], 10), &Letters).unwrap();
+    let first = answer.first_token(&options(chain, true, GREEDY)).unwrap();
     assert_eq!(first.origin, Origin::Target);
-    let round = answer.round(&turn(chain, true, GREEDY)).unwrap();
+    let round = answer.step(&options(chain, true, GREEDY)).unwrap();
     let origins: Vec<Origin> = round.committed.iter().map(|c| c.origin).collect();
     assert_eq!(origins[..4], [Origin::Accepted; 4]);
     assert_eq!(origins[4], Origin::Target);
     assert!(round.speculative);
-    let round = answer.round(&turn(chain, false, GREEDY)).unwrap();
+    let round = answer.step(&options(chain, false, GREEDY)).unwrap();
     assert!(!round.speculative && round.tree.len() == 1 && round.accepted.is_empty());
 }
 
 #[test]
 fn trees_are_no_deeper_than_what_is_left_to_say() {
     let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
-    let mut answer = engine.answer(request(&[1, 2, 3], 4), &Letters).unwrap();
-    let turn = turn(Shape { gamma: 30, width: 2, depth: 8 }, true, GREEDY);
-    answer.first(&turn).unwrap();
+    let mut answer = engine.generate(request(&[1, 2, 3], 4), &Letters).unwrap();
+    let options = options(Shape { gamma: 30, width: 2, depth: 8 }, true, GREEDY);
+    answer.first_token(&options).unwrap();
     // Three tokens are left, one of them the bonus.
-    let round = answer.round(&turn).unwrap();
+    let round = answer.step(&options).unwrap();
     assert_eq!((round.tree.height(), round.committed.len()), (2, 3));
     assert_eq!(round.finish, Some(Finish::MaxTokens));
 }
@@ -163,7 +163,7 @@ fn trees_are_no_deeper_than_what_is_left_to_say() {
 #[test]
 fn the_common_prefix_is_computed_once() {
     let prompt: Vec<u32> = (0..40).map(|i| i % 7).collect();
-    let chain = |_| turn(SHAPE, true, GREEDY);
+    let chain = |_| options(SHAPE, true, GREEDY);
     for drafter in [false, true] {
         let draft = drafter.then(|| ToyDrafter::new(Guess::Knowing, 3, 30));
         let mut engine = engine(Toy::new(3, 30, 500), draft);
@@ -187,22 +187,22 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
     let prompt: Vec<u32> = (0..700).map(|i| i % 29).collect();
     for stage in 0..5 {
         let mut dropped = engine(Toy::new(9, 30, 900), Some(ToyDrafter::new(Guess::Wild, 9, 30)));
-        let turn = turn(SHAPE, true, GREEDY);
-        let mut answer = dropped.answer(request(&prompt, 20), &Letters).unwrap();
-        let progress = answer.read(&turn).unwrap();
+        let options = options(SHAPE, true, GREEDY);
+        let mut answer = dropped.generate(request(&prompt, 20), &Letters).unwrap();
+        let progress = answer.prefill(&options).unwrap();
         assert!(progress.done > 0 && !progress.is_complete(), "a long prompt is read in slices");
         for step in 1..=stage {
             if step == 1 {
-                answer.first(&turn).unwrap();
+                answer.first_token(&options).unwrap();
             } else {
-                answer.round(&turn).unwrap();
+                answer.step(&options).unwrap();
             }
         }
         answer.cancel();
         assert_eq!(answer.summary().finish, Some(Finish::Cancelled));
         drop(answer);
         let other = [&prompt[..500], &[3, 3, 3]].concat();
-        let got = decode(&mut dropped, &Letters, request(&other, 30), |_| turn).0;
+        let got = decode(&mut dropped, &Letters, request(&other, 30), |_| options).0;
         let mut fresh = engine(Toy::new(9, 30, 900), None);
         assert_eq!(got, decode(&mut fresh, &Letters, request(&other, 30), plain(GREEDY)).0);
     }
@@ -222,7 +222,7 @@ fn a_failing_draft_is_told_once_and_costs_no_token() {
         drafter.failures = failures.to_vec();
         let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
         let (outcome, summary, notices) =
-            decode(&mut engine, &Letters, request(&[1, 2], 60), |_| turn(SHAPE, true, GREEDY));
+            decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, GREEDY));
         assert_eq!(outcome, wanted.0);
         (summary.rounds, notices, engine.drafter(0).is_some())
     };
@@ -247,14 +247,14 @@ fn a_drafter_that_was_not_used_knows_the_text_when_it_is() {
     let drafters = [Guess::Wild, Guess::Knowing].map(|guess| ToyDrafter::new(guess, 3, 30));
     let mut engine = engine(Toy::new(3, 30, 500), drafters);
     let chain = Shape { gamma: 5, width: 1, depth: 3 };
-    let mut answer = engine.answer(request(&[1, 2, 3], 60), &Letters).unwrap();
-    let with = |drafter| Turn { drafter, ..turn(chain, true, GREEDY) };
-    answer.first(&with(0)).unwrap();
+    let mut answer = engine.generate(request(&[1, 2, 3], 60), &Letters).unwrap();
+    let with = |drafter| RoundOptions { drafter, ..options(chain, true, GREEDY) };
+    answer.first_token(&with(0)).unwrap();
     for _ in 0..4 {
-        answer.round(&with(0)).unwrap();
+        answer.step(&with(0)).unwrap();
     }
-    assert_eq!(answer.round(&with(1)).unwrap().accepted, [1, 2, 3, 4]);
-    let alone = answer.round(&with(7)).unwrap();
+    assert_eq!(answer.step(&with(1)).unwrap().accepted, [1, 2, 3, 4]);
+    let alone = answer.step(&with(7)).unwrap();
     assert!(!alone.speculative && alone.tree.len() == 1, "there is no such drafter");
 }
 
@@ -263,9 +263,8 @@ fn a_lost_drafter_leaves_the_others() {
     let mut drafters = [0, 1, 2].map(|_| ToyDrafter::new(Guess::Knowing, 3, 30));
     drafters[1].failures = vec![6];
     let mut engine = engine(Toy::new(3, 30, 500), drafters);
-    let (outcome, _, notices) = decode(&mut engine, &Letters, request(&[1, 2], 60), |round| Turn {
-        drafter: round % 3,
-        ..turn(SHAPE, true, GREEDY)
+    let (outcome, _, notices) = decode(&mut engine, &Letters, request(&[1, 2], 60), |round| {
+        RoundOptions { drafter: round % 3, ..options(SHAPE, true, GREEDY) }
     });
     let mut alone = self::engine(Toy::new(3, 30, 500), None);
     let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(GREEDY)).0;
@@ -281,14 +280,14 @@ fn a_drafter_without_room_is_left_out_with_a_word() {
     drafter.capacity = 20;
     let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
     let (_, _, notices) =
-        decode(&mut engine, &Letters, request(&[1, 2], 60), |_| turn(SHAPE, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, GREEDY));
     assert_eq!(
         notices,
         ["the draft's context of 20 tokens is full; decoding goes on without a draft"]
     );
     // A shorter conversation has room again.
     let (_, summary, notices) =
-        decode(&mut engine, &Letters, request(&[4, 2], 12), |_| turn(SHAPE, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[4, 2], 12), |_| options(SHAPE, true, GREEDY));
     assert!(summary.tau > 2.0 && notices.is_empty());
 }
 
@@ -297,13 +296,13 @@ fn the_end_of_the_context_ends_the_answer() {
     for drafter in [None, Some(ToyDrafter::new(Guess::Knowing, 3, 30))] {
         let mut engine = engine(Toy::new(3, 30, 32), drafter);
         let (outcome, _, _) =
-            decode(&mut engine, &Letters, request(&[1, 2], 1000), |_| turn(SHAPE, true, GREEDY));
+            decode(&mut engine, &Letters, request(&[1, 2], 1000), |_| options(SHAPE, true, GREEDY));
         assert_eq!(outcome.finish, Some(Finish::ContextFull));
         // 30 positions behind the prompt, and the last token needs none.
         assert_eq!(outcome.tokens.len(), 31);
         let full: Vec<u32> = vec![1; 32];
         let (outcome, _, _) =
-            decode(&mut engine, &Letters, request(&full, 9), |_| turn(SHAPE, true, GREEDY));
+            decode(&mut engine, &Letters, request(&full, 9), |_| options(SHAPE, true, GREEDY));
         assert_eq!((outcome.tokens.len(), outcome.finish), (1, Some(Finish::ContextFull)));
     }
 }
@@ -311,17 +310,17 @@ fn the_end_of_the_context_ends_the_answer() {
 #[test]
 fn impossible_prompts_are_refused_and_a_lost_target_is_an_error() {
     let mut refusing = engine(Toy::new(3, 30, 32), None);
-    let error = refusing.answer(request(&[], 5), &Letters).err().unwrap();
+    let error = refusing.generate(request(&[], 5), &Letters).err().unwrap();
     assert!(matches!(error, DecodeError::EmptyPrompt));
-    let error = refusing.answer(request(&[1; 33], 5), &Letters).err().unwrap().to_string();
+    let error = refusing.generate(request(&[1; 33], 5), &Letters).err().unwrap().to_string();
     assert!(error.contains("33 tokens") && error.contains("shorten"), "{error}");
 
     let mut toy = Toy::new(3, 30, 500);
     toy.fails_after = Some(4);
     let mut failing = engine(toy, Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
-    let mut answer = failing.answer(request(&[1, 2], 100), &Letters).unwrap();
-    let turn = turn(SHAPE, true, GREEDY);
-    answer.first(&turn).unwrap();
-    let error = std::iter::repeat_with(|| answer.round(&turn)).find_map(Result::err).unwrap();
+    let mut answer = failing.generate(request(&[1, 2], 100), &Letters).unwrap();
+    let options = options(SHAPE, true, GREEDY);
+    answer.first_token(&options).unwrap();
+    let error = std::iter::repeat_with(|| answer.step(&options)).find_map(Result::err).unwrap();
     assert_eq!(error.to_string(), "the target's device failed: lost");
 }

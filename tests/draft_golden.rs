@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use dovetail::draft::{Ask, Budget, Depths, Drafter, FeatureHead};
+use dovetail::draft::{Budget, Depths, DraftRequest, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Matrix, Pool};
 use dovetail::model::head::{
-    FusionKind, HeadBackend, HeadConfig, HeadNet, HeadPrecision, HeadWeights, PackedHead, Shared,
-    Table, TensorHead,
+    FusionKind, HeadBackend, HeadConfig, HeadNet, HeadPrecision, HeadWeights, PackedHead,
+    SharedTables, Table, TensorHead,
 };
 use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn target_of(head: &str) -> &'static str {
 pub struct Case {
     name: &'static str,
     pub weights: HeadWeights,
-    shared: Shared,
+    shared: SharedTables,
     forward: Tensors,
 }
 
@@ -73,7 +73,7 @@ impl Case {
         Self {
             name,
             weights: HeadWeights::load(&config, &source).unwrap(),
-            shared: Shared {
+            shared: SharedTables {
                 embedding: Table::Tensor(target["model.embed_tokens.weight"].clone()),
                 lm_head: Table::Tensor(target["lm_head.weight"].clone()),
             },
@@ -338,7 +338,7 @@ fn trees_are_the_originals() {
                 let budget = Budget::new(golden.settings[setting], 1);
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(&Ask::new(root, &budget)).unwrap();
+                let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
                 assert_tree(&tree, expected, &format!("{name} {key}"));
                 compared += 1;
 
@@ -354,7 +354,7 @@ fn trees_are_the_originals() {
                     path[1..].iter().map(|&node| tree.nodes()[node as usize].token).collect();
                 tokens.push(bonus);
                 drafter.observe(&features, &tokens).unwrap();
-                let tree = drafter.propose(&Ask::new(bonus, &budget)).unwrap();
+                let tree = drafter.propose(&DraftRequest::new(bonus, budget)).unwrap();
                 assert_tree(&tree, round, &format!("{name} {key}, second round"));
                 let stable = round["stable_kv_len"].as_u64().unwrap() as usize;
                 assert_eq!(drafter.stable_len(0), stable);
@@ -402,10 +402,10 @@ fn depth_can_change_between_rounds() {
             let new = &features[from * hidden..seen * hidden];
             changing.observe(new, &tokens[from..seen]).unwrap();
             let budget = Budget::new(shape, blocks);
-            let tree = changing.propose(&Ask::new(tokens[seen - 1], &budget)).unwrap();
+            let tree = changing.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
-            let expected = fresh.propose(&Ask::new(tokens[seen - 1], &budget)).unwrap();
+            let expected = fresh.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
             assert_same_draft(&tree, &expected);
         }
         // Of the last two rounds the first ran three blocks, the second all four.
@@ -424,14 +424,17 @@ fn truncation_forgets() {
         for kept in [0, 2, 6] {
             let mut drafter = case.drafter(backend);
             drafter.observe(&features, &tokens).unwrap();
-            drafter.propose(&Ask::new(tokens[10], &budget)).unwrap();
+            drafter.propose(&DraftRequest::new(tokens[10], budget)).unwrap();
             drafter.truncate(kept);
             drafter.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
-            let tree = drafter.propose(&Ask::new(other_tokens[6], &budget)).unwrap();
+            let tree = drafter.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap();
             let mut fresh = case.drafter(backend);
             fresh.observe(&features[..kept * hidden], &tokens[..kept]).unwrap();
             fresh.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
-            assert_same_draft(&tree, &fresh.propose(&Ask::new(other_tokens[6], &budget)).unwrap());
+            assert_same_draft(
+                &tree,
+                &fresh.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap(),
+            );
         }
     });
 }
@@ -476,12 +479,12 @@ fn threads_and_shared_matrices_change_nothing() {
         let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
         drafter.observe(&features, &tokens).unwrap();
         let shape = Shape { gamma: 60, width: 10, depth: 5 };
-        drafter.propose(&Ask::new(tokens[10], &Budget::new(shape, 2))).unwrap()
+        drafter.propose(&DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()
     };
     let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
     let alone = draft(&case, Box::new(one));
     let tensors = draft(&case, case.backend(Backend::Tensors(DType::F32)));
-    case.shared = Shared {
+    case.shared = SharedTables {
         embedding: packed(&case.shared.embedding, &pool),
         lm_head: packed(&case.shared.lm_head, &pool),
     };

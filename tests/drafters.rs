@@ -1,6 +1,6 @@
 //! The drafters that need no model: whatever they look up or guess, the text is the plain one.
 
-use crate::toy::{Letters, Toy, decode, plain, turn};
+use crate::toy::{Letters, Toy, decode, options, plain};
 use dovetail::decode::{Engine, Request};
 use dovetail::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
 use dovetail::speculate::suffixes::{SortedText, sort};
@@ -55,7 +55,7 @@ proptest! {
                 let want = decode(&mut alone, &Letters, request.clone(), plain(sampler)).0;
                 let (got, _, notices) = decode(&mut speculative, &Letters, request, |round| {
                     let gamma = gammas[round % gammas.len()];
-                    turn(Shape { gamma, width: 1, depth: round % 9 }, true, sampler)
+                    options(Shape { gamma, width: 1, depth: round % 9 }, true, sampler)
                 });
                 prop_assert_eq!(&got, &want, "{}", name);
                 prop_assert!(notices.is_empty(), "{}: {:?}", name, notices);
@@ -77,7 +77,7 @@ fn what_was_seen_before_is_won_at_once() {
     let full = Shape { gamma: 64, width: 1, depth: 8 };
     let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), drafters(&store).pop());
     let (got, summary, _) =
-        decode(&mut engine, &Letters, request(&prompt, 80), |_| turn(full, true, greedy));
+        decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
     assert_eq!(got.tokens, said);
     assert!(summary.rounds < 12, "{} rounds for 80 tokens", summary.rounds);
 }

@@ -9,14 +9,14 @@
 
 use crate::target::File;
 use crate::toy::Letters;
-use dovetail::decode::{Engine, Request, Round, Turn};
-use dovetail::draft::{Ask, Budget, Drafter, SmallModel};
+use dovetail::decode::{Engine, Request, Round, RoundOptions};
+use dovetail::draft::{Budget, DraftRequest, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::{
     Config, CpuDraft, CpuTarget, RawTensor, SharedVocabulary, Target, WeightSource,
 };
 use dovetail::plan::Schedule;
-use dovetail::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences, count, divisor};
+use dovetail::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead, count, divisor};
 use dovetail::speculate::{
     History, Method, Sampler, SamplerSettings, Shape, Tree, accept, top_log_probs,
 };
@@ -189,7 +189,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     // The original runs the guessed token too, though it asks nothing of it.
     let mut asked = 2;
     for round in rounds {
-        let tail = Ahead::tail(&tree);
+        let tail = SequencesAhead::tail(&tree);
         assert_eq!(text.len() + tail.len(), number(&round["prefix_len"]));
         assert_eq!(usize::from(!adopted), number(&round["mode_in"]));
         assert_eq!(length, number(&round["prev_size"]));
@@ -197,9 +197,9 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
             assert_eq!(tail.len() + 1, length);
         }
 
-        let ask = Ask::new(tree.nodes()[0].token, &budget);
-        assert_eq!(tokens(&small.propose(&ask).unwrap()), tokens(&tree));
-        small.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+        let request = DraftRequest::new(tree.nodes()[0].token, budget);
+        assert_eq!(tokens(&small.propose(&request).unwrap()), tokens(&tree));
+        small.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
 
         let prefix = [text.as_slice(), &tail].concat();
         let (sequences, rows) = draft.ahead(scale, &prefix, gamma, fixed);
@@ -217,7 +217,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
         let gained: Vec<u32> = won.tokens(&tree).collect();
         text.extend(&gained);
         small.observe(&[], &gained).unwrap();
-        match Ahead::new(tail, sequences).adopt(&gained) {
+        match SequencesAhead::new(tail, sequences).adopt(&gained) {
             Some(next) => {
                 assert_eq!(number(&round["mode_out"]), 0);
                 assert_eq!(number(&round["chosen_seq"]), next.sequence);
@@ -240,7 +240,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
     }
     assert_eq!(asked, number(&case["draft_evals"]));
     assert_eq!(text.len() - prompt.len(), number(&case["verified_new_tokens"]));
-    let tail = Ahead::tail(&tree);
+    let tail = SequencesAhead::tail(&tree);
     assert_eq!(tail.len(), number(&case["unverified_tail"]));
     let output = [&text[prompt.len()..], &tail].concat();
     assert_eq!(output, numbers(&case["output"]));
@@ -294,13 +294,13 @@ fn engine(target: &str, draft: &str) -> Engine {
 fn answer(
     engine: &mut Engine,
     request: &Request,
-    turn: impl Fn(usize) -> Turn,
+    options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>) {
-    let mut answer = engine.answer(request.clone(), &Letters).unwrap();
-    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut answer = engine.generate(request.clone(), &Letters).unwrap();
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
-        let round = answer.round(&turn(rounds.len())).unwrap();
+        let round = answer.step(&options(rounds.len())).unwrap();
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
@@ -308,15 +308,15 @@ fn answer(
     (tokens, rounds)
 }
 
-fn plain(sampler: SamplerSettings) -> Turn {
+fn plain(sampler: SamplerSettings) -> RoundOptions {
     let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
-    Turn { speculate: false, ..Turn::new(budget, sampler) }
+    RoundOptions { speculate: false, ..RoundOptions::new(budget, sampler) }
 }
 
-fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> Turn {
+fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> RoundOptions {
     let shape = Shape { gamma, width: 1, depth: gamma };
     let budget = Budget { method: Method::Sequences { fixed }, ..Budget::new(shape, 0) };
-    Turn { schedule: Schedule::Overlap, ..Turn::new(budget, sampler) }
+    RoundOptions { schedule: Schedule::Overlap, ..RoundOptions::new(budget, sampler) }
 }
 
 fn samplers() -> [SamplerSettings; 4] {
@@ -357,10 +357,12 @@ fn draft_and_target_at_once_say_what_the_target_says_alone() {
                 // With every method and schedule in turn, round by round.
                 let restless = |round: usize| match round % 5 {
                     0..=2 => duo(gamma, fixed, sampler),
-                    3 => Turn { schedule: Schedule::Alternate, ..duo(gamma, fixed, sampler) },
+                    3 => {
+                        RoundOptions { schedule: Schedule::Alternate, ..duo(gamma, fixed, sampler) }
+                    }
                     _ => {
                         let shape = Shape { gamma: 9, width: 2, depth: 3 };
-                        Turn::new(Budget::new(shape, 0), sampler)
+                        RoundOptions::new(Budget::new(shape, 0), sampler)
                     }
                 };
                 assert_eq!(answer(&mut engine, &request, restless).0, want);

@@ -1,14 +1,16 @@
 //! The central promise on real models: whatever is drafted, the text is the target's own.
 
 use crate::target::File;
-use crate::toy::turn;
+use crate::toy::options;
 use candle_core::Device;
 use dovetail::chat::{Message, Role};
-use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
+use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::hardware::Machine;
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::head::{HeadConfig, HeadPrecision, HeadWeights, PackedHead, Shared, Table};
+use dovetail::model::head::{
+    HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+};
 use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
 use dovetail::plan::Schedule;
 use dovetail::settings::Settings;
@@ -52,7 +54,7 @@ fn recorded_as(
         let tensors = golden(&format!("{head}/model.safetensors"));
         let tensors = candle_core::safetensors::load(tensors, &Device::Cpu).unwrap();
         let weights = HeadWeights::load(&config, &tensors).unwrap();
-        let shared = Shared {
+        let shared = SharedTables {
             embedding: Table::Packed(target_model.embedding()),
             lm_head: Table::Packed(target_model.lm_head()),
         };
@@ -92,21 +94,21 @@ pub fn answer(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: Request,
-    turn: impl Fn(usize) -> Turn,
+    options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>) {
-    let mut answer = engine.answer(request, names).unwrap();
-    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut answer = engine.generate(request, names).unwrap();
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
-        let round = answer.round(&turn(rounds.len())).unwrap();
+        let round = answer.step(&options(rounds.len())).unwrap();
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
     (tokens, rounds)
 }
 
-fn plainly(sampler: SamplerSettings) -> impl Fn(usize) -> Turn {
-    move |_| turn(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+fn plainly(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
+    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
 }
 
 #[test]
@@ -131,12 +133,12 @@ fn recorded_generations_round_by_round() {
         let output = numbers(&want["output"]);
         // Room enough that the end of the answer cuts no tree.
         let prompt = numbers(&meta["prompts"][prompt]);
-        let mut run = engine.answer(request(&prompt, 400), &Ascii).unwrap();
-        let turn = turn(shape, true, SamplerSettings::default());
-        let mut tokens = vec![run.first(&turn).unwrap().token];
+        let mut run = engine.generate(request(&prompt, 400), &Ascii).unwrap();
+        let options = options(shape, true, SamplerSettings::default());
+        let mut tokens = vec![run.first_token(&options).unwrap().token];
         let mut lengths = Vec::new();
         for _ in numbers(&want["accept_lengths"]) {
-            let round = run.round(&turn).unwrap();
+            let round = run.step(&options).unwrap();
             tokens.extend(round.committed.iter().map(|c| c.token));
             lengths.push(round.accepted.len() as u32);
         }
@@ -155,7 +157,7 @@ fn recorded_generations_round_by_round() {
 }
 
 /// Turns that change everything between rounds.
-fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
+fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOptions {
     move |round| {
         let i = round + start;
         let gammas = [16, 1, 64, 5, 2, 33, 8];
@@ -163,7 +165,7 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> Turn {
         let (speculate, coupled) = (i % 11 != 4, i.is_multiple_of(2));
         let schedule = if i % 5 < 3 { Schedule::Overlap } else { Schedule::Alternate };
         let budget = Budget::new(shape, 1 + i % 5);
-        Turn { speculate, coupled, schedule, ..Turn::new(budget, sampler) }
+        RoundOptions { speculate, coupled, schedule, ..RoundOptions::new(budget, sampler) }
     }
 }
 
@@ -242,7 +244,7 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
     let head = "draft_dgf_m4";
     let mut plain = recorded(target_of(head), None);
     let mut ahead = recorded_as(target_of(head), Some(head), |target| Box::new(Patient(target)));
-    let (mut foreseen, mut accepted) = (0, 0);
+    let (mut drafted_ahead, mut accepted) = (0, 0);
     for prompt in prompts.values() {
         for sampler in samplers() {
             let request = request(&numbers(prompt), 32);
@@ -250,15 +252,19 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
             let (got, rounds) = answer(&mut ahead, &Ascii, request, |_| {
                 let shape = Shape { gamma: 12, width: 3, depth: 2 };
                 let schedule = Schedule::Overlap;
-                Turn { schedule, coupled: true, ..Turn::new(Budget::new(shape, 4), sampler) }
+                RoundOptions {
+                    schedule,
+                    coupled: true,
+                    ..RoundOptions::new(Budget::new(shape, 4), sampler)
+                }
             });
             assert_eq!(got, want, "{sampler:?}");
-            let used = rounds.iter().filter(|round| round.foreseen);
-            foreseen += used.clone().count();
+            let used = rounds.iter().filter(|round| round.drafted_ahead);
+            drafted_ahead += used.clone().count();
             accepted += used.map(|round| round.accepted.len()).sum::<usize>();
         }
     }
-    assert!(foreseen > 10 && accepted > 0, "{foreseen} trees foreseen, {accepted} tokens of them");
+    assert!(drafted_ahead > 10 && accepted > 0, "{drafted_ahead} {accepted}");
 }
 
 /// The bundled pair as the program loads it.
@@ -285,7 +291,7 @@ fn the_bundled_pair_speaks_as_its_target_alone() {
     let (mut won, mut passes) = (0, 0);
     for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
         let sampler = samplers()[i % 4];
-        let steady = |_| Turn::new(Budget::new(paper, 4), sampler);
+        let steady = |_| RoundOptions::new(Budget::new(paper, 4), sampler);
         let mut messages = Vec::new();
         // A second turn shows what the cache of the first is worth.
         for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {

@@ -1,8 +1,8 @@
 //! Drafting while the target verifies: who works when, and what happens when either fails.
 
-use crate::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, plain, turn};
-use dovetail::decode::{Engine, Finish, Request, Turn};
-use dovetail::draft::{Ask, Depths, DraftError, Drafter};
+use crate::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, options, plain};
+use dovetail::decode::{Engine, Finish, Request, RoundOptions};
+use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
@@ -78,11 +78,16 @@ impl Drafter for Busy {
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
         self.toy.observe(features, tokens)
     }
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        self.toy.propose(ask)
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        self.toy.propose(request)
     }
-    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
-        self.toy.ahead(tree, ask, stop)?;
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        self.toy.draft_ahead(tree, request, stop)?;
         (self.drafting)(tree, stop)
     }
     fn fall_back(&mut self) -> Result<(), DraftError> {
@@ -106,13 +111,13 @@ fn engine(
     Engine::new(Box::new(target), Some(drafter))
 }
 
-fn overlapping(_: usize) -> Turn {
+fn overlapping(_: usize) -> RoundOptions {
     let schedule = Schedule::Overlap;
-    Turn { schedule, ..turn(SHAPE, true, SamplerSettings::default()) }
+    RoundOptions { schedule, ..options(SHAPE, true, SamplerSettings::default()) }
 }
 
-fn in_turn(_: usize) -> Turn {
-    turn(SHAPE, true, SamplerSettings::default())
+fn in_turn(_: usize) -> RoundOptions {
+    options(SHAPE, true, SamplerSettings::default())
 }
 
 fn request(max_tokens: usize) -> Request {
@@ -213,9 +218,9 @@ fn a_target_that_waits_for_its_drafter_says_so() {
         Ok(())
     };
     let mut engine = engine(|_| Ok(()), drafting, 0);
-    let mut answer = engine.answer(request(30), &Letters).unwrap();
-    answer.first(&overlapping(0)).unwrap();
-    let timing = answer.round(&overlapping(0)).unwrap().timing;
+    let mut answer = engine.generate(request(30), &Letters).unwrap();
+    answer.first_token(&overlapping(0)).unwrap();
+    let timing = answer.step(&overlapping(0)).unwrap().timing;
     assert!(timing.wait_ms + timing.ahead_ms >= 19.0, "{timing:?}");
     assert!(timing.wait_ms > 5.0 && timing.total_ms() >= timing.wait_ms, "{timing:?}");
 }
@@ -272,9 +277,9 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
         };
         let mut engine = engine(verifying, until_stopped, 0);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let mut answer = engine.answer(request(60), &Letters).unwrap();
-            answer.first(&overlapping(0)).unwrap();
-            std::iter::repeat_with(|| answer.round(&overlapping(0)).map(|_| ()))
+            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            answer.first_token(&overlapping(0)).unwrap();
+            std::iter::repeat_with(|| answer.step(&overlapping(0)).map(|_| ()))
                 .find_map(Result::err)
                 .unwrap()
                 .to_string()
@@ -301,10 +306,10 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
             Some(Box::new(drafter) as Box<dyn Drafter>),
         );
         for rounds in 0..4 {
-            let mut answer = engine.answer(request(60), &Letters).unwrap();
-            answer.first(&overlapping(0)).unwrap();
+            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            answer.first_token(&overlapping(0)).unwrap();
             for round in 0..rounds {
-                answer.round(&overlapping(round)).unwrap();
+                answer.step(&overlapping(round)).unwrap();
             }
             answer.cancel();
             assert_eq!(answer.finish(), Some(Finish::Cancelled));

@@ -2,7 +2,7 @@
 
 use dovetail::decode::{Finish, Round, Summary};
 use dovetail::worker::scripted::Script;
-use dovetail::worker::{Choice, Controls, Event, Job, Recorder, SharedControls, Worker};
+use dovetail::worker::{Controls, Event, Job, Recorder, Setting, SharedControls, Worker};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ fn answers_are_played_in_turn() {
 fn live_controls_show_in_the_rounds_and_leave_the_text() {
     let (worker, events) = play("answers.jsonl");
     worker.controls().update(|c| {
-        c.gamma = Choice::Held(5);
+        c.gamma = Setting::Fixed(5);
         c.speculate = false;
     });
     worker.generate(job(1));

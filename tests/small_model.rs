@@ -3,10 +3,10 @@
 
 use crate::target::File;
 use crate::toy::Letters;
-use dovetail::decode::{Engine, Request, Round, TokenText, Turn};
+use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{Spec, TargetFiles, open_small, open_target, share};
+use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
 use dovetail::model::{Config, CpuDraft, CpuTarget, SharedVocabulary};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{Method, SamplerSettings, Shape};
@@ -49,14 +49,14 @@ fn engine(target: CpuTarget, drafter: SmallModel) -> Engine {
 fn answer(
     engine: &mut Engine,
     request: &Request,
-    turn: impl Fn(usize) -> Turn,
+    options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>) {
     let names: &dyn TokenText = &Letters;
-    let mut answer = engine.answer(request.clone(), names).unwrap();
-    let mut tokens = vec![answer.first(&turn(0)).unwrap().token];
+    let mut answer = engine.generate(request.clone(), names).unwrap();
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
     let mut rounds = Vec::new();
     while answer.finish().is_none() {
-        let round = answer.round(&turn(rounds.len())).unwrap();
+        let round = answer.step(&options(rounds.len())).unwrap();
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
@@ -64,9 +64,9 @@ fn answer(
     (tokens, rounds)
 }
 
-fn plain(sampler: SamplerSettings) -> Turn {
+fn plain(sampler: SamplerSettings) -> RoundOptions {
     let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
-    Turn { speculate: false, ..Turn::new(budget, sampler) }
+    RoundOptions { speculate: false, ..RoundOptions::new(budget, sampler) }
 }
 
 fn drafting(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
@@ -117,13 +117,13 @@ fn another_model_drafts_and_the_text_is_the_targets() {
                     (true, Schedule::Alternate),
                     (true, Schedule::Overlap),
                 ] {
-                    let turn = |round: usize| Turn {
+                    let options = |round: usize| RoundOptions {
                         coupled,
                         schedule,
                         speculate: round % 7 != 5,
-                        ..Turn::new(budgets()[round % 5], *sampler)
+                        ..RoundOptions::new(budgets()[round % 5], *sampler)
                     };
-                    let (got, rounds) = answer(&mut speculative, &request, turn);
+                    let (got, rounds) = answer(&mut speculative, &request, options);
                     assert_eq!(got, want, "{target} by {small}, {sampler:?}");
                     won += want.len() - 1 - rounds.len();
                 }
@@ -140,8 +140,11 @@ fn a_model_that_drafts_for_itself_is_always_right() {
         for prompt in &prompts() {
             for (i, budget) in budgets().into_iter().enumerate() {
                 let schedule = [Schedule::Alternate, Schedule::Overlap][i % 2];
-                let turn = Turn { schedule, ..Turn::new(budget, SamplerSettings::default()) };
-                let (_, rounds) = answer(&mut engine, &request(prompt, 50), |_| turn);
+                let options = RoundOptions {
+                    schedule,
+                    ..RoundOptions::new(budget, SamplerSettings::default())
+                };
+                let (_, rounds) = answer(&mut engine, &request(prompt, 50), |_| options);
                 let (_, full) = rounds.split_last().unwrap();
                 for round in full {
                     let best = round.tree.height();
@@ -157,7 +160,7 @@ fn a_model_that_drafts_for_itself_is_always_right() {
 
 /// The bundled target with a small model that went through everything a file goes through.
 fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
-    let words = share(target, small).unwrap();
+    let words = shared_vocabulary(target, small).unwrap();
     assert!(words.is_identical());
     assert_eq!(words.shared(), target.tokenizer.vocab_size());
     let pool = Arc::new(Pool::new(2));
@@ -181,7 +184,7 @@ fn the_bundled_models_draft_for_the_bundled_target() {
         let mut engine = bundled(&target, &small);
         for sampler in samplers() {
             let want = answer(&mut engine, &request, |_| plain(sampler)).0;
-            let chain = Turn::new(drafting(Method::Tree, 6, 1, 4), sampler);
+            let chain = RoundOptions::new(drafting(Method::Tree, 6, 1, 4), sampler);
             let (got, rounds) = answer(&mut engine, &request, |_| chain);
             assert_eq!(got, want, "{} {sampler:?}", small.name);
             if is_itself && sampler.is_greedy() {
@@ -189,8 +192,13 @@ fn the_bundled_models_draft_for_the_bundled_target() {
                 assert_eq!(rounds.len(), 39usize.div_ceil(6));
             }
             assert!(rounds.len() < 39, "{}: nothing was accepted", small.name);
-            let turn = |round: usize| Turn::new(budgets()[round % 5], sampler);
-            assert_eq!(answer(&mut engine, &request, turn).0, want, "{} {sampler:?}", small.name);
+            let options = |round: usize| RoundOptions::new(budgets()[round % 5], sampler);
+            assert_eq!(
+                answer(&mut engine, &request, options).0,
+                want,
+                "{} {sampler:?}",
+                small.name
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use dovetail::hardware::Machine;
 use dovetail::plan::{DraftKind, STRATEGIES, Strategy};
 use dovetail::settings::Settings;
 use dovetail::speculate::SamplerSettings;
-use dovetail::worker::{Backend, Choice, Controls, Event, Job, Purpose, SharedControls, load};
+use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -88,8 +88,8 @@ impl Subject {
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
         let backend: Backend = loaded.unwrap_or_else(|error| panic!("{error}")).into();
         let tested = |name: &str| rows().iter().any(|row| row.name == name);
-        for offer in backend.ready.strategies.iter().filter(|offer| tested(&offer.name)) {
-            assert_eq!(offer.missing, None, "{} is not tested", offer.name);
+        for status in backend.ready.strategies.iter().filter(|status| tested(&status.name)) {
+            assert_eq!(status.missing, None, "{} is not tested", status.name);
         }
         Self { backend: RefCell::new(backend), prompts, _folders: folders }
     }
@@ -173,7 +173,7 @@ fn samplers() -> [SamplerSettings; 3] {
 /// Controls for a strategy. A size that automatic control would choose is held, so that what is
 /// tested depends on no clock.
 fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
-    let held = |value| if strategy.shape.is_none() { Choice::Held(value) } else { Choice::Auto };
+    let held = |value| if strategy.shape.is_none() { Setting::Fixed(value) } else { Setting::Auto };
     let (gamma, width, depth) = (held(14), held(4), held(5));
     Controls { strategy: Some(strategy), gamma, width, depth, sampler, ..Controls::default() }
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use candle_core::{DType, Device, Tensor};
-use dovetail::model::head::{HeadBackend, HeadConfig, HeadWeights, Shared, Table, TensorHead};
+use dovetail::model::head::{
+    HeadBackend, HeadConfig, HeadWeights, SharedTables, Table, TensorHead,
+};
 use dovetail::speculate::{BeamRow, Ranking};
-use dovetail::train::{AdamW, DraftNet, Estimate, Judge, Options, Past};
+use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
 use serde_json::Value;
 
 const HEADS: [&str; 5] =
@@ -115,7 +117,7 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
         }
 
         let weights = HeadWeights::load(&case.config, &case.tensors).unwrap();
-        let shared = Shared {
+        let shared = SharedTables {
             embedding: Table::Tensor(case.embedding.clone()),
             lm_head: Table::Tensor(case.lm_head.clone()),
         };
@@ -148,7 +150,7 @@ fn a_step_of_training_is_the_original_one() {
         let case = Case::load(name);
         let expected = &recorded["losses"][name];
         let (net, options) = (case.net(), Options::default());
-        let judge = Judge::new(&case.lm_head, &options).unwrap();
+        let losses = LossComputer::new(&case.lm_head, &options).unwrap();
 
         let depth = case.config.blocks();
         let embeddings = case.embed(&batch["batch.input_ids"]);
@@ -161,20 +163,20 @@ fn a_step_of_training_is_the_original_one() {
         let rows = counts.iter().filter(|&&counts| counts).count();
         let output = outputs[depth - 1].clone();
         let estimate = Estimate { output, depth, step: 0, weight: 1.0 };
-        let verdict = judge.judge(&[estimate], &labels, &[counts], rows).unwrap();
+        let output = losses.compute(&[estimate], &labels, &[counts], rows).unwrap();
 
         let close = |what: &str, found: f64, expected: &Value, tolerance: f64| {
             let expected = expected.as_f64().unwrap();
             let off = (found - expected).abs() / expected.abs().max(1e-3);
             assert!(off < tolerance, "{name} {what}: {found}, recorded {expected}");
         };
-        let measure = verdict.sums[0].measure(depth, 0);
+        let measure = output.sums[0].measure(depth, 0);
         close("vloss", measure.vloss, &expected["vloss"], 1e-4);
         close("ploss", measure.ploss, &expected["ploss"], 1e-4);
-        let loss = f64::from(verdict.loss.to_scalar::<f32>().unwrap());
+        let loss = f64::from(output.loss.to_scalar::<f32>().unwrap());
         close("loss", loss, &expected["loss"], 1e-4);
 
-        let found = verdict.loss.backward().unwrap();
+        let found = output.loss.backward().unwrap();
         let gradients: BTreeMap<String, Tensor> = net
             .weights()
             .iter()

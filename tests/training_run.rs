@@ -13,7 +13,7 @@ use dovetail::model::Config;
 use dovetail::model::weights::tensors;
 use dovetail::plan::DeviceChoice;
 use dovetail::train::Length;
-use dovetail::train::run::{End, Event, Order, Recipe, RunError, Stage, stored, train};
+use dovetail::train::run::{End, Event, Recipe, RunError, RunRequest, Stage, stored, train};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -99,7 +99,7 @@ impl Bench {
         self.0.path().join("head")
     }
 
-    fn order(&self, resume: bool) -> Order {
+    fn order(&self, resume: bool) -> RunRequest {
         let mut recipe = Recipe::quick();
         recipe.target = self.target().display().to_string();
         recipe.data = self.chats();
@@ -107,7 +107,7 @@ impl Bench {
         recipe.options.length = Length::Steps(8);
         (recipe.options.batch_tokens, recipe.options.window) = (256, 96);
         let (out, device) = (self.head(), DeviceChoice::Cpu);
-        Order { out, resume, recipe, threads: 1, device, keep_work: true }
+        RunRequest { out, resume, recipe, threads: 1, device, keep_work: true }
     }
 
     /// The program in a home of its own.
@@ -154,7 +154,7 @@ fn outcome(command: &mut Command) -> (i32, String, String) {
 }
 
 /// Runs until `enough`, then wishes to stop.
-fn until(order: &Order, enough: impl Fn(&Event<'_>) -> bool) -> End {
+fn until(order: &RunRequest, enough: impl Fn(&Event<'_>) -> bool) -> End {
     let stop = AtomicBool::new(false);
     let mut tell = |event: Event<'_>| {
         if enough(&event) {
@@ -204,7 +204,8 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
 #[test]
 fn what_does_not_belong_together_is_refused() {
     let bench = Bench::new();
-    let refused = |order: &Order| train(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
+    let refused =
+        |order: &RunRequest| train(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
     assert!(matches!(refused(&bench.order(true)), RunError::Nothing { .. }));
     until(&bench.order(false), |event| matches!(event, Event::Step(_)));
     assert!(matches!(refused(&bench.order(false)), RunError::Unfinished { .. }));
@@ -221,7 +222,7 @@ fn what_does_not_belong_together_is_refused() {
     assert_eq!(until(&bench.order(true), |_| false), End::Done);
 
     fs::write(bench.chats(), "{\"messages\": [{\"role\"").unwrap();
-    let order = Order { out: bench.0.path().join("other"), ..bench.order(false) };
+    let order = RunRequest { out: bench.0.path().join("other"), ..bench.order(false) };
     let error = refused(&order).to_string();
     assert!(error.contains("0 of 1 lines") && error.contains("line 1: not JSON"), "{error}");
 }
@@ -275,7 +276,7 @@ fn the_target_answers_questions_itself() {
     let answers = bench.head().join("work/answers.jsonl");
     let before = fs::read_to_string(&answers).unwrap();
     assert_eq!(before.lines().count(), 2);
-    let order = Order { resume: true, ..order };
+    let order = RunRequest { resume: true, ..order };
     assert_eq!(until(&order, |_| false), End::Done);
     let after = fs::read_to_string(&answers).unwrap();
     assert!(after.starts_with(&before));

@@ -8,7 +8,8 @@ use dovetail::model::{Target, TargetError, Verified};
 use dovetail::plan::Strategy;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use dovetail::worker::{
-    Backend, Choice, Chosen, Controls, Event, Job, Planner, Ready, SharedControls, Worker, spawn,
+    Backend, Controls, Event, Job, Planner, Ready, RoundPlan, Setting, SharedControls, Worker,
+    spawn,
 };
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -17,14 +18,14 @@ use std::time::Duration;
 struct Fixed;
 
 impl Planner for Fixed {
-    fn choose(&mut self, controls: &Controls) -> Chosen {
+    fn choose(&mut self, controls: &Controls) -> RoundPlan {
         let shape = Shape {
             gamma: controls.gamma.or(6),
             width: controls.width.or(2),
             depth: controls.depth.or(3),
         };
         let budget = Budget::new(shape, controls.blocks.or(1));
-        Chosen { strategy: Strategy::default_with(true), drafter: Some(0), budget }
+        RoundPlan { strategy: Strategy::default_with(true), drafter: Some(0), budget }
     }
     fn observe(&mut self, _: &Round) {}
 }
@@ -184,11 +185,11 @@ fn a_turned_control_acts_from_the_next_round() {
         (**round).clone()
     };
     assert_eq!(step(|_| ()).budget, Budget::new(Shape { gamma: 6, width: 2, depth: 3 }, 1));
-    let round = step(|c| (c.gamma, c.blocks) = (Choice::Held(3), Choice::Held(4)));
+    let round = step(|c| (c.gamma, c.blocks) = (Setting::Fixed(3), Setting::Fixed(4)));
     assert_eq!((round.budget.shape.gamma, round.budget.blocks, round.tree.len()), (3, 4, 3));
     let round = step(|c| c.speculate = false);
     assert_eq!((round.tree.len(), round.speculative), (1, false));
-    assert_eq!(step(|c| (c.speculate, c.gamma) = (true, Choice::Auto)).tree.len(), 6);
+    assert_eq!(step(|c| (c.speculate, c.gamma) = (true, Setting::Auto)).tree.len(), 6);
     assert_eq!(events.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
     worker.controls().update(|c| c.paused = false);
     got.extend(rest(&events));

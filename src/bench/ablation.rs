@@ -4,7 +4,7 @@
 
 use super::strategies::{Contender, PLAIN, Sweep};
 use crate::draft::Depths;
-use crate::plan::{Choice, Strategy};
+use crate::plan::{Setting, Strategy};
 use crate::worker::Controls;
 
 /// The paper's tree: nodes with the root, children a node, expansions.
@@ -67,7 +67,7 @@ impl Variants {
         };
         let base = paper(base);
         let values = blocks.map(|blocks| {
-            let controls = Controls { blocks: Choice::Held(blocks.max(1)), ..base.clone() };
+            let controls = Controls { blocks: Setting::Fixed(blocks.max(1)), ..base.clone() };
             (format!("{head} m={blocks}"), Some(blocks as f64), controls)
         });
         self.sweep(&format!("Blocks of {head}"), "blocks m", values);
@@ -76,19 +76,19 @@ impl Variants {
     /// γ, width and depth, the other two as in the paper, with `blocks` blocks unless the user
     /// holds another number.
     pub fn tree(&mut self, base: &Controls, blocks: usize) {
-        let base = Controls { blocks: Choice::Held(base.blocks.or(blocks)), ..paper(base) };
+        let base = Controls { blocks: Setting::Fixed(base.blocks.or(blocks)), ..paper(base) };
         let gammas = GAMMAS.map(|gamma| {
-            let controls = Controls { gamma: Choice::Held(gamma), ..base.clone() };
+            let controls = Controls { gamma: Setting::Fixed(gamma), ..base.clone() };
             (format!("γ={gamma}"), Some(gamma as f64), controls)
         });
         self.sweep("Nodes of the tree", "γ, nodes with the root", gammas);
         let widths = WIDTHS.map(|width| {
-            let controls = Controls { width: Choice::Held(width), ..base.clone() };
+            let controls = Controls { width: Setting::Fixed(width), ..base.clone() };
             (format!("width {width}"), Some(width as f64), controls)
         });
         self.sweep("Width of the tree", "children a node", widths);
         let depths = DEPTHS.map(|depth| {
-            let controls = Controls { depth: Choice::Held(depth), ..base.clone() };
+            let controls = Controls { depth: Setting::Fixed(depth), ..base.clone() };
             (format!("depth {depth}"), Some(depth as f64), controls)
         });
         self.sweep("Depth of the tree", "expansions", depths);
@@ -100,12 +100,12 @@ impl Variants {
         let base = Controls { speculate: true, strategy: Some(duo), ..base.clone() };
         let own = || std::iter::once((name.to_owned(), None, base.clone()));
         let sequences = SEQUENCES.map(|k| {
-            let controls = Controls { width: Choice::Held(k), ..base.clone() };
+            let controls = Controls { width: Setting::Fixed(k), ..base.clone() };
             (format!("{name} k={k}"), Some(k as f64), controls)
         });
         self.sweep("Sequences of DuoDecoding", "sequences k", own().chain(sequences));
         let budgets = BUDGETS.map(|gamma| {
-            let controls = Controls { gamma: Choice::Held(gamma), ..base.clone() };
+            let controls = Controls { gamma: Setting::Fixed(gamma), ..base.clone() };
             (format!("{name} γ={gamma}"), Some(gamma as f64), controls)
         });
         self.sweep("Budget of DuoDecoding", "budget γ, tokens", own().chain(budgets));
@@ -116,9 +116,9 @@ impl Variants {
 fn paper(base: &Controls) -> Controls {
     Controls {
         speculate: true,
-        gamma: Choice::Held(base.gamma.or(GAMMA)),
-        width: Choice::Held(base.width.or(WIDTH)),
-        depth: Choice::Held(base.depth.or(DEPTH)),
+        gamma: Setting::Fixed(base.gamma.or(GAMMA)),
+        width: Setting::Fixed(base.width.or(WIDTH)),
+        depth: Setting::Fixed(base.depth.or(DEPTH)),
         ..base.clone()
     }
 }
@@ -137,9 +137,9 @@ mod tests {
         let names: Vec<&str> = variants.contenders.iter().map(|c| c.name.as_str()).collect();
         let unique: std::collections::HashSet<&&str> = names.iter().collect();
         assert_eq!(unique.len(), names.len(), "{names:?}");
-        let blocks: Vec<Choice> =
+        let blocks: Vec<Setting> =
             variants.contenders[1..4].iter().map(|c| c.controls.blocks).collect();
-        assert_eq!(blocks, [Choice::Held(1), Choice::Held(2), Choice::Held(3)]);
+        assert_eq!(blocks, [Setting::Fixed(1), Setting::Fixed(2), Setting::Fixed(3)]);
         // The paper's tree with two blocks is a point of all four curves and is run once.
         assert_eq!(variants.sweeps.len(), 4);
         for sweep in &variants.sweeps {
@@ -149,8 +149,8 @@ mod tests {
             }
         }
         let alone = variants.contenders.iter().find(|c| c.name == "γ=1").unwrap();
-        assert_eq!(alone.controls.gamma, Choice::Held(1));
-        assert_eq!(alone.controls.width, Choice::Held(10));
+        assert_eq!(alone.controls.gamma, Setting::Fixed(1));
+        assert_eq!(alone.controls.width, Setting::Fixed(10));
     }
 
     #[test]
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn what_the_user_holds_stays() {
-        let base = Controls { width: Choice::Held(4), ..Controls::default() };
+        let base = Controls { width: Setting::Fixed(4), ..Controls::default() };
         let mut variants = Variants::new(&base);
         variants.tree(&base, 1);
         let gamma = variants.contenders.iter().find(|c| c.name == "γ=8").unwrap();
-        assert_eq!(gamma.controls.width, Choice::Held(4));
+        assert_eq!(gamma.controls.width, Setting::Fixed(4));
     }
 }

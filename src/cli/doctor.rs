@@ -109,14 +109,14 @@ fn chosen(loaded: &Loaded) -> String {
     report.row("M", blocks);
     report.row("tree", format!("width {}, depth {}", ready.width, ready.depth));
     report.title("Strategies");
-    for offer in &ready.strategies {
-        let summary = Strategy::named(&offer.name).map(|row| row.summary).unwrap_or_default();
-        let words = match &offer.missing {
+    for status in &ready.strategies {
+        let summary = Strategy::named(&status.name).map(|row| row.summary).unwrap_or_default();
+        let words = match &status.missing {
             Some(missing) => format!("not here: it needs {missing}"),
-            None if offer.name == ready.strategy => format!("{summary} (in use)"),
+            None if status.name == ready.strategy => format!("{summary} (in use)"),
             None => summary.to_owned(),
         };
-        report.row(&offer.name, words);
+        report.row(&status.name, words);
     }
     report.title("Why");
     for reason in ready.reasons.iter().chain(&loaded.notices) {

@@ -13,7 +13,7 @@ use super::exit::{Code, Failure, Outcome, report};
 use super::interrupt;
 use crate::hardware::Machine;
 use crate::train::TrainError;
-use crate::train::run::{self, End, Order, RunError};
+use crate::train::run::{self, End, RunError, RunRequest};
 
 pub use args::TrainArgs;
 use show::Show;
@@ -33,7 +33,7 @@ pub fn train(args: &TrainArgs) -> Outcome {
     if let Some((flag, _, range)) = sound.into_iter().find(|(_, sound, _)| !sound) {
         return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
     }
-    let order = Order {
+    let order = RunRequest {
         out: args.out.clone(),
         resume: args.resume,
         recipe,

@@ -1,7 +1,7 @@
 //! A target, its drafters, and the text that all remember between answers.
 
-use super::answer::{Answer, Turn};
-use super::drafting::Drafting;
+use super::drafter_set::DrafterSet;
+use super::generation::{Generation, RoundOptions};
 use super::text::TokenText;
 use crate::draft::Drafter;
 use crate::model::{Target, TargetError};
@@ -45,25 +45,31 @@ pub enum DecodeError {
 /// Decodes answers one after the other. What two prompts have in common is computed once.
 pub struct Engine {
     pub(super) target: Box<dyn Target>,
-    pub(super) drafting: Drafting,
+    pub(super) drafting: DrafterSet,
     /// The committed positions' tokens, and behind them the root while an answer is under way.
     pub(super) text: Vec<u32>,
     /// Features the drafters were not told of because the token after them is not known yet:
     /// `[rows, hidden]`, the first one of position `drafting.observed()`.
-    untold: Vec<f32>,
-    pace: Pace,
+    pending_features: Vec<f32>,
+    chunk: PrefillChunk,
 }
 
 impl Engine {
     /// An engine with nothing remembered. Anything `target` and `drafters` hold is forgotten. A
-    /// [`Turn`] names a drafter by its place in `drafters`.
+    /// [`RoundOptions`] names a drafter by its place in `drafters`.
     pub fn new(
         mut target: Box<dyn Target>,
         drafters: impl IntoIterator<Item = Box<dyn Drafter>>,
     ) -> Self {
         target.truncate(0);
-        let drafting = Drafting::new(drafters.into_iter().collect());
-        Self { target, drafting, text: Vec::new(), untold: Vec::new(), pace: Pace::default() }
+        let drafting = DrafterSet::new(drafters.into_iter().collect());
+        Self {
+            target,
+            drafting,
+            text: Vec::new(),
+            pending_features: Vec::new(),
+            chunk: PrefillChunk::default(),
+        }
     }
 
     /// The target.
@@ -81,18 +87,18 @@ impl Engine {
         self.target.truncate(0);
         self.text.clear();
         self.drafting.truncate(0);
-        self.untold.clear();
+        self.pending_features.clear();
     }
 
-    /// Begins an answer; the next calls are the [`Answer`]'s.
+    /// Begins an answer; the next calls are the [`Generation`]'s.
     ///
     /// # Errors
     /// [`DecodeError`] for an empty prompt or one that does not fit.
-    pub fn answer<'a>(
+    pub fn generate<'a>(
         &'a mut self,
         request: Request,
         names: &'a dyn TokenText,
-    ) -> Result<Answer<'a>, DecodeError> {
+    ) -> Result<Generation<'a>, DecodeError> {
         let tokens = request.prompt.len();
         let capacity = self.target.capacity();
         if tokens == 0 {
@@ -102,7 +108,7 @@ impl Engine {
             return Err(DecodeError::PromptTooLong { tokens, capacity });
         }
         let reused = self.reuse(&request.prompt);
-        Ok(Answer::new(self, names, request, reused))
+        Ok(Generation::new(self, names, request, reused))
     }
 
     /// Keeps what the remembered text and `prompt` have in common and returns how many tokens that
@@ -117,28 +123,32 @@ impl Engine {
         self.target.truncate(common);
         self.text.truncate(common);
         self.drafting.truncate(common);
-        self.untold.clear();
+        self.pending_features.clear();
         common
     }
 
     /// Runs the next slice of the prompt; returns the last token's logits.
-    pub(super) fn read(&mut self, rest: &[u32], turn: &Turn) -> Result<Vec<f32>, TargetError> {
+    pub(super) fn prefill(
+        &mut self,
+        rest: &[u32],
+        options: &RoundOptions,
+    ) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
-        let slice = &rest[..self.pace.rows.min(rest.len())];
+        let slice = &rest[..self.chunk.rows.min(rest.len())];
         let verified = self.target.prefill(slice)?;
         self.text.extend_from_slice(slice);
-        self.tell(&verified.features);
-        if turn.speculate {
-            self.drafting.prepare(turn.drafter, turn.budget.blocks);
+        self.observe(&verified.features);
+        if options.speculate {
+            self.drafting.prepare(options.drafter, options.budget.blocks);
         }
-        self.pace.adapt(slice.len(), start.elapsed());
+        self.chunk.adapt(slice.len(), start.elapsed());
         Ok(verified.logits)
     }
 
     /// Appends the root: a token of the text whose position is not committed.
     pub(super) fn push_root(&mut self, token: u32) {
         self.text.push(token);
-        self.tell(&[]);
+        self.observe(&[]);
     }
 
     /// Keeps `path` of the verified tree; `features` are those of all its nodes.
@@ -148,43 +158,44 @@ impl Engine {
         self.text.extend(path[1..].iter().map(|&node| tree.nodes()[node].token));
         let rows = path.iter().map(|&node| &features[node * hidden..(node + 1) * hidden]);
         let kept: Vec<f32> = rows.flatten().copied().collect();
-        self.tell(&kept);
+        self.observe(&kept);
     }
 
     /// Takes the features of positions just committed and tells the drafters of every pair that is
     /// complete.
-    fn tell(&mut self, features: &[f32]) {
+    fn observe(&mut self, features: &[f32]) {
         if !self.drafting.any() {
             return;
         }
-        self.untold.extend_from_slice(features);
+        self.pending_features.extend_from_slice(features);
         let hidden = self.target.hidden();
         let from = self.drafting.observed();
-        let pairs = (self.text.len() - from).saturating_sub(1).min(self.untold.len() / hidden);
+        let pairs =
+            (self.text.len() - from).saturating_sub(1).min(self.pending_features.len() / hidden);
         if pairs > 0 {
             if from == 0 {
                 self.drafting.begin(self.text[0]);
             }
             let tokens = &self.text[from + 1..=from + pairs];
-            self.drafting.observe(&self.untold[..pairs * hidden], tokens);
-            self.untold.drain(..pairs * hidden);
+            self.drafting.observe(&self.pending_features[..pairs * hidden], tokens);
+            self.pending_features.drain(..pairs * hidden);
         }
     }
 }
 
 /// Rows a prefill slice has: many for speed, few enough that a stop key is obeyed within a second.
 #[derive(Clone, Copy, Debug)]
-struct Pace {
+struct PrefillChunk {
     rows: usize,
 }
 
-impl Default for Pace {
+impl Default for PrefillChunk {
     fn default() -> Self {
         Self { rows: 64 }
     }
 }
 
-impl Pace {
+impl PrefillChunk {
     const FEWEST: usize = 16;
     const MOST: usize = 512;
     const SHORT: Duration = Duration::from_millis(200);

@@ -113,8 +113,8 @@ pub struct Round {
     /// Whether speculation was on.
     pub speculative: bool,
     /// Whether the tree was drafted while the target checked the one before.
-    #[serde(default)]
-    pub foreseen: bool,
+    #[serde(default, alias = "foreseen")]
+    pub drafted_ahead: bool,
     /// Where its time went.
     pub timing: Timing,
     /// Committed positions of the target after the round.
@@ -135,8 +135,8 @@ pub struct Summary {
     /// Target passes after the prefill.
     pub rounds: usize,
     /// Rounds whose tree was drafted while the target checked the one before.
-    #[serde(default)]
-    pub foreseen: usize,
+    #[serde(default, alias = "foreseen")]
+    pub drafted_ahead: usize,
     /// Mean tokens a round.
     pub tau: f64,
     /// Committed tokens per second of decoding, prefill excluded.
@@ -169,7 +169,7 @@ impl Summary {
     /// Adds a round that follows those counted.
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
-        self.foreseen += usize::from(round.foreseen);
+        self.drafted_ahead += usize::from(round.drafted_ahead);
         let mut sum = self.timing();
         sum += round.timing;
         let Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms } = sum;

@@ -5,8 +5,8 @@
 //! recent one and lets the copy run into itself. On the greedy answers of the bundled model to its
 //! held-out prompts that gives 1.141 tokens a round instead of 1.115.
 
-use super::odds::{Odds, Pending};
-use super::{Ask, Depths, DraftError, Drafter};
+use super::acceptance_stats::{AcceptanceStats, Pending};
+use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::Tree;
 
 /// Longest run of last tokens that is looked for; shorter ones follow.
@@ -22,7 +22,7 @@ pub struct PromptLookup {
     capacity: usize,
     pending: Pending,
     /// How often a copied token was right, by the number of last tokens that were found again.
-    odds: [Odds; LONGEST + 1],
+    stats: [AcceptanceStats; LONGEST + 1],
     /// That number for the pending proposal.
     matched: usize,
 }
@@ -34,7 +34,7 @@ impl PromptLookup {
             tokens: Vec::new(),
             capacity,
             pending: Pending::default(),
-            odds: Default::default(),
+            stats: Default::default(),
             matched: 0,
         }
     }
@@ -80,17 +80,17 @@ impl Drafter for PromptLookup {
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        let odds = &mut self.odds[self.matched];
-        self.pending.follow(tokens, |_, right| odds.note(right));
+        let stats = &mut self.stats[self.matched];
+        self.pending.follow(tokens, |_, right| stats.note(right));
         self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let mut tree = Tree::root(ask.root);
-        let room = ask.budget.shape.gamma.saturating_sub(1);
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let mut tree = Tree::root(request.root);
+        let room = request.budget.shape.gamma.saturating_sub(1);
         let (matched, chain) = self.continuation();
-        let log_prob = self.odds[matched].log_prob();
+        let log_prob = self.stats[matched].log_prob();
         chain.iter().take(room).fold(0, |parent, &token| tree.push(parent, token, log_prob));
         self.matched = matched;
         self.pending.wait(&tree);
@@ -122,7 +122,7 @@ mod tests {
         let mut drafter = drafter(tokens);
         let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
         let root = tokens.last().copied().unwrap_or(7);
-        let tree = drafter.propose(&Ask::new(root, &budget)).unwrap();
+        let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
         assert!(tree.nodes().iter().enumerate().skip(1).all(|(i, node)| node.parent == i - 1));
         tree.nodes()[1..].iter().map(|node| node.token).collect()
     }
@@ -167,12 +167,12 @@ mod tests {
     fn probabilities_are_counted() {
         let mut drafter = drafter(&counting(&[1, 2]));
         let budget = Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0);
-        let sure = drafter.propose(&Ask::new(2, &budget)).unwrap().nodes()[1].log_prob;
+        let sure = drafter.propose(&DraftRequest::new(2, budget)).unwrap().nodes()[1].log_prob;
         assert_eq!(sure, 0.5f32.ln(), "nothing is known yet");
         // Three right, one wrong.
         drafter.observe(&[], &[3, 4, 5]).unwrap();
         drafter.observe(&[], &[1, 2]).unwrap();
-        let tree = drafter.propose(&Ask::new(2, &budget)).unwrap();
+        let tree = drafter.propose(&DraftRequest::new(2, budget)).unwrap();
         assert!(tree.nodes()[1..].iter().all(|node| node.log_prob == (4.0f32 / 6.0).ln()));
     }
 

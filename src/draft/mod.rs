@@ -1,10 +1,10 @@
 //! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
 
-mod branches;
+mod acceptance_stats;
+mod draft_state;
 mod feature_head;
 mod lookahead;
 mod lookup;
-mod odds;
 mod retrieval;
 mod small_model;
 
@@ -37,19 +37,19 @@ impl Budget {
 }
 
 /// What a drafter is asked for.
-#[derive(Clone, Debug)]
-pub struct Ask<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct DraftRequest {
     /// The last token observed.
     pub root: u32,
     /// What the tree may cost.
-    pub budget: &'a Budget,
+    pub budget: Budget,
     /// The target's own noise, if the candidates are to be ranked with it.
     pub coupling: Option<Coupling>,
 }
 
-impl<'a> Ask<'a> {
-    /// Asks for a tree under `root`, ranked by the draft's probabilities alone.
-    pub fn new(root: u32, budget: &'a Budget) -> Self {
+impl DraftRequest {
+    /// A tree under `root`, its candidates ranked by the draft's probabilities alone.
+    pub fn new(root: u32, budget: Budget) -> Self {
         Self { root, budget, coupling: None }
     }
 
@@ -121,12 +121,12 @@ pub trait Drafter: Send {
         let _ = blocks;
         Ok(())
     }
-    /// Proposes a tree of at most `ask.budget.shape.gamma` nodes under `ask.root`, the last token
+    /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last token
     /// observed.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError>;
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError>;
     /// Works on what may come next while the target checks `tree`: called on a thread of its own,
     /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set,
     /// or after a budget that is measured to be spent by then (DuoDecoding's sequences). The next
@@ -135,12 +135,17 @@ pub trait Drafter: Send {
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
-        let _ = (tree, ask, stop);
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        let _ = (tree, request, stop);
         Ok(())
     }
     /// Whether the last tree proposed had been drafted by `ahead`, before the target had spoken.
-    fn foresaw(&self) -> bool {
+    fn was_drafted_ahead(&self) -> bool {
         false
     }
     /// Tells what the target made of `tree`: raw logits of every node, `[tree.len(), vocab]`

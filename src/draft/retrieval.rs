@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::{Ask, Depths, DraftError, Drafter};
+use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::Tree;
 use crate::speculate::suffixes::{self, Suffixes};
 
@@ -58,7 +58,7 @@ impl Retrieval {
 /// A node to be: the continuations that begin with its path, a range of their sorted list. Ordered
 /// as nodes are preferred: commonest, shallowest, first in the order of tokens.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Branch {
+struct TrieNode {
     count: usize,
     depth: Reverse<usize>,
     start: Reverse<usize>,
@@ -74,8 +74,8 @@ struct Branch {
 fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
     continuations.sort();
     let mut tree = Tree::root(root);
-    let mut branches = BinaryHeap::new();
-    let split = |branches: &mut BinaryHeap<Branch>, range: Range<usize>, depth: usize, parent| {
+    let mut queue = BinaryHeap::new();
+    let split = |queue: &mut BinaryHeap<TrieNode>, range: Range<usize>, depth: usize, parent| {
         let mut rest = range;
         // Those that end here sort first.
         rest.start += continuations[rest.clone()].partition_point(|next| next.len() <= depth);
@@ -83,19 +83,19 @@ fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
             let token = continuations[rest.start][depth];
             let count = continuations[rest.clone()].partition_point(|next| next[depth] == token);
             let (depth, start) = (Reverse(depth + 1), Reverse(rest.start));
-            branches.push(Branch { count, depth, start, parent });
+            queue.push(TrieNode { count, depth, start, parent });
             rest.start += count;
         }
     };
     let mut counts = vec![continuations.len()];
-    split(&mut branches, 0..continuations.len(), 0, 0);
+    split(&mut queue, 0..continuations.len(), 0, 0);
     while tree.len() <= most {
-        let Some(Branch { count, depth, start, parent }) = branches.pop() else { break };
+        let Some(TrieNode { count, depth, start, parent }) = queue.pop() else { break };
         let token = continuations[start.0][depth.0 - 1];
         let share = count as f32 / (counts[parent] + 1) as f32;
         let node = tree.push(parent, token, share.ln());
         counts.push(count);
-        split(&mut branches, start.0..start.0 + count, depth.0, node);
+        split(&mut queue, start.0..start.0 + count, depth.0, node);
     }
     tree
 }
@@ -127,9 +127,9 @@ impl Drafter for Retrieval {
         Ok(())
     }
 
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let most = NODES.min(ask.budget.shape.gamma.saturating_sub(1));
-        Ok(commonest(ask.root, self.continuations(), most))
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let most = NODES.min(request.budget.shape.gamma.saturating_sub(1));
+        Ok(commonest(request.root, self.continuations(), most))
     }
 
     fn device_bytes(&self) -> u64 {
@@ -159,7 +159,7 @@ mod tests {
     fn propose(store: &[u32], text: &[u32], gamma: usize) -> Tree {
         let budget = Budget::new(Shape { gamma, width: 1, depth: 1 }, 0);
         let root = text.last().copied().unwrap_or(7);
-        drafter(store, text).propose(&Ask::new(root, &budget)).unwrap()
+        drafter(store, text).propose(&DraftRequest::new(root, budget)).unwrap()
     }
 
     /// Each node's path with its probability.

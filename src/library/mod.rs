@@ -22,6 +22,8 @@ pub(crate) use blob::Blob;
 pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{Hub, HubError, HubId, Progress};
-pub use open::{HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, share};
+pub use open::{
+    HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
+};
 pub use spec::Spec;
 pub use tokenizer::{Tokenizer, TokenizerError};

@@ -133,7 +133,10 @@ pub fn check_fit(target: &Config, head: &HeadConfig) -> Result<(), LibraryError>
 ///
 /// # Errors
 /// [`LibraryError::NothingShared`] if no text of the small model can be proposed.
-pub fn share(target: &TargetFiles, small: &TargetFiles) -> Result<SharedVocabulary, LibraryError> {
+pub fn shared_vocabulary(
+    target: &TargetFiles,
+    small: &TargetFiles,
+) -> Result<SharedVocabulary, LibraryError> {
     let pieces = |files: &TargetFiles| files.tokenizer.pieces(files.config.vocab);
     let own = pieces(small);
     let mut shared = SharedVocabulary::new(&pieces(target), &own);

@@ -19,7 +19,7 @@ pub use cpu::{CpuDraft, CpuTarget, LoadError, PassTiming, Progress};
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, frequencies};
 pub use small::{Branch, SmallLm};
-pub use split::{Share, SplitTarget};
+pub use split::{DeviceLayers, SplitTarget};
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
 pub use weights::{RawTensor, WeightError, WeightSource};

@@ -1,7 +1,7 @@
 //! The rule: of everything that may be chosen, what commits most tokens a second.
 
-use super::choice::{Choice, DEPTH, GAMMA, WIDTH, Wishes};
-use super::{Costs, Facts, Prefer, prior};
+use super::overrides::{DEPTH, GAMMA, Setting, TreeOverrides, WIDTH};
+use super::{CostInputs, Costs, Prefer, prior};
 use crate::speculate::Shape;
 
 /// A choice of all four: the tree's γ, width and depth, and M.
@@ -22,20 +22,20 @@ const SHOWN: Shape = Shape { gamma: 8, width: 3, depth: 3 };
 
 /// What may be chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Space {
+pub struct SearchSpace {
     /// What the user holds.
-    pub wishes: Wishes,
+    pub overrides: TreeOverrides,
     /// Smallest and largest M the head can run with; `None` without a draft.
     pub blocks: Option<(usize, usize)>,
     /// `Show` keeps a tree worth looking at; `Auto` counts as `Speed`.
     pub prefer: Prefer,
 }
 
-impl Space {
-    fn values(held: Choice, all: &[usize], least: usize) -> Vec<usize> {
+impl SearchSpace {
+    fn values(held: Setting, all: &[usize], least: usize) -> Vec<usize> {
         match held {
-            Choice::Held(value) => vec![value],
-            Choice::Auto => all.iter().copied().filter(|&value| value >= least).collect(),
+            Setting::Fixed(value) => vec![value],
+            Setting::Auto => all.iter().copied().filter(|&value| value >= least).collect(),
         }
     }
 
@@ -51,12 +51,12 @@ impl Space {
             Shape { gamma: GAMMA.least, width: WIDTH.least, depth: DEPTH.least }
         };
         let depths: Vec<_> = (DEPTH.least..=DEPTH.most).collect();
-        let gammas = Self::values(self.wishes.gamma, &GAMMAS, least.gamma);
-        let widths = Self::values(self.wishes.width, &WIDTHS, least.width);
-        let depths = Self::values(self.wishes.depth, &depths, least.depth);
-        let blocks = match self.wishes.blocks {
-            Choice::Held(m) => vec![m.clamp(fewest, most)],
-            Choice::Auto => (fewest..=most).collect(),
+        let gammas = Self::values(self.overrides.gamma, &GAMMAS, least.gamma);
+        let widths = Self::values(self.overrides.width, &WIDTHS, least.width);
+        let depths = Self::values(self.overrides.depth, &depths, least.depth);
+        let blocks = match self.overrides.blocks {
+            Setting::Fixed(m) => vec![m.clamp(fewest, most)],
+            Setting::Auto => (fewest..=most).collect(),
         };
         let mut picks = Vec::new();
         for &blocks in &blocks {
@@ -110,14 +110,14 @@ pub struct Plan {
     pub reasons: Vec<String>,
 }
 
-/// The first choice, from what is known without running anything. Pure: the same facts give the
+/// The first choice, from what is known without running anything. Pure: the same inputs give the
 /// same plan.
-pub fn choose(facts: &Facts, space: &Space) -> Plan {
-    plan(Costs::guess(facts), space, "Times are estimated from the machine's description.")
+pub fn choose(inputs: &CostInputs, space: &SearchSpace) -> Plan {
+    plan(Costs::guess(inputs), space, "Times are estimated from the machine's description.")
 }
 
 /// The choice corrected by a short measurement.
-pub fn correct(plan_before: Plan, found: &super::Measured, space: &Space) -> Plan {
+pub fn correct(plan_before: Plan, found: &super::Measured, space: &SearchSpace) -> Plan {
     let costs = plan_before.costs.measured(found);
     let basis = match (found.verify.is_empty(), found.level.is_some()) {
         (false, _) => "Times were measured while loading.",
@@ -127,7 +127,7 @@ pub fn correct(plan_before: Plan, found: &super::Measured, space: &Space) -> Pla
     plan(costs, space, basis)
 }
 
-fn plan(costs: Costs, space: &Space, basis: &str) -> Plan {
+fn plan(costs: Costs, space: &SearchSpace, basis: &str) -> Plan {
     let (pick, expected) = space.best(&costs, prior::omega);
     let reasons = super::reasons::explain(&pick, space, &costs, prior::omega, basis);
     Plan { pick, costs, expected, reasons }

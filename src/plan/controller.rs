@@ -1,11 +1,11 @@
 //! The live controller: from the rounds themselves to the next round's tree.
 //!
 //! It never decides a token: whatever it picks, the text is the target's own. Given the same
-//! wishes and rounds it makes the same picks (no clock, no chance).
+//! overrides and rounds it makes the same picks (no clock, no chance).
 
-use super::choice::Wishes;
-use super::choose::{Pick, Plan, Space, rate};
-use super::{Costs, Ledgers, Prefer, reasons};
+use super::choose::{Pick, Plan, SearchSpace, rate};
+use super::overrides::TreeOverrides;
+use super::{AcceptanceHistories, Costs, Prefer, reasons};
 use crate::speculate::Tree;
 
 /// Rounds between two decisions.
@@ -21,9 +21,9 @@ const KEPT: usize = 4;
 const FIRST_WAIT: u64 = 48;
 const LONGEST_WAIT: u64 = 768;
 
-/// What the controller is told of a round.
+/// What a controller learns from: one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct RoundObservation<'a> {
     /// What the round was allowed to spend.
     pub pick: Pick,
     /// The tree that was checked.
@@ -39,9 +39,9 @@ pub struct Seen<'a> {
 /// Chooses γ, M, width and depth round by round, as far as they are automatic.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    space: Space,
+    space: SearchSpace,
     costs: Costs,
-    ledgers: Ledgers,
+    histories: AcceptanceHistories,
     current: Pick,
     /// Rounds seen since the last decision.
     since: u64,
@@ -52,19 +52,19 @@ pub struct Controller {
     /// What is true whatever is chosen, said before the reasons.
     preface: Vec<String>,
     /// What the reasons were last given for.
-    told: Option<(Pick, Wishes)>,
+    reported: Option<(Pick, TreeOverrides)>,
 }
 
 impl Controller {
     /// Starts from the plan, in the space it was made for. `preface` is said before the reasons:
     /// where the draft runs, for one.
-    pub fn new(plan: &Plan, space: Space, preface: Vec<String>) -> Self {
+    pub fn new(plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
         Self {
             preface,
-            told: Some((plan.pick, space.wishes)),
+            reported: Some((plan.pick, space.overrides)),
             space,
             costs: plan.costs.clone(),
-            ledgers: Ledgers::default(),
+            histories: AcceptanceHistories::default(),
             current: plan.pick,
             since: 0,
             plain: 0,
@@ -75,9 +75,9 @@ impl Controller {
 
     /// What the next round may spend: held values as they are, the rest as it is best. Call before
     /// every round; a changed wish acts at once.
-    pub fn pick(&mut self, wishes: &Wishes) -> Pick {
-        if *wishes != self.space.wishes {
-            self.space.wishes = *wishes;
+    pub fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
+        if *overrides != self.space.overrides {
+            self.space.overrides = *overrides;
             self.probe_left = 0;
             self.current = self.best().0;
             self.since = 0;
@@ -86,17 +86,17 @@ impl Controller {
     }
 
     /// Learns from a round, speculative or not, and decides anew now and then.
-    pub fn observe(&mut self, seen: &Seen<'_>) {
-        let nodes = seen.tree.len();
-        self.costs.learn_verify(nodes, seen.verify_ms);
+    pub fn observe(&mut self, round: &RoundObservation<'_>) {
+        let nodes = round.tree.len();
+        self.costs.learn_verify(nodes, round.verify_ms);
         // A tree that was asked for and not made (speculation off, draft lost) says nothing of it.
-        if let Some(ms) = seen.draft_ms
-            && (nodes > 1 || seen.pick.shape.gamma <= 1)
+        if let Some(ms) = round.draft_ms
+            && (nodes > 1 || round.pick.shape.gamma <= 1)
         {
-            self.costs.learn_draft(&seen.pick.shape, seen.pick.blocks, ms);
+            self.costs.learn_draft(&round.pick.shape, round.pick.blocks, ms);
         }
         if nodes > 1 {
-            self.ledgers.note(&seen.pick, seen.tree, seen.accepted);
+            self.histories.note(&round.pick, round.tree, round.accepted);
         }
         self.since += 1;
         if self.current.shape.gamma > 1 {
@@ -110,7 +110,7 @@ impl Controller {
                 self.end_probe();
             }
         } else if self.plain >= self.wait && self.may_speculate() {
-            self.ledgers.fade(KEPT);
+            self.histories.fade(KEPT);
             self.current = self.best_tree();
             self.probe_left = PROBE;
         } else if self.since >= EVERY {
@@ -118,15 +118,15 @@ impl Controller {
         }
     }
 
-    /// Makes [`Self::news`] speak the next time, changed or not.
-    pub fn tell_again(&mut self) {
-        self.told = None;
+    /// Makes [`Self::take_new_reasons`] speak the next time, changed or not.
+    pub fn repeat_reasons(&mut self) {
+        self.reported = None;
     }
 
     /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
-    pub fn news(&mut self) -> Option<Vec<String>> {
-        let now = Some((self.current, self.space.wishes));
-        if std::mem::replace(&mut self.told, now) == now {
+    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+        let now = Some((self.current, self.space.overrides));
+        if std::mem::replace(&mut self.reported, now) == now {
             return None;
         }
         Some(self.preface.iter().cloned().chain(self.reasons()).collect())
@@ -134,22 +134,28 @@ impl Controller {
 
     /// Why the current choice, one sentence a line.
     pub fn reasons(&self) -> Vec<String> {
-        let rounds = self.ledgers.rounds();
+        let rounds = self.histories.rounds();
         let basis = match rounds {
             0 => "No round with a tree has been seen yet.".to_owned(),
             1 => "Learned from the last round with a tree.".to_owned(),
             n => format!("Learned from the last {n} rounds with a tree."),
         };
-        reasons::explain(&self.current, &self.space, &self.costs, |p| self.ledgers.omega(p), &basis)
+        reasons::explain(
+            &self.current,
+            &self.space,
+            &self.costs,
+            |p| self.histories.omega(p),
+            &basis,
+        )
     }
 
     /// Tokens per second expected of the current choice.
     pub fn expected(&self) -> f64 {
-        rate(&self.costs, &self.current, self.ledgers.omega(&self.current))
+        rate(&self.costs, &self.current, self.histories.omega(&self.current))
     }
 
     fn best(&self) -> (Pick, f64) {
-        self.space.best(&self.costs, self.ledgers.omegas())
+        self.space.best(&self.costs, self.histories.omegas())
     }
 
     fn decide(&mut self) {
@@ -162,13 +168,13 @@ impl Controller {
     }
 
     fn may_speculate(&self) -> bool {
-        self.costs.can_draft() && !self.space.wishes.gamma.is_held()
+        self.costs.can_draft() && !self.space.overrides.gamma.is_fixed()
     }
 
     /// The best pick that has a tree.
     fn best_tree(&self) -> Pick {
-        let trees = Space { prefer: Prefer::Show, ..self.space };
-        trees.best(&self.costs, self.ledgers.omegas()).0
+        let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
+        trees.best(&self.costs, self.histories.omegas()).0
     }
 
     fn end_probe(&mut self) {

@@ -5,8 +5,8 @@
 //! dominates each costs its full share. With a tree, drafting costs 1 + D small passes, not γ:
 //! one over what was just committed, which also yields the first level, and one an expansion.
 
-use super::choice::WIDTH;
-use super::facts::{Facts, Power};
+use super::cost_inputs::{CostInputs, Throughput};
+use super::overrides::WIDTH;
 use crate::speculate::Shape;
 
 /// Share of the shorter of two overlapping times that is not hidden (β). Measured times replace it.
@@ -33,17 +33,17 @@ pub struct LevelCost {
 impl LevelCost {
     /// Milliseconds of a pass of `width` rows through `blocks` blocks.
     pub fn at(&self, blocks: usize, width: usize) -> f64 {
-        let share = |[low, high]: [usize; 2], x: usize| {
+        let fraction = |[low, high]: [usize; 2], x: usize| {
             if high > low { (x as f64 - low as f64) / (high as f64 - low as f64) } else { 0.0 }
         };
-        let (m, k) = (share(self.blocks, blocks), share(self.widths, width));
+        let (m, k) = (fraction(self.blocks, blocks), fraction(self.widths, width));
         let row = |i: usize| self.ms[i][0] + k * (self.ms[i][1] - self.ms[i][0]);
         // Noise can make a measured corner cheaper than its smaller neighbour: never below 0.
         (row(0) + m * (row(1) - row(0))).max(0.0)
     }
 }
 
-/// Times of a round's parts, guessed from [`Facts`] or measured.
+/// Times of a round's parts, guessed from [`CostInputs`] or measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
     /// (γ, T_V in ms), γ rising.
@@ -51,7 +51,7 @@ pub struct Costs {
     /// `None` when there is no draft.
     level: Option<LevelCost>,
     /// Whether `level` rests on anything measured.
-    sure: bool,
+    measured_draft: bool,
     /// T_D of a round without a tree: keeping the draft's cache up with the text.
     idle_ms: f64,
 }
@@ -67,26 +67,26 @@ pub struct Measured {
 
 impl Costs {
     /// Times worked out from what is known of machine and models.
-    pub fn guess(facts: &Facts) -> Self {
-        let target = facts.target;
+    pub fn guess(inputs: &CostInputs) -> Self {
+        let target = inputs.target;
         let verify = PROBED_GAMMAS.map(|gamma| {
             let weights = target.weights as f64;
             // Seven products a layer, one for the head.
             let products = 7 * target.layers + 1;
-            (gamma, pass_ms(&facts.verifier, gamma, weights, target.bytes as f64, products))
+            (gamma, pass_ms(&inputs.verifier, gamma, weights, target.bytes as f64, products))
         });
-        let level = facts.draft.map(|(draft, power)| {
+        let level = inputs.draft.map(|(draft, throughput)| {
             let blocks = [if draft.elastic { 1 } else { draft.blocks }, draft.blocks];
             let widths = [WIDTH.least, WIDTH.most];
             let ms = blocks.map(|m| {
                 let weights = (draft.fixed + m as u64 * draft.block) as f64;
                 let bytes = weights * draft.bytes_per_weight;
-                widths.map(|rows| pass_ms(&power, rows, weights, bytes, 7 * m + 4))
+                widths.map(|rows| pass_ms(&throughput, rows, weights, bytes, 7 * m + 4))
             });
             LevelCost { blocks, widths, ms }
         });
         // Features can wait until a tree is wanted again, so nothing is expected of idle rounds.
-        Self { verify: verify.to_vec(), level, sure: false, idle_ms: 0.0 }
+        Self { verify: verify.to_vec(), level, measured_draft: false, idle_ms: 0.0 }
     }
 
     /// The same with measured times in place of guessed ones. Guessed times of larger γ than were
@@ -108,7 +108,7 @@ impl Costs {
         }
         if self.level.is_some() && found.level.is_some() {
             self.level.clone_from(&found.level);
-            self.sure = true;
+            self.measured_draft = true;
         }
         self
     }
@@ -159,11 +159,12 @@ impl Costs {
             return;
         }
         let expected = self.draft_ms(shape, blocks);
-        let change = if std::mem::replace(&mut self.sure, true) || expected <= 0.0 || ms <= 0.0 {
-            1.0 + NEAR * surprise(ms, expected)
-        } else {
-            ms / expected
-        };
+        let change =
+            if std::mem::replace(&mut self.measured_draft, true) || expected <= 0.0 || ms <= 0.0 {
+                1.0 + NEAR * surprise(ms, expected)
+            } else {
+                ms / expected
+            };
         if let Some(level) = &mut self.level {
             level.ms.iter_mut().flatten().for_each(|ms| *ms *= change);
         }
@@ -187,11 +188,11 @@ fn surprise(seen: f64, expected: f64) -> f64 {
 }
 
 /// T = max(T_c, T_p) + β·min(T_c, T_p) of one forward pass, plus what its products lose each.
-fn pass_ms(power: &Power, rows: usize, weights: f64, bytes: f64, products: usize) -> f64 {
-    let compute = rows as f64 * weights / power.multiply_adds;
-    let stream = bytes / power.bandwidth;
+fn pass_ms(throughput: &Throughput, rows: usize, weights: f64, bytes: f64, products: usize) -> f64 {
+    let compute = rows as f64 * weights / throughput.multiply_adds;
+    let stream = bytes / throughput.bandwidth;
     let seconds = compute.max(stream) + BETA * compute.min(stream);
-    (seconds + products as f64 * power.overhead) * 1e3
+    (seconds + products as f64 * throughput.overhead) * 1e3
 }
 
 #[cfg(test)]
@@ -201,11 +202,15 @@ mod tests {
 
     #[test]
     fn a_guessed_draft_time_is_set_right_by_the_first_round_a_measured_one_drifts() {
-        let power = Power { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
         let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
-        let facts = Facts { verifier: power, target, draft: Some((DraftSize::NOTHING, power)) };
+        let inputs = CostInputs {
+            verifier: throughput,
+            target,
+            draft: Some((DraftSize::NOTHING, throughput)),
+        };
         let shape = Shape { gamma: 16, width: 4, depth: 3 };
-        let mut costs = Costs::guess(&facts);
+        let mut costs = Costs::guess(&inputs);
         costs.learn_draft(&shape, 0, 50.0);
         assert!((costs.draft_ms(&shape, 0) - 50.0).abs() < 1e-9);
         costs.learn_draft(&shape, 0, 100.0);

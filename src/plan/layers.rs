@@ -1,7 +1,7 @@
 //! How many of the target's blocks move to the GPU (paper §II-C, spec §8): as many as fit beside the
 //! draft, from the bottom up.
 
-use super::choice::{Choice, Limits};
+use super::overrides::{Limits, Setting};
 use super::place::{DraftDevice, room};
 use crate::hardware::Machine;
 
@@ -34,14 +34,14 @@ pub struct LayerPlacement {
 
 /// Decides how many blocks of the target leave the CPU. The last one, the final norm and the head
 /// stay: the features that the draft reads are made there.
-pub fn place_layers(wish: Choice, machine: &Machine, size: &LayerSize) -> LayerPlacement {
+pub fn place_layers(wish: Setting, machine: &Machine, size: &LayerSize) -> LayerPlacement {
     let stay = |reason: String| LayerPlacement {
         device: DraftDevice::Cpu,
         layers: 0,
-        wished: wish != Choice::Held(0),
+        wished: wish != Setting::Fixed(0),
         reason: format!("The whole target stays on the CPU: {reason}."),
     };
-    if wish == Choice::Held(0) {
+    if wish == Setting::Fixed(0) {
         return stay("as you asked".to_owned());
     }
     let (device, name, room) = match room(machine) {
@@ -60,7 +60,7 @@ pub fn place_layers(wish: Choice, machine: &Machine, size: &LayerSize) -> LayerP
             room >> 20
         ));
     }
-    let wanted = if wish.is_held() && layers < wish.or(0) {
+    let wanted = if wish.is_fixed() && layers < wish.or(0) {
         format!(" (you asked for {})", wish.or(0))
     } else {
         String::new()
@@ -101,32 +101,32 @@ mod tests {
     #[test]
     fn what_the_draft_leaves_is_filled_from_the_bottom() {
         // Nine tenths of 8 GiB, less the context's 400 MiB and the draft: 4272 MiB.
-        let placed = place_layers(Choice::Auto, &machine(8192 * MIB, vec!["cuda"]), &size());
+        let placed = place_layers(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]), &size());
         assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
         assert!(placed.reason.starts_with("10 of the target's 32 blocks run on a card"));
-        let asked = place_layers(Choice::Held(4), &machine(8192 * MIB, vec!["cuda"]), &size());
+        let asked = place_layers(Setting::Fixed(4), &machine(8192 * MIB, vec!["cuda"]), &size());
         assert_eq!(asked.layers, 4);
-        let greedy = place_layers(Choice::Held(20), &machine(8192 * MIB, vec!["cuda"]), &size());
+        let greedy = place_layers(Setting::Fixed(20), &machine(8192 * MIB, vec!["cuda"]), &size());
         assert_eq!(greedy.layers, 10);
         assert!(greedy.reason.contains("(you asked for 20)"), "{}", greedy.reason);
     }
 
     #[test]
     fn the_last_block_stays_however_large_the_card() {
-        let placed = place_layers(Choice::Auto, &machine(1 << 40, vec!["cuda"]), &size());
+        let placed = place_layers(Setting::Auto, &machine(1 << 40, vec!["cuda"]), &size());
         assert_eq!(placed.layers, 31);
     }
 
     #[test]
     fn without_room_or_card_or_build_the_reason_is_said() {
-        let small = place_layers(Choice::Auto, &machine(3000 * MIB, vec!["cuda"]), &size());
+        let small = place_layers(Setting::Auto, &machine(3000 * MIB, vec!["cuda"]), &size());
         assert_eq!(small.layers, 0);
         assert!(small.reason.contains("needs 400 MiB beside the draft's 2700"), "{}", small.reason);
-        let unbuilt = place_layers(Choice::Auto, &machine(8192 * MIB, Vec::new()), &size());
+        let unbuilt = place_layers(Setting::Auto, &machine(8192 * MIB, Vec::new()), &size());
         assert!(unbuilt.reason.contains("--features cuda"), "{}", unbuilt.reason);
         let reason = "no NVIDIA GPU: its driver is not installed".to_owned();
         let bare = Machine { gpu: GpuFinding::Absent { reason }, ..machine(0, vec!["cuda"]) };
-        let absent = place_layers(Choice::Auto, &bare, &size());
+        let absent = place_layers(Setting::Auto, &bare, &size());
         assert_eq!((absent.device, absent.layers), (DraftDevice::Cpu, 0));
         assert!(absent.reason.contains("no NVIDIA GPU"), "{}", absent.reason);
     }

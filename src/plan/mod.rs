@@ -14,30 +14,32 @@
 //! [`choose`] does this from the machine's description, [`correct`] again from times measured at
 //! load, and the [`Controller`] again from the rounds as they come.
 
-mod choice;
+mod acceptance_history;
 mod choose;
 mod controller;
 mod cost;
-mod facts;
+mod cost_inputs;
+mod duo_controller;
 mod layers;
-mod ledger;
-mod pacing;
+mod overrides;
 mod place;
 mod prior;
 mod reasons;
-mod share;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod thread_split;
 
-pub use choice::{BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, WIDTH, Wishes};
-pub use choose::{Pick, Plan, Space, choose, correct, rate};
-pub use controller::{Controller, Seen};
+pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
+pub use choose::{Pick, Plan, SearchSpace, choose, correct, rate};
+pub use controller::{Controller, RoundObservation};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
-pub use facts::{DraftSize, Facts, Power, TargetSize};
+pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
+pub use duo_controller::DuoController;
 pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
-pub use ledger::{Ledger, Ledgers};
-pub use pacing::Pacing;
+pub use overrides::{
+    BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
+};
 pub use place::{DraftDevice, Placement, place};
-pub use share::{Share, share, share_with_gpu};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Strategy};
+pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

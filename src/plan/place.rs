@@ -1,7 +1,7 @@
 //! Where the draft runs and how many of its blocks fit there.
 
-use super::choice::DeviceChoice;
-use super::facts::DraftSize;
+use super::cost_inputs::DraftSize;
+use super::overrides::DeviceChoice;
 use crate::hardware::{GpuFinding, Machine};
 
 /// A kind of device a draft can run on.

@@ -1,13 +1,13 @@
 //! Why a choice was made, in sentences for the controls and for `doctor`.
 
-use super::choice::Choice;
-use super::choose::{Pick, Space, rate};
+use super::choose::{Pick, SearchSpace, rate};
+use super::overrides::Setting;
 use super::{Costs, Prefer};
 
 /// Explains `pick`, one sentence a line; `basis` says where the times come from.
 pub(super) fn explain(
     pick: &Pick,
-    space: &Space,
+    space: &SearchSpace,
     costs: &Costs,
     omega: impl Fn(&Pick) -> f64,
     basis: &str,
@@ -21,10 +21,10 @@ pub(super) fn explain(
     lines.push(gamma_line(pick, space, costs, &omega));
     if pick.shape.gamma > 1 {
         if most > 0 {
-            lines.push(blocks_line(pick, space.wishes.blocks, fewest, most, costs));
+            lines.push(blocks_line(pick, space.overrides.blocks, fewest, most, costs));
         }
         lines.push(tree_line(pick, space, costs));
-        let held = space.wishes.gamma.is_held();
+        let held = space.overrides.gamma.is_fixed();
         if expected < plain && space.prefer == Prefer::Show && !held {
             lines.push(format!(
                 "Plain decoding would give about {plain:.0} tokens/s, this tree {expected:.0}: it \
@@ -42,13 +42,18 @@ pub(super) fn explain(
     lines
 }
 
-fn gamma_line(pick: &Pick, space: &Space, costs: &Costs, omega: impl Fn(&Pick) -> f64) -> String {
+fn gamma_line(
+    pick: &Pick,
+    space: &SearchSpace,
+    costs: &Costs,
+    omega: impl Fn(&Pick) -> f64,
+) -> String {
     let gamma = pick.shape.gamma;
-    if space.wishes.gamma.is_held() {
+    if space.overrides.gamma.is_fixed() {
         return format!("γ = {gamma}: held by you.");
     }
     if gamma <= 1 {
-        let trees = Space { prefer: Prefer::Show, ..*space };
+        let trees = SearchSpace { prefer: Prefer::Show, ..*space };
         let (_, tree) = trees.best(costs, omega);
         return format!(
             "γ = 1: no tree pays here: a small one would give about {tree:.0} tokens/s, plain \
@@ -63,12 +68,12 @@ fn gamma_line(pick: &Pick, space: &Space, costs: &Costs, omega: impl Fn(&Pick) -
     )
 }
 
-fn blocks_line(pick: &Pick, wish: Choice, fewest: usize, most: usize, costs: &Costs) -> String {
+fn blocks_line(pick: &Pick, wish: Setting, fewest: usize, most: usize, costs: &Costs) -> String {
     let m = pick.blocks;
     if fewest == most {
         return format!("M = {m}: this head has a fixed number of blocks.");
     }
-    if wish.is_held() {
+    if wish.is_fixed() {
         return format!("M = {m} of {most}: held by you.");
     }
     let (less, more) = (costs.draft_ms(&pick.shape, fewest), costs.draft_ms(&pick.shape, most));
@@ -81,9 +86,9 @@ fn blocks_line(pick: &Pick, wish: Choice, fewest: usize, most: usize, costs: &Co
     format!("M = {m} of {most}: each block adds {each:.2} ms to a round's draft; {why}.")
 }
 
-fn tree_line(pick: &Pick, space: &Space, costs: &Costs) -> String {
+fn tree_line(pick: &Pick, space: &SearchSpace, costs: &Costs) -> String {
     let shape = pick.shape;
-    let whose = match (space.wishes.width.is_held(), space.wishes.depth.is_held()) {
+    let whose = match (space.overrides.width.is_fixed(), space.overrides.depth.is_fixed()) {
         (true, true) => " (held by you)",
         (true, false) => " (width held by you)",
         (false, true) => " (depth held by you)",

@@ -4,7 +4,7 @@
 //! bench and the test that every text is the target's own all read this table. Pure data; which
 //! rows can run with the models at hand is the worker's to say.
 
-use super::choice::{Choice, Wishes};
+use super::overrides::{Setting, TreeOverrides};
 use crate::speculate::{Method, Shape};
 
 /// When drafting happens.
@@ -208,9 +208,9 @@ impl Strategy {
 
     /// How candidates are looked for: as the strategy has it; a width that the user holds is the
     /// number of sequences.
-    pub fn method_with(&self, user: &Wishes) -> Method {
+    pub fn method_with(&self, user: &TreeOverrides) -> Method {
         match (self.method, user.width) {
-            (Method::Sequences { fixed: None }, Choice::Held(k)) => {
+            (Method::Sequences { fixed: None }, Setting::Fixed(k)) => {
                 Method::Sequences { fixed: Some(k) }
             }
             (method, _) => method,
@@ -218,10 +218,10 @@ impl Strategy {
     }
 
     /// What is held in a round: the user's own values, then the strategy's size.
-    pub fn wishes(&self, user: &Wishes) -> Wishes {
+    pub fn overrides(&self, user: &TreeOverrides) -> TreeOverrides {
         let Some(shape) = self.shape else { return *user };
-        let held = |wish: Choice, own: usize| Choice::Held(wish.or(own));
-        Wishes {
+        let held = |wish: Setting, own: usize| Setting::Fixed(wish.or(own));
+        TreeOverrides {
             gamma: held(user.gamma, shape.gamma),
             width: held(user.width, shape.width),
             depth: held(user.depth, shape.depth),
@@ -248,20 +248,21 @@ mod tests {
     #[test]
     fn a_published_size_gives_way_to_what_the_user_holds() {
         let eagle = Strategy::named("eagle2-60").unwrap();
-        let user = Wishes { gamma: Choice::Held(9), ..Wishes::default() };
-        let wishes = eagle.wishes(&user);
-        assert_eq!((wishes.gamma, wishes.depth), (Choice::Held(9), Choice::Held(5)));
-        assert_eq!(wishes.blocks, Choice::Auto);
-        assert_eq!(Strategy::named("dovetail").unwrap().wishes(&user), user);
+        let user = TreeOverrides { gamma: Setting::Fixed(9), ..TreeOverrides::default() };
+        let overrides = eagle.overrides(&user);
+        assert_eq!((overrides.gamma, overrides.depth), (Setting::Fixed(9), Setting::Fixed(5)));
+        assert_eq!(overrides.blocks, Setting::Auto);
+        assert_eq!(Strategy::named("dovetail").unwrap().overrides(&user), user);
     }
 
     #[test]
     fn a_held_width_is_the_number_of_sequences_where_there_are_some() {
-        let user = Wishes { width: Choice::Held(3), ..Wishes::default() };
-        let method =
-            |name: &str, wishes: &Wishes| Strategy::named(name).unwrap().method_with(wishes);
+        let user = TreeOverrides { width: Setting::Fixed(3), ..TreeOverrides::default() };
+        let method = |name: &str, overrides: &TreeOverrides| {
+            Strategy::named(name).unwrap().method_with(overrides)
+        };
         assert_eq!(method("duo", &user), Method::Sequences { fixed: Some(3) });
-        assert_eq!(method("duo", &Wishes::default()), Method::Sequences { fixed: None });
+        assert_eq!(method("duo", &TreeOverrides::default()), Method::Sequences { fixed: None });
         assert_eq!(method("small-model", &user), Method::Tree);
     }
 

@@ -37,24 +37,24 @@ const HEAD_7B: DraftSize = DraftSize {
     elastic: true,
 };
 
-fn facts(machine: &Machine, target: TargetSize, head: DraftSize) -> (Facts, Placement) {
+fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs, Placement) {
     let placed = place(DeviceChoice::Auto, machine, &head, 0);
-    let verifier = Power::of_cpu(&machine.cpu, machine.cpu.physical);
-    let power = match placed.device {
+    let verifier = Throughput::of_cpu(&machine.cpu, machine.cpu.physical);
+    let throughput = match placed.device {
         DraftDevice::Cpu => verifier,
-        _ => Power::of_gpu(machine.gpu.get()),
+        _ => Throughput::of_gpu(machine.gpu.get()),
     };
-    (Facts { verifier, target, draft: Some((head, power)) }, placed)
+    (CostInputs { verifier, target, draft: Some((head, throughput)) }, placed)
 }
 
-fn space(head: &DraftSize, prefer: Prefer) -> Space {
+fn space(head: &DraftSize, prefer: Prefer) -> SearchSpace {
     let fewest = if head.elastic { 1 } else { head.blocks };
-    Space { wishes: Wishes::default(), blocks: Some((fewest, head.blocks)), prefer }
+    SearchSpace { overrides: TreeOverrides::default(), blocks: Some((fewest, head.blocks)), prefer }
 }
 
 fn plan_on(machine: &Machine, target: TargetSize, head: DraftSize) -> (Plan, Placement) {
-    let (facts, placed) = facts(machine, target, head);
-    (choose(&facts, &space(&head, Prefer::Speed)), placed)
+    let (inputs, placed) = inputs(machine, target, head);
+    (choose(&inputs, &space(&head, Prefer::Speed)), placed)
 }
 
 #[test]
@@ -127,9 +127,10 @@ fn placement_says_what_stands_in_the_way() {
 #[test]
 fn without_a_draft_there_is_only_plain_decoding() {
     let machine = machine(cpu(8, &["AVX2"]), None, &[]);
-    let facts = Facts { draft: None, ..facts(&machine, TARGET_7B, HEAD_7B).0 };
-    let space = Space { wishes: Wishes::default(), blocks: None, prefer: Prefer::Show };
-    let plan = choose(&facts, &space);
+    let inputs = CostInputs { draft: None, ..inputs(&machine, TARGET_7B, HEAD_7B).0 };
+    let space =
+        SearchSpace { overrides: TreeOverrides::default(), blocks: None, prefer: Prefer::Show };
+    let plan = choose(&inputs, &space);
     assert_eq!((plan.pick.shape.gamma, plan.pick.blocks), (1, 0));
     assert_eq!(plan.reasons, ["There is no draft model: the target decodes alone."]);
 }
@@ -137,9 +138,9 @@ fn without_a_draft_there_is_only_plain_decoding() {
 #[test]
 fn a_measurement_overrules_the_guess() {
     let machine = machine(cpu(16, &["AVX-512"]), Some((24 * GIB, 900e9)), &["cuda"]);
-    let (facts, _) = facts(&machine, TARGET_7B, HEAD_7B);
+    let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
     let space = space(&HEAD_7B, Prefer::Speed);
-    let guess = choose(&facts, &space);
+    let guess = choose(&inputs, &space);
     assert!(guess.pick.shape.gamma > 4);
     // Every node costs a full pass: no tree can pay.
     let steep = Measured { verify: vec![(1, 100.0), (8, 800.0), (16, 1600.0)], level: None };
@@ -167,9 +168,9 @@ fn show_keeps_a_tree_where_none_pays_and_says_so() {
         elastic: true,
     };
     let machine = machine(cpu(2, &["AVX2"]), None, &[]);
-    let (facts, _) = facts(&machine, tiny, head);
-    let speed = choose(&facts, &space(&head, Prefer::Speed));
-    let show = choose(&facts, &space(&head, Prefer::Show));
+    let (inputs, _) = inputs(&machine, tiny, head);
+    let speed = choose(&inputs, &space(&head, Prefer::Speed));
+    let show = choose(&inputs, &space(&head, Prefer::Show));
     assert_eq!(speed.pick.shape.gamma, 1, "{:?}", speed.reasons);
     assert!(show.pick.shape.gamma >= 8 && show.pick.shape.depth >= 3 && show.pick.shape.width >= 3);
     assert!(show.reasons.iter().any(|line| line.contains("Plain decoding would give")));
@@ -186,29 +187,29 @@ proptest! {
     #[test]
     fn more_cores_never_lower_gamma((cores, level, gpu, bandwidth) in any_machine(), more in 1usize..32) {
         // The tree's shape held: γ alone answers to the cores.
-        let wishes = Wishes {
-            width: Choice::Held(10), depth: Choice::Held(7), blocks: Choice::Held(5),
-            ..Wishes::default()
+        let overrides = TreeOverrides {
+            width: Setting::Fixed(10), depth: Setting::Fixed(7), blocks: Setting::Fixed(5),
+            ..TreeOverrides::default()
         };
         let gamma = |cores| {
             let gpu = gpu.then_some((24 * GIB, bandwidth));
             let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
-            let (facts, _) = facts(&machine, TARGET_7B, HEAD_7B);
-            choose(&facts, &Space { wishes, ..space(&HEAD_7B, Prefer::Show) }).pick.shape.gamma
+            let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
+            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) }).pick.shape.gamma
         };
         prop_assert!(gamma(cores) <= gamma(cores + more));
     }
 
     #[test]
     fn a_faster_draft_device_never_means_fewer_blocks((cores, level, _, bandwidth) in any_machine(), faster in 1.0..8.0f64) {
-        let wishes = Wishes {
-            gamma: Choice::Held(16), width: Choice::Held(10), depth: Choice::Held(7),
-            ..Wishes::default()
+        let overrides = TreeOverrides {
+            gamma: Setting::Fixed(16), width: Setting::Fixed(10), depth: Setting::Fixed(7),
+            ..TreeOverrides::default()
         };
         let blocks = |bandwidth| {
             let machine = machine(cpu(cores, LEVELS[level]), Some((24 * GIB, bandwidth)), &["cuda"]);
-            let (facts, _) = facts(&machine, TARGET_7B, HEAD_7B);
-            choose(&facts, &Space { wishes, ..space(&HEAD_7B, Prefer::Speed) }).pick.blocks
+            let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
+            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) }).pick.blocks
         };
         prop_assert!(blocks(bandwidth) <= blocks(bandwidth * faster));
     }
@@ -220,20 +221,20 @@ proptest! {
         width in proptest::option::of(1usize..=10), depth in proptest::option::of(0usize..=8),
         show in any::<bool>(),
     ) {
-        let choice = |held: Option<usize>| held.map_or(Choice::Auto, Choice::Held);
-        let wishes = Wishes {
+        let choice = |held: Option<usize>| held.map_or(Setting::Auto, Setting::Fixed);
+        let overrides = TreeOverrides {
             gamma: choice(gamma), blocks: choice(blocks), width: choice(width), depth: choice(depth),
         };
         let prefer = if show { Prefer::Show } else { Prefer::Speed };
         let gpu = gpu.then_some((4 * GIB, bandwidth));
         let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
-        let (facts, _) = facts(&machine, TARGET_7B, HEAD_7B);
-        let pick = choose(&facts, &Space { wishes, ..space(&HEAD_7B, prefer) }).pick;
-        prop_assert_eq!(pick.shape.gamma, wishes.gamma.or(pick.shape.gamma));
-        prop_assert_eq!(pick.blocks, wishes.blocks.or(pick.blocks).min(5));
+        let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
+        let pick = choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).pick;
+        prop_assert_eq!(pick.shape.gamma, overrides.gamma.or(pick.shape.gamma));
+        prop_assert_eq!(pick.blocks, overrides.blocks.or(pick.blocks).min(5));
         if pick.shape.gamma > 1 {
-            prop_assert_eq!(pick.shape.width, wishes.width.or(pick.shape.width));
-            prop_assert_eq!(pick.shape.depth, wishes.depth.or(pick.shape.depth));
+            prop_assert_eq!(pick.shape.width, overrides.width.or(pick.shape.width));
+            prop_assert_eq!(pick.shape.depth, overrides.depth.or(pick.shape.depth));
         }
         prop_assert!((1..=64).contains(&pick.shape.gamma) && (1..=5).contains(&pick.blocks));
         prop_assert!((1..=10).contains(&pick.shape.width) && pick.shape.depth <= 8);
@@ -313,16 +314,16 @@ impl World {
     fn run(
         &mut self,
         controller: &mut Controller,
-        wishes: &Wishes,
+        overrides: &TreeOverrides,
         rounds: usize,
     ) -> (Vec<Pick>, f64) {
         let (mut picks, mut tokens, mut ms) = (Vec::new(), 0.0, 0.0);
         for round in 0..rounds {
-            let pick = controller.pick(wishes);
+            let pick = controller.pick(overrides);
             let tree = self.tree(&pick.shape);
             let accepted = self.walk(&tree);
             let (draft_ms, verify_ms) = self.times(&pick, tree.len());
-            controller.observe(&Seen {
+            controller.observe(&RoundObservation {
                 pick,
                 tree: &tree,
                 accepted: &accepted,
@@ -340,16 +341,16 @@ impl World {
 }
 
 /// A controller whose plan was corrected by times measured in `world`.
-fn started(prefer: Prefer, world: &World) -> (Controller, Space) {
+fn started(prefer: Prefer, world: &World) -> (Controller, SearchSpace) {
     let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
     let head = DraftSize { elastic: false, blocks: 4, ..HEAD_7B };
-    let (facts, _) = facts(&machine, TARGET_7B, head);
+    let (inputs, _) = inputs(&machine, TARGET_7B, head);
     let space = space(&head, prefer);
     let found = Measured {
         verify: PROBED_GAMMAS.map(|gamma| (gamma, (world.verify)(gamma))).to_vec(),
         level: Some(LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[world.level_ms; 2]; 2] }),
     };
-    let plan = correct(choose(&facts, &space), &found, &space);
+    let plan = correct(choose(&inputs, &space), &found, &space);
     (Controller::new(&plan, space, vec!["Drafting runs somewhere.".into()]), space)
 }
 
@@ -362,18 +363,18 @@ fn it_finds_a_tree_about_as_good_as_the_best_held_one() {
     ] {
         let world = || World { state: 88_172_645_463_325_252, sure, verify, level_ms };
         let (mut controller, space) = started(Prefer::Speed, &world());
-        let (picks, found) = world().run(&mut controller, &Wishes::default(), 1200);
+        let (picks, found) = world().run(&mut controller, &TreeOverrides::default(), 1200);
         let mut best = (0.0, picks[0]);
         for gamma in [1, 4, 8, 16, 32, 64] {
             for depth in [0, 1, 3, 5, 8] {
-                let wishes = Wishes {
-                    gamma: Choice::Held(gamma),
-                    depth: Choice::Held(depth),
-                    width: Choice::Held(4),
-                    ..Wishes::default()
+                let overrides = TreeOverrides {
+                    gamma: Setting::Fixed(gamma),
+                    depth: Setting::Fixed(depth),
+                    width: Setting::Fixed(4),
+                    ..TreeOverrides::default()
                 };
                 let (mut held, _) = started(Prefer::Speed, &world());
-                let (picks, rate) = world().run(&mut held, &wishes, 400);
+                let (picks, rate) = world().run(&mut held, &overrides, 400);
                 if rate > best.0 {
                     best = (rate, picks[0]);
                 }
@@ -392,17 +393,17 @@ fn it_finds_a_tree_about_as_good_as_the_best_held_one() {
 
 #[test]
 fn it_gives_speculation_up_where_it_does_not_pay_and_takes_it_up_again() {
-    let wishes = Wishes::default();
+    let overrides = TreeOverrides::default();
     let mut world =
         World { state: 5, sure: 0.15, verify: |n| 40.0 + 10.0 * n as f64, level_ms: 5.0 };
     let (mut controller, _) = started(Prefer::Speed, &world);
-    let (picks, _) = world.run(&mut controller, &wishes, 1000);
+    let (picks, _) = world.run(&mut controller, &overrides, 1000);
     let plain = picks[500..].iter().filter(|pick| pick.shape.gamma == 1).count();
     assert!(plain > 450, "{plain} of the last 500 rounds were plain");
     assert!(picks[100..].iter().any(|pick| pick.shape.gamma > 1), "it must probe now and then");
     // The text becomes easy: a probe has to notice.
     world.sure = 0.95;
-    let (picks, _) = world.run(&mut controller, &wishes, 2000);
+    let (picks, _) = world.run(&mut controller, &overrides, 2000);
     assert!(picks[1000..].iter().all(|pick| pick.shape.gamma > 1), "{:?}", picks.last());
 }
 
@@ -410,16 +411,20 @@ fn it_gives_speculation_up_where_it_does_not_pay_and_takes_it_up_again() {
 fn show_never_drops_the_tree_and_a_changed_wish_acts_at_once() {
     let mut world = World { state: 5, sure: 0.2, verify: |n| 20.0 * n as f64, level_ms: 20.0 };
     let (mut controller, _) = started(Prefer::Show, &world);
-    let (picks, _) = world.run(&mut controller, &Wishes::default(), 300);
+    let (picks, _) = world.run(&mut controller, &TreeOverrides::default(), 300);
     assert!(picks.iter().all(|pick| pick.shape.gamma >= 8 && pick.shape.depth >= 3));
-    let held = Wishes { gamma: Choice::Held(5), width: Choice::Held(2), ..Wishes::default() };
+    let held = TreeOverrides {
+        gamma: Setting::Fixed(5),
+        width: Setting::Fixed(2),
+        ..TreeOverrides::default()
+    };
     let pick = controller.pick(&held);
     assert_eq!((pick.shape.gamma, pick.shape.width), (5, 2));
     assert_eq!(controller.reasons()[0], "γ = 5: held by you.");
-    let news = controller.news().unwrap();
+    let news = controller.take_new_reasons().unwrap();
     assert_eq!(news[..2], ["Drafting runs somewhere.", "γ = 5: held by you."]);
-    assert_eq!(controller.news(), None, "nothing has changed since");
-    assert!(controller.pick(&Wishes::default()).shape.gamma >= 8);
+    assert_eq!(controller.take_new_reasons(), None, "nothing has changed since");
+    assert!(controller.pick(&TreeOverrides::default()).shape.gamma >= 8);
 }
 
 #[test]
@@ -428,7 +433,7 @@ fn the_same_rounds_give_the_same_picks() {
         let mut world =
             World { state: 7, sure: 0.7, verify: |n| 60.0 + 5.0 * n as f64, level_ms: 3.0 };
         let (mut controller, _) = started(Prefer::Speed, &world);
-        world.run(&mut controller, &Wishes::default(), 200).0
+        world.run(&mut controller, &TreeOverrides::default(), 200).0
     };
     assert_eq!(run(), run());
 }
@@ -437,11 +442,11 @@ fn the_same_rounds_give_the_same_picks() {
 fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
     let mut world = World { state: 99, sure: 0.7, verify: |_| 1.0, level_ms: 1.0 };
     let wide = Shape { gamma: 48, width: 4, depth: 6 };
-    let mut ledgers = Ledgers::default();
+    let mut histories = AcceptanceHistories::default();
     for _ in 0..96 {
         let tree = world.tree(&wide);
         let accepted = world.walk(&tree);
-        ledgers.note(&Pick { shape: wide, blocks: 2 }, &tree, &accepted);
+        histories.note(&Pick { shape: wide, blocks: 2 }, &tree, &accepted);
     }
     for shape in [
         Shape { gamma: 2, width: 1, depth: 0 },
@@ -454,7 +459,7 @@ fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
             let tree = world.tree(&shape);
             tokens += 1 + world.walk(&tree).len();
         }
-        let (truth, guess) = (tokens as f64 / 4000.0, ledgers.omega(&Pick { shape, blocks: 2 }));
+        let (truth, guess) = (tokens as f64 / 4000.0, histories.omega(&Pick { shape, blocks: 2 }));
         // 96 rounds know a mean of this spread to about 0.2.
         assert!((truth - guess).abs() < 0.45, "{shape:?}: {truth:.2} against {guess:.2}");
     }

@@ -2,7 +2,7 @@
 
 use super::{KvPrecision, Problem, Settings, Theme};
 use crate::plan::{
-    BLOCKS, Choice, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Strategy, WIDTH,
+    BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };
 
 /// A value from any source.
@@ -313,11 +313,11 @@ fn number(value: &Value, least: f64, most: f64) -> Option<f32> {
     value.number().filter(|x| (least..=most).contains(x)).map(|x| x as f32)
 }
 
-fn choice(value: &Value, limits: Limits) -> Option<Choice> {
+fn choice(value: &Value, limits: Limits) -> Option<Setting> {
     if value.string().is_some_and(|text| text.trim() == "auto") {
-        return Some(Choice::Auto);
+        return Some(Setting::Auto);
     }
-    whole(value, limits.least, limits.most).map(Choice::Held)
+    whole(value, limits.least, limits.most).map(Setting::Fixed)
 }
 
 fn path(value: &Value) -> Option<String> {

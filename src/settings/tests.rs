@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::Choice;
+use crate::plan::Setting;
 
 fn read(text: &str) -> Result<Settings, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -29,7 +29,7 @@ fn a_file_sets_every_kind_of_value() {
         marks: false,
         ..Settings::default()
     };
-    expected.controls.gamma = Choice::Held(24);
+    expected.controls.gamma = Setting::Fixed(24);
     expected.sampler.temperature = 1.0;
     expected.sampler.top_p = 0.9;
     expected.sampler.seed = 16;

@@ -23,7 +23,7 @@ const SECOND: &str = "second.";
 
 /// Where in its course a training is. Every random number is a function of the seed and of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TrainPosition {
     /// Steps of the optimiser.
     pub steps: u64,
     /// Batches drawn.
@@ -44,7 +44,8 @@ pub struct Place {
 struct State {
     options: Options,
     config: Value,
-    place: Place,
+    #[serde(alias = "place")]
+    position: TrainPosition,
     optimiser_steps: u64,
 }
 
@@ -53,7 +54,7 @@ pub(super) struct Checkpoint {
     pub(super) options: Options,
     pub(super) net: DraftNet,
     pub(super) adam: AdamW,
-    pub(super) place: Place,
+    pub(super) position: TrainPosition,
 }
 
 /// Writes the parts of a [`Checkpoint`] to `path`; the file there is replaced when the new one is
@@ -63,12 +64,12 @@ pub(super) fn save(
     options: &Options,
     net: &DraftNet,
     adam: &AdamW,
-    place: &Place,
+    position: &TrainPosition,
 ) -> Result<(), TrainError> {
     let state = State {
         options: options.clone(),
         config: super::export::head_json(net.config(), net.kind()),
-        place: place.clone(),
+        position: position.clone(),
         optimiser_steps: adam.steps,
     };
     let mut tensors = HashMap::new();
@@ -120,7 +121,7 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
         }
     }
     let adam = AdamW { steps: state.optimiser_steps, moments };
-    Ok(Checkpoint { options: state.options, net, adam, place: state.place })
+    Ok(Checkpoint { options: state.options, net, adam, position: state.position })
 }
 
 /// Writes tensors to `path`, whole or not at all.

@@ -31,7 +31,7 @@ pub struct Estimate {
 
 /// Compares outputs with the target.
 #[derive(Clone, Debug)]
-pub struct Judge {
+pub struct LossComputer {
     /// `[V, H]`, frozen.
     lm_head: Tensor,
     vloss: f64,
@@ -79,16 +79,16 @@ impl Sums {
 /// Added to the count of rows that a mean divides by, as the published trainer does.
 const TINY: f64 = 1e-5;
 
-/// What a [`Judge`] found.
+/// What a [`LossComputer`] found.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct LossOutput {
     /// The part of the loss that has gradients: a scalar.
     pub loss: Tensor,
     /// One of each estimate.
     pub sums: Vec<Sums>,
 }
 
-impl Judge {
+impl LossComputer {
     /// A judge by the target's LM head `[V, H]` with the options' weights of the two losses.
     ///
     /// # Errors
@@ -108,13 +108,13 @@ impl Judge {
     ///
     /// # Errors
     /// If the device fails.
-    pub fn judge(
+    pub fn compute(
         &self,
         estimates: &[Estimate],
         labels: &Tensor,
         counts: &[Vec<bool>],
         all_rows: usize,
-    ) -> Result<Verdict> {
+    ) -> Result<LossOutput> {
         let counted: Vec<u32> = match counts.first() {
             Some(first) => {
                 (0u32..).zip(first).filter(|(_, counts)| **counts).map(|x| x.0).collect()
@@ -155,7 +155,7 @@ impl Judge {
             let value = Tensor::new(value as f32, labels.device())?;
             loss = (loss + function_of(&estimate.output, value, move |_| Ok(slope.clone()))?)?;
         }
-        Ok(Verdict { loss, sums })
+        Ok(LossOutput { loss, sums })
     }
 
     /// The sums over the rows of `output` `[rows, H]` that count `here` `[rows, 1]`, and the
@@ -255,19 +255,19 @@ mod tests {
         let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
         let expected = plain(&output, &labels, &lm_head, &mask);
 
-        let judge = Judge::new(&lm_head, &Options::default()).unwrap();
+        let losses = LossComputer::new(&lm_head, &Options::default()).unwrap();
         let estimate =
             Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
         let counted = mask.iter().filter(|&&counts| counts).count();
-        let verdict = judge.judge(&[estimate], &labels, &[mask], counted).unwrap();
-        let [a, b] = [&verdict.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
+        let found = losses.compute(&[estimate], &labels, &[mask], counted).unwrap();
+        let [a, b] = [&found.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
         assert!((a - b).abs() < 1e-5, "{a} {b}");
-        let [a, b] = [&verdict.loss, &expected]
+        let [a, b] = [&found.loss, &expected]
             .map(|loss| loss.backward().unwrap().get(&output).unwrap().clone());
         let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
         let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         assert!(off.to_scalar::<f32>().unwrap() < 1e-4 * size, "{off} of {size}");
-        assert_eq!(verdict.sums[0].rows, counted as f64);
+        assert_eq!(found.sums[0].rows, counted as f64);
     }
 
     #[test]
@@ -282,14 +282,14 @@ mod tests {
             [1.0, 4.0, 3.0, 2.0],
         ];
         let output = Tensor::new(&output, &Device::Cpu).unwrap();
-        let judge = Judge::new(&lm_head, &Options::default()).unwrap();
+        let losses = LossComputer::new(&lm_head, &Options::default()).unwrap();
         let first = Estimate { output: output.clone(), depth: 2, step: 0, weight: 1.0 };
         let second = Estimate { output, depth: 2, step: 1, weight: 1.0 };
         let counts = [vec![true; 4], vec![true, true, false, false]];
-        let verdict = judge.judge(&[first, second], &labels, &counts, 4).unwrap();
-        assert_eq!(verdict.sums[0].right, [1.0, 2.0, 3.0]);
-        assert_eq!((verdict.sums[1].rows, verdict.sums[1].right), (2.0, [1.0, 2.0, 2.0]));
-        let measure = verdict.sums[0].measure(2, 0);
+        let found = losses.compute(&[first, second], &labels, &counts, 4).unwrap();
+        assert_eq!(found.sums[0].right, [1.0, 2.0, 3.0]);
+        assert_eq!((found.sums[1].rows, found.sums[1].right), (2.0, [1.0, 2.0, 2.0]));
+        let measure = found.sums[0].measure(2, 0);
         assert_eq!((measure.depth, measure.rows), (2, 4));
         assert!((measure.right[1] - 0.5).abs() < 1e-5);
     }
@@ -297,12 +297,12 @@ mod tests {
     #[test]
     fn nothing_to_count_is_no_loss_and_no_gradient() {
         let output = Var::from_tensor(&wave(3, 4, 0.0, 1.0)).unwrap();
-        let judge = Judge::new(&wave(5, 4, 0.0, 1.0), &Options::default()).unwrap();
+        let losses = LossComputer::new(&wave(5, 4, 0.0, 1.0), &Options::default()).unwrap();
         let estimate =
             Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 1.0 };
-        let verdict = judge.judge(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
-        let verdict = verdict.unwrap();
-        assert_eq!(verdict.loss.to_scalar::<f32>().unwrap(), 0.0);
-        assert_eq!(verdict.sums, [Sums::default()]);
+        let found = losses.compute(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
+        let found = found.unwrap();
+        assert_eq!(found.loss.to_scalar::<f32>().unwrap(), 0.0);
+        assert_eq!(found.sums, [Sums::default()]);
     }
 }

@@ -23,10 +23,10 @@ mod trainer;
 use std::path::PathBuf;
 
 pub use batch::Batch;
-pub use checkpoint::Place;
+pub use checkpoint::TrainPosition;
 pub use example::{Example, Examples};
 pub use export::{head_config, head_json};
-pub use loss::{Estimate, Judge, Sums, Verdict};
+pub use loss::{Estimate, LossComputer, LossOutput, Sums};
 pub use net::{DraftNet, Past};
 pub use optimiser::{AdamW, Moments, rate};
 pub use options::{Elastic, Length, MaskRule, Options, Used};

@@ -7,15 +7,15 @@ use std::time::Instant;
 use candle_core::{DType, Device, Tensor};
 
 use super::batch::{noise_of, plan};
-use super::checkpoint::{self, Checkpoint, Place};
-use super::loss::{Estimate, Sums, Verdict};
+use super::checkpoint::{self, Checkpoint, TrainPosition};
+use super::loss::{Estimate, LossOutput, Sums};
 use super::net::Past;
 use super::optimiser::rate;
 use super::{
-    AdamW, Batch, DraftNet, Elastic, Example, Examples, Judge, Length, Measure, Options,
+    AdamW, Batch, DraftNet, Elastic, Example, Examples, Length, LossComputer, Measure, Options,
     StepReport, TrainError,
 };
-use crate::model::head::{FusionKind, HeadConfig, HeadWeights, Shared};
+use crate::model::head::{FusionKind, HeadConfig, HeadWeights, SharedTables};
 use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
@@ -23,19 +23,19 @@ const DEPTH: u64 = 0x6465_7074_6800;
 /// A training under way.
 pub struct Trainer {
     net: DraftNet,
-    judge: Judge,
+    loss: LossComputer,
     /// `[V, H]`, frozen.
     embedding: Tensor,
     options: Options,
     adam: AdamW,
-    place: Place,
+    position: TrainPosition,
     /// The batches of the present epoch.
     order: Option<Vec<Vec<usize>>>,
 }
 
 /// What one pass runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Course {
+struct PassPlan {
     /// Blocks run.
     depth: usize,
     /// Whether the outputs before the last have a loss too.
@@ -55,26 +55,34 @@ impl Trainer {
     pub fn new(
         config: HeadConfig,
         kind: FusionKind,
-        shared: &Shared,
+        shared: &SharedTables,
         options: Options,
         device: &Device,
     ) -> Result<Self, TrainError> {
         let options = options.checked()?;
         let net = DraftNet::new(config, kind, options.seed, device)?;
         let adam = AdamW::default();
-        Self::with(Checkpoint { options, net, adam, place: Place::default() }, shared, device)
+        Self::with(
+            Checkpoint { options, net, adam, position: TrainPosition::default() },
+            shared,
+            device,
+        )
     }
 
     /// The training that was saved to `checkpoint`, to go on with the same target and examples.
     ///
     /// # Errors
     /// [`TrainError::Io`] and [`TrainError::Checkpoint`] if the file is not there or damaged.
-    pub fn resume(checkpoint: &Path, shared: &Shared, device: &Device) -> Result<Self, TrainError> {
+    pub fn resume(
+        checkpoint: &Path,
+        shared: &SharedTables,
+        device: &Device,
+    ) -> Result<Self, TrainError> {
         Self::with(checkpoint::load(checkpoint, device)?, shared, device)
     }
 
-    fn with(parts: Checkpoint, shared: &Shared, device: &Device) -> Result<Self, TrainError> {
-        let Checkpoint { options, net, adam, place } = parts;
+    fn with(parts: Checkpoint, shared: &SharedTables, device: &Device) -> Result<Self, TrainError> {
+        let Checkpoint { options, net, adam, position } = parts;
         let lm_head = shared.lm_head.to_tensor(device, DType::F32)?;
         let (vocab, hidden) = lm_head.dims2()?;
         net.config().fits(hidden, vocab).map_err(crate::model::head::HeadError::from)?;
@@ -83,8 +91,8 @@ impl Trainer {
         } else {
             shared.embedding.to_tensor(device, DType::F32)?
         };
-        let judge = Judge::new(&lm_head, &options)?;
-        Ok(Self { net, judge, embedding, options, adam, place, order: None })
+        let loss = LossComputer::new(&lm_head, &options)?;
+        Ok(Self { net, loss, embedding, options, adam, position, order: None })
     }
 
     /// How it trains.
@@ -108,15 +116,15 @@ impl Trainer {
     }
 
     /// Where in its course the training is.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn position(&self) -> &TrainPosition {
+        &self.position
     }
 
     /// Share of the training done, 0 to 1.
     pub fn progress(&self) -> f64 {
         let progress = match self.options.length {
-            Length::Steps(steps) => self.place.steps as f64 / steps as f64,
-            Length::Minutes(minutes) => self.place.seconds / (60.0 * minutes),
+            Length::Steps(steps) => self.position.steps as f64 / steps as f64,
+            Length::Minutes(minutes) => self.position.seconds / (60.0 * minutes),
         };
         progress.min(1.0)
     }
@@ -134,7 +142,7 @@ impl Trainer {
     /// a number; the head is then as before the step.
     pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
         let started = Instant::now();
-        let epoch = self.place.epoch;
+        let epoch = self.position.epoch;
         let batches: Vec<Batch> = (0..self.options.accumulate)
             .map(|_| self.next_batch(examples))
             .collect::<Result<_, _>>()?;
@@ -145,9 +153,9 @@ impl Trainer {
         let mut sums: Vec<((usize, usize), Sums)> = Vec::new();
         let mut loss = 0.0;
         for batch in &batches {
-            let (verdict, names) = self.pass(batch, course, counted)?;
-            loss += f64::from(verdict.loss.to_scalar::<f32>()?);
-            let found = verdict.loss.backward()?;
+            let (output, names) = self.pass(batch, course, counted)?;
+            loss += f64::from(output.loss.to_scalar::<f32>()?);
+            let found = output.loss.backward()?;
             for (name, weight) in self.net.weights() {
                 if let Some(more) = found.get(weight) {
                     // The sum must not hold on to the graph of this batch.
@@ -159,24 +167,24 @@ impl Trainer {
                     gradients.insert(name.clone(), sum);
                 }
             }
-            for (name, more) in names.into_iter().zip(&verdict.sums) {
+            for (name, more) in names.into_iter().zip(&output.sums) {
                 match sums.iter_mut().find(|(known, _)| *known == name) {
                     Some((_, sum)) => sum.add(more),
                     None => sums.push((name, *more)),
                 }
             }
         }
-        let step = self.place.steps;
+        let step = self.position.steps;
         if !loss.is_finite() {
             return Err(TrainError::Diverged { step: step + 1, rate: self.options.learning_rate });
         }
         let learning_rate = rate(&self.options, step, progress);
         self.adam.step(self.net.weights(), &gradients, learning_rate, &self.options)?;
         let tokens = batches.iter().map(|batch| batch.pairs as u64).sum();
-        self.place.steps += 1;
-        self.place.tokens += tokens;
+        self.position.steps += 1;
+        self.position.tokens += tokens;
         let seconds = started.elapsed().as_secs_f64();
-        self.place.seconds += seconds;
+        self.position.seconds += seconds;
         let measures = sums.iter().map(|((depth, step), sums)| sums.measure(*depth, *step));
         Ok(StepReport {
             step: step + 1,
@@ -202,12 +210,12 @@ impl Trainer {
         feedback: usize,
     ) -> Result<Vec<Measure>, TrainError> {
         let Options { batch_tokens, window, .. } = self.options;
-        let course = Course { depth, every_exit: false, feedback, decay: 1.0 };
+        let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0 };
         let mut sums = vec![Sums::default(); feedback + 1];
         for batch in plan(examples, 0, 0, batch_tokens, window) {
             let batch = self.batch(examples, &batch, 0.0, 0)?;
-            let (verdict, _) = self.pass(&batch, course, 1)?;
-            sums.iter_mut().zip(&verdict.sums).for_each(|(sum, more)| sum.add(more));
+            let (output, _) = self.pass(&batch, course, 1)?;
+            sums.iter_mut().zip(&output.sums).for_each(|(sum, more)| sum.add(more));
         }
         Ok(sums.iter().enumerate().map(|(step, sums)| sums.measure(depth, step)).collect())
     }
@@ -217,7 +225,7 @@ impl Trainer {
     /// # Errors
     /// [`TrainError::Io`] if the disk is full or refuses.
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
-        checkpoint::save(path, &self.options, &self.net, &self.adam, &self.place)
+        checkpoint::save(path, &self.options, &self.net, &self.adam, &self.position)
     }
 
     /// Writes the head to `folder` in the published layout, in f16.
@@ -237,7 +245,7 @@ impl Trainer {
     }
 
     /// What the step at `progress` runs.
-    fn course(&self, progress: f64) -> Course {
+    fn course(&self, progress: f64) -> PassPlan {
         let Options { used, elastic, seed, .. } = self.options;
         let blocks = self.net.config().blocks();
         let as_used = used.steps > 0 && used.share > 0.0 && progress >= 1.0 - used.share;
@@ -247,8 +255,9 @@ impl Trainer {
             // Each exit reads its own outputs, so only one at a time can be trained as it is used.
             Elastic::AllExits => as_used,
         };
-        let draw = || Noise::new(seed ^ DEPTH, self.place.steps as usize).bits(0) % blocks as u64;
-        Course {
+        let draw =
+            || Noise::new(seed ^ DEPTH, self.position.steps as usize).bits(0) % blocks as u64;
+        PassPlan {
             depth: if drawn { draw() as usize + 1 } else { blocks },
             every_exit: elastic == Elastic::AllExits,
             feedback: if as_used { used.steps } else { 0 },
@@ -261,10 +270,10 @@ impl Trainer {
     fn pass(
         &self,
         batch: &Batch,
-        course: Course,
+        course: PassPlan,
         counted: usize,
-    ) -> Result<(Verdict, Vec<(usize, usize)>), TrainError> {
-        let Course { depth, every_exit, feedback, decay } = course;
+    ) -> Result<(LossOutput, Vec<(usize, usize)>), TrainError> {
+        let PassPlan { depth, every_exit, feedback, decay } = course;
         let (texts, rows, hidden) = batch.features.dims3()?;
         let embeddings = self.embedding.index_select(&batch.tokens, 0)?;
         let embeddings = embeddings.reshape((texts, rows, hidden))?;
@@ -287,36 +296,36 @@ impl Trainer {
             let last = last.reshape((texts, rows, hidden))?.narrow(1, 0, rows - 1)?;
             features = Tensor::cat(&[&batch.features.narrow(1, 0, 1)?, &last], 1)?;
         }
-        let verdict = self.judge.judge(&estimates, &batch.labels, &counts, counted)?;
+        let output = self.loss.compute(&estimates, &batch.labels, &counts, counted)?;
         let names = estimates.iter().map(|estimate| (estimate.depth, estimate.step)).collect();
-        Ok((verdict, names))
+        Ok((output, names))
     }
 
     fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
         let Options { seed, batch_tokens, window, noise, .. } = self.options;
         let total = (0..examples.len()).map(|index| examples.tokens(index) as u64).sum();
         let now = (examples.len(), total);
-        let before = *self.place.examples.get_or_insert(now);
+        let before = *self.position.examples.get_or_insert(now);
         if before != now {
             return Err(TrainError::Changed { before, now });
         }
-        let place = &mut self.place;
+        let position = &mut self.position;
         let mut order = match self.order.take() {
             Some(order) => order,
-            None => plan(examples, seed, place.epoch, batch_tokens, window),
+            None => plan(examples, seed, position.epoch, batch_tokens, window),
         };
-        if place.cursor >= order.len() {
-            (place.epoch, place.cursor) = (place.epoch + 1, 0);
-            order = plan(examples, seed, place.epoch, batch_tokens, window);
+        if position.cursor >= order.len() {
+            (position.epoch, position.cursor) = (position.epoch + 1, 0);
+            order = plan(examples, seed, position.epoch, batch_tokens, window);
         }
-        let Some(next) = order.get(place.cursor).cloned() else {
+        let Some(next) = order.get(position.cursor).cloned() else {
             let reason = "no example has the three tokens that a pair needs".into();
             return Err(TrainError::Example { index: 0, reason });
         };
-        place.cursor += 1;
-        place.batches += 1;
+        position.cursor += 1;
+        position.batches += 1;
         self.order = Some(order);
-        self.batch(examples, &next, noise, self.place.batches)
+        self.batch(examples, &next, noise, self.position.batches)
     }
 
     fn batch(

@@ -20,14 +20,14 @@ fn config(blocks: usize) -> HeadConfig {
 }
 
 /// Embedding and LM head of a toy target, tied: rows of ±1 that differ from each other.
-fn shared() -> Shared {
+fn shared() -> SharedTables {
     let sign = |bit: usize| if bit == 0 { 1.0 } else { -1.0 };
     let row = |token: usize| {
         (0..HIDDEN).map(move |i| sign((token >> (i % 4)) & 1) + 0.1 * (token * i) as f32 % 0.7)
     };
     let table: Vec<f32> = (0..VOCAB).flat_map(row).collect();
     let table = Tensor::from_vec(table, (VOCAB, HIDDEN), &Device::Cpu).unwrap();
-    Shared { embedding: Table::Tensor(table.clone()), lm_head: Table::Tensor(table) }
+    SharedTables { embedding: Table::Tensor(table.clone()), lm_head: Table::Tensor(table) }
 }
 
 /// Texts that count up; the toy target's feature at x is the embedding of x + 1.
@@ -109,8 +109,8 @@ fn a_training_that_was_interrupted_makes_the_same_head() {
         parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
     }
     assert_eq!(weights(&whole), weights(&parts));
-    let place = |trainer: &Trainer| Place { seconds: 0.0, ..trainer.place().clone() };
-    assert_eq!(place(&whole), place(&parts));
+    let position = |trainer: &Trainer| TrainPosition { seconds: 0.0, ..trainer.position().clone() };
+    assert_eq!(position(&whole), position(&parts));
     assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
     assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
 }
@@ -165,7 +165,7 @@ fn the_course_follows_the_options() {
     let mut drawn = trainer(Options { elastic: Elastic::Drawn, ..options() });
     let depths: Vec<usize> = (0..20)
         .map(|step| {
-            drawn.place.steps = step;
+            drawn.position.steps = step;
             drawn.course(0.0).depth
         })
         .collect();

@@ -12,7 +12,7 @@ use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::plan::{DraftKind, STRATEGIES, Strategy};
 use crate::speculate::{Shape, Tree};
-use crate::worker::{Controls, Event, Offer, Ready};
+use crate::worker::{Controls, Event, Ready, StrategyStatus};
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
 pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
@@ -40,7 +40,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
         strategy: "dovetail".to_string(),
         speculative: true,
-        foreseen: false,
+        drafted_ahead: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         context: 100,
         finish: None,
@@ -65,13 +65,13 @@ pub fn ready() -> Ready {
         ],
         vram_used: 0,
         strategy: "dovetail".to_string(),
-        strategies: offers(),
+        strategies: statuses(),
     }
 }
 
 /// The table with a head and without a text.
-fn offers() -> Vec<Offer> {
-    let offer = |row: &Strategy| {
+fn statuses() -> Vec<StrategyStatus> {
+    let status = |row: &Strategy| {
         let (draft, depths) = match row.draft {
             DraftKind::Head => (Some("DGF head, 4 blocks, f32 on CPU"), Depths::Elastic(4)),
             DraftKind::Lookup => (Some("prompt lookup"), Depths::Fixed(0)),
@@ -79,10 +79,15 @@ fn offers() -> Vec<Offer> {
         };
         let missing = (draft.is_none() && row.draft != DraftKind::None)
             .then(|| "a text to draft from: name one with --rest-text".to_string());
-        Offer { name: row.name.to_string(), draft: draft.map(str::to_string), depths, missing }
+        StrategyStatus {
+            name: row.name.to_string(),
+            draft: draft.map(str::to_string),
+            depths,
+            missing,
+        }
     };
     let known = ["plain", "dovetail", "eagle2-60", "pld", "rest"];
-    STRATEGIES.iter().filter(|row| known.contains(&row.name)).map(offer).collect()
+    STRATEGIES.iter().filter(|row| known.contains(&row.name)).map(status).collect()
 }
 
 /// Everything automatic, greedy.

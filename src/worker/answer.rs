@@ -1,17 +1,17 @@
 //! One answer from a job to its last event: the path that the thread, `run` and `bench` share.
 
-use super::gate::Gate;
-use super::{Backend, Chosen, Controls, Event, Job, Planner, SharedControls};
-use crate::decode::{Answer, DecodeError, Request, Summary, Turn};
+use super::gate::RoundGate;
+use super::{Backend, Controls, Event, Job, Planner, RoundPlan, SharedControls};
+use crate::decode::{DecodeError, Generation, Request, RoundOptions, Summary};
 
 /// Why an answer has no end of its own.
-enum Broken {
+enum AnswerError {
     Failed(String),
     /// Nobody listens any more.
-    Deaf,
+    ReceiverGone,
 }
 
-impl From<DecodeError> for Broken {
+impl From<DecodeError> for AnswerError {
     fn from(error: DecodeError) -> Self {
         Self::Failed(error.to_string())
     }
@@ -30,8 +30,10 @@ impl Backend {
         let generation = job.generation;
         let last = match self.work(job, controls, sink) {
             Ok(summary) => Event::Finished { generation, summary: Box::new(summary) },
-            Err(Broken::Failed(error)) => Event::Failed { generation: Some(generation), error },
-            Err(Broken::Deaf) => return false,
+            Err(AnswerError::Failed(error)) => {
+                Event::Failed { generation: Some(generation), error }
+            }
+            Err(AnswerError::ReceiverGone) => return false,
         };
         sink(last)
     }
@@ -41,11 +43,11 @@ impl Backend {
         job: &Job,
         controls: &SharedControls,
         sink: &mut dyn FnMut(Event) -> bool,
-    ) -> Result<Summary, Broken> {
+    ) -> Result<Summary, AnswerError> {
         let generation = job.generation;
-        let mut tell = |event| if sink(event) { Ok(()) } else { Err(Broken::Deaf) };
-        let mut gate = Gate::new(generation, controls);
-        let prompt = (self.prompter)(&job.messages).map_err(Broken::Failed)?;
+        let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
+        let mut gate = RoundGate::new(generation, controls);
+        let prompt = (self.prompter)(&job.messages).map_err(AnswerError::Failed)?;
         let request = Request {
             prompt,
             max_tokens: job.max_tokens,
@@ -53,8 +55,8 @@ impl Backend {
             stop: self.stop.clone(),
         };
         let planner = self.planner.as_mut();
-        let mut answer = self.engine.answer(request, self.names.as_ref())?;
-        let cancelled = |mut answer: Answer<'_>| {
+        let mut answer = self.engine.generate(request, self.names.as_ref())?;
+        let cancelled = |mut answer: Generation<'_>| {
             answer.cancel();
             Ok(answer.summary().clone())
         };
@@ -62,38 +64,38 @@ impl Backend {
         let mut progress = answer.progress();
         loop {
             let (done, total) = (progress.done, progress.total);
-            tell(Event::Prefill { generation, done, total })?;
+            send(Event::Prefill { generation, done, total })?;
             if gate.cancelled(controls) {
                 return cancelled(answer);
             }
             if progress.is_complete() {
                 break;
             }
-            progress = answer.read(&turn(planner, &controls.get()))?;
-            notices(&mut answer, &mut tell)?;
+            progress = answer.prefill(&options(planner, &controls.get()))?;
+            notices(&mut answer, &mut send)?;
         }
-        let token = answer.first(&turn(planner, &controls.get()))?;
+        let token = answer.first_token(&options(planner, &controls.get()))?;
         let summary = Box::new(answer.summary().clone());
-        tell(Event::First { generation, token, summary })?;
+        send(Event::First { generation, token, summary })?;
 
         while answer.finish().is_none() {
             gate.keep_pace(controls);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
-            let round = answer.round(&turn(planner, &now))?;
+            let round = answer.step(&options(planner, &now))?;
             planner.observe(&round);
-            if let Some(reasons) = planner.news() {
-                tell(Event::Reasons(reasons))?;
+            if let Some(reasons) = planner.take_new_reasons() {
+                send(Event::Reasons(reasons))?;
             }
-            notices(&mut answer, &mut tell)?;
-            tell(Event::Round { generation, round: Box::new(round) })?;
+            notices(&mut answer, &mut send)?;
+            send(Event::Round { generation, round: Box::new(round) })?;
         }
         Ok(answer.summary().clone())
     }
 }
 
-fn turn(planner: &mut dyn Planner, controls: &Controls) -> Turn {
-    let Chosen { strategy, drafter, budget } = planner.choose(controls);
-    Turn {
+fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
+    let RoundPlan { strategy, drafter, budget } = planner.choose(controls);
+    RoundOptions {
         budget,
         speculate: controls.speculate && drafter.is_some(),
         sampler: controls.sampler,
@@ -105,8 +107,8 @@ fn turn(planner: &mut dyn Planner, controls: &Controls) -> Turn {
 }
 
 fn notices(
-    answer: &mut Answer<'_>,
-    tell: &mut impl FnMut(Event) -> Result<(), Broken>,
-) -> Result<(), Broken> {
-    answer.take_notices().into_iter().try_for_each(|text| tell(Event::Notice(text)))
+    answer: &mut Generation<'_>,
+    send: &mut impl FnMut(Event) -> Result<(), AnswerError>,
+) -> Result<(), AnswerError> {
+    answer.take_notices().into_iter().try_for_each(|text| send(Event::Notice(text)))
 }

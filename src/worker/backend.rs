@@ -12,7 +12,7 @@ pub type Prompter = Box<dyn Fn(&[Message]) -> Result<Vec<u32>, String> + Send>;
 
 /// How the next round is drafted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chosen {
+pub struct RoundPlan {
     /// The strategy in use.
     pub strategy: &'static Strategy,
     /// Its drafter's place in the engine; `None` for the target alone.
@@ -24,11 +24,11 @@ pub struct Chosen {
 /// Resolves what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
     /// How the next round is drafted.
-    fn choose(&mut self, controls: &Controls) -> Chosen;
+    fn choose(&mut self, controls: &Controls) -> RoundPlan;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
     /// Why it chooses as it does, one sentence each, if that has changed since it was last asked.
-    fn news(&mut self) -> Option<Vec<String>> {
+    fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         None
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::plan::Strategy;
 use crate::speculate::SamplerSettings;
 
-pub use crate::plan::Choice;
+pub use crate::plan::Setting;
 
 /// One snapshot of everything that can be turned live.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,13 +23,13 @@ pub struct Controls {
     /// Least milliseconds from round to round, for watching; 0 does not wait.
     pub pace: usize,
     /// γ.
-    pub gamma: Choice,
+    pub gamma: Setting,
     /// M.
-    pub blocks: Choice,
+    pub blocks: Setting,
     /// Tree width k.
-    pub width: Choice,
+    pub width: Setting,
     /// Tree depth D.
-    pub depth: Choice,
+    pub depth: Setting,
     /// Temperature, filters, penalties, seed.
     pub sampler: SamplerSettings,
     /// Whether rounds wait for a step.
@@ -49,10 +49,10 @@ impl Default for Controls {
             overlap: false,
             coupled: true,
             pace: 0,
-            gamma: Choice::Auto,
-            blocks: Choice::Auto,
-            width: Choice::Auto,
-            depth: Choice::Auto,
+            gamma: Setting::Auto,
+            blocks: Setting::Auto,
+            width: Setting::Auto,
+            depth: Setting::Auto,
             sampler: SamplerSettings::default(),
             paused: false,
             steps: 0,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Grants the rounds of one answer.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct RoundGate {
     generation: u64,
     /// Steps of `Controls::steps` that were taken or are past.
     used: u64,
@@ -13,7 +13,7 @@ pub(super) struct Gate {
     began: Option<Instant>,
 }
 
-impl Gate {
+impl RoundGate {
     /// For the answer `generation`; steps granted before it do not count.
     pub(super) fn new(generation: u64, controls: &SharedControls) -> Self {
         Self { generation, used: controls.get().steps, began: None }

@@ -24,9 +24,9 @@ pub enum Command {
     Generate(Job),
 }
 
-/// One strategy as it stands here.
+/// Whether a strategy can run here, and with what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Offer {
+pub struct StrategyStatus {
     /// Its name in the table.
     pub name: String,
     /// Its drafter's own description; `None` where there is none.
@@ -67,7 +67,7 @@ pub struct Ready {
     pub strategy: String,
     /// All strategies, in the order of the table.
     #[serde(default)]
-    pub strategies: Vec<Offer>,
+    pub strategies: Vec<StrategyStatus>,
 }
 
 /// From the worker, in order. Rounds are small and an answer is bounded, so the channel is

@@ -6,7 +6,7 @@
 //! `summary` (or `failed`); answers are played in turn, from the first again after the last. Empty
 //! lines and lines that begin with `#` are skipped.
 
-use super::gate::Gate;
+use super::gate::RoundGate;
 use super::{Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::speculate::Tree;
@@ -153,7 +153,7 @@ impl Player {
     /// One answer; `false` if nobody listens any more.
     fn answer(&mut self, job: &Job, lines: &[Timed]) -> bool {
         let generation = job.generation;
-        let mut gate = Gate::new(generation, &self.controls);
+        let mut gate = RoundGate::new(generation, &self.controls);
         let mut summary = Summary::default();
         for Timed { delay_ms, line } in lines {
             gate.sleep(&self.controls, milliseconds(*delay_ms));
@@ -192,7 +192,7 @@ impl Player {
     /// token. `false` if it was not wanted any more.
     fn rounds(
         &mut self,
-        gate: &mut Gate,
+        gate: &mut RoundGate,
         generation: u64,
         recorded: &Round,
         summary: &mut Summary,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::open_target;
-use dovetail::library::{Spec, TargetFiles, share};
+use dovetail::library::{Spec, TargetFiles, shared_vocabulary};
 use serde_json::{Map, Value, json};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
@@ -45,7 +45,7 @@ fn the_same_tokens_at_other_places_are_found() {
     let last = target.config.vocab as u64 - 1;
     let elsewhere = |id: u64| if id < MARKS { id } else { last + MARKS - id };
     let small = with_tokenizer(|json| rename(json, |piece, id| (piece.to_owned(), elsewhere(id))));
-    let shared = share(&target, &small).unwrap();
+    let shared = shared_vocabulary(&target, &small).unwrap();
     assert_eq!((shared.is_identical(), shared.shared()), (false, target.config.vocab));
     for id in 0..=last {
         assert_eq!(shared.counterpart(id as u32), Some(elsewhere(id) as u32));
@@ -72,7 +72,7 @@ fn what_the_small_model_lacks_is_spelled_and_marks_are_known_by_their_part() {
         });
         json["added_tokens"][1]["content"] = json!("<s>");
     });
-    let shared = share(&target, &small).unwrap();
+    let shared = shared_vocabulary(&target, &small).unwrap();
     assert!(shared.shared() > 256 && shared.shared() < 2000, "{}", shared.shared());
     assert_eq!(shared.counterpart(1), Some(1), "both begin a text");
     let mut room = Vec::new();
@@ -98,7 +98,7 @@ fn nothing_in_common_is_refused_with_the_remedy() {
             _ => (format!("⟨{id}⟩"), id),
         });
     });
-    let error = share(&target, &small).unwrap_err().to_string();
+    let error = shared_vocabulary(&target, &small).unwrap_err().to_string();
     assert!(error.contains("no token in common") && error.contains(&target.name), "{error}");
     assert!(error.contains("family"), "{error}");
 }

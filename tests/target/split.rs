@@ -6,8 +6,8 @@ use std::sync::Arc;
 use candle_core::{DType, Device};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    Config, CpuTarget, LoadError, RandomWeights, RopeLayout, RopeScaling, Share, SplitTarget,
-    Target, Verified,
+    Config, CpuTarget, DeviceLayers, LoadError, RandomWeights, RopeLayout, RopeScaling,
+    SplitTarget, Target, Verified,
 };
 use dovetail::speculate::Tree;
 
@@ -38,9 +38,9 @@ fn config() -> Config {
 
 fn split(config: &Config, layers: usize, dtype: DType) -> Result<SplitTarget, LoadError> {
     let source = RandomWeights::new(config, Format::F32, 5);
-    let share = Share { layers, device: Device::Cpu, dtype };
+    let lower_layers = DeviceLayers { layers, device: Device::Cpu, dtype };
     let pool = Arc::new(Pool::new(2));
-    SplitTarget::load(&share, config, &source, pool, CAPACITY, KvFormat::F32, &mut |_| {})
+    SplitTarget::load(&lower_layers, config, &source, pool, CAPACITY, KvFormat::F32, &mut |_| {})
 }
 
 fn whole(config: &Config) -> CpuTarget {

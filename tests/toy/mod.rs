@@ -1,8 +1,8 @@
 //! A target and drafters without weights: logits are a hash of the text, so every property of
 //! decoding can be tested in microseconds.
 
-use dovetail::decode::{Committed, Engine, Finish, Request, Summary, TokenText, Turn};
-use dovetail::draft::{Ask, Budget, Depths, DraftError, Drafter};
+use dovetail::decode::{Committed, Engine, Finish, Request, RoundOptions, Summary, TokenText};
+use dovetail::draft::{Budget, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -228,8 +228,8 @@ impl Drafter for ToyDrafter {
         }
         Ok(())
     }
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let &Ask { root, budget, .. } = ask;
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let &DraftRequest { root, budget, .. } = request;
         self.may_fail()?;
         assert_eq!(self.text.last(), Some(&root), "the root was not observed");
         assert!(self.text.len() - 1 + budget.shape.depth < self.capacity);
@@ -284,9 +284,14 @@ impl Drafter for ToyDrafter {
         }
         Ok(tree)
     }
-    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
-        assert_eq!(self.text.last(), Some(&ask.root), "it was told of what is not decided");
-        assert_eq!(tree.nodes()[0].token, ask.root);
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        assert_eq!(self.text.last(), Some(&request.root), "it was told of what is not decided");
+        assert_eq!(tree.nodes()[0].token, request.root);
         match self.beside {
             Beside::Idle => {}
             Beside::Stale => self.stale = Some(tree.clone()),
@@ -344,18 +349,18 @@ pub struct Outcome {
     pub finish: Option<Finish>,
 }
 
-/// Decodes a whole answer; `turn` gives every round's turn (0 serves the prompt too).
+/// Decodes a whole answer; `options` gives every round's options (0 serves the prompt too).
 pub fn decode(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: Request,
-    turn: impl Fn(usize) -> Turn,
+    options: impl Fn(usize) -> RoundOptions,
 ) -> (Outcome, Summary, Vec<String>) {
-    let mut answer = engine.answer(request, names).unwrap();
-    let mut all: Vec<Committed> = vec![answer.first(&turn(0)).unwrap()];
+    let mut answer = engine.generate(request, names).unwrap();
+    let mut all: Vec<Committed> = vec![answer.first_token(&options(0)).unwrap()];
     let mut index = 0;
     while answer.finish().is_none() {
-        let round = answer.round(&turn(index)).unwrap();
+        let round = answer.step(&options(index)).unwrap();
         assert_eq!(round.index, index);
         assert_eq!(round.labels.len(), round.tree.len());
         assert!(round.tree.len() <= round.budget.shape.gamma.max(1));
@@ -378,12 +383,12 @@ pub fn decode(
     (outcome, answer.summary().clone(), notices)
 }
 
-/// A turn with this shape.
-pub fn turn(shape: Shape, speculate: bool, sampler: SamplerSettings) -> Turn {
-    Turn { speculate, ..Turn::new(Budget::new(shape, 2), sampler) }
+/// A options with this shape.
+pub fn options(shape: Shape, speculate: bool, sampler: SamplerSettings) -> RoundOptions {
+    RoundOptions { speculate, ..RoundOptions::new(Budget::new(shape, 2), sampler) }
 }
 
 /// Plain decoding.
-pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> Turn {
-    move |_| turn(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
+    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
 }

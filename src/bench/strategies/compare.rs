@@ -60,7 +60,8 @@ fn sorted_like(ours: &[Answer], theirs: &[Answer]) -> Vec<Answer> {
 
 /// What is not the same about two runs, one sentence each.
 pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
-    let gpu = |results: &Results| results.place.gpu.clone().unwrap_or_else(|| "none".to_owned());
+    let gpu =
+        |results: &Results| results.environment.gpu.clone().unwrap_or_else(|| "none".to_owned());
     let drafts = |r: &Results| {
         let each = r.models.drafts.iter().map(|(name, draft)| format!("{name} {draft}"));
         each.collect::<Vec<_>>().join(", ")
@@ -69,8 +70,8 @@ pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
     [
         ("the kind of run", a.kind.clone(), b.kind.clone()),
         ("version", a.version.clone(), b.version.clone()),
-        ("processor", a.place.cpu.clone(), b.place.cpu.clone()),
-        ("threads", a.place.threads.to_string(), b.place.threads.to_string()),
+        ("processor", a.environment.cpu.clone(), b.environment.cpu.clone()),
+        ("threads", a.environment.threads.to_string(), b.environment.threads.to_string()),
         ("GPU", gpu(a), gpu(b)),
         ("target", target(a), target(b)),
         ("drafts", drafts(a), drafts(b)),
@@ -137,7 +138,7 @@ mod tests {
     fn parts_of_a_run_join_and_say_what_differs() {
         let mut whole = results(sample());
         let mut part = results(vec![answer("dovetail", "more", 10, 5, 10.0)]);
-        part.place.threads = 7;
+        part.environment.threads = 7;
         part.complete = false;
         whole.join(part);
         assert_eq!((whole.answers.len(), whole.complete), (5, false));
@@ -148,7 +149,7 @@ mod tests {
     fn what_differs_is_said_and_only_common_answers_count() {
         let a = results(sample());
         let mut b = results(sample());
-        b.place.cpu = "another".to_owned();
+        b.environment.cpu = "another".to_owned();
         b.max_tokens = 64;
         // B's dovetail is twice as fast, says something else once, and B has a set of its own.
         for answer in b.answers.iter_mut().filter(|answer| answer.strategy == "dovetail") {

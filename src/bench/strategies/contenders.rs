@@ -4,7 +4,7 @@
 use super::record::PLAIN;
 use super::{Contender, Controls};
 use crate::plan::{DraftKind, Schedule, Strategy};
-use crate::worker::Offer;
+use crate::worker::StrategyStatus;
 
 /// Drafting goes on while the target verifies.
 const OVERLAP: &str = "overlap";
@@ -47,40 +47,44 @@ pub enum ContenderError {
 /// [`ContenderError`].
 pub fn contenders(
     base: &Controls,
-    offers: &[Offer],
+    statuses: &[StrategyStatus],
     wanted: &[String],
 ) -> Result<Vec<Contender>, ContenderError> {
     let mut names: Vec<String> = vec![PLAIN.to_owned()];
-    let all: Vec<String> = if wanted.is_empty() { runnable(offers) } else { wanted.to_vec() };
+    let all: Vec<String> = if wanted.is_empty() { runnable(statuses) } else { wanted.to_vec() };
     for name in all {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    names.into_iter().map(|name| contender(base, offers, name)).collect()
+    names.into_iter().map(|name| contender(base, statuses, name)).collect()
 }
 
 /// All that can run here, and the default's variant that overlaps.
-fn runnable(offers: &[Offer]) -> Vec<String> {
+fn runnable(statuses: &[StrategyStatus]) -> Vec<String> {
     let mut names = Vec::new();
-    for offer in offers.iter().filter(|offer| offer.missing.is_none()) {
-        names.push(offer.name.clone());
-        let own = Strategy::named(&offer.name).is_some_and(|row| {
+    for status in statuses.iter().filter(|status| status.missing.is_none()) {
+        names.push(status.name.clone());
+        let own = Strategy::named(&status.name).is_some_and(|row| {
             row.draft == DraftKind::Head && row.shape.is_none() && !row.gpu_layers
         });
         if own {
-            names.push(format!("{}+{OVERLAP}", offer.name));
+            names.push(format!("{}+{OVERLAP}", status.name));
         }
     }
     names
 }
 
-fn contender(base: &Controls, offers: &[Offer], name: String) -> Result<Contender, ContenderError> {
+fn contender(
+    base: &Controls,
+    statuses: &[StrategyStatus],
+    name: String,
+) -> Result<Contender, ContenderError> {
     let unknown = || ContenderError::Unknown { name: name.clone(), known: Strategy::names() };
     let mut parts = name.split('+');
     let row = parts.next().and_then(Strategy::named).ok_or_else(unknown)?;
-    let offer = offers.iter().find(|offer| offer.name == row.name);
-    if let Some(missing) = offer.and_then(|offer| offer.missing.clone()) {
+    let status = statuses.iter().find(|status| status.name == row.name);
+    if let Some(missing) = status.and_then(|status| status.missing.clone()) {
         return Err(ContenderError::Missing { name, missing });
     }
     let speculate = row.draft != DraftKind::None;
@@ -107,8 +111,8 @@ mod tests {
     use crate::draft::Depths;
     use crate::plan::STRATEGIES;
 
-    fn offers(missing: &[&str]) -> Vec<Offer> {
-        let offer = |row: &Strategy| Offer {
+    fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
+        let status = |row: &Strategy| StrategyStatus {
             name: row.name.to_owned(),
             draft: None,
             depths: Depths::Fixed(0),
@@ -116,7 +120,7 @@ mod tests {
                 .contains(&row.name)
                 .then(|| "a head: name one with --draft".to_owned()),
         };
-        STRATEGIES.iter().map(offer).collect()
+        STRATEGIES.iter().map(status).collect()
     }
 
     fn names(contenders: &[Contender]) -> Vec<&str> {
@@ -126,7 +130,7 @@ mod tests {
     #[test]
     fn all_that_can_run_take_part_plain_first() {
         let base = Controls { pace: 50, ..Controls::default() };
-        let all = contenders(&base, &offers(&["eagle2-60"]), &[]).unwrap();
+        let all = contenders(&base, &statuses(&["eagle2-60"]), &[]).unwrap();
         let names = names(&all);
         assert_eq!(names[0], PLAIN);
         assert!(!all[0].controls.speculate);
@@ -143,7 +147,7 @@ mod tests {
     #[test]
     fn variants_turn_one_thing() {
         let wanted = ["pld", "dovetail+overlap", "dovetail+uncoupled", "pld"].map(str::to_owned);
-        let some = contenders(&Controls::default(), &offers(&[]), &wanted).unwrap();
+        let some = contenders(&Controls::default(), &statuses(&[]), &wanted).unwrap();
         assert_eq!(names(&some), ["plain", "pld", "dovetail+overlap", "dovetail+uncoupled"]);
         assert!(some[2].controls.overlap && some[2].controls.coupled);
         assert!(!some[3].controls.overlap && !some[3].controls.coupled);
@@ -153,7 +157,7 @@ mod tests {
     fn what_cannot_take_part_says_why() {
         let error = |name: &str, missing: &[&str]| {
             let wanted = [name.to_owned()];
-            let found = contenders(&Controls::default(), &offers(missing), &wanted);
+            let found = contenders(&Controls::default(), &statuses(missing), &wanted);
             found.unwrap_err().to_string()
         };
         assert!(error("warp", &[]).contains("plain, dovetail"), "{}", error("warp", &[]));

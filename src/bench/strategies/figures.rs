@@ -24,7 +24,7 @@ pub struct Figures {
     /// Time of a round: all else.
     pub other_ms: f64,
     /// Share of rounds whose tree was drafted while the target checked the one before.
-    pub foreseen: f64,
+    pub drafted_ahead: f64,
     /// Tree nodes a round, the root excluded.
     pub drafted: f64,
     /// Share of rounds that accepted at least 1, 2, … tokens of the draft.
@@ -55,17 +55,17 @@ impl Figures {
         let first = answers.iter().filter(|answer| answer.turn == 0);
         Self {
             answers: answers.len(),
-            tokens_s: share(won, decode / 1e3),
-            tau: share(won, rounds),
+            tokens_s: ratio(won, decode / 1e3),
+            tau: ratio(won, rounds),
             ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
-            draft_ms: share(draft, rounds),
-            verify_ms: share(verify, rounds),
-            ahead_ms: share(ahead, rounds),
-            wait_ms: share(wait, rounds),
-            other_ms: share((decode - draft - verify - wait).max(0.0), rounds),
-            foreseen: share(sum(|answer| answer.foreseen as f64), rounds),
-            drafted: share(sum(|answer| answer.drafted as f64), rounds),
-            accepted: (0..depth).map(|at| share(reached(at) as f64, rounds)).collect(),
+            draft_ms: ratio(draft, rounds),
+            verify_ms: ratio(verify, rounds),
+            ahead_ms: ratio(ahead, rounds),
+            wait_ms: ratio(wait, rounds),
+            other_ms: ratio((decode - draft - verify - wait).max(0.0), rounds),
+            drafted_ahead: ratio(sum(|answer| answer.drafted_ahead as f64), rounds),
+            drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
+            accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
             ram: answers.iter().map(|answer| answer.ram).max().unwrap_or(0),
             vram: answers.iter().filter_map(|answer| answer.vram).max(),
             differing: answers.iter().filter(|answer| answer.differs_at.is_some()).count(),
@@ -80,7 +80,7 @@ impl Figures {
     }
 }
 
-fn share(part: f64, whole: f64) -> f64 {
+fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
@@ -175,7 +175,7 @@ impl<'a> Grid<'a> {
 }
 
 fn mean(values: &[f64]) -> f64 {
-    share(values.iter().sum(), values.len() as f64)
+    ratio(values.iter().sum(), values.len() as f64)
 }
 
 /// Appends a name that is not there yet. `plain` stays first whoever happened to begin.

@@ -44,7 +44,7 @@ impl Meter {
             }
             Event::Round { round, .. } => {
                 answer.rounds += 1;
-                answer.foreseen += usize::from(round.foreseen);
+                answer.drafted_ahead += usize::from(round.drafted_ahead);
                 answer.drafted += round.tree.len() - 1;
                 answer.draft_ms += round.timing.draft_ms;
                 answer.verify_ms += round.timing.verify_ms;
@@ -112,7 +112,7 @@ mod tests {
             budget: Budget::new(Shape { gamma: 4, width: 1, depth: 2 }, 1),
             strategy: "dovetail".to_owned(),
             speculative: true,
-            foreseen: accepted == 2,
+            drafted_ahead: accepted == 2,
             timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
             context: 0,
             finish: None,
@@ -130,7 +130,7 @@ mod tests {
         meter.take(&Event::Finished { generation: 1, summary });
         let Made { answer, tokens, text } = meter.end(100, None).unwrap();
         assert_eq!((answer.rounds, answer.drafted, answer.prompt_tokens), (3, 9, 7));
-        assert_eq!((answer.foreseen, answer.accepted), (1, vec![2, 2, 1]));
+        assert_eq!((answer.drafted_ahead, answer.accepted), (1, vec![2, 2, 1]));
         assert_eq!((answer.draft_ms, answer.verify_ms), (3.0, 6.0));
         assert_eq!(tokens, [5, 20, 21, 22, 20, 20, 21, 22, 23]);
         assert_eq!(answer.tokens, tokens.len());

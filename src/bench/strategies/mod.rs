@@ -24,7 +24,7 @@ pub use charts::{charts, sweep_charts};
 pub use compare::{Comparison, compare};
 pub use contenders::{ContenderError, contenders};
 pub use figures::{Figures, Grid};
-pub use record::{Answer, Models, PLAIN, Place, Results, Sweep, difference};
+pub use record::{Answer, Environment, Models, PLAIN, Results, Sweep, difference};
 pub use report::{sweep_tables, tables, verdict};
 
 /// Tokens of an answer that only warms up.
@@ -41,7 +41,7 @@ pub struct Contender {
 
 /// What is run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Course {
+pub struct BenchRun {
     /// Those that take part; the first is the target alone, which the others are compared with.
     pub contenders: Vec<Contender>,
     /// What they are asked.
@@ -54,7 +54,7 @@ pub struct Course {
     pub system: Option<String>,
 }
 
-impl Course {
+impl BenchRun {
     /// How many answers that is, those that warm up included.
     pub fn answers(&self) -> usize {
         let turns = self.sets.iter().flat_map(|set| &set.prompts).map(|prompt| prompt.turns.len());
@@ -92,29 +92,29 @@ impl Stop {
     }
 }
 
-/// Runs `course`. `tell` hears of every answer before it is begun: who, on which set.
+/// Runs `plan`. `tell` is called before every answer with the strategy and the set.
 pub fn run(
     backend: &mut Backend,
-    course: &Course,
+    plan: &BenchRun,
     controls: &SharedControls,
     stop: &Stop,
     tell: &mut dyn FnMut(&str, &str),
 ) -> Taken {
-    let mut track = Track { backend, course, controls, stop, generation: 0, usage: Sampler::new() };
+    let mut track = Track { backend, plan, controls, stop, generation: 0, usage: Sampler::new() };
     let mut taken = Taken::default();
-    if let Some(set) = course.sets.first() {
+    if let Some(set) = plan.sets.first() {
         track.warm_up(set, tell);
     }
     let prompts =
-        || course.sets.iter().flat_map(|set| set.prompts.iter().map(move |prompt| (set, prompt)));
-    for &temperature in &course.temperatures {
+        || plan.sets.iter().flat_map(|set| set.prompts.iter().map(move |prompt| (set, prompt)));
+    for &temperature in &plan.temperatures {
         for (number, (set, prompt)) in prompts().enumerate() {
             match track.prompt(temperature, set, prompt, number, tell) {
                 Ok(answers) => taken.answers.extend(answers),
-                Err(Broken::Stopped) => return taken,
-                Err(Broken::Failed { contender, error }) => {
+                Err(AnswerFailure::Stopped) => return taken,
+                Err(AnswerFailure::Failed { contender, error }) => {
                     // What the target cannot answer alone is the prompt's fault.
-                    taken.failed |= contender != course.contenders[0].name;
+                    taken.failed |= contender != plan.contenders[0].name;
                     taken.notes.push(format!("left out: {} under {contender}: {error}", prompt.id));
                 }
             }
@@ -130,7 +130,7 @@ pub fn run(
 }
 
 /// Why a prompt has no answers.
-enum Broken {
+enum AnswerFailure {
     Stopped,
     Failed { contender: String, error: String },
 }
@@ -140,7 +140,7 @@ type Answers = Vec<(Answer, Vec<u32>)>;
 
 struct Track<'a> {
     backend: &'a mut Backend,
-    course: &'a Course,
+    plan: &'a BenchRun,
     controls: &'a SharedControls,
     stop: &'a Stop,
     generation: u64,
@@ -150,15 +150,15 @@ struct Track<'a> {
 impl Track<'_> {
     /// Lets every contender touch its weights and caches once.
     fn warm_up(&mut self, set: &PromptSet, tell: &mut dyn FnMut(&str, &str)) {
-        let course = self.course;
-        for contender in &course.contenders {
+        let plan = self.plan;
+        for contender in &plan.contenders {
             tell(&contender.name, "warming up");
             let mut messages = self.opening();
             let turn = set.prompts[0].turns.first().cloned().unwrap_or_default();
             messages.push(Message { role: Role::User, content: turn });
-            let temperature = course.temperatures.first().copied().unwrap_or(0.0);
+            let temperature = plan.temperatures.first().copied().unwrap_or(0.0);
             // A contender that fails here fails again where it is counted.
-            let _ = self.answer(contender, temperature, messages, WARM_UP.min(course.max_tokens));
+            let _ = self.answer(contender, temperature, messages, WARM_UP.min(plan.max_tokens));
         }
     }
 
@@ -174,14 +174,14 @@ impl Track<'_> {
         prompt: &Prompt,
         number: usize,
         tell: &mut dyn FnMut(&str, &str),
-    ) -> Result<Vec<Answer>, Broken> {
-        let course = self.course;
-        let count = course.contenders.len();
+    ) -> Result<Vec<Answer>, AnswerFailure> {
+        let plan = self.plan;
+        let count = plan.contenders.len();
         let mut all: Vec<Answers> = vec![Vec::new(); count];
         for i in 0..count {
             // Each comes first once in a while: whoever does finds the caches of the one before.
             let at = (i + number) % count;
-            let contender = &course.contenders[at];
+            let contender = &plan.contenders[at];
             let mut messages = self.opening();
             for (turn, text) in prompt.turns.iter().enumerate() {
                 tell(&contender.name, &set.name);
@@ -191,7 +191,7 @@ impl Track<'_> {
                     self.backend.engine.forget();
                 }
                 let made =
-                    self.answer(contender, temperature, messages.clone(), course.max_tokens)?;
+                    self.answer(contender, temperature, messages.clone(), plan.max_tokens)?;
                 messages.push(Message { role: Role::Assistant, content: made.text });
                 let answer = Answer {
                     temperature,
@@ -209,7 +209,7 @@ impl Track<'_> {
     }
 
     fn opening(&self) -> Vec<Message> {
-        let system = self.course.system.iter();
+        let system = self.plan.system.iter();
         system.map(|text| Message { role: Role::System, content: text.clone() }).collect()
     }
 
@@ -219,7 +219,7 @@ impl Track<'_> {
         temperature: f32,
         messages: Vec<Message>,
         max_tokens: usize,
-    ) -> Result<meter::Made, Broken> {
+    ) -> Result<meter::Made, AnswerFailure> {
         self.generation += 1;
         let generation = self.generation;
         let stop = self.stop;
@@ -230,7 +230,7 @@ impl Track<'_> {
             controls.generation = if stop.is_set() { 0 } else { generation };
         });
         if stop.is_set() {
-            return Err(Broken::Stopped);
+            return Err(AnswerFailure::Stopped);
         }
         let job = Job { generation, messages, max_tokens };
         let mut meter = Meter::start();
@@ -244,11 +244,11 @@ impl Track<'_> {
         });
         self.backend.notices.extend(notices);
         if stop.is_set() {
-            return Err(Broken::Stopped);
+            return Err(AnswerFailure::Stopped);
         }
         let Usage { memory_ours, gpu, .. } = self.usage.sample();
         let vram = gpu.and_then(|gpu| gpu.vram_ours);
-        let failed = |error| Broken::Failed { contender: contender.name.clone(), error };
+        let failed = |error| AnswerFailure::Failed { contender: contender.name.clone(), error };
         meter.end(memory_ours, vram).map_err(failed)
     }
 }

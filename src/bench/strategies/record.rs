@@ -30,7 +30,8 @@ pub struct Answer {
     /// Target passes after the prefill.
     pub rounds: usize,
     /// Of these, rounds whose tree was drafted while the target checked the one before.
-    pub foreseen: usize,
+    #[serde(default, alias = "foreseen")]
+    pub drafted_ahead: usize,
     /// Tree nodes that the target checked, roots excluded.
     pub drafted: usize,
     /// From the question to the first token: T_T.
@@ -59,7 +60,7 @@ pub struct Answer {
 
 /// Where it ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct Environment {
     /// The processor's own name.
     pub cpu: String,
     /// Physical cores that could be used.
@@ -74,7 +75,7 @@ pub struct Place {
     pub gpu: Option<String>,
 }
 
-impl Place {
+impl Environment {
     /// This machine with so many compute threads.
     pub fn new(machine: &Machine, threads: usize) -> Self {
         Self {
@@ -109,8 +110,8 @@ impl From<&Ready> for Models {
             drafts: ready
                 .strategies
                 .iter()
-                .filter(|offer| offer.missing.is_none())
-                .filter_map(|offer| Some((offer.name.clone(), offer.draft.clone()?)))
+                .filter(|status| status.missing.is_none())
+                .filter_map(|status| Some((status.name.clone(), status.draft.clone()?)))
                 .collect(),
             context: ready.context,
         }
@@ -136,7 +137,8 @@ pub struct Results {
     /// The program's version.
     pub version: String,
     /// Where.
-    pub place: Place,
+    #[serde(alias = "place")]
+    pub environment: Environment,
     /// With what.
     pub models: Models,
     /// Most tokens of an answer.

@@ -74,13 +74,13 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
         if beside {
             let idle = |time: f64| format!("{:.0} %", 100.0 * time / f.round_ms().max(1e-9));
             row.extend([f.ahead_ms, f.wait_ms].map(ms));
-            row.push(format!("{:.0} %", 100.0 * f.foreseen));
+            row.push(format!("{:.0} %", 100.0 * f.drafted_ahead));
             row.extend([idle(f.draft_ms + f.wait_ms), idle(f.verify_ms - f.ahead_ms)]);
         }
         row.extend([ms(f.ttft_ms), mib(Some(f.ram)), mib(f.vram)]);
         row
     };
-    let overlap = ["ahead ms", "wait ms", "foreseen", "target idle", "draft idle"];
+    let overlap = ["ahead ms", "wait ms", "drafted ahead", "target idle", "draft idle"];
     let overlap = if beside { &overlap[..] } else { &[] };
     let first = ["drafted", "τ", "draft ms", "verify ms", "other ms"];
     let mut notes = vec![
@@ -91,7 +91,7 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     if beside {
         notes.push(
             "Ahead: of the verification, the drafter at work beside it. Wait: the target waiting \
-             for it afterwards. Foreseen: rounds whose tree was drafted meanwhile. Idle: share of a round in which that side had nothing to do, \
+             for it afterwards. Drafted ahead: rounds whose tree was drafted meanwhile. Idle: share of a round in which that side had nothing to do, \
              acceptance and commit left out."
                 .to_owned(),
         );
@@ -218,7 +218,7 @@ fn mib(bytes: Option<u64>) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::figures::tests::{answer, sample};
-    use super::super::record::{Models, Place};
+    use super::super::record::{Environment, Models};
     use super::*;
     use crate::bench::Layout;
 
@@ -226,7 +226,7 @@ pub(super) mod tests {
         Results {
             kind: "strategies".to_owned(),
             version: "0.1.0".to_owned(),
-            place: Place {
+            environment: Environment {
                 cpu: "a processor".to_owned(),
                 cores: 2,
                 threads: 2,

@@ -10,7 +10,7 @@ use super::files::deliver;
 use crate::bench::ablation::Variants;
 use crate::bench::prompts;
 use crate::bench::strategies::{
-    self as bench, Contender, Course, Models, Place, Results, Stop, Taken,
+    self as bench, BenchRun, Contender, Environment, Models, Results, Stop, Taken,
 };
 use crate::cli::backend;
 use crate::cli::exit::{Code, Failure, Outcome};
@@ -19,7 +19,7 @@ use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::plan::Strategy;
 use crate::settings::{Settings, Value};
-use crate::worker::{self, Backend, Controls, Offer, Purpose, Ready, SharedControls};
+use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StrategyStatus};
 
 /// Tokens of an answer unless the user says otherwise: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
@@ -28,8 +28,8 @@ const MAX_TOKENS: usize = 128;
 pub(super) fn strategies(args: &BenchArgs) -> Outcome {
     let mut stage = Stage::new(&args.course)?;
     let mut backend = stage.load(None)?;
-    let offers = &backend.ready.strategies;
-    let contenders = bench::contenders(&stage.base(), offers, &args.strategies)
+    let statuses = &backend.ready.strategies;
+    let contenders = bench::contenders(&stage.base(), statuses, &args.strategies)
         .map_err(|error| Failure::new(Code::Usage, error))?;
     let taken = stage.run(&mut backend, contenders)?;
     let mut results = stage.results("strategies", &backend.ready);
@@ -71,9 +71,9 @@ pub(super) fn ablation(args: &AblationArgs) -> Outcome {
     stage.conclude(&results)
 }
 
-/// The offer of this name if it can run.
-fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a Offer> {
-    ready.strategies.iter().find(|offer| offer.name == name && offer.missing.is_none())
+/// The status of this name if it can run.
+fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a StrategyStatus> {
+    ready.strategies.iter().find(|status| status.name == name && status.missing.is_none())
 }
 
 /// The strategy whose draft is turned about, with the blocks that can be chosen under it: the
@@ -81,7 +81,7 @@ fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a Offer> {
 fn drafting(ready: &Ready) -> (Option<&'static Strategy>, Depths) {
     let head = Strategy::default_with(true);
     let name = can_run(ready, head.name).map_or(ready.strategy.as_str(), |_| head.name);
-    let depths = can_run(ready, name).map_or(ready.depths, |offer| offer.depths);
+    let depths = can_run(ready, name).map_or(ready.depths, |status| status.depths);
     (Strategy::named(name), depths)
 }
 
@@ -152,7 +152,7 @@ impl<'a> Stage<'a> {
     }
 
     fn run(&mut self, backend: &mut Backend, contenders: Vec<Contender>) -> Result<Taken, Failure> {
-        let course = Course {
+        let course = BenchRun {
             contenders,
             sets: self.sets.clone(),
             temperatures: self.temperatures.clone(),
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
         Results {
             kind: kind.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            place: Place::new(&self.machine, threads),
+            environment: Environment::new(&self.machine, threads),
             models: Models::from(ready),
             max_tokens: self.settings.max_tokens,
             seed: self.settings.sampler.seed,

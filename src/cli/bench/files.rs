@@ -100,8 +100,8 @@ fn print(
     layout: Layout,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let Results { place, models, max_tokens, version, .. } = results;
-    let gpu = place.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
+    let Results { environment, models, max_tokens, version, .. } = results;
+    let gpu = environment.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
     let mut drafts: Vec<&str> = models.drafts.iter().map(|(_, draft)| draft.as_str()).collect();
     drafts.dedup();
     writeln!(
@@ -111,9 +111,9 @@ fn print(
         models.target,
         models.target_detail,
         drafts.join(", "),
-        place.cpu,
-        place.threads,
-        place.features.last().map_or("", String::as_str),
+        environment.cpu,
+        environment.threads,
+        environment.features.last().map_or("", String::as_str),
         if results.settings.is_empty() { "" } else { "; " },
         results.settings.join(" "),
     )?;

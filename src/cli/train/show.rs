@@ -3,7 +3,7 @@
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
-use crate::train::run::{Chats, Decoded, Event, Spent, Stage, size};
+use crate::train::run::{Chats, DecodeEval, Event, Spent, Stage, size};
 use crate::train::{Measure, StepReport};
 
 /// The bar's length while the head learns: thousandths of the whole.
@@ -37,7 +37,7 @@ impl Show {
             Event::Chats(chats) => self.say(&chats_line(chats)),
             Event::Step(step) => self.step(step),
             Event::Held(found) => self.say(&held_line(found)),
-            Event::Decoded(decoded) => {
+            Event::DecodeEval(decoded) => {
                 decoded_lines(decoded).iter().for_each(|line| self.say(line))
             }
             Event::Spent(spent) => self.end(spent),
@@ -160,7 +160,7 @@ fn held_line(found: &[Measure]) -> String {
     )
 }
 
-fn decoded_lines(decoded: &Decoded) -> Vec<String> {
+fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
     let row = |row: &crate::train::run::Row| match row.blocks {
         0 => format!("plain: {:.0} tokens/s", row.speed()),
         m => format!("{m} blocks: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed()),

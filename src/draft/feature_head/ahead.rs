@@ -12,8 +12,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::FeatureHead;
-use super::forest::Sprout;
-use crate::draft::{Ask, Budget};
+use super::scratch_tree::GrowingTree;
+use crate::draft::{Budget, DraftRequest};
 use crate::model::head::HeadError;
 use crate::speculate::{SamplerSettings, Tree};
 
@@ -22,7 +22,7 @@ const OUTCOMES: usize = 4;
 
 /// Trees for what may come.
 #[derive(Debug)]
-pub(super) struct Foreseen {
+pub(super) struct DraftedAhead {
     /// Pairs observed before the outcomes.
     pairs: usize,
     budget: Budget,
@@ -35,11 +35,11 @@ struct Outcome {
     /// The tokens it commits: accepted ones, then the next root.
     tokens: Vec<u32>,
     /// The tree below the last of them.
-    sprout: Sprout,
+    growing: GrowingTree,
 }
 
 /// A step that the target may take.
-struct Guess {
+struct Hypothesis {
     /// Log-probability, from the root on.
     score: f32,
     /// The node up to which the tree is right.
@@ -53,96 +53,105 @@ struct Guess {
 
 impl FeatureHead {
     /// Outcomes that trees are ready for: the tokens that each commits after the last pair.
-    pub fn foreseen(&self) -> impl Iterator<Item = &[u32]> {
-        let outcomes = self.foreseen.iter().flat_map(|foreseen| &foreseen.outcomes);
+    pub fn drafted_ahead(&self) -> impl Iterator<Item = &[u32]> {
+        let outcomes = self.drafted_ahead.iter().flat_map(|drafted_ahead| &drafted_ahead.outcomes);
         outcomes.map(|outcome| outcome.tokens.as_slice())
     }
 
     /// Grows trees for the likeliest outcomes of `tree` until told to stop.
-    pub(super) fn foresee(
+    pub(super) fn draft_outcomes(
         &mut self,
         tree: &Tree,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         stop: &AtomicBool,
     ) -> Result<(), HeadError> {
-        self.settle(ask)?;
-        self.foreseen = Some(Foreseen {
+        self.settle(request)?;
+        self.drafted_ahead = Some(DraftedAhead {
             pairs: self.tokens.len(),
-            budget: *ask.budget,
-            coupled: ask.coupling.map(|coupling| coupling.sampler),
+            budget: request.budget,
+            coupled: request.coupling.map(|coupling| coupling.sampler),
             outcomes: Vec::new(),
         });
-        let mut guesses = Vec::new();
-        self.accept(tree, 0, None, &mut guesses);
+        let mut hypotheses = Vec::new();
+        self.accept(tree, 0, None, &mut hypotheses);
         let mut grown = 0;
         while grown < OUTCOMES && !stop.load(Ordering::Acquire) {
-            let likelier = |a: &Guess, b: &Guess| a.score.total_cmp(&b.score);
-            let best = (0..guesses.len()).max_by(|&a, &b| likelier(&guesses[a], &guesses[b]));
+            let likelier = |a: &Hypothesis, b: &Hypothesis| a.score.total_cmp(&b.score);
+            let best =
+                (0..hypotheses.len()).max_by(|&a, &b| likelier(&hypotheses[a], &hypotheses[b]));
             let Some(best) = best else { break };
-            let Guess { node, token, row, .. } = guesses.swap_remove(best);
+            let Hypothesis { node, token, row, .. } = hypotheses.swap_remove(best);
             let depth = tree.nodes()[node].depth;
             let Some(bonus) = token else {
-                let Some(row) = self.run(tree.nodes()[node].token, row, ask, depth)? else { break };
-                self.accept(tree, node, Some(row), &mut guesses);
+                let Some(row) = self.run(tree.nodes()[node].token, row, request, depth)? else {
+                    break;
+                };
+                self.accept(tree, node, Some(row), &mut hypotheses);
                 continue;
             };
-            let Some(row) = self.run(bonus, row, ask, depth + 1)? else { break };
-            let growth = ask.growth(self.forest.children(Some(row)));
-            let mut sprout = Sprout::new(growth, Some(row));
-            while !sprout.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
-                self.advance(&mut sprout, ask, depth + 1)?;
+            let Some(row) = self.run(bonus, row, request, depth + 1)? else { break };
+            let growth = request.growth(self.scratch.children(Some(row)));
+            let mut growing = GrowingTree::new(growth, Some(row));
+            while !growing.growth.beam().is_empty() && !stop.load(Ordering::Acquire) {
+                self.advance(&mut growing, request, depth + 1)?;
             }
             let mut tokens: Vec<u32> =
                 tree.ancestors(node).map(|node| tree.nodes()[node].token).collect();
             tokens.pop(); // the root is committed
             tokens.reverse();
             tokens.push(bonus);
-            if let Some(foreseen) = &mut self.foreseen {
-                foreseen.outcomes.push(Outcome { tokens, sprout });
+            if let Some(drafted_ahead) = &mut self.drafted_ahead {
+                drafted_ahead.outcomes.push(Outcome { tokens, growing });
             }
             grown += 1;
         }
         Ok(())
     }
 
-    /// The tree grown for what came, if this was foreseen and grown for the same wishes.
-    pub(super) fn take_foreseen(&mut self, ask: &Ask<'_>) -> Option<Sprout> {
-        let Foreseen { pairs, budget, coupled, outcomes } = self.foreseen.take()?;
+    /// The tree grown for what came, if it was drafted ahead under the same request.
+    pub(super) fn take_drafted_ahead(&mut self, request: &DraftRequest) -> Option<GrowingTree> {
+        let DraftedAhead { pairs, budget, coupled, outcomes } = self.drafted_ahead.take()?;
         let came = self.tokens.get(pairs..)?;
-        let asked = ask.coupling.map(|coupling| coupling.sampler);
-        if budget != *ask.budget || coupled != asked {
+        let asked = request.coupling.map(|coupling| coupling.sampler);
+        if budget != request.budget || coupled != asked {
             return None;
         }
-        let sprout = outcomes.into_iter().find(|outcome| outcome.tokens == came)?.sprout;
+        let growing = outcomes.into_iter().find(|outcome| outcome.tokens == came)?.growing;
         // What is hardly begun is better grown anew, from the target's own features.
-        let well_grown = 2 * sprout.levels > ask.budget.shape.depth + 1;
-        (well_grown || sprout.growth.beam().is_empty()).then_some(sprout)
+        let well_grown = 2 * growing.levels > request.budget.shape.depth + 1;
+        (well_grown || growing.growth.beam().is_empty()).then_some(growing)
     }
 
     /// Brings the stable rows up to the last pair, unless they are.
-    fn settle(&mut self, ask: &Ask<'_>) -> Result<(), HeadError> {
-        let blocks = self.blocks_for(ask.budget.blocks);
+    fn settle(&mut self, request: &DraftRequest) -> Result<(), HeadError> {
+        let blocks = self.blocks_for(request.budget.blocks);
         if self.settled != Some((self.tokens.len(), blocks)) {
-            self.plant(ask)?;
+            self.plant(request)?;
         }
         Ok(())
     }
 
     /// Adds what may come after `node`, of row `row`, was accepted.
-    fn accept(&self, tree: &Tree, node: usize, row: Option<usize>, guesses: &mut Vec<Guess>) {
+    fn accept(
+        &self,
+        tree: &Tree,
+        node: usize,
+        row: Option<usize>,
+        hypotheses: &mut Vec<Hypothesis>,
+    ) {
         let nodes = tree.nodes();
         let further = tree.children(node);
-        guesses.extend(further.map(|node| Guess {
+        hypotheses.extend(further.map(|node| Hypothesis {
             score: nodes[node].score,
             node,
             token: None,
             row,
         }));
-        let others = self.forest.children(row).iter();
+        let others = self.scratch.children(row).iter();
         let others = others.filter(|&&(token, _)| tree.child(node, token).is_none());
-        guesses.extend(others.map(|&(token, log_prob)| {
+        hypotheses.extend(others.map(|&(token, log_prob)| {
             let score = nodes[node].score + log_prob;
-            Guess { score, node, token: Some(token), row }
+            Hypothesis { score, node, token: Some(token), row }
         }));
     }
 
@@ -151,14 +160,14 @@ impl FeatureHead {
         &mut self,
         token: u32,
         source: Option<usize>,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         depth: usize,
     ) -> Result<Option<usize>, HeadError> {
-        if let Some(row) = self.forest.find(token, source) {
+        if let Some(row) = self.scratch.find(token, source) {
             return Ok(Some(row));
         }
-        let row = self.forest.row(token, source);
-        let (row, _) = self.step(vec![row], ask, depth + 1)?;
+        let row = self.scratch.row(token, source);
+        let (row, _) = self.step(vec![row], request, depth + 1)?;
         Ok(row)
     }
 }

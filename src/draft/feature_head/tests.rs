@@ -108,12 +108,12 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
     let (mut head, passes) = head(4, false);
     observe(&mut head, 1..6);
     assert!(passes.lock().unwrap().is_empty());
-    assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
+    assert_eq!(tokens(&head.propose(&DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     observe(&mut head, 6..8);
-    head.propose(&Ask::new(7, &budget(1))).unwrap();
-    head.propose(&Ask::new(7, &budget(2))).unwrap(); // block 1 lacks the two newest
-    head.propose(&Ask::new(7, &budget(2))).unwrap(); // nothing new: the last row again
-    head.propose(&Ask::new(7, &budget(4))).unwrap(); // blocks 2 and 3 have nothing yet
+    head.propose(&DraftRequest::new(7, budget(1))).unwrap();
+    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // block 1 lacks the two newest
+    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // nothing new: the last row again
+    head.propose(&DraftRequest::new(7, budget(4))).unwrap(); // blocks 2 and 3 have nothing yet
     let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
     assert_eq!(*passes.lock().unwrap(), expected);
 }
@@ -122,19 +122,19 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
 fn a_long_prefill_runs_in_chunks() {
     let (mut head, passes) = head(1, false);
     observe(&mut head, 0..600);
-    head.propose(&Ask::new(599, &budget(1))).unwrap();
+    head.propose(&DraftRequest::new(599, budget(1))).unwrap();
     assert_eq!(*passes.lock().unwrap(), [(0, 256, 1), (256, 512, 1), (512, 600, 1)]);
 }
 
 #[test]
 fn without_a_budget_or_a_context_nothing_is_run() {
     let (mut head, passes) = head(1, false);
-    assert_eq!(head.propose(&Ask::new(3, &budget(1))).unwrap(), Tree::root(3));
+    assert_eq!(head.propose(&DraftRequest::new(3, budget(1))).unwrap(), Tree::root(3));
     observe(&mut head, 0..4);
     let plain = Budget::new(Shape { gamma: 1, width: 1, depth: 2 }, 1);
-    assert_eq!(head.propose(&Ask::new(3, &plain)).unwrap(), Tree::root(3));
+    assert_eq!(head.propose(&DraftRequest::new(3, plain)).unwrap(), Tree::root(3));
     observe(&mut head, 4..801); // one more than the capacity
-    assert_eq!(head.propose(&Ask::new(800, &budget(1))).unwrap(), Tree::root(800));
+    assert_eq!(head.propose(&DraftRequest::new(800, budget(1))).unwrap(), Tree::root(800));
     assert!(passes.lock().unwrap().is_empty());
 }
 
@@ -147,43 +147,43 @@ fn a_lost_device_is_replaced_with_nothing_forgotten() {
         Ok(Box::new(Counting { passes: log, ..Counting::default() }))
     }));
     observe(&mut head, 1..6);
-    let error = head.propose(&Ask::new(5, &budget(2))).unwrap_err();
+    let error = head.propose(&DraftRequest::new(5, budget(2))).unwrap_err();
     assert_eq!(error.to_string(), "the draft device failed: out of memory");
     head.fall_back().unwrap();
-    assert_eq!(tokens(&head.propose(&Ask::new(5, &budget(2))).unwrap()), [5, 6, 7, 8]);
+    assert_eq!(tokens(&head.propose(&DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     assert_eq!(*passes.lock().unwrap(), [(0, 5, 2)]);
     assert!(head.fall_back().is_err(), "there is only one reserve");
 }
 
 /// Proposes, goes ahead without being stopped, and takes the passes made so far away.
-fn go_ahead(head: &mut FeatureHead, root: u32, budget: &Budget, passes: &Passes) -> Tree {
-    let ask = Ask::new(root, budget);
-    let tree = head.propose(&ask).unwrap();
-    head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+fn go_ahead(head: &mut FeatureHead, root: u32, budget: Budget, passes: &Passes) -> Tree {
+    let request = DraftRequest::new(root, budget);
+    let tree = head.propose(&request).unwrap();
+    head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
     passes.lock().unwrap().clear();
     tree
 }
 
 #[test]
-fn what_comes_as_foreseen_is_there_without_a_pass() {
+fn a_tree_drafted_ahead_is_used_without_a_pass() {
     let (mut head, passes) = head(1, false);
     observe(&mut head, 1..6);
     let chain = budget(1);
-    go_ahead(&mut head, 5, &chain, &passes);
-    assert_eq!(head.foreseen().collect::<Vec<_>>(), [[6, 7, 8, 9]]);
+    go_ahead(&mut head, 5, chain, &passes);
+    assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[6, 7, 8, 9]]);
     observe(&mut head, 6..10);
-    let tree = head.propose(&Ask::new(9, &chain)).unwrap();
-    assert_eq!((tokens(&tree), head.foresaw()), (vec![9, 10, 11, 12], true));
+    let tree = head.propose(&DraftRequest::new(9, chain)).unwrap();
+    assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![9, 10, 11, 12], true));
     assert!(passes.lock().unwrap().is_empty());
     // Only then the true features are caught up with, beside the target's next pass.
-    head.ahead(&tree, &Ask::new(9, &chain), &AtomicBool::new(false)).unwrap();
+    head.draft_ahead(&tree, &DraftRequest::new(9, chain), &AtomicBool::new(false)).unwrap();
     assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
-    assert_eq!(head.foreseen().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
+    assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
     // Another end: everything anew.
     observe(&mut head, 10..12);
     head.observe(&[0.0; 2], &[40]).unwrap();
-    let tree = head.propose(&Ask::new(40, &chain)).unwrap();
-    assert_eq!((tokens(&tree), head.foresaw()), (vec![40, 41, 42, 43], false));
+    let tree = head.propose(&DraftRequest::new(40, chain)).unwrap();
+    assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![40, 41, 42, 43], false));
     assert_eq!(passes.lock().unwrap().last(), Some(&(9, 12, 1)));
 }
 
@@ -193,9 +193,9 @@ fn the_likeliest_outcomes_come_first() {
     observe(&mut head, 1..6);
     // 5 → 6 → 7, and beside 6 its sibling 105: what the tree has no room for may come too.
     let wide = Budget::new(Shape { gamma: 4, width: 2, depth: 1 }, 1);
-    let tree = go_ahead(&mut head, 5, &wide, &passes);
+    let tree = go_ahead(&mut head, 5, wide, &passes);
     assert_eq!(tokens(&tree), [5, 6, 105, 7]);
-    let outcomes: Vec<&[u32]> = head.foreseen().collect();
+    let outcomes: Vec<&[u32]> = head.drafted_ahead().collect();
     // −0.3, −2.5, −2.5, −2.6: of equals the one found later.
     let expected: [&[u32]; 4] = [&[6, 7, 8], &[105, 106], &[6, 106], &[6, 7, 107]];
     assert_eq!(outcomes[0], expected[0]);
@@ -204,38 +204,38 @@ fn the_likeliest_outcomes_come_first() {
 }
 
 #[test]
-fn what_was_foreseen_for_other_wishes_or_another_text_is_not_taken() {
+fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
     let (mut head, passes) = head(2, false);
     let (chain, other) = (budget(1), budget(2));
     for (asked, text, taken) in [(chain, 6..10, true), (other, 6..10, false), (chain, 6..9, false)]
     {
         head.truncate(0);
         observe(&mut head, 1..6);
-        go_ahead(&mut head, 5, &chain, &passes);
+        go_ahead(&mut head, 5, chain, &passes);
         observe(&mut head, text.clone());
-        head.propose(&Ask::new(text.end - 1, &asked)).unwrap();
-        assert_eq!(head.foresaw(), taken, "{asked:?} {text:?}");
+        head.propose(&DraftRequest::new(text.end - 1, asked)).unwrap();
+        assert_eq!(head.was_drafted_ahead(), taken, "{asked:?} {text:?}");
     }
     // Nor when the text was another for a while.
-    go_ahead(&mut head, 8, &chain, &passes);
+    go_ahead(&mut head, 8, chain, &passes);
     observe(&mut head, 9..13);
     head.truncate(8);
     observe(&mut head, 9..13);
-    head.propose(&Ask::new(12, &chain)).unwrap();
-    assert!(!head.foresaw());
+    head.propose(&DraftRequest::new(12, chain)).unwrap();
+    assert!(!head.was_drafted_ahead());
 }
 
 #[test]
-fn who_is_stopped_at_once_has_nothing_and_loses_nothing() {
+fn drafting_ahead_stopped_at_once_leaves_nothing_and_loses_nothing() {
     let (mut head, _) = head(1, false);
     observe(&mut head, 1..6);
     let chain = budget(1);
-    let ask = Ask::new(5, &chain);
-    let tree = head.propose(&ask).unwrap();
-    head.ahead(&tree, &ask, &AtomicBool::new(true)).unwrap();
-    assert_eq!(head.foreseen().count(), 0);
+    let request = DraftRequest::new(5, chain);
+    let tree = head.propose(&request).unwrap();
+    head.draft_ahead(&tree, &request, &AtomicBool::new(true)).unwrap();
+    assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..10);
-    assert_eq!(tokens(&head.propose(&Ask::new(9, &chain)).unwrap()), [9, 10, 11, 12]);
+    assert_eq!(tokens(&head.propose(&DraftRequest::new(9, chain)).unwrap()), [9, 10, 11, 12]);
 }
 
 #[test]
@@ -245,15 +245,15 @@ fn a_device_lost_ahead_is_replaced_with_nothing_forgotten() {
     observe(&mut head, 1..6);
     // Without expansions the tree needs none of the steps that fail.
     let flat = Budget::new(Shape { gamma: 3, width: 2, depth: 0 }, 1);
-    let ask = Ask::new(5, &flat);
-    let tree = head.propose(&ask).unwrap();
-    let error = head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap_err();
+    let request = DraftRequest::new(5, flat);
+    let tree = head.propose(&request).unwrap();
+    let error = head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap_err();
     assert_eq!(error.to_string(), "the draft device failed: out of memory");
     head.fall_back().unwrap();
-    assert_eq!(head.foreseen().count(), 0);
+    assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..8);
-    assert_eq!(tokens(&head.propose(&Ask::new(7, &budget(1))).unwrap()), [7, 8, 9, 10]);
-    assert!(!head.foresaw());
+    assert_eq!(tokens(&head.propose(&DraftRequest::new(7, budget(1))).unwrap()), [7, 8, 9, 10]);
+    assert!(!head.was_drafted_ahead());
 }
 
 #[test]
@@ -262,17 +262,17 @@ fn without_room_for_more_rows_trees_end_early() {
         let (mut head, _) = head_on(1, Counting { room: Some(room), ..Counting::default() });
         observe(&mut head, 1..6);
         let chain = budget(1);
-        let ask = Ask::new(5, &chain);
-        let tree = head.propose(&ask).unwrap();
+        let request = DraftRequest::new(5, chain);
+        let tree = head.propose(&request).unwrap();
         assert_eq!(tree.len(), 2 + room.min(2));
-        head.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+        head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
         // Two rows are the tree's, one its last token's; then each outcome needs one at least.
-        assert_eq!(head.foreseen().count() > 0, room > 3, "room for {room}");
-        let outcomes: Vec<Vec<u32>> = head.foreseen().map(<[u32]>::to_vec).collect();
+        assert_eq!(head.drafted_ahead().count() > 0, room > 3, "room for {room}");
+        let outcomes: Vec<Vec<u32>> = head.drafted_ahead().map(<[u32]>::to_vec).collect();
         for outcome in outcomes {
             head.observe(&vec![0.0; 2 * outcome.len()], &outcome).unwrap();
             let root = *outcome.last().unwrap();
-            let tree = head.propose(&Ask::new(root, &chain)).unwrap();
+            let tree = head.propose(&DraftRequest::new(root, chain)).unwrap();
             assert_eq!(tree.nodes()[0].token, root);
         }
     }

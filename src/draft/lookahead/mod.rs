@@ -12,10 +12,10 @@
 mod pool;
 mod window;
 
-use super::odds::{Odds, Pending};
-use super::{Ask, Depths, DraftError, Drafter};
+use super::acceptance_stats::{AcceptanceStats, Pending};
+use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::{Noise, Tree};
-use pool::Pool;
+use pool::NgramPool;
 use window::{Window, grow};
 
 /// N − 1: rows of the window, and tokens of a guess.
@@ -34,14 +34,14 @@ pub struct Lookahead {
     tokens: Vec<u32>,
     capacity: usize,
     window: Window,
-    pool: Pool,
+    pool: NgramPool,
     /// The proposed tree, and in it the nodes of the window's last row.
     pending: Pending,
     last: Vec<usize>,
     /// Nodes from this one on are the window's alone.
     guessed: usize,
-    guess_odds: Odds,
-    window_odds: Odds,
+    guess_stats: AcceptanceStats,
+    window_stats: AcceptanceStats,
     /// Draws of the first row so far.
     seeds: usize,
 }
@@ -53,12 +53,12 @@ impl Lookahead {
             tokens: Vec::new(),
             capacity,
             window: Window::default(),
-            pool: Pool::new(GUESSES),
+            pool: NgramPool::new(GUESSES),
             pending: Pending::default(),
             last: Vec::new(),
             guessed: 1,
-            guess_odds: Odds::default(),
-            window_odds: Odds::default(),
+            guess_stats: AcceptanceStats::default(),
+            window_stats: AcceptanceStats::default(),
             seeds: 0,
         }
     }
@@ -108,21 +108,21 @@ impl Drafter for Lookahead {
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        let Self { guess_odds, window_odds, guessed, .. } = self;
+        let Self { guess_stats, window_stats, guessed, .. } = self;
         self.pending.follow(tokens, |node, right| {
-            if node < *guessed { guess_odds.note(right) } else { window_odds.note(right) }
+            if node < *guessed { guess_stats.note(right) } else { window_stats.note(right) }
         });
         self.tokens.extend_from_slice(tokens);
         Ok(())
     }
 
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let gamma = ask.budget.shape.gamma;
-        let mut tree = Tree::root(ask.root);
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let gamma = request.budget.shape.gamma;
+        let mut tree = Tree::root(request.root);
         self.fit(gamma);
         let room = gamma.saturating_sub(Window::cost(self.window.columns()));
-        let log_prob = self.guess_odds.log_prob();
-        for guess in self.pool.after(ask.root) {
+        let log_prob = self.guess_stats.log_prob();
+        for guess in self.pool.after(request.root) {
             let mut node = 0;
             for &token in guess {
                 if tree.len() >= room && tree.child(node, token).is_none() {
@@ -132,7 +132,7 @@ impl Drafter for Lookahead {
             }
         }
         self.guessed = tree.len();
-        self.last = self.window.lay(&mut tree, self.window_odds.log_prob());
+        self.last = self.window.lay(&mut tree, self.window_stats.log_prob());
         self.pending.wait(&tree);
         Ok(tree)
     }

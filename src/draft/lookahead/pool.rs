@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use super::REACH;
 
 /// What followed a token in a window.
-pub(super) type Guess = [u32; REACH];
+pub(super) type Ngram = [u32; REACH];
 
 /// At most `most` guesses a token, the newest last.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub(super) struct NgramPool {
     most: usize,
-    guesses: HashMap<u32, Vec<Guess>>,
+    guesses: HashMap<u32, Vec<Ngram>>,
 }
 
-impl Pool {
+impl NgramPool {
     pub(super) fn new(most: usize) -> Self {
         Self { most, guesses: HashMap::new() }
     }
 
     /// Adds a guess after `key`, or makes it the newest if it is there; the oldest gives way.
-    pub(super) fn insert(&mut self, key: u32, guess: Guess) {
+    pub(super) fn insert(&mut self, key: u32, guess: Ngram) {
         let list = self.guesses.entry(key).or_default();
         list.retain(|kept| *kept != guess);
         list.push(guess);
@@ -30,7 +30,7 @@ impl Pool {
     }
 
     /// The guesses after `key`, newest first.
-    pub(super) fn after(&self, key: u32) -> impl Iterator<Item = &Guess> {
+    pub(super) fn after(&self, key: u32) -> impl Iterator<Item = &Ngram> {
         self.guesses.get(&key).into_iter().flatten().rev()
     }
 }
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way_and_a_repeated_one_is_the_newest() {
-        let mut pool = Pool::new(3);
+        let mut pool = NgramPool::new(3);
         let guess = |token| [token; REACH];
         for token in [1, 2, 3, 1, 4] {
             pool.insert(9, guess(token));

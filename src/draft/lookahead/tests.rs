@@ -22,7 +22,7 @@ fn logits(text: &[u32], tree: &Tree) -> Vec<f32> {
     logits
 }
 
-fn ask(gamma: usize) -> Budget {
+fn budget(gamma: usize) -> Budget {
     Budget::new(Shape { gamma, width: 1, depth: 8 }, 0)
 }
 
@@ -34,8 +34,8 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
     drafter.observe(&[], &text[1..]).unwrap();
     let mut rounds = 0;
     while text.len() < count {
-        let budget = ask(gamma);
-        let tree = drafter.propose(&Ask::new(text[text.len() - 1], &budget)).unwrap();
+        let budget = budget(gamma);
+        let tree = drafter.propose(&DraftRequest::new(text[text.len() - 1], budget)).unwrap();
         assert!(tree.len() <= gamma);
         let logits = logits(&text, &tree);
         drafter.verified(&tree, &logits);
@@ -57,7 +57,7 @@ fn what_the_window_finds_is_won_later() {
     let (text, rounds) = decode(&mut drafter, 64, 400);
     assert!((1..text.len()).skip(1).all(|i| text[i] == next(&text[..i])));
     assert!(rounds * 2 < text.len(), "{rounds} rounds for {} tokens", text.len());
-    assert!(drafter.guess_odds.log_prob() > drafter.window_odds.log_prob());
+    assert!(drafter.guess_stats.log_prob() > drafter.window_stats.log_prob());
     assert_eq!(decode(&mut drafter, 64, 400), (text, rounds), "a fresh start is a fresh start");
 }
 
@@ -73,7 +73,7 @@ fn a_guess_that_is_right_to_its_end_keeps_its_bonus() {
         seen[seen.len() - 1]
     });
     drafter.pool.insert(10, guess);
-    let tree = drafter.propose(&Ask::new(10, &ask(64))).unwrap();
+    let tree = drafter.propose(&DraftRequest::new(10, budget(64))).unwrap();
     let logits = logits(&text, &tree);
     let (mut sampler, mut history) = (Sampler::default(), History::default());
     let accepted = accept(&tree, &logits, &mut sampler, 1, &mut history);
@@ -91,7 +91,7 @@ fn any_budget_is_kept_and_a_small_one_still_guesses() {
     drafter.begin(3);
     drafter.observe(&[], &[5]).unwrap();
     for (gamma, columns) in [(64, COLUMNS), (16, 2), (2, 0), (64, COLUMNS)] {
-        drafter.propose(&Ask::new(5, &ask(gamma))).unwrap();
+        drafter.propose(&DraftRequest::new(5, budget(gamma))).unwrap();
         assert_eq!(drafter.window.columns(), columns, "γ = {gamma}");
     }
 }
@@ -101,7 +101,7 @@ fn a_tree_that_another_proposed_teaches_nothing() {
     let mut drafter = Lookahead::new(1000);
     drafter.begin(3);
     drafter.observe(&[], &[5]).unwrap();
-    let proposed = drafter.propose(&Ask::new(5, &ask(64))).unwrap();
+    let proposed = drafter.propose(&DraftRequest::new(5, budget(64))).unwrap();
     let before = drafter.window.clone();
     let mut other = Tree::root(5);
     other.push(0, 1, -1.0);

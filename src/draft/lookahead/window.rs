@@ -6,7 +6,7 @@
 //! (ℓ − 1, c). Its depth ℓ + c is the position the method gives it.
 
 use super::REACH;
-use super::pool::Guess;
+use super::pool::Ngram;
 use crate::speculate::{Tree, argmax};
 
 /// The rows, all of one length. Row 0 begins with the key of column 0, the root as it was when the
@@ -74,7 +74,7 @@ impl Window {
         last: &[usize],
         logits: &[f32],
         vocab: usize,
-        mut found: impl FnMut(u32, Guess),
+        mut found: impl FnMut(u32, Ngram),
     ) {
         if last.is_empty() || self.rows.first().map(Vec::len) != Some(last.len()) {
             return;

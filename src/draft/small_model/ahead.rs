@@ -5,14 +5,14 @@
 use std::sync::atomic::AtomicBool;
 
 use super::{SmallModel, is_set};
-use crate::draft::{Ask, DraftError};
+use crate::draft::{DraftError, DraftRequest};
 use crate::speculate::Tree;
 
 /// Outcomes that trees are grown for: each takes as long as drafting in turn does.
 const OUTCOMES: usize = 4;
 
 /// A step that the target may take.
-struct Guess {
+struct Hypothesis {
     /// Log-probability, from the root on.
     score: f32,
     /// The node up to which the tree is right.
@@ -27,26 +27,27 @@ struct Guess {
 impl SmallModel {
     /// Goes on behind the likeliest outcomes of checking `tree`, one after the other, until told to
     /// stop.
-    pub(super) fn foresee(
+    pub(super) fn draft_outcomes(
         &mut self,
         tree: &Tree,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         stop: &AtomicBool,
     ) -> Result<(), DraftError> {
-        let mut guesses = self.after_accepting(tree, 0, None);
+        let mut hypotheses = self.after_accepting(tree, 0, None);
         let mut grown = 0;
         while grown < OUTCOMES && !is_set(Some(stop)) {
-            let likelier = |&a: &usize, &b: &usize| guesses[a].score.total_cmp(&guesses[b].score);
-            let Some(best) = (0..guesses.len()).max_by(likelier) else { break };
-            let Guess { node, token, row, .. } = guesses.swap_remove(best);
+            let likelier =
+                |&a: &usize, &b: &usize| hypotheses[a].score.total_cmp(&hypotheses[b].score);
+            let Some(best) = (0..hypotheses.len()).max_by(likelier) else { break };
+            let Hypothesis { node, token, row, .. } = hypotheses.swap_remove(best);
             let next = token.unwrap_or(tree.nodes()[node].token);
-            let rows = self.branches.extend(&[(row, next)])?;
+            let rows = self.state.extend(&[(row, next)])?;
             // Without room for a row there is none for what would follow it.
             let Some(row) = rows.and_then(|rows| rows.first().copied()) else { break };
             if token.is_none() {
-                guesses.extend(self.after_accepting(tree, node, Some(row)));
+                hypotheses.extend(self.after_accepting(tree, node, Some(row)));
             } else {
-                self.grow(ask, Some(row), Some(stop))?;
+                self.grow(request, Some(row), Some(stop))?;
                 grown += 1;
             }
         }
@@ -54,14 +55,15 @@ impl SmallModel {
     }
 
     /// What may come once `node`, whose row is `row`, is accepted.
-    fn after_accepting(&self, tree: &Tree, node: usize, row: Option<usize>) -> Vec<Guess> {
+    fn after_accepting(&self, tree: &Tree, node: usize, row: Option<usize>) -> Vec<Hypothesis> {
         let nodes = tree.nodes();
-        let accepted = |node: usize| Guess { score: nodes[node].score, node, token: None, row };
-        let others = self.branches.after(row).iter();
+        let accepted =
+            |node: usize| Hypothesis { score: nodes[node].score, node, token: None, row };
+        let others = self.state.after(row).iter();
         let others = others.filter(|&&(token, _)| tree.child(node, token).is_none());
         let other = |&(token, log_prob): &(u32, f32)| {
             let score = nodes[node].score + log_prob;
-            Guess { score, node, token: Some(token), row }
+            Hypothesis { score, node, token: Some(token), row }
         };
         tree.children(node).map(accepted).chain(others.map(other)).collect()
     }

@@ -2,15 +2,15 @@
 //! the target's token then begins is the next tail (see [`crate::speculate::duo`]).
 
 use super::SmallModel;
-use crate::draft::branches::Grown;
-use crate::draft::{Ask, DraftError};
+use crate::draft::draft_state::RowMap;
+use crate::draft::{DraftError, DraftRequest};
 use crate::speculate::Tree;
-use crate::speculate::duo::{Ahead, MOST_SEQUENCES, Sequences};
+use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
 /// Sequences behind a tail that is being checked, and what the check won so far.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    ahead: Ahead,
+    ahead: SequencesAhead,
     won: Vec<u32>,
 }
 
@@ -24,14 +24,14 @@ impl Prepared {
 impl SmallModel {
     /// The rest of the sequence that the root begins, as far as one was prepared; otherwise the root
     /// alone. Nothing is run for it: drafting belongs into the target's time.
-    pub(super) fn adopted(&mut self, ask: &Ask<'_>) -> Tree {
+    pub(super) fn adopted(&mut self, request: &DraftRequest) -> Tree {
         let prepared = self.prepared.take();
         let Some(next) = prepared.and_then(|made| made.ahead.adopt(&made.won)) else {
-            return Tree::root(ask.root);
+            return Tree::root(request.root);
         };
-        let shape = ask.budget.shape;
+        let shape = request.budget.shape;
         let room = shape.gamma.saturating_sub(1).min(shape.depth + 1);
-        let mut tree = Tree::root(ask.root);
+        let mut tree = Tree::root(request.root);
         next.tree
             .nodes()
             .iter()
@@ -47,31 +47,31 @@ impl SmallModel {
     pub(super) fn go_on(
         &mut self,
         tree: &Tree,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         fixed: Option<usize>,
     ) -> Result<(), DraftError> {
-        self.branches.rank_for(MOST_SEQUENCES, ask.coupling.as_ref());
-        self.branches.catch_up()?;
-        if !self.branches.is_ready() {
+        self.state.rank_for(MOST_SEQUENCES, request.coupling.as_ref());
+        self.state.catch_up()?;
+        if !self.state.is_ready() {
             return Ok(());
         }
-        let tail = Ahead::tail(tree);
+        let tail = SequencesAhead::tail(tree);
         let mut end = None;
         for &token in &tail {
             // Those of an adopted sequence were run when it was drafted, all but the last.
-            let Some(rows) = self.branches.extend(&[(end, token)])? else { return Ok(()) };
+            let Some(rows) = self.state.extend(&[(end, token)])? else { return Ok(()) };
             end = rows.first().copied();
         }
-        let gamma = ask.budget.shape.gamma;
-        let mut sequences = Sequences::new(gamma, fixed, self.branches.after(end));
-        let mut grown = Grown::behind(end);
+        let gamma = request.budget.shape.gamma;
+        let mut sequences = Sequences::new(gamma, fixed, self.state.after(end));
+        let mut grown = RowMap::behind(end);
         while !sequences.beam().is_empty() {
-            let candidates = self.branches.step(&mut grown, sequences.beam())?;
+            let candidates = self.state.step(&mut grown, sequences.beam())?;
             sequences.expand(&candidates);
         }
         tracing::trace!(gamma, k = sequences.count(), rows = sequences.rows(), "drafted ahead");
-        let last = tail.last().copied().unwrap_or(ask.root);
-        let ahead = Ahead::new(tail, sequences.finish(last));
+        let last = tail.last().copied().unwrap_or(request.root);
+        let ahead = SequencesAhead::new(tail, sequences.finish(last));
         self.prepared = Some(Prepared { ahead, won: Vec::new() });
         Ok(())
     }

@@ -172,7 +172,7 @@ enum Step {
     Truncate(prop::sample::Index),
     Propose(Budget),
     /// With the passes after which it is told to stop.
-    Ahead(Budget, usize),
+    SequencesAhead(Budget, usize),
     /// The likeliest tokens come true, so many of them.
     Confirm(usize),
 }
@@ -186,7 +186,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => prop::collection::vec(0..14u32, 1..4).prop_map(Step::Observe),
         1 => any::<prop::sample::Index>().prop_map(Step::Truncate),
         4 => budget.clone().prop_map(Step::Propose),
-        3 => (budget, 0usize..9).prop_map(|(budget, passes)| Step::Ahead(budget, passes)),
+        3 => (budget, 0usize..9).prop_map(|(budget, passes)| Step::SequencesAhead(budget, passes)),
         3 => (1usize..7).prop_map(Step::Confirm),
     ];
     prop::collection::vec(step, 1..25)
@@ -226,10 +226,10 @@ proptest! {
                 }
                 Step::Propose(budget) => {
                     let root = *text.last().unwrap();
-                    last = model.propose(&Ask::new(root, &budget)).unwrap();
+                    last = model.propose(&DraftRequest::new(root, budget)).unwrap();
                     let mut fresh = small(Toy::new(capacity, 2000), words.clone());
                     tell(&mut fresh, &text);
-                    let expected = fresh.propose(&Ask::new(root, &budget)).unwrap();
+                    let expected = fresh.propose(&DraftRequest::new(root, budget)).unwrap();
                     if room == 5000 {
                         prop_assert_eq!(&last, &expected);
                     } else {
@@ -239,11 +239,11 @@ proptest! {
                     let known = |&token: &u32| words.counterpart(token).is_some();
                     prop_assert!(tokens(&last)[1..].iter().all(known));
                 }
-                Step::Ahead(budget, most) => {
+                Step::SequencesAhead(budget, most) => {
                     passes.lock().unwrap().clear();
                     stop.store(most == 0, Ordering::Relaxed);
-                    let ask = Ask::new(*text.last().unwrap(), &budget);
-                    model.ahead(&last, &ask, &stop).unwrap();
+                    let request = DraftRequest::new(*text.last().unwrap(), budget);
+                    model.draft_ahead(&last, &request, &stop).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
                 }
                 Step::Confirm(count) => {
@@ -271,19 +271,19 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     assert!(passes.lock().unwrap().is_empty(), "nothing is run before it is needed");
     model.prepare(0).unwrap();
     let sps = budget(Method::Tree, 6, 1, 4);
-    let tree = model.propose(&Ask::new(3, &sps)).unwrap();
+    let tree = model.propose(&DraftRequest::new(3, sps)).unwrap();
     let likely = greedy(&text, 5);
     assert_eq!(tokens(&tree)[1..], likely);
     assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-3, 1, 1, 1, 1]);
     // Three come true, then something else.
     let wrong = (likely[3] + 1) % VOCAB as u32;
     model.observe(&[], &[&likely[..3], &[wrong]].concat()).unwrap();
-    model.propose(&Ask::new(wrong, &sps)).unwrap();
+    model.propose(&DraftRequest::new(wrong, sps)).unwrap();
     assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-1, 1, 1, 1, 1]);
     // The text goes back by two tokens and on as it was.
     model.truncate(4);
     model.observe(&[], &[likely[2], wrong]).unwrap();
-    model.propose(&Ask::new(wrong, &sps)).unwrap();
+    model.propose(&DraftRequest::new(wrong, sps)).unwrap();
     assert!(passes.lock().unwrap().is_empty());
 }
 
@@ -295,20 +295,20 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     let text = vec![1, 2, 3];
     tell(&mut model, &text);
     let budget = budget(Method::Tree, 5, 1, 3);
-    let ask = Ask::new(3, &budget);
-    let tree = model.propose(&ask).unwrap();
-    model.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
+    let request = DraftRequest::new(3, budget);
+    let tree = model.propose(&request).unwrap();
+    model.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
     // The leaf, the token after it, three rows of the next chain; then what is less likely.
     let run = std::mem::take(&mut *passes.lock().unwrap());
     assert!(run.starts_with(&[-3, 1, 1, 1, 1, 1, 1, 1, 1]) && run.len() > 12, "{run:?}");
     let likely = greedy(&text, 9);
     model.observe(&[], &likely[..5]).unwrap();
-    let tree = model.propose(&Ask::new(likely[4], &budget)).unwrap();
+    let tree = model.propose(&DraftRequest::new(likely[4], budget)).unwrap();
     assert_eq!(tokens(&tree), likely[4..]);
     assert!(passes.lock().unwrap().is_empty());
-    // The next outcome that is foreseen is none of the above.
-    let ask = Ask::new(likely[4], &budget);
-    model.ahead(&tree, &ask, &AtomicBool::new(true)).unwrap();
+    // The next outcome that is drafted_ahead is none of the above.
+    let request = DraftRequest::new(likely[4], budget);
+    model.draft_ahead(&tree, &request, &AtomicBool::new(true)).unwrap();
     assert!(passes.lock().unwrap().is_empty(), "it stops before it begins");
 }
 
@@ -319,13 +319,13 @@ fn a_full_context_ends_the_draft_and_not_the_text() {
     let budget = budget(Method::Tree, 20, 2, 8);
     tell(&mut model, &[1, 2, 3, 4]);
     // Positions 4 and 5 are left to run, so that there are three levels.
-    assert_eq!(model.propose(&Ask::new(4, &budget)).unwrap().height(), 3);
+    assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
     model.observe(&[], &[5, 6]).unwrap();
-    assert_eq!(model.propose(&Ask::new(6, &budget)).unwrap().height(), 1);
+    assert_eq!(model.propose(&DraftRequest::new(6, budget)).unwrap().height(), 1);
     model.observe(&[], &[7]).unwrap();
-    assert_eq!(model.propose(&Ask::new(7, &budget)).unwrap(), Tree::root(7));
+    assert_eq!(model.propose(&DraftRequest::new(7, budget)).unwrap(), Tree::root(7));
     model.truncate(3);
-    assert_eq!(model.propose(&Ask::new(4, &budget)).unwrap().height(), 3);
+    assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
 }
 
 #[test]
@@ -334,11 +334,11 @@ fn without_a_text_or_a_budget_nothing_is_run() {
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let tree = budget(Method::Tree, 9, 2, 3);
-    assert_eq!(model.propose(&Ask::new(3, &tree)).unwrap(), Tree::root(3));
+    assert_eq!(model.propose(&DraftRequest::new(3, tree)).unwrap(), Tree::root(3));
     tell(&mut model, &[1, 2]);
     for (gamma, width) in [(1, 3), (5, 0)] {
         let none = budget(Method::Tree, gamma, width, 3);
-        assert_eq!(model.propose(&Ask::new(2, &none)).unwrap(), Tree::root(2));
+        assert_eq!(model.propose(&DraftRequest::new(2, none)).unwrap(), Tree::root(2));
     }
     assert!(passes.lock().unwrap().is_empty());
     assert_eq!(model.describe(), "small model tiny, toy on paper");
@@ -356,37 +356,37 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
     // A target that is done first waits for the budget to be drafted.
     let done = AtomicBool::new(true);
-    let ask = Ask::new(3, &one);
-    let tree = model.propose(&ask).unwrap();
+    let request = DraftRequest::new(3, one);
+    let tree = model.propose(&request).unwrap();
     assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
-    model.ahead(&tree, &ask, &done).unwrap();
+    model.draft_ahead(&tree, &request, &done).unwrap();
     assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
     // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
     let likely = greedy(&text, 18);
     model.observe(&[], &likely[..1]).unwrap();
-    let ask = Ask::new(likely[0], &one);
-    let tree = model.propose(&ask).unwrap();
+    let request = DraftRequest::new(likely[0], one);
+    let tree = model.propose(&request).unwrap();
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     // Only the last token of the tail was not run yet.
-    model.ahead(&tree, &ask, &done).unwrap();
+    model.draft_ahead(&tree, &request, &done).unwrap();
     assert_eq!(run(), [1; 6]);
     model.observe(&[], &likely[1..6]).unwrap();
     model.observe(&[], &likely[6..7]).unwrap();
-    let ask = Ask::new(likely[6], &one);
-    let tree = model.propose(&ask).unwrap();
+    let request = DraftRequest::new(likely[6], one);
+    let tree = model.propose(&request).unwrap();
     assert_eq!(tokens(&tree), likely[6..12]);
     // The tail breaks off: nothing behind it holds.
-    model.ahead(&tree, &ask, &done).unwrap();
+    model.draft_ahead(&tree, &request, &done).unwrap();
     let wrong = (likely[9] + 1) % VOCAB as u32;
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
-    assert_eq!(model.propose(&Ask::new(wrong, &one)).unwrap(), Tree::root(wrong));
+    assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
     // Nor does anything when the text is told anew.
-    model.ahead(&Tree::root(wrong), &Ask::new(wrong, &one), &done).unwrap();
+    model.draft_ahead(&Tree::root(wrong), &DraftRequest::new(wrong, one), &done).unwrap();
     model.truncate(0);
     let next = greedy(&[&text[..], &likely[..9], &[wrong]].concat(), 1)[0];
     model.begin(4);
     model.observe(&[], &[next]).unwrap();
-    assert_eq!(model.propose(&Ask::new(next, &one)).unwrap(), Tree::root(next));
+    assert_eq!(model.propose(&DraftRequest::new(next, one)).unwrap(), Tree::root(next));
 }
 
 #[test]
@@ -397,12 +397,12 @@ fn several_sequences_grow_in_the_same_passes() {
     let text = [1, 2, 3];
     tell(&mut model, &text);
     let two = budget(Method::Sequences { fixed: Some(2) }, 6, 1, 4);
-    model.ahead(&Tree::root(3), &Ask::new(3, &two), &AtomicBool::new(false)).unwrap();
+    model.draft_ahead(&Tree::root(3), &DraftRequest::new(3, two), &AtomicBool::new(false)).unwrap();
     assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);
     let row: Vec<f32> = logits(&text).collect();
     let second = crate::speculate::top_k(&row, 2)[1].0;
     model.observe(&[], &[second]).unwrap();
-    let tree = model.propose(&Ask::new(second, &two)).unwrap();
+    let tree = model.propose(&DraftRequest::new(second, two)).unwrap();
     let rest = greedy(&[&text[..], &[second]].concat(), 2);
     assert_eq!(tokens(&tree), [&[second], &rest[..]].concat());
 }

@@ -24,7 +24,7 @@ pub use net::{Fused, HeadNet, Places};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
-pub use table::{Shared, Table};
+pub use table::{SharedTables, Table};
 pub use tensor_head::TensorHead;
 pub use weights::{
     BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource, layout,

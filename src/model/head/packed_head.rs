@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::backend::Rows;
 use super::pack::{PackedFusion, Packer};
-use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, Shared, Table};
+use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, SharedTables, Table};
 use crate::kernels::{
     KvCache, KvFormat, Matrix, Paths, Pool, add, rms_norm, sigmoid_blend, silu_mul,
 };
@@ -64,7 +64,7 @@ impl PackedHead {
     /// [`HeadError::Device`] if there is no memory.
     pub fn new(
         weights: &HeadWeights,
-        shared: &Shared,
+        shared: &SharedTables,
         pool: Arc<Pool>,
         capacity: usize,
         precision: HeadPrecision,

@@ -17,14 +17,14 @@ pub enum Table {
 
 /// The target's matrices that a head uses. A tied target passes the same one twice.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct SharedTables {
     /// Embeddings, used if the head's checkpoint has none.
     pub embedding: Table,
     /// The LM head.
     pub lm_head: Table,
 }
 
-impl Shared {
+impl SharedTables {
     /// Whether embedding and LM head are one matrix.
     pub fn is_tied(&self) -> bool {
         self.embedding.is(&self.lm_head)

@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use super::backend::Rows;
 use super::cache::HeadCache;
 use super::net::{HeadNet, Places};
-use super::{Candidates, HeadBackend, HeadError, HeadWeights, Shared, Table, rank_tensor};
+use super::{Candidates, HeadBackend, HeadError, HeadWeights, SharedTables, Table, rank_tensor};
 use crate::speculate::{BeamRow, Ranking};
 
 /// A head on one candle device with its caches.
@@ -31,7 +31,7 @@ impl TensorHead {
     /// [`HeadError::Device`] if the device has no room or fails.
     pub fn new(
         weights: &HeadWeights,
-        shared: &Shared,
+        shared: &SharedTables,
         device: &Device,
         dtype: DType,
     ) -> Result<Self, HeadError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::Share;
+use super::DeviceLayers;
 use crate::kernels::{Matrix, Paths, Pool};
 use crate::model::cpu::Lower;
 use crate::model::cpu::weights::{Layer, Packer};
@@ -28,14 +28,14 @@ pub(super) struct TensorLayers {
 
 impl TensorLayers {
     pub(super) fn load(
-        share: &Share,
+        lower_layers: &DeviceLayers,
         config: &Config,
         source: &dyn WeightSource,
         pool: &Pool,
         capacity: usize,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let &Share { layers, ref device, dtype } = share;
+        let &DeviceLayers { layers, ref device, dtype } = lower_layers;
         let failed = |reason: String| LoadError::Device { layers, reason };
         if layers >= config.layers {
             let most = config.layers.saturating_sub(1);

@@ -20,7 +20,7 @@ use layers::TensorLayers;
 
 /// Where the first blocks of a split target are.
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct DeviceLayers {
     /// How many blocks; fewer than the model has, since the head stays on the CPU.
     pub layers: usize,
     /// Their device.
@@ -36,12 +36,12 @@ pub struct SplitTarget {
 }
 
 impl SplitTarget {
-    /// Puts the first `share.layers` blocks on `share.device`, the rest as [`CpuTarget::load`] does.
+    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, the rest as [`CpuTarget::load`] does.
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.
     pub fn load(
-        share: &Share,
+        lower_layers: &DeviceLayers,
         config: &Config,
         source: &dyn WeightSource,
         pool: Arc<Pool>,
@@ -49,8 +49,8 @@ impl SplitTarget {
         kv: KvFormat,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let lower = TensorLayers::load(share, config, source, &pool, capacity, progress)?;
-        let first = share.layers;
+        let lower = TensorLayers::load(lower_layers, config, source, &pool, capacity, progress)?;
+        let first = lower_layers.layers;
         let upper = CpuTarget::load_above(first, config, source, pool, capacity, kv, progress)?;
         Ok(Self { lower, upper })
     }

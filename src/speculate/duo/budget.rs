@@ -5,7 +5,7 @@
 pub const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
 /// Measured times in any one unit, and how often the draft is right.
-pub struct Pace<'a> {
+pub struct DuoTimes<'a> {
     /// T_d: one draft step while the target works beside it.
     pub step: f64,
     /// T_t(m): the target's pass over m nodes while the draft works beside it.
@@ -19,14 +19,14 @@ pub struct Pace<'a> {
 /// the most tokens a time. The paper's target runs in the same time whatever it checks, and there
 /// the two are the same; where every further token costs time of its own, the largest can be a
 /// loss.
-pub fn budget(pace: &Pace<'_>) -> usize {
-    let fits = |&gamma: &usize| gamma as f64 * pace.step <= (pace.pass)(gamma);
+pub fn budget(times: &DuoTimes<'_>) -> usize {
+    let fits = |&gamma: &usize| gamma as f64 * times.step <= (times.pass)(gamma);
     // Of two that are as good the smaller one is taken: the last that `max_by` meets.
     let fitting = BUDGETS.into_iter().filter(fits).rev();
-    match pace.right {
+    match times.right {
         None => fitting.max(),
         Some(right) => {
-            let rate = |gamma: usize| rate(gamma, right.clamp(0.0, 0.99), pace);
+            let rate = |gamma: usize| rate(gamma, right.clamp(0.0, 0.99), times);
             fitting.max_by(|&a, &b| rate(a).total_cmp(&rate(b)))
         }
     }
@@ -39,12 +39,12 @@ pub fn budget(pace: &Pace<'_>) -> usize {
 /// without. The first kind wins the tail's right tokens and one more, the second one token; either
 /// is followed by one with a tail if all that it checked was right, the target's own token
 /// included.
-fn rate(gamma: usize, right: f64, pace: &Pace<'_>) -> f64 {
+fn rate(gamma: usize, right: f64, times: &DuoTimes<'_>) -> f64 {
     let all = right.powi(gamma as i32);
     let share = right / (1.0 - all + right);
     let won = (1.0 - all) / (1.0 - right);
-    let drafting = gamma as f64 * pace.step;
-    let time = |nodes: usize| drafting.max((pace.pass)(nodes));
+    let drafting = gamma as f64 * times.step;
+    let time = |nodes: usize| drafting.max((times.pass)(nodes));
     let tokens = share * won + (1.0 - share);
     tokens / (share * time(gamma) + (1.0 - share) * time(1)).max(f64::MIN_POSITIVE)
 }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn the_largest_that_is_drafted_in_time() {
         let chosen =
-            |step: f64, pass: &dyn Fn(usize) -> f64| budget(&Pace { step, pass, right: None });
+            |step: f64, pass: &dyn Fn(usize) -> f64| budget(&DuoTimes { step, pass, right: None });
         // A target that takes 24 steps whatever it checks.
         assert_eq!(chosen(1.0, &|_| 24.0), 24);
         assert_eq!(chosen(1.0, &|_| 23.9), 16);
@@ -70,7 +70,7 @@ mod tests {
     fn what_costs_more_than_it_wins_is_not_drafted() {
         let chosen = |right: f64, slope: f64| {
             let pass = move |m: usize| 10.0 + slope * m as f64;
-            budget(&Pace { step: 0.5, pass: &pass, right: Some(right) })
+            budget(&DuoTimes { step: 0.5, pass: &pass, right: Some(right) })
         };
         // Free verification: a good draft is used to the last token that is in time.
         assert_eq!(chosen(0.95, 0.0), 16);
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_simulated_rounds() {
         let pass = |m: usize| 10.0 + m as f64;
-        let pace = Pace { step: 0.5, pass: &pass, right: None };
+        let times = DuoTimes { step: 0.5, pass: &pass, right: None };
         for (gamma, right) in [(1, 0.5), (4, 0.7), (12, 0.9), (24, 0.6)] {
             let mut state = 0x9E37_79B9_7F4A_7C15u64;
             let mut holds = || {
@@ -98,10 +98,10 @@ mod tests {
                 let nodes = if tail { gamma } else { 1 };
                 let held = (0..nodes).take_while(|_| holds()).count();
                 tokens += held.min(nodes - 1) + 1;
-                time += pass(nodes).max(gamma as f64 * pace.step);
+                time += pass(nodes).max(gamma as f64 * times.step);
                 tail = held == nodes;
             }
-            let (want, got) = (f64::from(tokens as u32) / time, rate(gamma, right, &pace));
+            let (want, got) = (f64::from(tokens as u32) / time, rate(gamma, right, &times));
             assert!((want / got - 1.0).abs() < 0.01, "γ {gamma}, {right}: {got}, not {want}");
         }
     }
@@ -113,7 +113,7 @@ mod tests {
             right in proptest::option::of(0.0f64..=1.0),
         ) {
             let pass = move |m: usize| base + slope * m as f64;
-            let gamma = budget(&Pace { step, pass: &pass, right });
+            let gamma = budget(&DuoTimes { step, pass: &pass, right });
             prop_assert!(BUDGETS.contains(&gamma));
             prop_assert!(gamma == BUDGETS[0] || gamma as f64 * step <= pass(gamma));
         }

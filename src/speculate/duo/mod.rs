@@ -3,7 +3,7 @@
 //! Draft and target work on the same text at the same time. Behind the last committed token, the
 //! root, stands a **tail**: drafted tokens that the target has not checked yet. While it checks
 //! them, the draft goes on from the tail's end with k **sequences** of γ/k tokens each
-//! ([`Sequences`]), whose first tokens are its k likeliest. When the target is done ([`Ahead`]):
+//! ([`Sequences`]), whose first tokens are its k likeliest. When the target is done ([`SequencesAhead`]):
 //! - the tail held and the target's next token begins sequence j: that token is the new root, the
 //!   rest of sequence j the new tail;
 //! - anything else: what was drafted ahead is worth nothing and there is no tail, so that the next
@@ -16,12 +16,12 @@
 //!
 //! k is chosen anew each time ([`count`]), γ from measured times ([`budget`]).
 
-mod ahead;
 mod budget;
 mod count;
 mod sequences;
+mod sequences_ahead;
 
-pub use ahead::{Adopted, Ahead};
-pub use budget::{BUDGETS, Pace, budget};
+pub use budget::{BUDGETS, DuoTimes, budget};
 pub use count::{MOST_SEQUENCES, count, divisor};
 pub use sequences::Sequences;
+pub use sequences_ahead::{Adopted, SequencesAhead};

@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
-use super::desk::Desk;
+use super::context::RunContext;
 use super::recipe::rank;
 use super::state::Stage;
 use crate::chat::{Message, Role};
-use crate::decode::{Engine, Request, Turn};
+use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, PromptLookup};
 use crate::speculate::{SamplerSettings, Shape};
 use crate::train::chats;
@@ -35,10 +35,10 @@ struct Answered {
 /// Every chat of the file with the target's answers, by line; those that were answered before are
 /// read.
 pub(super) fn answer(
-    desk: &mut Desk<'_>,
+    run: &mut RunContext<'_>,
     renderer: &Renderer,
 ) -> Result<BTreeMap<usize, Vec<Message>>, RunError> {
-    let recipe = desk.state.recipe.clone();
+    let recipe = run.state.recipe.clone();
     let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
     let mut asked = Vec::new();
     for line in chats::read(&recipe.data).map_err(unreadable)? {
@@ -50,14 +50,14 @@ pub(super) fn answer(
         asked.sort_by_key(|(line, _)| rank(recipe.options.seed, *line));
         asked.truncate(limit);
     }
-    let path = desk.place.file(FILE);
+    let path = run.dir.file(FILE);
     let mut answered = read(&path)?;
     let failed = |source| ShardError::write(&path, source);
     let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-    let window = desk.window();
+    let window = run.window();
     let lookup: Box<dyn Drafter> = Box::new(PromptLookup::new(window));
-    let mut engine = Engine::new(Box::new(desk.target(window)?), [lookup]);
-    desk.begin(Stage::Answers, asked.len() as u64);
+    let mut engine = Engine::new(Box::new(run.target(window)?), [lookup]);
+    run.begin(Stage::Answers, asked.len() as u64);
     let mut tokens = 0;
     for (index, (line, chat)) in asked.iter().enumerate() {
         if answered.contains_key(line) {
@@ -66,8 +66,8 @@ pub(super) fn answer(
         let temperature = if index % 2 == 0 { 0.0 } else { TEMPERATURE };
         let seed = recipe.options.seed ^ *line as u64;
         let sampler = SamplerSettings { temperature, seed, ..SamplerSettings::default() };
-        let Some(messages) = talk(desk, renderer, &mut engine, chat, sampler, &mut tokens)? else {
-            desk.end(tokens)?;
+        let Some(messages) = talk(run, renderer, &mut engine, chat, sampler, &mut tokens)? else {
+            run.end(tokens)?;
             return Err(RunError::Stopped);
         };
         let row = Answered { line: *line, messages };
@@ -75,9 +75,9 @@ pub(super) fn answer(
         text.push(b'\n');
         file.write_all(&text).map_err(failed)?;
         answered.insert(*line, row.messages);
-        desk.at(index as u64 + 1);
+        run.at(index as u64 + 1);
     }
-    desk.end(tokens)?;
+    run.end(tokens)?;
     Ok(answered)
 }
 
@@ -106,16 +106,16 @@ fn read(path: &std::path::Path) -> Result<BTreeMap<usize, Vec<Message>>, RunErro
 /// The chat's questions with the target's answers, up to the first that does not fit; `None` if it
 /// was stopped.
 fn talk(
-    desk: &mut Desk<'_>,
+    run: &mut RunContext<'_>,
     renderer: &Renderer,
     engine: &mut Engine,
     chat: &[Message],
     sampler: SamplerSettings,
     tokens: &mut u64,
 ) -> Result<Option<Vec<Message>>, RunError> {
-    let names = desk.files.tokenizer.clone();
+    let names = run.files.tokenizer.clone();
     let budget = Budget::new(Shape { gamma: 8, width: 1, depth: 6 }, 0);
-    let turn = Turn::new(budget, sampler);
+    let options = RoundOptions::new(budget, sampler);
     let mut said: Vec<Message> = Vec::new();
     for message in chat.iter().filter(|message| message.role != Role::Assistant) {
         said.push(message.clone());
@@ -135,21 +135,21 @@ fn talk(
         }
         let request = Request {
             prompt,
-            max_tokens: desk.state.recipe.answer_tokens.min(room - 1),
-            eos: desk.files.eos.clone(),
-            stop: desk.files.template.stop_strings().to_vec(),
+            max_tokens: run.state.recipe.answer_tokens.min(room - 1),
+            eos: run.files.eos.clone(),
+            stop: run.files.template.stop_strings().to_vec(),
         };
-        let mut answer = engine.answer(request, &names)?;
-        let mut content = answer.first(&turn)?.text;
+        let mut answer = engine.generate(request, &names)?;
+        let mut content = answer.first_token(&options)?.text;
         while answer.finish().is_none() {
-            if desk.stopping() {
+            if run.stopping() {
                 return Ok(None);
             }
-            let round = answer.round(&turn)?;
+            let round = answer.step(&options)?;
             content.extend(round.committed.into_iter().map(|token| token.text));
         }
         *tokens += answer.summary().tokens as u64;
-        desk.look();
+        run.look();
         said.push(Message { role: Role::Assistant, content });
     }
     Ok(Some(said))

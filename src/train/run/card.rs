@@ -5,8 +5,8 @@ use std::fs;
 
 use super::RunError;
 use super::features::size;
-use super::place::Place;
 use super::recipe::Kind;
+use super::run_dir::RunDir;
 use super::state::State;
 use crate::train::shards::whole;
 use crate::train::{Elastic, Length};
@@ -14,9 +14,9 @@ use crate::train::{Elastic, Length};
 const FILE: &str = "README.md";
 
 /// Writes the card.
-pub(super) fn write(place: &Place, state: &State, date: &str) -> Result<(), RunError> {
+pub(super) fn write(dir: &RunDir, state: &State, date: &str) -> Result<(), RunError> {
     let text = card(state, date);
-    Ok(whole(&place.head().join(FILE), |draft| fs::write(draft, text))?)
+    Ok(whole(&dir.head().join(FILE), |draft| fs::write(draft, text))?)
 }
 
 fn card(state: &State, date: &str) -> String {

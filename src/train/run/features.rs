@@ -1,7 +1,7 @@
 //! The second stage: the target runs once over every text, and what it feels goes into shards.
 
 use super::RunError;
-use super::desk::Desk;
+use super::context::RunContext;
 use super::state::Stage;
 use crate::model::Target;
 use crate::train::render::Text;
@@ -11,9 +11,9 @@ use crate::train::shards::{self, ShardWriter, Shards};
 const SLICE: usize = 256;
 
 /// The texts with their features, held-out ones first; made where they are not there yet.
-pub(super) fn features(desk: &mut Desk<'_>, texts: &[Text]) -> Result<Shards, RunError> {
-    let hidden = desk.files.config.hidden;
-    let work = desk.place.work();
+pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, RunError> {
+    let hidden = run.files.config.hidden;
+    let work = run.dir.work();
     let have = Shards::open(&work, hidden)?;
     let left = &texts[have.texts().min(texts.len())..];
     if left.is_empty() {
@@ -21,31 +21,31 @@ pub(super) fn features(desk: &mut Desk<'_>, texts: &[Text]) -> Result<Shards, Ru
     }
     let tokens: usize = left.iter().map(|text| text.tokens.len()).sum();
     let bytes = shards::bytes(tokens, hidden);
-    desk.note(&format!("features of {tokens} tokens: {} on disk", size(bytes)));
-    desk.place.need(bytes)?;
+    run.note(&format!("features of {tokens} tokens: {} on disk", size(bytes)));
+    run.dir.need(bytes)?;
     let longest = left.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
-    let mut target = desk.target(longest)?;
+    let mut target = run.target(longest)?;
     let mut writer = ShardWriter::new(&work, hidden, have.files());
-    desk.begin(Stage::Features, tokens as u64);
+    run.begin(Stage::Features, tokens as u64);
     let mut done = 0;
     for text in left {
-        let Some(features) = run(desk, &mut target, text, done)? else {
+        let Some(features) = pass(run, &mut target, text, done)? else {
             // What is complete is kept; it need not fill a shard.
             writer.finish()?;
-            desk.end(done)?;
+            run.end(done)?;
             return Err(RunError::Stopped);
         };
         writer.push(text, &features)?;
         done += text.tokens.len() as u64;
     }
     writer.finish()?;
-    desk.end(done)?;
+    run.end(done)?;
     Ok(Shards::open(&work, hidden)?)
 }
 
 /// The features of a text, `[L, H]`; `None` if it was stopped.
-fn run(
-    desk: &mut Desk<'_>,
+fn pass(
+    run: &mut RunContext<'_>,
     target: &mut dyn Target,
     text: &Text,
     before: u64,
@@ -53,11 +53,11 @@ fn run(
     target.truncate(0);
     let mut features = Vec::with_capacity(text.tokens.len() * target.hidden());
     for slice in text.tokens.chunks(SLICE) {
-        if desk.stopping() {
+        if run.stopping() {
             return Ok(None);
         }
         features.extend(target.prefill(slice)?.features);
-        desk.at(before + target.len() as u64);
+        run.at(before + target.len() as u64);
     }
     Ok(Some(features))
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 
-use super::desk::Desk;
+use super::context::RunContext;
 use super::log::Log;
 use super::state::Stage;
 use super::{Event, RunError};
-use crate::model::head::{Shared, Table};
+use crate::model::head::{SharedTables, Table};
 use crate::train::shards::{Shards, Slice};
 use crate::train::{Elastic, Examples, Length, Measure, Options, Trainer, head_config};
 
@@ -22,18 +22,22 @@ const HELD: usize = 3072;
 const LOOKS: f64 = 10.0;
 
 /// Trains and writes the head; goes on at the checkpoint if there is one.
-pub(super) fn learn(desk: &mut Desk<'_>, shards: &Shards, device: &Device) -> Result<(), RunError> {
-    let recipe = desk.state.recipe.clone();
-    let held = desk.state.chats.as_ref().map_or(0, |chats| chats.held);
+pub(super) fn learn(
+    run: &mut RunContext<'_>,
+    shards: &Shards,
+    device: &Device,
+) -> Result<(), RunError> {
+    let recipe = run.state.recipe.clone();
+    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
     let texts = shards.part(held..shards.texts());
     let check = to_measure(shards, held);
-    let path = desk.place.file(CHECKPOINT);
-    let shared = shared(desk)?;
+    let path = run.dir.file(CHECKPOINT);
+    let shared = shared(run)?;
     let mut trainer = if path.exists() {
         Trainer::resume(&path, &shared, device)?
     } else {
         let elastic = recipe.options.elastic != Elastic::Off;
-        let config = head_config(&desk.files.config, recipe.blocks, elastic);
+        let config = head_config(&run.files.config, recipe.blocks, elastic);
         let mut options = recipe.options.clone();
         if let Some(epochs) = recipe.epochs {
             options.length = Length::Steps(steps(epochs, &texts, &options));
@@ -44,30 +48,30 @@ pub(super) fn learn(desk: &mut Desk<'_>, shards: &Shards, device: &Device) -> Re
     let weights: usize = trainer.net().weights().values().map(|w| w.elem_count()).sum();
     // A checkpoint holds each weight and its two moments in single precision, and while it is
     // written the one before is still there; then comes the head in half precision.
-    desk.place.need(26 * weights as u64)?;
-    let mut log = Log::open(desk.place.head(), trainer.place().steps)?;
-    let before = trainer.place().tokens;
-    desk.begin(Stage::Training, 0);
+    run.dir.need(26 * weights as u64)?;
+    let mut log = Log::open(run.dir.head(), trainer.position().steps)?;
+    let before = trainer.position().tokens;
+    run.begin(Stage::Training, 0);
     let mut saved = Instant::now();
     while !trainer.finished() {
-        if desk.stopping() {
+        if run.stopping() {
             trainer.save(&path)?;
-            desk.end(trainer.place().tokens - before)?;
+            run.end(trainer.position().tokens - before)?;
             return Err(RunError::Stopped);
         }
         let share = trainer.progress();
         let report = trainer.step(&texts)?;
-        note(desk, log.step(&report));
-        desk.look();
-        (desk.tell)(Event::Step(&report));
+        note(run, log.step(&report));
+        run.look();
+        (run.tell)(Event::Step(&report));
         if (trainer.progress() * LOOKS).floor() > (share * LOOKS).floor() {
             let found = trainer.measure(&check, recipe.blocks, recipe.options.used.steps)?;
-            note(desk, log.held(report.step, &found));
-            (desk.tell)(Event::Held(&found));
+            note(run, log.held(report.step, &found));
+            (run.tell)(Event::Held(&found));
         }
         if saved.elapsed() > PAUSE {
             // The checkpoint before is still there: training goes on without this one.
-            note(desk, trainer.save(&path).map_err(RunError::from));
+            note(run, trainer.save(&path).map_err(RunError::from));
             saved = Instant::now();
         }
     }
@@ -76,11 +80,11 @@ pub(super) fn learn(desk: &mut Desk<'_>, shards: &Shards, device: &Device) -> Re
     for depth in depths(recipe.options.elastic, recipe.blocks) {
         all.extend(trainer.measure(&check, depth, recipe.options.used.steps)?);
     }
-    desk.state.held = all;
-    trainer.export(desk.place.head())?;
+    run.state.held = all;
+    trainer.export(run.dir.head())?;
     let drawn = log.draw(&recipe.options);
-    note(desk, drawn);
-    desk.end(trainer.place().tokens - before)
+    note(run, drawn);
+    run.end(trainer.position().tokens - before)
 }
 
 /// Steps of so many passes over the texts, if every batch were full.
@@ -96,10 +100,10 @@ pub(super) fn depths(elastic: Elastic, blocks: usize) -> std::ops::RangeInclusiv
 }
 
 /// What the head shares with the target; nothing else of the target is kept.
-fn shared(desk: &Desk<'_>) -> Result<Shared, RunError> {
-    let target = desk.target(1)?;
+fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
+    let target = run.target(1)?;
     let (embedding, lm_head) = (target.embedding(), target.lm_head());
-    Ok(Shared { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) })
+    Ok(SharedTables { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) })
 }
 
 /// As many of the held-out texts as are measured quickly.
@@ -114,8 +118,8 @@ fn to_measure(shards: &Shards, held: usize) -> Slice<'_> {
 }
 
 /// What goes wrong beside the training does not end it.
-fn note(desk: &mut Desk<'_>, done: Result<(), RunError>) {
+fn note(run: &mut RunContext<'_>, done: Result<(), RunError>) {
     if let Err(error) = done {
-        desk.note(&error.to_string());
+        run.note(&error.to_string());
     }
 }

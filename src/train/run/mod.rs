@@ -6,14 +6,14 @@
 
 mod answers;
 mod card;
-mod decoded;
-mod desk;
+mod context;
+mod decode_eval;
 mod features;
+mod fingerprint;
 mod learn;
 mod log;
-mod place;
-mod print;
 mod recipe;
+mod run_dir;
 mod state;
 mod texts;
 
@@ -22,9 +22,9 @@ use std::sync::atomic::AtomicBool;
 
 use candle_core::Device;
 
-pub use decoded::{Decoded, Row};
+pub use decode_eval::{DecodeEval, Row};
 pub use features::size;
-pub use print::Print;
+pub use fingerprint::TargetFingerprint;
 pub use recipe::{Kind, Recipe};
 pub use state::{Chats, Spent, Stage, State};
 
@@ -36,8 +36,8 @@ use crate::library::{LibraryError, TokenizerError};
 use crate::model::head::HeadError;
 use crate::model::{LoadError, TargetError};
 use crate::plan::DeviceChoice;
-use desk::Desk;
-use place::Place;
+use context::RunContext;
+use run_dir::RunDir;
 
 /// What a training tells of itself.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ pub enum Event<'a> {
     /// Measures on held-out chats.
     Held(&'a [Measure]),
     /// What decoding with the head gave.
-    Decoded(&'a Decoded),
+    DecodeEval(&'a DecodeEval),
     /// A stage ended, for now or for good.
     Spent(&'a Spent),
 }
@@ -85,7 +85,7 @@ pub enum End {
 
 /// What is to be done.
 #[derive(Debug)]
-pub struct Order {
+pub struct RunRequest {
     /// The head's folder.
     pub out: PathBuf,
     /// Whether to go on with the training in there.
@@ -258,7 +258,7 @@ impl From<TrainError> for RunError {
 /// # Errors
 /// [`RunError::Nothing`] if there is none, [`RunError::State`] if it cannot be read.
 pub fn stored(out: &Path) -> Result<Recipe, RunError> {
-    Ok(Place::resume(out)?.1.recipe)
+    Ok(RunDir::resume(out)?.1.recipe)
 }
 
 /// Trains a head, from where it is to the end or until `stop` is set.
@@ -266,11 +266,11 @@ pub fn stored(out: &Path) -> Result<Recipe, RunError> {
 /// # Errors
 /// [`RunError`]; what was done so far is kept.
 pub fn train(
-    order: &Order,
+    request: &RunRequest,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<End, RunError> {
-    match stages(order, stop, tell) {
+    match stages(request, stop, tell) {
         Ok(()) => Ok(End::Done),
         Err(RunError::Stopped) => Ok(End::Stopped),
         Err(error) => Err(error),
@@ -278,39 +278,39 @@ pub fn train(
 }
 
 fn stages(
-    order: &Order,
+    request: &RunRequest,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), RunError> {
-    let Order { out, recipe, threads, .. } = order;
+    let RunRequest { out, recipe, threads, .. } = request;
     recipe.options.clone().checked()?;
-    let device = device(order.device)?;
-    let stored = if order.resume { Some(Place::resume(out)?) } else { None };
+    let device = device(request.device)?;
+    let stored = if request.resume { Some(RunDir::resume(out)?) } else { None };
     if let Some((_, state)) = &stored
         && let Some((name, before, now)) = state.recipe.differences(recipe).into_iter().next()
     {
         return Err(RunError::Recipe { out: out.clone(), name, before, now });
     }
-    let (files, print) = Desk::open(&recipe.target, tell)?;
-    let (place, state) = match stored {
-        Some((place, state)) => {
-            state.target.check(&print)?;
-            (place, state)
+    let (files, fingerprint) = RunContext::open(&recipe.target, tell)?;
+    let (dir, state) = match stored {
+        Some((dir, state)) => {
+            state.target.check(&fingerprint)?;
+            (dir, state)
         }
-        None => (Place::begin(out)?, State::new(recipe.clone(), print)),
+        None => (RunDir::begin(out)?, State::new(recipe.clone(), fingerprint)),
     };
-    place.save(&state)?;
-    let mut desk = Desk::new(place, state, files, *threads, stop, tell);
-    let texts = texts::texts(&mut desk)?;
-    if let Some(chats) = &desk.state.chats {
-        (desk.tell)(Event::Chats(chats));
+    dir.save(&state)?;
+    let mut run = RunContext::new(dir, state, files, *threads, stop, tell);
+    let texts = texts::texts(&mut run)?;
+    if let Some(chats) = &run.state.chats {
+        (run.tell)(Event::Chats(chats));
     }
-    let examples = features::features(&mut desk, &texts)?;
-    learn::learn(&mut desk, &examples, &device)?;
+    let examples = features::features(&mut run, &texts)?;
+    learn::learn(&mut run, &examples, &device)?;
     drop(examples);
-    decoded::decode(&mut desk, &texts)?;
-    card::write(&desk.place, &desk.state, &today())?;
-    if order.keep_work { Ok(()) } else { desk.place.clear() }
+    decode_eval::decode(&mut run, &texts)?;
+    card::write(&run.dir, &run.state, &today())?;
+    if request.keep_work { Ok(()) } else { run.dir.clear() }
 }
 
 /// The device to learn on.

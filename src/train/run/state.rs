@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::decoded::Decoded;
-use super::print::Print;
+use super::decode_eval::DecodeEval;
+use super::fingerprint::TargetFingerprint;
 use super::recipe::Recipe;
 use crate::train::Measure;
 
@@ -15,7 +15,7 @@ pub struct State {
     /// What it is made of.
     pub recipe: Recipe,
     /// Its target.
-    pub target: Print,
+    pub target: TargetFingerprint,
     /// The chats, once they are rendered.
     pub chats: Option<Chats>,
     /// What the stages took so far, in their order.
@@ -23,12 +23,12 @@ pub struct State {
     /// The newest measures on held-out chats: for every m, by steps on its own outputs.
     pub held: Vec<Measure>,
     /// What decoding with the head gave.
-    pub decoded: Option<Decoded>,
+    pub decoded: Option<DecodeEval>,
 }
 
 impl State {
     /// At the beginning.
-    pub fn new(recipe: Recipe, target: Print) -> Self {
+    pub fn new(recipe: Recipe, target: TargetFingerprint) -> Self {
         let (chats, stages, held, decoded) = (None, Vec::new(), Vec::new(), None);
         Self { recipe, target, chats, stages, held, decoded }
     }

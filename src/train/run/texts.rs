@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use super::answers;
-use super::desk::Desk;
+use super::context::RunContext;
 use super::recipe::rank;
 use super::state::{Chats, Stage};
 use super::{Event, RunError};
@@ -20,20 +20,20 @@ const FILE: &str = "texts.jsonl";
 const NAMED: usize = 100;
 
 /// The texts, held-out ones first; rendered if they are not there yet.
-pub(super) fn texts(desk: &mut Desk<'_>) -> Result<Vec<Text>, RunError> {
-    let path = desk.place.file(FILE);
-    if desk.state.chats.is_some() && path.exists() {
+pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
+    let path = run.dir.file(FILE);
+    if run.state.chats.is_some() && path.exists() {
         return read(&path);
     }
-    let recipe = desk.state.recipe.clone();
-    let renderer = Renderer::new(&desk.files, desk.window(), recipe.system.clone());
-    let answered = if recipe.self_answers { Some(answers::answer(desk, &renderer)?) } else { None };
+    let recipe = run.state.recipe.clone();
+    let renderer = Renderer::new(&run.files, run.window(), recipe.system.clone());
+    let answered = if recipe.self_answers { Some(answers::answer(run, &renderer)?) } else { None };
     let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
     let mut chats = Chats::default();
     let mut texts = Vec::new();
-    desk.begin(Stage::Render, 0);
+    run.begin(Stage::Render, 0);
     for line in chats::read(&recipe.data).map_err(unreadable)? {
-        if desk.stopping() {
+        if run.stopping() {
             // Rendering is quick and begins anew.
             return Err(RunError::Stopped);
         }
@@ -53,12 +53,12 @@ pub(super) fn texts(desk: &mut Desk<'_>) -> Result<Vec<Text>, RunError> {
                 chats.refused += 1;
                 if chats.faults.len() < NAMED {
                     let why = fault.to_string();
-                    (desk.tell)(Event::Refused { line: number, why: &why });
+                    (run.tell)(Event::Refused { line: number, why: &why });
                     chats.faults.push((number, why));
                 }
             }
         }
-        desk.at(chats.lines as u64);
+        run.at(chats.lines as u64);
     }
     order(&mut texts, recipe.options.seed);
     texts.truncate(recipe.limit.unwrap_or(usize::MAX));
@@ -81,8 +81,8 @@ pub(super) fn texts(desk: &mut Desk<'_>) -> Result<Vec<Text>, RunError> {
         out.flush()
     })?;
     let lines = chats.lines as u64;
-    desk.state.chats = Some(chats);
-    desk.end(lines)?;
+    run.state.chats = Some(chats);
+    run.end(lines)?;
     Ok(texts)
 }
 

@@ -293,13 +293,13 @@ fn useful(model: &Model, row: &Binding) -> bool {
         }
         A::Auto => {
             let c = &model.controls;
-            [c.gamma, c.blocks, c.width, c.depth].iter().any(|choice| choice.is_held())
+            [c.gamma, c.blocks, c.width, c.depth].iter().any(|choice| choice.is_fixed())
         }
         A::Regenerate => !model.answering() && model.chat.can_regenerate(),
         A::Meters => !model.wide(),
         A::Copy => model.chat.last_answer().is_some(),
         A::Follow => !model.chat.follows(),
-        A::Strategies => !model.offers().is_empty(),
+        A::Strategies => !model.statuses().is_empty(),
         A::LookLive => !model.rounds.live(),
         A::Look(_) => model.rounds.len() > 1,
         A::FocusInput => panels,

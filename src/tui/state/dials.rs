@@ -3,7 +3,7 @@
 use super::strategies;
 use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
-use crate::worker::{Choice, Controls, Ready};
+use crate::worker::{Controls, Ready, Setting};
 
 /// One dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,10 +119,10 @@ impl Bench<'_> {
         let Some((choice, auto, limits)) = self.parts(dial, controls) else {
             return self.view_other(dial, controls);
         };
-        let held = matches!(choice, Choice::Held(_));
+        let held = matches!(choice, Setting::Fixed(_));
         let value = match choice {
-            Choice::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
-            Choice::Held(value) => value.clamp(limits.least, limits.most).to_string(),
+            Setting::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
+            Setting::Fixed(value) => value.clamp(limits.least, limits.most).to_string(),
         };
         let fixed = dial == Dial::Blocks && !self.elastic(controls);
         let state = match (fixed, held) {
@@ -188,11 +188,11 @@ impl Bench<'_> {
             return Err(self.why_fixed(controls));
         }
         let at = match choice {
-            Choice::Held(value) => value,
-            Choice::Auto => auto.unwrap_or(limits.least),
+            Setting::Fixed(value) => value,
+            Setting::Auto => auto.unwrap_or(limits.least),
         };
         let to = (at as i64 + steps).clamp(limits.least as i64, limits.most as i64) as usize;
-        *slot(dial, controls) = Choice::Held(to);
+        *slot(dial, controls) = Setting::Fixed(to);
         Ok(())
     }
 
@@ -202,11 +202,11 @@ impl Bench<'_> {
             Dial::Temperature => controls.sampler.temperature = 0.0,
             Dial::Strategy => controls.strategy = None,
             Dial::Pace => controls.pace = 0,
-            dial => *slot(dial, controls) = Choice::Auto,
+            dial => *slot(dial, controls) = Setting::Auto,
         }
     }
 
-    fn parts(&self, dial: Dial, controls: &Controls) -> Option<(Choice, Option<usize>, Limits)> {
+    fn parts(&self, dial: Dial, controls: &Controls) -> Option<(Setting, Option<usize>, Limits)> {
         let now = |spent: fn(&Budget) -> usize, start: fn(&Ready) -> usize| {
             self.latest.map(spent).or(self.ready.map(start))
         };
@@ -232,8 +232,8 @@ impl Bench<'_> {
 
     /// Which M the strategy in force can run with.
     fn depths(&self, controls: &Controls) -> Option<Depths> {
-        let offer = strategies::offer(self.ready, controls);
-        offer.map(|offer| offer.depths).or(self.ready.map(|ready| ready.depths))
+        let status = strategies::status(self.ready, controls);
+        status.map(|status| status.depths).or(self.ready.map(|ready| ready.depths))
     }
 
     fn elastic(&self, controls: &Controls) -> bool {
@@ -251,7 +251,7 @@ impl Bench<'_> {
     }
 }
 
-fn slot(dial: Dial, controls: &mut Controls) -> &mut Choice {
+fn slot(dial: Dial, controls: &mut Controls) -> &mut Setting {
     match dial {
         Dial::Gamma | Dial::Temperature | Dial::Strategy | Dial::Pace => &mut controls.gamma,
         Dial::Blocks => &mut controls.blocks,
@@ -272,13 +272,13 @@ mod tests {
         let mut controls = controls();
         assert_eq!(bench.view(Dial::Gamma, &controls).state, "auto");
         bench.turn(Dial::Gamma, 1, &mut controls).unwrap();
-        assert_eq!(controls.gamma, Choice::Held(ready.gamma + 1));
+        assert_eq!(controls.gamma, Setting::Fixed(ready.gamma + 1));
         bench.turn(Dial::Gamma, 500, &mut controls).unwrap();
-        assert_eq!(controls.gamma, Choice::Held(GAMMA.most));
+        assert_eq!(controls.gamma, Setting::Fixed(GAMMA.most));
         bench.turn(Dial::Temperature, 7, &mut controls).unwrap();
         assert_eq!(bench.view(Dial::Temperature, &controls).value, "0.70");
         bench.release(Dial::Gamma, &mut controls);
-        assert_eq!(controls.gamma, Choice::Auto);
+        assert_eq!(controls.gamma, Setting::Auto);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::Model;
 use crate::plan::Strategy;
-use crate::worker::{Controls, Offer, Ready};
+use crate::worker::{Controls, Ready, StrategyStatus};
 
 /// The strategy's name under `controls`; empty while nothing is loaded.
 pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
@@ -15,9 +15,9 @@ pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
 }
 
 /// What was said of that strategy when the models were loaded.
-pub fn offer<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a Offer> {
+pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a StrategyStatus> {
     let name = in_force(ready, controls);
-    ready?.strategies.iter().find(|offer| offer.name == name)
+    ready?.strategies.iter().find(|status| status.name == name)
 }
 
 impl Model {
@@ -28,20 +28,20 @@ impl Model {
 
     /// The drafter's description under the strategy in force.
     pub fn draft(&self) -> Option<&str> {
-        match offer(self.ready.as_deref(), &self.controls) {
-            Some(offer) => offer.draft.as_deref(),
+        match status(self.ready.as_deref(), &self.controls) {
+            Some(status) => status.draft.as_deref(),
             None => self.ready.as_ref()?.draft.as_deref(),
         }
     }
 
     /// All strategies; none while nothing is loaded.
-    pub fn offers(&self) -> &[Offer] {
+    pub fn statuses(&self) -> &[StrategyStatus] {
         self.ready.as_ref().map_or(&[], |ready| &ready.strategies)
     }
 
-    /// The place of the strategy in force among [`Self::offers`].
+    /// The place of the strategy in force among [`Self::statuses`].
     pub fn chosen(&self) -> usize {
-        self.offers().iter().position(|offer| offer.name == self.strategy()).unwrap_or(0)
+        self.statuses().iter().position(|status| status.name == self.strategy()).unwrap_or(0)
     }
 }
 
@@ -50,9 +50,9 @@ impl Model {
 /// # Errors
 /// There is nothing to choose from.
 pub fn step(ready: Option<&Ready>, controls: &mut Controls, steps: i64) -> Result<(), String> {
-    let can_run = |offer: &&Offer| offer.missing.is_none();
-    let offers = ready.map_or(&[][..], |ready| &ready.strategies);
-    let names: Vec<&str> = offers.iter().filter(can_run).map(|o| o.name.as_str()).collect();
+    let can_run = |status: &&StrategyStatus| status.missing.is_none();
+    let statuses = ready.map_or(&[][..], |ready| &ready.strategies);
+    let names: Vec<&str> = statuses.iter().filter(can_run).map(|o| o.name.as_str()).collect();
     if names.is_empty() {
         return Err("there is no strategy to choose yet".to_string());
     }
@@ -72,8 +72,9 @@ pub fn choose(ready: Option<&Ready>, controls: &mut Controls, name: &str) -> Res
         Some(near) => format!("no strategy {name}: did you mean {near}?"),
         None => format!("no strategy {name}; there are {}", Strategy::names()),
     })?;
-    let offers = ready.map_or(&[][..], |ready| &ready.strategies);
-    let missing = offers.iter().find(|offer| offer.name == name).and_then(|o| o.missing.as_ref());
+    let statuses = ready.map_or(&[][..], |ready| &ready.strategies);
+    let missing =
+        statuses.iter().find(|status| status.name == name).and_then(|o| o.missing.as_ref());
     if let Some(missing) = missing {
         return Err(format!("{name} needs {missing}"));
     }
@@ -112,6 +113,9 @@ mod tests {
         assert!(refused(&mut controls, "rest").contains("--rest-text"));
         assert_eq!(controls.strategy, None);
         choose(Some(&ready), &mut controls, "pld").unwrap();
-        assert_eq!(offer(Some(&ready), &controls).unwrap().draft.as_deref(), Some("prompt lookup"));
+        assert_eq!(
+            status(Some(&ready), &controls).unwrap().draft.as_deref(),
+            Some("prompt lookup")
+        );
     }
 }

@@ -6,7 +6,7 @@ use super::{Effect, save, slash, stop};
 use crate::tui::keymap::{self, Action};
 use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side, strategies};
 use crate::tui::theme;
-use crate::worker::{Choice, Command, Job};
+use crate::worker::{Command, Job, Setting};
 
 /// A key was pressed.
 pub fn key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
@@ -55,7 +55,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return apply(model);
         }
         Action::Strategies => {
-            if model.offers().is_empty() {
+            if model.statuses().is_empty() {
                 model.say("there is no strategy to choose yet");
             } else {
                 model.overlay = Some(Overlay::Strategies { selected: model.chosen() });
@@ -70,7 +70,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
                 &mut controls.width,
                 &mut controls.depth,
             ] {
-                *choice = Choice::Auto;
+                *choice = Setting::Auto;
             }
             model.say("γ, M, k and D are automatic");
             return apply(model);
@@ -340,7 +340,7 @@ fn overlay_take(model: &mut Model) -> Vec<Effect> {
             None => Vec::new(),
         },
         Some(Overlay::Strategies { selected }) => {
-            let name = model.offers().get(selected).map(|offer| offer.name.clone());
+            let name = model.statuses().get(selected).map(|status| status.name.clone());
             match name.map(|name| choose(model, &name)) {
                 Some(Ok(effects)) => effects,
                 Some(Err(why)) => {

@@ -2,7 +2,7 @@
 
 use super::keys::{act, apply, choose, speculate, with_bench};
 use super::{Effect, stop};
-use crate::plan::Wishes;
+use crate::plan::TreeOverrides;
 use crate::settings::{Settings, Value};
 use crate::tui::commands::{self, Deed};
 use crate::tui::keymap::Action;
@@ -124,7 +124,7 @@ fn set(model: &mut Model, key: &str, value: &str) -> Result<(), String> {
         sampler: controls.sampler,
         max_tokens: model.max_tokens,
         pace: controls.pace,
-        controls: Wishes {
+        controls: TreeOverrides {
             gamma: controls.gamma,
             blocks: controls.blocks,
             width: controls.width,

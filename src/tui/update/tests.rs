@@ -8,7 +8,7 @@ use crate::tui::keymap::{BINDINGS, lookup};
 use crate::tui::state::{Outcome, Side};
 use crate::tui::testing::{answer, loaded, model, say, type_keys};
 use crate::tui::view;
-use crate::worker::{Choice, Job};
+use crate::worker::{Job, Setting};
 
 fn job(effects: &[Effect]) -> &Job {
     match effects.iter().find(|effect| matches!(effect, Effect::Send(_))) {
@@ -124,17 +124,17 @@ fn controls_act_in_the_middle_of_an_answer() {
     type_keys(&mut model, "one<enter>");
     let effects = type_keys(&mut model, "<a-up>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.gamma == Choice::Held(17)),
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.gamma == Setting::Fixed(17)),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f4><down><down><left>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.blocks == Choice::Held(3)),
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.blocks == Setting::Fixed(3)),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f8>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)]
-        if controls.gamma == Choice::Auto && controls.blocks == Choice::Auto));
+        if controls.gamma == Setting::Auto && controls.blocks == Setting::Auto));
     let effects = type_keys(&mut model, "<f7>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)] if !controls.speculate));
     assert!(model.answering());
@@ -221,9 +221,9 @@ fn an_answer_outlives_a_regeneration_that_gives_nothing() {
 fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/gamma 24<enter>");
-    assert_eq!(model.controls.gamma, Choice::Held(24));
+    assert_eq!(model.controls.gamma, Setting::Fixed(24));
     type_keys(&mut model, "/gamma auto<enter>");
-    assert_eq!(model.controls.gamma, Choice::Auto);
+    assert_eq!(model.controls.gamma, Setting::Auto);
     type_keys(&mut model, "/top-p 0.9<enter>/max-tokens 9<enter>");
     assert_eq!(model.controls.sampler.top_p, 0.9);
     assert_eq!(model.max_tokens, 9);

@@ -143,8 +143,8 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
 fn strategies(frame: &mut Frame<'_>, area: Rect, model: &Model, selected: usize, theme: &Theme) {
     let width = WIDTH.min(area.width.saturating_sub(2));
     let most = area.height.saturating_sub(4).max(3);
-    let offers = model.offers();
-    let height = u16::try_from(offers.len() + 2).unwrap_or(most).min(most);
+    let statuses = model.statuses();
+    let height = u16::try_from(statuses.len() + 2).unwrap_or(most).min(most);
     let rect = centred(frame, area, width, height);
     let foot = Line::styled(" Enter take · Esc close ", theme.dim).right_aligned();
     let block = panel(" strategies: the text is the same ", true, theme).title_bottom(foot);
@@ -152,19 +152,19 @@ fn strategies(frame: &mut Frame<'_>, area: Rect, model: &Model, selected: usize,
     frame.render_widget(block, rect);
     let fit = usize::from(inner.height).max(1);
     let top = (selected + 1).saturating_sub(fit);
-    let rows = offers.iter().enumerate().skip(top).take(fit).map(|(index, offer)| {
-        let (words, style) = match &offer.missing {
+    let rows = statuses.iter().enumerate().skip(top).take(fit).map(|(index, status)| {
+        let (words, style) = match &status.missing {
             Some(missing) => (format!("needs {missing}"), theme.faint),
             None => {
-                let row = Strategy::named(&offer.name);
+                let row = Strategy::named(&status.name);
                 (row.map(|row| row.summary).unwrap_or_default().to_string(), theme.dim)
             }
         };
-        let name = if offer.missing.is_some() { theme.faint } else { theme.text };
+        let name = if status.missing.is_some() { theme.faint } else { theme.text };
         let mark = if index == model.chosen() { "●" } else { " " };
         let line = Line::from_iter([
             Span::styled(format!("{mark} "), theme.accent),
-            Span::styled(format!("{:<12}", offer.name), name),
+            Span::styled(format!("{:<12}", status.name), name),
             Span::styled(words, style),
         ]);
         let line = super::ends(line, Line::default(), inner.width);

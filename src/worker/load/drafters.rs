@@ -10,20 +10,23 @@ use crate::hardware::Machine;
 use crate::kernels::Pool;
 use crate::library::{Datastore, HeadFiles, TargetFiles};
 use crate::model::{Config, CpuTarget};
-use crate::plan::{DraftKind, DraftSize, Power, Share, TargetSize, share, share_with_gpu};
+use crate::plan::{
+    DraftKind, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
+    split_threads_with_gpu,
+};
 use crate::settings::Settings;
 
 /// What `draft` names instead of a head to draft from the conversation itself.
 pub(super) const LOOKUP: &str = "lookup";
 
 /// A drafter on its device.
-pub(super) struct Put {
+pub(super) struct LoadedDrafter {
     pub(super) kind: DraftKind,
     pub(super) drafter: Box<dyn Drafter>,
     /// Whether `drafter` holds memory of a GPU's own.
     pub(super) on_gpu: bool,
     pub(super) size: DraftSize,
-    pub(super) power: Power,
+    pub(super) throughput: Throughput,
     /// Fewest and most blocks that can be used.
     pub(super) blocks: (usize, usize),
     /// Where it runs and why, a sentence.
@@ -35,7 +38,7 @@ pub(super) struct Put {
     pub(super) notice: Option<String>,
 }
 
-impl Put {
+impl LoadedDrafter {
     /// What is true of it whatever is chosen, for the reasons.
     pub(super) fn preface(&self) -> Vec<String> {
         std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
@@ -43,7 +46,7 @@ impl Put {
 }
 
 /// What drafters are made of and for.
-pub(super) struct Bench<'a> {
+pub(super) struct LoadContext<'a> {
     pub(super) settings: &'a Settings,
     pub(super) machine: &'a Machine,
     pub(super) files: &'a TargetFiles,
@@ -52,26 +55,26 @@ pub(super) struct Bench<'a> {
     /// A small language model.
     pub(super) small: Option<&'a TargetFiles>,
     /// What the CPU can do with the threads in use.
-    pub(super) cpu: Power,
+    pub(super) cpu: Throughput,
     /// Compute threads in use.
     pub(super) threads: usize,
     /// KV positions of the target.
     pub(super) context: usize,
 }
 
-impl Bench<'_> {
+impl LoadContext<'_> {
     /// Every drafter that can be had.
     pub(super) fn drafters(
         &self,
         progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Vec<Put>, LoadError> {
+    ) -> Result<Vec<LoadedDrafter>, LoadError> {
         let mut all = Vec::new();
         if let Some(head) = self.head {
             progress("reading the draft head", None);
-            all.push(super::head::put(self, head)?);
+            all.push(super::head::load(self, head)?);
         }
         if let Some(small) = self.small {
-            all.push(super::small::put(self, small, progress)?);
+            all.push(super::small::load(self, small, progress)?);
         }
         all.push(self.lookup());
         if let Some(path) = &self.settings.rest_text {
@@ -86,11 +89,11 @@ impl Bench<'_> {
     /// Threads for a draft model of this size: those of the target while they take turns, its own
     /// share of the cores while it works beside it; and why as many.
     pub(super) fn pool(&self, size: DraftSize, on_gpu: bool) -> (Arc<Pool>, String) {
-        let Share { draft, reason } = if on_gpu {
-            share_with_gpu(self.threads)
+        let ThreadSplit { draft, reason } = if on_gpu {
+            split_threads_with_gpu(self.threads)
         } else {
             let (cpu, held) = (&self.machine.cpu, self.settings.draft_threads);
-            share(cpu, self.threads, held, self.target_size(), size)
+            split_threads(cpu, self.threads, held, self.target_size(), size)
         };
         (Arc::new(Pool::borrowing(Arc::clone(self.target.pool()), draft)), reason)
     }
@@ -105,7 +108,7 @@ impl Bench<'_> {
         }
     }
 
-    fn lookup(&self) -> Put {
+    fn lookup(&self) -> LoadedDrafter {
         let reason = match (self.settings.draft.as_deref(), self.head) {
             (Some(LOOKUP), _) => "The draft is looked up in the conversation, as you asked.",
             (_, Some(_)) => "The draft is looked up in the conversation.",
@@ -121,7 +124,7 @@ impl Bench<'_> {
         &self,
         path: &Path,
         progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Put, LoadError> {
+    ) -> Result<LoadedDrafter, LoadError> {
         let folder = Datastore::cache_folder();
         let mut report = |stage: &str, done: f32| progress(stage, Some(done));
         let tokenizer = &self.files.tokenizer;
@@ -129,18 +132,23 @@ impl Bench<'_> {
         let (notice, name) = (text.take_notice(), text.name().to_owned());
         let reason = format!("Drafts are looked up in {name}, which you named.");
         let drafter = Retrieval::new(text.into_suffixes(), name, self.context);
-        let put = self.without_weights(DraftKind::Rest, Box::new(drafter), reason);
-        Ok(Put { notice, ..put })
+        let drafter = self.without_weights(DraftKind::Rest, Box::new(drafter), reason);
+        Ok(LoadedDrafter { notice, ..drafter })
     }
 
     /// A drafter that needs next to no computing.
-    fn without_weights(&self, kind: DraftKind, drafter: Box<dyn Drafter>, reason: String) -> Put {
-        Put {
+    fn without_weights(
+        &self,
+        kind: DraftKind,
+        drafter: Box<dyn Drafter>,
+        reason: String,
+    ) -> LoadedDrafter {
+        LoadedDrafter {
             kind,
             drafter,
             on_gpu: false,
             size: DraftSize::NOTHING,
-            power: self.cpu,
+            throughput: self.cpu,
             blocks: (0, 0),
             reason,
             beside: None,

@@ -4,24 +4,24 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device};
 
-use super::drafters::{Bench, Put};
+use super::drafters::{LoadContext, LoadedDrafter};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::CpuTarget;
 use crate::model::head::{
-    FusionKind, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, Shared, Table,
-    TensorHead,
+    FusionKind, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables,
+    Table, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, Power, place};
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Throughput, place};
 
 /// A head for `target` on the device that `wish` and the machine lead to.
-pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError> {
-    let &Bench { target, machine, cpu, context, .. } = bench;
-    let wish = bench.settings.device;
+pub(super) fn load(ctx: &LoadContext<'_>, files: &HeadFiles) -> Result<LoadedDrafter, HeadError> {
+    let &LoadContext { target, machine, cpu, context, .. } = ctx;
+    let wish = ctx.settings.device;
     let config = &files.config;
     let weights = HeadWeights::load(config, files.tensors.as_ref())?;
-    let shared = Shared {
+    let shared = SharedTables {
         embedding: Table::Packed(target.embedding()),
         lm_head: Table::Packed(target.lm_head()),
     };
@@ -52,7 +52,7 @@ pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError
     }
     let on_gpu = on_device.is_some();
     let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
-    let (pool, beside) = bench.pool(size(files, target, kind, bytes_per_weight), on_gpu);
+    let (pool, beside) = ctx.pool(size(files, target, kind, bytes_per_weight), on_gpu);
     let cores = Arc::clone(&pool);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
@@ -65,12 +65,12 @@ pub(super) fn put(bench: &Bench<'_>, files: &HeadFiles) -> Result<Put, HeadError
         None => FeatureHead::new(config, kind, on_cpu()?, context),
     };
     let most = if on_gpu { placed.blocks } else { config.blocks() };
-    Ok(Put {
+    Ok(LoadedDrafter {
         kind: DraftKind::Head,
         drafter: Box::new(head.with_cores(cores)),
         on_gpu,
         size: DraftSize { blocks: most, ..size(files, target, kind, bytes_per_weight) },
-        power: if on_gpu { Power::of_gpu(machine.gpu.get()) } else { cpu },
+        throughput: if on_gpu { Throughput::of_gpu(machine.gpu.get()) } else { cpu },
         blocks: (if config.elastic { 1 } else { most }, most),
         reason,
         beside: Some(beside),

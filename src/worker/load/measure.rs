@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::draft::{Ask, Budget, Drafter};
+use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{Target, TargetError};
 use crate::plan::{LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
@@ -104,7 +104,7 @@ fn level_times(
                 root = u32::from(root == 0);
                 drafter.truncate(prompt.len() - 1);
                 drafter.observe(last, &[root])?;
-                drafter.propose(&Ask::new(root, &budget)).map(|_| ())
+                drafter.propose(&DraftRequest::new(root, budget)).map(|_| ())
             };
             // The first pass of an M fills its cache; the best of the rest counts.
             round().ok()?;

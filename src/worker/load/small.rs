@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::LoadError;
-use super::drafters::{Bench, Put};
+use super::drafters::{LoadContext, LoadedDrafter};
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, SharedVocabulary};
@@ -16,14 +16,14 @@ use crate::plan::{DeviceChoice, DraftKind, DraftSize};
 /// # Errors
 /// [`LoadError`] if nothing of the vocabularies is shared, a weight is missing or there is no
 /// memory.
-pub(super) fn put(
-    bench: &Bench<'_>,
+pub(super) fn load(
+    ctx: &LoadContext<'_>,
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Put, LoadError> {
-    let words = library::share(bench.files, files)?;
+) -> Result<LoadedDrafter, LoadError> {
+    let words = library::shared_vocabulary(ctx.files, files)?;
     let config = &files.config;
-    let capacity = bench.context.min(config.max_positions);
+    let capacity = ctx.context.min(config.max_positions);
     let weights = config.linear_weights();
     let size = DraftSize {
         fixed: weights,
@@ -33,36 +33,36 @@ pub(super) fn put(
         blocks: 0,
         elastic: false,
     };
-    let (pool, beside) = bench.pool(size, false);
-    let (source, kv) = (files.weights.as_ref(), super::target::kv(bench.settings));
+    let (pool, beside) = ctx.pool(size, false);
+    let (source, kv) = (files.weights.as_ref(), super::target::kv(ctx.settings));
     let mut tell = super::target::percents(&files.name, progress);
     let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
     let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
-    let reason = reason(bench, files, &words, capacity);
-    Ok(Put {
+    let reason = reason(ctx, files, &words, capacity);
+    Ok(LoadedDrafter {
         kind: DraftKind::Small,
         drafter: Box::new(SmallModel::new(&files.name, Box::new(lm), words).with_pool(pool)),
         on_gpu: false,
         size: DraftSize { bytes_per_weight, ..size },
-        power: bench.cpu,
+        throughput: ctx.cpu,
         blocks: (0, 0),
         reason,
         beside: Some(beside),
-        notice: notice(bench),
+        notice: notice(ctx),
     })
 }
 
 /// Said to who wants it on a GPU.
-fn notice(bench: &Bench<'_>) -> Option<String> {
-    let drafts = bench.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
-    let elsewhere = matches!(bench.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
+fn notice(ctx: &LoadContext<'_>) -> Option<String> {
+    let drafts = ctx.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
+    let elsewhere = matches!(ctx.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
     (drafts && elsewhere)
         .then(|| "A small model drafts on the CPU: `device` places draft heads only.".to_owned())
 }
 
 /// Where it runs and what it has in common with the target.
 fn reason(
-    bench: &Bench<'_>,
+    ctx: &LoadContext<'_>,
     files: &TargetFiles,
     words: &SharedVocabulary,
     capacity: usize,
@@ -70,10 +70,10 @@ fn reason(
     let shared = if words.is_identical() {
         "with the target's vocabulary".to_owned()
     } else {
-        let tokens = bench.files.tokenizer.vocab_size();
+        let tokens = ctx.files.tokenizer.vocab_size();
         format!("and knows {} of the target's {tokens} tokens", words.shared())
     };
-    let short = if capacity < bench.context {
+    let short = if capacity < ctx.context {
         format!("; beyond {capacity} tokens of context it cannot draft")
     } else {
         String::new()

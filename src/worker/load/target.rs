@@ -10,12 +10,12 @@ use super::head::{HALF, device, most_bytes};
 use crate::hardware::Machine;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles};
-use crate::model::{self, CpuTarget, Share, SplitTarget, Target};
-use crate::plan::{Choice, LayerPlacement, LayerSize, place_layers};
+use crate::model::{self, CpuTarget, DeviceLayers, SplitTarget, Target};
+use crate::plan::{LayerPlacement, LayerSize, Setting, place_layers};
 use crate::settings::{KvPrecision, Settings};
 
 /// A target on its devices.
-pub(super) enum Held {
+pub(super) enum LoadedTarget {
     /// All of it on the CPU; a notice if the user wanted otherwise.
     Whole(Box<CpuTarget>, Option<String>),
     /// Its first blocks elsewhere, and why so many.
@@ -23,7 +23,7 @@ pub(super) enum Held {
 }
 
 /// How many blocks of the target go to the GPU, beside what the draft will take there.
-pub(super) fn share(
+pub(super) fn place(
     settings: &Settings,
     machine: &Machine,
     files: &TargetFiles,
@@ -31,7 +31,7 @@ pub(super) fn share(
     context: usize,
 ) -> LayerPlacement {
     let wish = match (settings.gpu_layers, settings.strategy) {
-        (Choice::Held(0), Some(strategy)) if strategy.gpu_layers => Choice::Auto,
+        (Setting::Fixed(0), Some(strategy)) if strategy.gpu_layers => Setting::Auto,
         (wish, _) => wish,
     };
     let config = &files.config;
@@ -48,14 +48,14 @@ pub(super) fn share(
 }
 
 /// Why no block of the target is on a GPU, for those who asked for some.
-pub(super) fn unshared(placed: &LayerPlacement) -> String {
+pub(super) fn why_not_placed(placed: &LayerPlacement) -> String {
     if placed.wished {
         return format!("target blocks on a GPU ({})", placed.reason.trim_end_matches('.'));
     }
     "target blocks on a GPU: start with --gpu-layers auto".to_owned()
 }
 
-impl Held {
+impl LoadedTarget {
     pub(super) fn load(
         settings: &Settings,
         files: &TargetFiles,
@@ -69,9 +69,9 @@ impl Held {
         let mut notice = (placed.wished && placed.layers == 0).then(|| placed.reason.clone());
         match device(placed.device) {
             Ok(Some(device)) if placed.layers > 0 => {
-                let share = Share { layers: placed.layers, device, dtype: DType::F16 };
+                let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
                 let pool = Arc::clone(&pool);
-                match SplitTarget::load(&share, config, weights, pool, context, kv, &mut tell) {
+                match SplitTarget::load(&lower, config, weights, pool, context, kv, &mut tell) {
                     Ok(split) => {
                         return Ok(Self::Split(Box::new(split), placed.reason.clone()));
                     }

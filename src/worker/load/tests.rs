@@ -1,6 +1,6 @@
 use super::*;
 use crate::hardware::{Cpu, GpuFinding, Memory};
-use crate::plan::{Choice, DeviceChoice};
+use crate::plan::{DeviceChoice, Setting};
 
 fn machine() -> Machine {
     Machine {
@@ -54,7 +54,7 @@ fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
 
 #[test]
 fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_said() {
-    for wish in [Choice::Auto, Choice::Held(3)] {
+    for wish in [Setting::Auto, Setting::Fixed(3)] {
         let settings = Settings { gpu_layers: wish, ..Settings::default() };
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
@@ -71,21 +71,21 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
         assert!(error.contains(name) && error.contains("no NVIDIA GPU"), "{error}");
     }
     let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
-    let offers = &loaded.ready.strategies;
-    let offload = offers.iter().find(|offer| offer.name == "offload");
-    let missing = offload.and_then(|offer| offer.missing.as_deref()).unwrap_or_default();
+    let statuses = &loaded.ready.strategies;
+    let offload = statuses.iter().find(|status| status.name == "offload");
+    let missing = offload.and_then(|status| status.missing.as_deref()).unwrap_or_default();
     assert!(missing.contains("--gpu-layers auto"), "{missing}");
 }
 
 #[test]
 fn held_values_are_what_the_first_round_gets() {
     let mut settings = Settings { draft: Some(LOOKUP.into()), ..Settings::default() };
-    settings.controls.gamma = Choice::Held(5);
+    settings.controls.gamma = Setting::Fixed(5);
     let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
     assert!(lookup.ready.reasons[0].contains("as you asked"), "{:?}", lookup.ready.reasons);
     settings.draft = None;
-    settings.controls.blocks = Choice::Held(3);
+    settings.controls.blocks = Setting::Fixed(3);
     let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((head.ready.gamma, head.ready.blocks), (5, 3));
 }
@@ -121,8 +121,8 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
     assert!(draft.starts_with("small model dovetail-small"), "{draft}");
     assert!(ready.reasons[0].contains("with the target's vocabulary"), "{:?}", ready.reasons);
     for name in ["small-model", "sps", "specexec"] {
-        let offer = ready.strategies.iter().find(|offer| offer.name == name);
-        assert!(offer.is_some_and(|offer| offer.missing.is_none()), "{name}");
+        let status = ready.strategies.iter().find(|status| status.name == name);
+        assert!(status.is_some_and(|status| status.missing.is_none()), "{name}");
     }
 
     let settings = Settings { draft_model: Some("/no/such/model".into()), ..settings };

@@ -1,17 +1,17 @@
 //! One answer: the prompt in slices, the first token, then rounds until it ends.
 
-use super::companion::{Ahead, Asked, Spent};
+use super::draft_thread::{OverlapGuard, OverlapTimes};
 use super::engine::{DecodeError, Engine, Request};
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{TextStream, TokenText};
-use crate::draft::Budget;
+use crate::draft::{Budget, DraftRequest};
 use crate::plan::Schedule;
 use crate::speculate::{Accepted, Coupling, History, Sampler, SamplerSettings, Tree, accept};
 use std::time::{Duration, Instant};
 
 /// What holds for one round; may be another for the next. None of it but `sampler` changes a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turn {
+pub struct RoundOptions {
     /// What drafting may spend. Less is spent where the context or the answer ends sooner.
     pub budget: Budget,
     /// Whether to draft at all.
@@ -28,7 +28,7 @@ pub struct Turn {
     pub coupled: bool,
 }
 
-impl Turn {
+impl RoundOptions {
     /// A turn that speculates with the first drafter, in turn with the target.
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
@@ -53,10 +53,10 @@ impl Progress {
     }
 }
 
-/// An answer under way: [`Self::read`] until complete, [`Self::first`] once, then [`Self::round`]
+/// An answer under way: [`Self::prefill`] until complete, [`Self::first_token`] once, then [`Self::step`]
 /// until [`Self::finish`] says why it ended. May be dropped at any point; the engine keeps what was
 /// computed.
-pub struct Answer<'a> {
+pub struct Generation<'a> {
     engine: &'a mut Engine,
     names: &'a dyn TokenText,
     request: Request,
@@ -68,7 +68,7 @@ pub struct Answer<'a> {
     summary: Summary,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> Generation<'a> {
     pub(super) fn new(
         engine: &'a mut Engine,
         names: &'a dyn TokenText,
@@ -93,11 +93,11 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Target`].
-    pub fn read(&mut self, turn: &Turn) -> Result<Progress, DecodeError> {
+    pub fn prefill(&mut self, options: &RoundOptions) -> Result<Progress, DecodeError> {
         let start = Instant::now();
         let rest = &self.request.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
-            self.logits = self.engine.read(rest, turn)?;
+            self.logits = self.engine.prefill(rest, options)?;
         }
         self.summary.prefill_ms += milliseconds(start);
         Ok(self.progress())
@@ -107,10 +107,10 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Target`].
-    pub fn first(&mut self, turn: &Turn) -> Result<Committed, DecodeError> {
-        while !self.read(turn)?.is_complete() {}
+    pub fn first_token(&mut self, options: &RoundOptions) -> Result<Committed, DecodeError> {
+        while !self.prefill(options)?.is_complete() {}
         let start = Instant::now();
-        self.sampler.settings = turn.sampler;
+        self.sampler.settings = options.sampler;
         let position = self.engine.target.len();
         let token = self.sampler.draw(&self.logits, position, &self.history);
         self.history.push(token);
@@ -126,18 +126,21 @@ impl<'a> Answer<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
-    pub fn round(&mut self, turn: &Turn) -> Result<Round, DecodeError> {
+    pub fn step(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
         let start = Instant::now();
-        self.sampler.settings = turn.sampler;
-        let (tree, asked) = self.draft(turn);
+        self.sampler.settings = options.sampler;
+        let (tree, request) = self.draft(options);
         let draft_ms = milliseconds(start);
-        let foreseen = asked.is_some() && self.engine.drafting.foresaw(turn.drafter);
-        let asked = asked.filter(|_| turn.schedule == Schedule::Overlap);
+        let drafted_ahead =
+            request.is_some() && self.engine.drafting.was_drafted_ahead(options.drafter);
+        let request = request.filter(|_| options.schedule == Schedule::Overlap);
         let verifying = Instant::now();
-        let ahead = asked.and_then(|asked| self.engine.drafting.ahead(turn.drafter, &tree, asked));
+        let ahead = request
+            .and_then(|request| self.engine.drafting.draft_ahead(options.drafter, &tree, request));
         let verified = self.engine.target.verify(&tree)?;
         let verify_ms = milliseconds(verifying);
-        let Spent { ahead, wait } = ahead.map_or_else(Spent::default, Ahead::end);
+        let OverlapTimes { ahead, wait } =
+            ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
         let (ahead_ms, wait_ms) = (in_milliseconds(ahead), in_milliseconds(wait));
         self.engine.drafting.verified(&tree, &verified.logits);
 
@@ -173,10 +176,10 @@ impl<'a> Answer<'a> {
             bonus,
             bonus_label: names.label(bonus),
             committed,
-            budget: turn.budget,
-            strategy: turn.strategy.to_owned(),
-            speculative: turn.speculate && self.engine.drafter(turn.drafter).is_some(),
-            foreseen,
+            budget: options.budget,
+            strategy: options.strategy.to_owned(),
+            speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
+            drafted_ahead,
             timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
             context: self.engine.target.len(),
             finish: self.summary.finish,
@@ -208,27 +211,27 @@ impl<'a> Answer<'a> {
 
     /// The round's tree, within what context and answer have room for, and what was asked for if
     /// anything was.
-    fn draft(&mut self, turn: &Turn) -> (Tree, Option<Asked>) {
+    fn draft(&mut self, options: &RoundOptions) -> (Tree, Option<DraftRequest>) {
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
         // The bonus is one of the tokens left, so the draft can win one less.
         let left = self.request.max_tokens - self.summary.tokens - 1;
-        let mut budget = turn.budget;
+        let mut budget = options.budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
-        if !turn.speculate || budget.shape.gamma <= 1 || left == 0 {
+        if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
             return (Tree::root(root), None);
         }
-        let levels = left.min(self.engine.drafting.room(turn.drafter));
+        let levels = left.min(self.engine.drafting.room(options.drafter));
         if levels == 0 {
             return (Tree::root(root), None);
         }
         budget.shape.depth = budget.shape.depth.min(levels - 1);
         let vocab = self.engine.target.vocab();
-        let sampled = turn.coupled && !turn.sampler.is_greedy();
-        let coupling = sampled.then_some(Coupling { sampler: turn.sampler, root: committed });
-        let asked = Asked { root, budget, coupling };
-        (self.engine.drafting.propose(turn.drafter, &asked.ask(), vocab), Some(asked))
+        let sampled = options.coupled && !options.sampler.is_greedy();
+        let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
+        let request = DraftRequest { root, budget, coupling };
+        (self.engine.drafting.propose(options.drafter, &request, vocab), Some(request))
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

@@ -49,11 +49,11 @@ impl Entry {
 
 /// The rounds seen with one M.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ledger {
+pub struct AcceptanceHistory {
     entries: VecDeque<Entry>,
 }
 
-impl Ledger {
+impl AcceptanceHistory {
     /// Rounds remembered.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -100,7 +100,7 @@ impl Ledger {
     /// Sum over the remembered rounds of the tokens that `pick` would have gained in them. Where
     /// `pick` asks for more nodes or width than a round offered, what it offered is raised as the
     /// prior rises; where it asks for more depth, a path that was still right where its tree ended
-    /// goes on as paths in this ledger do.
+    /// goes on as paths in this history do.
     fn gains(&self, pick: &Pick) -> f64 {
         let goes_on = self.goes_on();
         // Neighbouring rounds were mostly offered the same tree.
@@ -151,17 +151,17 @@ impl InCommon {
     }
 }
 
-/// The ledgers of all M.
+/// The histories of all M.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ledgers {
-    by_blocks: Vec<Ledger>,
+pub struct AcceptanceHistories {
+    by_blocks: Vec<AcceptanceHistory>,
 }
 
-impl Ledgers {
+impl AcceptanceHistories {
     /// Notes a round drafted with `pick`.
     pub fn note(&mut self, pick: &Pick, tree: &Tree, accepted: &[usize]) {
         if self.by_blocks.len() <= pick.blocks {
-            self.by_blocks.resize_with(pick.blocks + 1, Ledger::default);
+            self.by_blocks.resize_with(pick.blocks + 1, AcceptanceHistory::default);
         }
         self.by_blocks[pick.blocks].note(pick.shape, tree, accepted);
     }
@@ -169,15 +169,15 @@ impl Ledgers {
     /// Forgets all but the last `keep` rounds of each M: what was learned long ago must not drown
     /// what is about to be tried.
     pub fn fade(&mut self, keep: usize) {
-        for ledger in &mut self.by_blocks {
-            let gone = ledger.entries.len().saturating_sub(keep);
-            ledger.entries.drain(..gone);
+        for history in &mut self.by_blocks {
+            let gone = history.entries.len().saturating_sub(keep);
+            history.entries.drain(..gone);
         }
     }
 
     /// Rounds remembered, all M together.
     pub fn rounds(&self) -> usize {
-        self.by_blocks.iter().map(Ledger::len).sum()
+        self.by_blocks.iter().map(AcceptanceHistory::len).sum()
     }
 
     /// Ω expected of `pick`: its own M's rounds, with a little of what is expected without them,
@@ -197,23 +197,23 @@ impl Ledgers {
         }
     }
 
-    /// Ω from the gains of a pick in the ledger of its own M.
+    /// Ω from the gains of a pick in the history of its own M.
     fn omega_from(&self, pick: &Pick, gains: impl Fn(usize, &Pick) -> f64) -> f64 {
         let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
         if most == 0.0 {
             return 1.0;
         }
-        let own = self.by_blocks.get(pick.blocks).filter(|ledger| !ledger.is_empty());
+        let own = self.by_blocks.get(pick.blocks).filter(|history| !history.is_empty());
         let (seen, rounds) = own.map_or((0.0, 0.0), |l| (gains(pick.blocks, pick), l.len() as f64));
-        let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, ledger)| {
+        let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, history)| {
             // Of equally well known ones the nearest M.
-            (ledger.len(), usize::MAX - blocks.abs_diff(pick.blocks))
+            (history.len(), usize::MAX - blocks.abs_diff(pick.blocks))
         });
         let carried = match best_known {
-            Some((blocks, ledger)) if blocks != pick.blocks && !ledger.is_empty() => {
+            Some((blocks, history)) if blocks != pick.blocks && !history.is_empty() => {
                 let there = Pick { blocks, ..*pick };
                 let mean = (gains(blocks, &there) + PRIOR_ROUNDS * prior::gain(&there))
-                    / (ledger.len() as f64 + PRIOR_ROUNDS);
+                    / (history.len() as f64 + PRIOR_ROUNDS);
                 mean * prior::gain(pick) / prior::gain(&there).max(f64::MIN_POSITIVE)
             }
             _ => prior::gain(pick),
@@ -226,9 +226,9 @@ impl Ledgers {
 mod tests {
     use super::*;
 
-    /// A ledger of rounds drafted as chains of `depth` + 1 tokens, of which `right` were accepted.
-    fn chains(depth: usize, right: &[usize]) -> Ledgers {
-        let mut ledgers = Ledgers::default();
+    /// A history of rounds drafted as chains of `depth` + 1 tokens, of which `right` were accepted.
+    fn chains(depth: usize, right: &[usize]) -> AcceptanceHistories {
+        let mut histories = AcceptanceHistories::default();
         for &right in right {
             let mut tree = Tree::root(0);
             let mut accepted = Vec::new();
@@ -236,9 +236,9 @@ mod tests {
                 accepted.push(tree.push(at, 1, -0.1));
             }
             accepted.truncate(right);
-            ledgers.note(&chain(depth), &tree, &accepted);
+            histories.note(&chain(depth), &tree, &accepted);
         }
-        ledgers
+        histories
     }
 
     fn chain(depth: usize) -> Pick {
@@ -247,15 +247,15 @@ mod tests {
 
     #[test]
     fn many_picks_are_worth_what_each_is_alone() {
-        let mut ledgers = chains(4, &[0, 2, 5, 1, 3]);
-        ledgers.note(&Pick { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
-        let omegas = ledgers.omegas();
+        let mut histories = chains(4, &[0, 2, 5, 1, 3]);
+        histories.note(&Pick { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
+        let omegas = histories.omegas();
         for gamma in [1, 2, 6, 16] {
             for width in [1, 3] {
                 for depth in [0, 2, 7] {
                     for blocks in 0..5 {
                         let pick = Pick { shape: Shape { gamma, width, depth }, blocks };
-                        assert_eq!(omegas(&pick).to_bits(), ledgers.omega(&pick).to_bits());
+                        assert_eq!(omegas(&pick).to_bits(), histories.omega(&pick).to_bits());
                     }
                 }
             }

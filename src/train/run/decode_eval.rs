@@ -3,15 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::desk::Desk;
+use super::context::RunContext;
 use super::learn::depths;
 use super::state::Stage;
 use super::{Event, RunError};
-use crate::decode::{Engine, Request, Turn};
+use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::kernels::KvFormat;
 use crate::library::{Spec, open_head};
-use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, Shared, Table};
+use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables, Table};
 use crate::speculate::{SamplerSettings, Shape};
 use crate::train::render::Text;
 
@@ -22,7 +22,7 @@ const LONGEST: usize = 96;
 
 /// What decoding with the head gave. τ = committed tokens / target passes, the prompt's excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Decoded {
+pub struct DecodeEval {
     /// Prompts answered.
     pub prompts: usize,
     /// Of these, those whose text was plain decoding's at every m.
@@ -57,44 +57,46 @@ impl Row {
 }
 
 /// Decodes, unless that was done before or there is nothing to do.
-pub(super) fn decode(desk: &mut Desk<'_>, texts: &[Text]) -> Result<(), RunError> {
-    let recipe = desk.state.recipe.clone();
-    let held = desk.state.chats.as_ref().map_or(0, |chats| chats.held);
+pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
+    let recipe = run.state.recipe.clone();
+    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
     let prompts = &texts[..held.min(recipe.decode).min(texts.len())];
-    if desk.state.decoded.is_some() || prompts.is_empty() {
+    if run.state.decoded.is_some() || prompts.is_empty() {
         return Ok(());
     }
-    let room = desk.files.config.max_positions;
+    let room = run.files.config.max_positions;
     let starts = prompts.iter().map(|text| text.answers[0].start);
     let context = (starts.max().unwrap_or(0) + LONGEST + SHAPE.gamma).min(room);
-    let mut engine = engine(desk, context)?;
-    let names = desk.files.tokenizer.clone();
+    let mut engine = engine(run, context)?;
+    let names = run.files.tokenizer.clone();
     let mut ways = vec![Row::default()];
     ways.extend(
         depths(recipe.options.elastic, recipe.blocks)
             .map(|blocks| Row { blocks, ..Row::default() }),
     );
-    let mut decoded = Decoded { rows: ways, ..Decoded::default() };
-    desk.begin(Stage::Decoding, prompts.len() as u64);
+    let mut decoded = DecodeEval { rows: ways, ..DecodeEval::default() };
+    run.begin(Stage::Decoding, prompts.len() as u64);
     for text in prompts {
         let mut plain: Option<Vec<u32>> = None;
         let mut same = true;
         for row in &mut decoded.rows {
-            if desk.stopping() {
+            if run.stopping() {
                 return Err(RunError::Stopped);
             }
             engine.forget();
             let prompt = text.tokens[..text.answers[0].start].to_vec();
             let max_tokens = LONGEST.min(context.saturating_sub(prompt.len())).max(1);
-            let eos = desk.files.eos.clone();
+            let eos = run.files.eos.clone();
             let request = Request { prompt, max_tokens, eos, stop: Vec::new() };
             let budget = Budget::new(SHAPE, row.blocks.max(1));
-            let turn =
-                Turn { speculate: row.blocks > 0, ..Turn::new(budget, SamplerSettings::default()) };
-            let mut answer = engine.answer(request, &names)?;
-            let mut said = vec![answer.first(&turn)?.token];
+            let options = RoundOptions {
+                speculate: row.blocks > 0,
+                ..RoundOptions::new(budget, SamplerSettings::default())
+            };
+            let mut answer = engine.generate(request, &names)?;
+            let mut said = vec![answer.first_token(&options)?.token];
             while answer.finish().is_none() {
-                said.extend(answer.round(&turn)?.committed.into_iter().map(|token| token.token));
+                said.extend(answer.step(&options)?.committed.into_iter().map(|token| token.token));
             }
             let summary = answer.summary();
             row.tokens += summary.tokens - 1;
@@ -107,23 +109,24 @@ pub(super) fn decode(desk: &mut Desk<'_>, texts: &[Text]) -> Result<(), RunError
         }
         decoded.prompts += 1;
         decoded.same += usize::from(same);
-        desk.at(decoded.prompts as u64);
+        run.at(decoded.prompts as u64);
     }
     let tokens = decoded.rows.iter().map(|row| row.tokens as u64).sum();
-    (desk.tell)(Event::Decoded(&decoded));
-    desk.state.decoded = Some(decoded);
-    desk.end(tokens)
+    (run.tell)(Event::DecodeEval(&decoded));
+    run.state.decoded = Some(decoded);
+    run.end(tokens)
 }
 
 /// The target with the head that lies in the folder, as the program would run them.
-fn engine(desk: &Desk<'_>, context: usize) -> Result<Engine, RunError> {
-    let target = desk.target(context)?;
-    let files = open_head(&Spec::Folder(desk.place.head().to_owned()), &mut |_| {})?;
+fn engine(run: &RunContext<'_>, context: usize) -> Result<Engine, RunError> {
+    let target = run.target(context)?;
+    let files = open_head(&Spec::Folder(run.dir.head().to_owned()), &mut |_| {})?;
     let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
     let (embedding, lm_head) = (target.embedding(), target.lm_head());
-    let shared = Shared { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) };
+    let shared =
+        SharedTables { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) };
     let kind = weights.kind();
-    let pool = std::sync::Arc::clone(&desk.pool);
+    let pool = std::sync::Arc::clone(&run.pool);
     let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
     let head = PackedHead::new(&weights, &shared, pool, context, precision, kv)?;
     let drafter: Box<dyn Drafter> =

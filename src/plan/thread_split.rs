@@ -1,7 +1,7 @@
 //! How the cores are shared out between a target and a draft that work at the same time.
 
 use super::cost::Costs;
-use super::facts::{DraftSize, Facts, Power, TargetSize};
+use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 use crate::hardware::Cpu;
 use crate::speculate::Shape;
 
@@ -10,28 +10,29 @@ const TREE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 
 /// Threads of a draft that works beside its target. In turn both have all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct ThreadSplit {
     /// Threads of the draft; the target keeps the others, at least one.
     pub draft: usize,
     /// Why, and what is to be expected of it.
     pub reason: String,
 }
 
-/// Shares `threads` out, of which `held` are the draft's if the user says so. Else it gets as many
+/// Shares `threads` out, of which `fixed` are the draft's if the user says so. Else it gets as many
 /// as let the slower of the two be done soonest; of equal shares the smallest, since what is idle
 /// in the end is better idle with the target.
-pub fn share(
+pub fn split_threads(
     cpu: &Cpu,
     threads: usize,
-    held: Option<usize>,
+    fixed: Option<usize>,
     target: TargetSize,
     draft: DraftSize,
-) -> Share {
+) -> ThreadSplit {
     let most = threads.saturating_sub(1).max(1);
     let costs = |verifying: usize, drafting: usize| {
-        let powers = [verifying, drafting].map(|threads| Power::of_cpu(cpu, threads));
-        let facts = Facts { verifier: powers[0], target, draft: Some((draft, powers[1])) };
-        let costs = Costs::guess(&facts);
+        let throughputs = [verifying, drafting].map(|threads| Throughput::of_cpu(cpu, threads));
+        let inputs =
+            CostInputs { verifier: throughputs[0], target, draft: Some((draft, throughputs[1])) };
+        let costs = Costs::guess(&inputs);
         (costs.verify_ms(TREE.gamma), costs.draft_ms(&TREE, draft.blocks))
     };
     let beside = |drafting: usize| costs(threads.saturating_sub(drafting).max(1), drafting);
@@ -39,11 +40,11 @@ pub fn share(
         let (verify, draft) = beside(drafting);
         verify.max(draft)
     };
-    let drafting = match held {
-        Some(held) => held.clamp(1, most),
+    let drafting = match fixed {
+        Some(fixed) => fixed.clamp(1, most),
         None => (1..=most).min_by(|&a, &b| slower(a).total_cmp(&slower(b))).unwrap_or(1),
     };
-    let whose = if held.is_some() { ", as you asked," } else { "" };
+    let whose = if fixed.is_some() { ", as you asked," } else { "" };
     let (verify, draft) = costs(threads, threads);
     let (in_turn, at_best) = (verify + draft, slower(drafting));
     let verdict = if threads == 1 {
@@ -51,7 +52,7 @@ pub fn share(
     } else if at_best < in_turn {
         let saved = 100.0 * (1.0 - at_best / in_turn);
         format!(
-            "where the outcome was foreseen it saves about {saved:.0} % of a round, elsewhere it costs"
+            "where the tree was drafted ahead it saves about {saved:.0} % of a round, elsewhere it costs"
         )
     } else {
         "it saves nothing here, since each is slowed by as much as it no longer waits".to_owned()
@@ -61,17 +62,17 @@ pub fn share(
         "Drafting ahead (`overlap`) has {drafting} of {threads} threads{whose} and leaves {rest} \
          to verification; {verdict}."
     );
-    Share { draft: drafting, reason }
+    ThreadSplit { draft: drafting, reason }
 }
 
 /// A draft on a GPU beside a target on the CPU: one thread is kept free to serve the GPU.
-pub fn share_with_gpu(threads: usize) -> Share {
+pub fn split_threads_with_gpu(threads: usize) -> ThreadSplit {
     let rest = threads.saturating_sub(1).max(1);
     let reason = format!(
         "Drafting ahead (`overlap`) keeps 1 of {threads} threads free to serve the GPU and leaves \
          {rest} to verification."
     );
-    Share { draft: 1, reason }
+    ThreadSplit { draft: 1, reason }
 }
 
 #[cfg(test)]
@@ -100,30 +101,30 @@ mod tests {
     #[test]
     fn two_cores_are_one_and_one_and_save_nothing() {
         let (target, draft) = seven();
-        let share = share(&cpu(2), 2, None, target, draft);
-        assert_eq!(share.draft, 1);
-        insta::assert_snapshot!(share.reason, @"Drafting ahead (`overlap`) has 1 of 2 threads and leaves 1 to verification; it saves nothing here, since each is slowed by as much as it no longer waits.");
+        let split = split_threads(&cpu(2), 2, None, target, draft);
+        assert_eq!(split.draft, 1);
+        insta::assert_snapshot!(split.reason, @"Drafting ahead (`overlap`) has 1 of 2 threads and leaves 1 to verification; it saves nothing here, since each is slowed by as much as it no longer waits.");
     }
 
     #[test]
     fn many_cores_that_share_one_memory_give_the_draft_few() {
         let (target, draft) = seven();
-        let found = share(&cpu(16), 16, None, target, draft);
+        let found = split_threads(&cpu(16), 16, None, target, draft);
         assert!((2..=8).contains(&found.draft), "{found:?}");
-        assert!(found.reason.contains("where the outcome was foreseen"), "{found:?}");
+        assert!(found.reason.contains("where the tree was drafted ahead"), "{found:?}");
         let tiny = DraftSize { fixed: 1_000_000, block: 500_000, ..draft };
-        assert_eq!(share(&cpu(16), 16, None, target, tiny).draft, 1);
+        assert_eq!(split_threads(&cpu(16), 16, None, target, tiny).draft, 1);
     }
 
     #[test]
     fn what_the_user_holds_is_kept_as_far_as_both_can_work() {
         let (target, draft) = seven();
-        let held = |threads, held| share(&cpu(8), threads, Some(held), target, draft);
-        assert_eq!([held(8, 3).draft, held(8, 8).draft, held(1, 4).draft], [3, 7, 1]);
-        assert!(held(8, 3).reason.contains("3 of 8 threads, as you asked, and leaves 5"));
-        assert!(held(1, 1).reason.contains("one thread for both"));
-        assert_eq!(share_with_gpu(1).draft, 1);
-        assert!(share_with_gpu(6).reason.contains("leaves 5"));
+        let split = |threads, fixed| split_threads(&cpu(8), threads, Some(fixed), target, draft);
+        assert_eq!([split(8, 3).draft, split(8, 8).draft, split(1, 4).draft], [3, 7, 1]);
+        assert!(split(8, 3).reason.contains("3 of 8 threads, as you asked, and leaves 5"));
+        assert!(split(1, 1).reason.contains("one thread for both"));
+        assert_eq!(split_threads_with_gpu(1).draft, 1);
+        assert!(split_threads_with_gpu(6).reason.contains("leaves 5"));
     }
 
     proptest! {
@@ -135,9 +136,9 @@ mod tests {
         ) {
             let target = TargetSize { weights, bytes: weights / 2, layers: 32 };
             let draft = DraftSize { block, ..seven().1 };
-            let found = share(&cpu(threads), threads, None, target, draft);
+            let found = split_threads(&cpu(threads), threads, None, target, draft);
             prop_assert!(found.draft >= 1 && found.draft <= (threads - 1).max(1));
-            let again = share(&cpu(threads), threads, Some(found.draft), target, draft);
+            let again = split_threads(&cpu(threads), threads, Some(found.draft), target, draft);
             prop_assert_eq!(again.draft, found.draft);
         }
     }

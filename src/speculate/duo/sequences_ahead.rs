@@ -4,7 +4,7 @@ use crate::speculate::Tree;
 
 /// Sequences drafted ahead.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ahead {
+pub struct SequencesAhead {
     /// The path below the root behind which the sequences go on.
     tail: Vec<u32>,
     /// The sequences as branches under the tail's last token.
@@ -20,7 +20,7 @@ pub struct Adopted {
     pub tree: Tree,
 }
 
-impl Ahead {
+impl SequencesAhead {
     /// `sequences` are the branches under the last token of `tail`, or under the root if there is
     /// no tail.
     pub fn new(tail: Vec<u32>, sequences: Tree) -> Self {
@@ -76,15 +76,15 @@ mod tests {
 
     #[test]
     fn the_tail_is_the_chain_below_the_root() {
-        assert_eq!(Ahead::tail(&chain(&[7, 8, 9])), [8, 9]);
-        assert_eq!(Ahead::tail(&Tree::root(7)), [0; 0]);
+        assert_eq!(SequencesAhead::tail(&chain(&[7, 8, 9])), [8, 9]);
+        assert_eq!(SequencesAhead::tail(&Tree::root(7)), [0; 0]);
         // Of any other tree the first path: whatever it is, it may only turn out wrong.
-        assert_eq!(Ahead::tail(&sequences(7, &[&[1, 2], &[3, 4]])), [1, 2]);
+        assert_eq!(SequencesAhead::tail(&sequences(7, &[&[1, 2], &[3, 4]])), [1, 2]);
     }
 
     #[test]
     fn a_sequence_is_adopted_behind_a_tail_that_held() {
-        let ahead = Ahead::new(vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
+        let ahead = SequencesAhead::new(vec![8, 9], sequences(9, &[&[1, 2, 3], &[4, 5, 6]]));
         let adopted = ahead.adopt(&[8, 9, 4]).unwrap();
         assert_eq!((adopted.sequence, adopted.tree), (1, chain(&[4, 5, 6])));
         assert_eq!(ahead.adopt(&[8, 9, 1]).unwrap().sequence, 0);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn sequences_of_one_token_leave_no_tail() {
-        let ahead = Ahead::new(Vec::new(), sequences(3, &[&[1], &[2]]));
+        let ahead = SequencesAhead::new(Vec::new(), sequences(3, &[&[1], &[2]]));
         assert_eq!(ahead.adopt(&[2]).unwrap().tree, Tree::root(2));
     }
 }

@@ -14,18 +14,18 @@ const STATE: &str = "run.json";
 
 /// A training's folder.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct RunDir {
     out: PathBuf,
 }
 
-impl Place {
+impl RunDir {
     /// A new training's folder: it must not be there yet, or be empty.
     ///
     /// # Errors
     /// [`RunError::Unfinished`] and [`RunError::Occupied`] if something is in it.
     pub fn begin(out: &Path) -> Result<Self, RunError> {
-        let place = Self { out: out.to_owned() };
-        if place.state_path().exists() {
+        let dir = Self { out: out.to_owned() };
+        if dir.state_path().exists() {
             return Err(RunError::Unfinished { out: out.to_owned() });
         }
         let ours = match fs::read_dir(out) {
@@ -35,9 +35,9 @@ impl Place {
         if !ours {
             return Err(RunError::Occupied { out: out.to_owned() });
         }
-        let work = place.work();
+        let work = dir.work();
         fs::create_dir_all(&work).map_err(|source| ShardError::write(&work, source))?;
-        Ok(place)
+        Ok(dir)
     }
 
     /// The folder of a training to go on with, and its state.
@@ -45,8 +45,8 @@ impl Place {
     /// # Errors
     /// [`RunError::Nothing`] if there is none, [`RunError::State`] if its state cannot be read.
     pub fn resume(out: &Path) -> Result<(Self, State), RunError> {
-        let place = Self { out: out.to_owned() };
-        let path = place.state_path();
+        let dir = Self { out: out.to_owned() };
+        let path = dir.state_path();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -56,7 +56,7 @@ impl Place {
         };
         let state = serde_json::from_str(&text)
             .map_err(|error| RunError::State { path, reason: error.to_string() })?;
-        Ok((place, state))
+        Ok((dir, state))
     }
 
     /// Where the head goes.
@@ -138,36 +138,36 @@ mod tests {
     fn only_a_new_or_an_empty_folder_is_ours() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("a/head");
-        let place = Place::begin(&out).unwrap();
-        assert!(place.work().is_dir());
-        assert!(matches!(Place::resume(&out), Err(RunError::Nothing { .. })));
+        let dir = RunDir::begin(&out).unwrap();
+        assert!(dir.work().is_dir());
+        assert!(matches!(RunDir::resume(&out), Err(RunError::Nothing { .. })));
         // Interrupted before the first state: someone's folder all the same.
-        assert!(matches!(Place::begin(&out), Err(RunError::Occupied { .. })));
-        place.clear().unwrap();
-        Place::begin(&out).unwrap();
+        assert!(matches!(RunDir::begin(&out), Err(RunError::Occupied { .. })));
+        dir.clear().unwrap();
+        RunDir::begin(&out).unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "x").unwrap();
-        assert!(matches!(Place::begin(&file), Err(RunError::Occupied { .. })));
+        assert!(matches!(RunDir::begin(&file), Err(RunError::Occupied { .. })));
     }
 
     #[test]
     fn a_torn_state_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::begin(folder.path()).unwrap();
-        fs::write(place.file(STATE), "{\"recipe\":").unwrap();
-        let error = Place::resume(folder.path()).unwrap_err().to_string();
+        let dir = RunDir::begin(folder.path()).unwrap();
+        fs::write(dir.file(STATE), "{\"recipe\":").unwrap();
+        let error = RunDir::resume(folder.path()).unwrap_err().to_string();
         assert!(error.contains("run.json") && error.contains("EOF"), "{error}");
-        assert!(matches!(Place::begin(folder.path()), Err(RunError::Unfinished { .. })));
+        assert!(matches!(RunDir::begin(folder.path()), Err(RunError::Unfinished { .. })));
     }
 
     #[test]
     fn a_full_disk_is_told_beforehand() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::begin(folder.path()).unwrap();
+        let dir = RunDir::begin(folder.path()).unwrap();
         assert!(free(folder.path()).is_none_or(|free| free > 0));
-        place.fits(100, Some(100)).unwrap();
-        place.fits(100, None).unwrap();
-        let error = place.fits(5_000_000_000, Some(1_200_000_000)).unwrap_err().to_string();
+        dir.fits(100, Some(100)).unwrap();
+        dir.fits(100, None).unwrap();
+        let error = dir.fits(5_000_000_000, Some(1_200_000_000)).unwrap_err().to_string();
         assert!(error.contains("5.0 GB") && error.contains("1.2 GB"), "{error}");
         assert!(error.contains("--limit"), "{error}");
     }

@@ -2,7 +2,7 @@
 //! grown if the outputs were the target's features, and the stable cache knows nothing of them.
 
 use crate::draft_golden::{BACKENDS, Backend, Case, HEADS};
-use dovetail::draft::{Ask, Budget, Drafter, FeatureHead};
+use dovetail::draft::{Budget, DraftRequest, Drafter, FeatureHead};
 use dovetail::speculate::{Coupling, SamplerSettings, Shape, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -13,12 +13,12 @@ const SHAPES: [Shape; 3] = [
 ];
 
 /// A drafter that has observed prompt `p0` and gone ahead of its tree.
-fn ahead(case: &Case, backend: Backend, ask: &Ask<'_>) -> (FeatureHead, Tree) {
+fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead, Tree) {
     let (features, tokens) = case.input("p0");
     let mut drafter = case.drafter(backend);
     drafter.observe(&features, &tokens).unwrap();
-    let tree = drafter.propose(ask).unwrap();
-    drafter.ahead(&tree, ask, &AtomicBool::new(false)).unwrap();
+    let tree = drafter.propose(request).unwrap();
+    drafter.draft_ahead(&tree, request, &AtomicBool::new(false)).unwrap();
     (drafter, tree)
 }
 
@@ -63,17 +63,20 @@ fn a_tree_grown_ahead_is_the_one_its_stand_ins_would_give() {
             for shape in SHAPES {
                 let budget = Budget::new(shape, 2);
                 let blocks = case.weights.config.blocks();
-                let ask = Ask::new(root, &budget);
-                let outcomes: Vec<Vec<u32>> =
-                    ahead(&case, backend, &ask).0.foreseen().map(<[u32]>::to_vec).collect();
+                let request = DraftRequest::new(root, budget);
+                let outcomes: Vec<Vec<u32>> = ahead(&case, backend, &request)
+                    .0
+                    .drafted_ahead()
+                    .map(<[u32]>::to_vec)
+                    .collect();
                 assert!(!outcomes.is_empty());
                 for outcome in outcomes {
                     let stand_ins = own_outputs(&case, backend, blocks, &outcome);
-                    let (mut drafter, _) = ahead(&case, backend, &ask);
+                    let (mut drafter, _) = ahead(&case, backend, &request);
                     drafter.observe(&stand_ins, &outcome).unwrap();
-                    let next = Ask::new(*outcome.last().unwrap(), &budget);
+                    let next = DraftRequest::new(*outcome.last().unwrap(), budget);
                     let tree = drafter.propose(&next).unwrap();
-                    assert!(drafter.foresaw(), "{name} {outcome:?}");
+                    assert!(drafter.was_drafted_ahead(), "{name} {outcome:?}");
 
                     let (features, tokens) = case.input("p0");
                     let mut fresh = case.drafter(backend);
@@ -95,9 +98,9 @@ fn outcomes_are_ends_of_the_tree() {
         let root = *case.input("p0").1.last().unwrap();
         for shape in SHAPES {
             let budget = Budget::new(shape, 2);
-            let (drafter, tree) = ahead(&case, Backend::Packed, &Ask::new(root, &budget));
+            let (drafter, tree) = ahead(&case, Backend::Packed, &DraftRequest::new(root, budget));
             let mut seen: Vec<&[u32]> = Vec::new();
-            for outcome in drafter.foreseen() {
+            for outcome in drafter.drafted_ahead() {
                 let (&bonus, path) = outcome.split_last().unwrap();
                 let end = path.iter().try_fold(0, |node, &token| tree.child(node, token));
                 let end = end.unwrap_or_else(|| panic!("{outcome:?} is not in the tree"));
@@ -109,7 +112,8 @@ fn outcomes_are_ends_of_the_tree() {
     }
 }
 
-/// What the target refutes leaves no trace, and going ahead of a foreseen tree is sound too.
+/// What the target rejects leaves no trace, and drafting ahead of a tree that was itself drafted
+/// ahead is sound too.
 #[test]
 fn the_stable_cache_is_not_touched() {
     for name in HEADS {
@@ -119,46 +123,46 @@ fn the_stable_cache_is_not_touched() {
         let budget = Budget::new(SHAPES[0], 2);
         for backend in BACKENDS {
             let mut busy = case.drafter(backend);
-            // The text's own next pairs are hardly what the head foresees.
+            // The text's own next pairs are hardly what the head drafted ahead.
             for seen in 4..tokens.len() {
                 let from = if seen == 4 { 0 } else { seen - 1 };
                 busy.observe(&features[from * hidden..seen * hidden], &tokens[from..seen]).unwrap();
-                let ask = Ask::new(tokens[seen - 1], &budget);
-                let tree = busy.propose(&ask).unwrap();
-                busy.ahead(&tree, &ask, &AtomicBool::new(false)).unwrap();
-                if busy.foresaw() {
+                let request = DraftRequest::new(tokens[seen - 1], budget);
+                let tree = busy.propose(&request).unwrap();
+                busy.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
+                if busy.was_drafted_ahead() {
                     continue;
                 }
                 let mut idle = case.drafter(backend);
                 idle.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
-                same(&tree, &idle.propose(&ask).unwrap(), backend);
+                same(&tree, &idle.propose(&request).unwrap(), backend);
             }
         }
     }
 }
 
-/// Under coupled drafting a foreseen tree is ranked with the noise of the places where it will
+/// Under coupled drafting a tree drafted ahead is ranked with the noise of the places where it will
 /// stand.
 #[test]
-fn coupled_trees_are_foreseen_with_the_noise_to_come() {
+fn coupled_trees_are_drafted_ahead_with_the_noise_to_come() {
     let case = Case::load("draft_dgf_m2");
     let (features, tokens) = case.input("p0");
     let sampler = SamplerSettings { temperature: 1.0, seed: 7, ..SamplerSettings::default() };
     let budget = Budget::new(SHAPES[0], 2);
     let asked = |root, position| {
         let coupling = Some(Coupling { sampler, root: position });
-        Ask { root, budget: &budget, coupling }
+        DraftRequest { root, budget, coupling }
     };
-    let ask = asked(tokens[10], tokens.len());
+    let request = asked(tokens[10], tokens.len());
     let outcomes: Vec<Vec<u32>> =
-        ahead(&case, Backend::Packed, &ask).0.foreseen().map(<[u32]>::to_vec).collect();
+        ahead(&case, Backend::Packed, &request).0.drafted_ahead().map(<[u32]>::to_vec).collect();
     for outcome in outcomes {
         let stand_ins = own_outputs(&case, Backend::Packed, 2, &outcome);
-        let (mut drafter, _) = ahead(&case, Backend::Packed, &ask);
+        let (mut drafter, _) = ahead(&case, Backend::Packed, &request);
         drafter.observe(&stand_ins, &outcome).unwrap();
         let next = asked(*outcome.last().unwrap(), tokens.len() + outcome.len());
         let tree = drafter.propose(&next).unwrap();
-        assert!(drafter.foresaw());
+        assert!(drafter.was_drafted_ahead());
         let mut fresh = case.drafter(Backend::Packed);
         fresh.observe(&features, &tokens).unwrap();
         fresh.observe(&stand_ins, &outcome).unwrap();

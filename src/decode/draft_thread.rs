@@ -1,9 +1,9 @@
 //! The thread on which a drafter works ahead while the target verifies. It has the drafter for that
 //! time only and gives it back whatever happens; nothing here decides a token.
 
-use super::drafting::Drafting;
-use crate::draft::{Ask, Budget, Drafter};
-use crate::speculate::{Coupling, Tree};
+use super::drafter_set::DrafterSet;
+use crate::draft::{DraftRequest, Drafter};
+use crate::speculate::Tree;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,27 +13,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Name of the thread.
-const THREAD: &str = "dovetail-ahead";
+const THREAD: &str = "dovetail-draft";
 
-struct Job {
+struct DraftJob {
     drafter: Box<dyn Drafter>,
     tree: Tree,
-    asked: Asked,
+    request: DraftRequest,
     stop: Arc<AtomicBool>,
-}
-
-/// What a drafter was asked for, to be kept beyond the asking.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) root: u32,
-    pub(super) budget: Budget,
-    pub(super) coupling: Option<Coupling>,
-}
-
-impl Asked {
-    pub(super) fn ask(&self) -> Ask<'_> {
-        Ask { root: self.root, budget: &self.budget, coupling: self.coupling }
-    }
 }
 
 struct Done {
@@ -45,9 +31,9 @@ struct Done {
 }
 
 /// A thread that waits, parked, for a drafter to work with. Ends when it is dropped.
-struct Companion {
+struct DraftThread {
     /// `None` only while it is dropped.
-    jobs: Option<Sender<Job>>,
+    jobs: Option<Sender<DraftJob>>,
     done: Receiver<Done>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -58,25 +44,25 @@ struct Returned {
     /// `None` if the thread is gone and the drafter with it.
     drafter: Option<Box<dyn Drafter>>,
     failure: Option<String>,
-    spent: Spent,
+    spent: OverlapTimes,
 }
 
 /// Time that a drafter spent beside the target.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spent {
+pub(super) struct OverlapTimes {
     /// At work while the target verified.
     pub(super) ahead: Duration,
     /// At work, or on its way back, after that: the target waits for it.
     pub(super) wait: Duration,
 }
 
-impl Companion {
+impl DraftThread {
     /// Starts the thread.
     ///
     /// # Errors
     /// If the system gives no thread.
     fn start() -> std::io::Result<Self> {
-        let (jobs, inbox) = channel::<Job>();
+        let (jobs, inbox) = channel::<DraftJob>();
         let (outbox, done) = channel();
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             for job in inbox {
@@ -97,10 +83,10 @@ impl Companion {
         &self,
         drafter: Box<dyn Drafter>,
         tree: Tree,
-        asked: Asked,
+        request: DraftRequest,
     ) -> Result<(), Box<dyn Drafter>> {
         self.stop.store(false, Ordering::Release);
-        let job = Job { drafter, tree, asked, stop: Arc::clone(&self.stop) };
+        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop) };
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0.drafter),
             None => Err(job.drafter),
@@ -114,18 +100,18 @@ impl Companion {
         match self.done.recv() {
             Ok(Done { drafter, failure, began, ended }) => {
                 let ahead = ended.min(told).saturating_duration_since(began);
-                let spent = Spent { ahead, wait: told.elapsed() };
+                let spent = OverlapTimes { ahead, wait: told.elapsed() };
                 Returned { drafter: Some(drafter), failure, spent }
             }
             Err(_) => {
                 let failure = Some("the thread that drafts ahead is gone".to_owned());
-                Returned { drafter: None, failure, spent: Spent::default() }
+                Returned { drafter: None, failure, spent: OverlapTimes::default() }
             }
         }
     }
 }
 
-impl Drop for Companion {
+impl Drop for DraftThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         self.jobs = None;
@@ -136,50 +122,55 @@ impl Drop for Companion {
     }
 }
 
-/// The thread's half of a [`Drafting`]; started when it is first needed.
+/// The thread's half of a [`DrafterSet`]; started when it is first needed.
 #[derive(Default)]
-pub(super) struct Beside {
-    companion: Option<Companion>,
+pub(super) struct LazyDraftThread {
+    thread: Option<DraftThread>,
     /// Whether there is none to be had, which the user was told.
     refused: bool,
 }
 
-impl Beside {
-    /// The companion; with the reason if there is none, given once.
-    fn companion(&mut self) -> Result<&Companion, Option<String>> {
+impl LazyDraftThread {
+    /// The thread; with the reason if there is none, given once.
+    fn get(&mut self) -> Result<&DraftThread, Option<String>> {
         if self.refused {
             return Err(None);
         }
-        if self.companion.is_none() {
-            self.companion = Some(Companion::start().map_err(|error| {
+        if self.thread.is_none() {
+            self.thread = Some(DraftThread::start().map_err(|error| {
                 self.refused = true;
                 Some(format!("{error}: no thread to draft ahead on; drafting goes on in turn"))
             })?);
         }
-        self.companion.as_ref().ok_or(None)
+        self.thread.as_ref().ok_or(None)
     }
 }
 
 /// While it lives, the drafter works ahead. However it ends, the drafter is back then.
-pub(super) struct Ahead<'a> {
-    drafting: &'a mut Drafting,
+pub(super) struct OverlapGuard<'a> {
+    drafting: &'a mut DrafterSet,
     /// The drafter's place.
     at: usize,
     over: bool,
 }
 
-impl Drafting {
-    /// Sends the drafter at a place ahead of `tree`, its answer to `asked`. `None` if it cannot go.
-    pub(super) fn ahead(&mut self, at: usize, tree: &Tree, asked: Asked) -> Option<Ahead<'_>> {
-        let drafter = self.seats.get_mut(at)?.drafter.take()?;
-        let sent = match self.beside.companion() {
-            Ok(companion) => companion.send(drafter, tree.clone(), asked).map_err(|d| (d, None)),
+impl DrafterSet {
+    /// Sends the drafter at a place ahead of `tree`, its answer to `request`. `None` if it cannot go.
+    pub(super) fn draft_ahead(
+        &mut self,
+        at: usize,
+        tree: &Tree,
+        request: DraftRequest,
+    ) -> Option<OverlapGuard<'_>> {
+        let drafter = self.slots.get_mut(at)?.drafter.take()?;
+        let sent = match self.thread.get() {
+            Ok(thread) => thread.send(drafter, tree.clone(), request).map_err(|d| (d, None)),
             Err(reason) => Err((drafter, reason)),
         };
         match sent {
-            Ok(()) => Some(Ahead { drafting: self, at, over: false }),
+            Ok(()) => Some(OverlapGuard { drafting: self, at, over: false }),
             Err((drafter, reason)) => {
-                self.seats[at].drafter = Some(drafter);
+                self.slots[at].drafter = Some(drafter);
                 self.notices.extend(reason);
                 None
             }
@@ -187,33 +178,33 @@ impl Drafting {
     }
 }
 
-impl Ahead<'_> {
+impl OverlapGuard<'_> {
     /// Calls the drafter back.
-    pub(super) fn end(mut self) -> Spent {
+    pub(super) fn end(mut self) -> OverlapTimes {
         self.recall()
     }
 
-    fn recall(&mut self) -> Spent {
-        let Some(companion) = self.drafting.beside.companion.as_ref().filter(|_| !self.over) else {
-            return Spent::default();
+    fn recall(&mut self) -> OverlapTimes {
+        let Some(thread) = self.drafting.thread.thread.as_ref().filter(|_| !self.over) else {
+            return OverlapTimes::default();
         };
         self.over = true;
-        let Returned { drafter, failure, spent } = companion.recall();
+        let Returned { drafter, failure, spent } = thread.recall();
         self.drafting.returned(self.at, drafter, failure);
         spent
     }
 }
 
-impl Drop for Ahead<'_> {
+impl Drop for OverlapGuard<'_> {
     fn drop(&mut self) {
         self.recall();
     }
 }
 
-fn work(job: Job) -> Done {
-    let Job { mut drafter, tree, asked, stop } = job;
+fn work(job: DraftJob) -> Done {
+    let DraftJob { mut drafter, tree, request, stop } = job;
     let began = Instant::now();
-    let worked = catch_unwind(AssertUnwindSafe(|| drafter.ahead(&tree, &asked.ask(), &stop)));
+    let worked = catch_unwind(AssertUnwindSafe(|| drafter.draft_ahead(&tree, &request, &stop)));
     let failure = match worked {
         Ok(result) => result.err().map(|error| error.to_string()),
         Err(panic) => Some(format!("the draft failed while it worked ahead: {}", reason(&*panic))),

@@ -4,9 +4,9 @@
 //! As the controller, it never decides a token and has no clock of its own: given the same rounds
 //! it makes the same picks.
 
-use super::choice::{Choice, Wishes};
 use super::choose::{Pick, Plan};
-use super::{Costs, Seen};
+use super::overrides::{Setting, TreeOverrides};
+use super::{Costs, RoundObservation};
 use crate::speculate::Shape;
 use crate::speculate::duo::{self, MOST_SEQUENCES};
 
@@ -19,12 +19,12 @@ const FADE: f64 = 0.98;
 /// Drafted tokens after which it is known how often they are right.
 const ENOUGH: f64 = 8.0;
 /// How often they are taken to be right before: the largest budget in time is a loss on a CPU, where
-/// every token checked costs time, and short answers end before the rounds have told.
+/// every token checked costs time, and short answers end before the rounds have shown it.
 const EXPECTED: f64 = 0.7;
 
 /// Chooses γ and keeps the times it rests on.
 #[derive(Clone, Debug)]
-pub struct Pacing {
+pub struct DuoController {
     /// T_t.
     costs: Costs,
     /// T_d, milliseconds a drafted token.
@@ -34,82 +34,82 @@ pub struct Pacing {
     checked: f64,
     /// Whether everything that the round before checked was right.
     held: bool,
-    wishes: Wishes,
+    overrides: TreeOverrides,
     gamma: usize,
     rounds: u64,
     /// What is true whatever is chosen, said before the reasons.
     preface: Vec<String>,
-    told: Option<(usize, Wishes)>,
+    reported: Option<(usize, TreeOverrides)>,
 }
 
-impl Pacing {
+impl DuoController {
     /// Starts from a plan's times: those of the draft are taken for a token each.
-    pub fn new(plan: &Plan, wishes: Wishes, preface: Vec<String>) -> Self {
+    pub fn new(plan: &Plan, overrides: TreeOverrides, preface: Vec<String>) -> Self {
         let step = Shape { gamma: 2, width: 1, depth: 0 };
-        let mut pacing = Self {
+        let mut controller = Self {
             step_ms: plan.costs.draft_ms(&step, plan.pick.blocks),
             costs: plan.costs.clone(),
             right: 0.0,
             checked: 0.0,
             held: false,
-            wishes,
+            overrides,
             gamma: 1,
             rounds: 0,
             preface,
-            told: None,
+            reported: None,
         };
-        pacing.decide();
-        pacing.told = Some((pacing.gamma, wishes));
-        pacing
+        controller.decide();
+        controller.reported = Some((controller.gamma, overrides));
+        controller
     }
 
     /// What the next round may spend: γ tokens in sequences. Their width is k, or the most it may
     /// be; their depth has room for a single one.
-    pub fn pick(&mut self, wishes: &Wishes) -> Pick {
-        if *wishes != self.wishes {
-            self.wishes = *wishes;
+    pub fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
+        if *overrides != self.overrides {
+            self.overrides = *overrides;
             self.decide();
         }
         let gamma = self.gamma;
-        let width = self.wishes.width.or(MOST_SEQUENCES);
-        let depth = self.wishes.depth.or(gamma.saturating_sub(2));
+        let width = self.overrides.width.or(MOST_SEQUENCES);
+        let depth = self.overrides.depth.or(gamma.saturating_sub(2));
         Pick { shape: Shape { gamma, width, depth }, blocks: 0 }
     }
 
     /// Learns from a round that the drafter worked beside for `beside_ms`, the time that the target
     /// waited for it included.
-    pub fn observe(&mut self, seen: &Seen<'_>, beside_ms: f64) {
-        let nodes = seen.tree.len();
-        self.costs.learn_verify(nodes, seen.verify_ms);
-        let gamma = seen.pick.shape.gamma;
-        if beside_ms > 0.0 && gamma > 1 && seen.draft_ms.is_some() {
+    pub fn observe(&mut self, round: &RoundObservation<'_>, beside_ms: f64) {
+        let nodes = round.tree.len();
+        self.costs.learn_verify(nodes, round.verify_ms);
+        let gamma = round.pick.shape.gamma;
+        if beside_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
             let off = (beside_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
             // Bounded: one stalled round must not turn it over.
             self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
         }
         // The root of a tail is a drafted token too: one that the target chose as well.
-        let right = seen.accepted.len() + usize::from(nodes > 1);
-        let wrong = seen.accepted.len() + 1 < nodes || (nodes == 1 && self.held);
+        let right = round.accepted.len() + usize::from(nodes > 1);
+        let wrong = round.accepted.len() + 1 < nodes || (nodes == 1 && self.held);
         for right in std::iter::repeat_n(1.0, right).chain(wrong.then_some(0.0)) {
             self.right = self.right * FADE + right;
             self.checked = self.checked * FADE + 1.0;
         }
-        self.held = seen.accepted.len() + 1 == nodes && beside_ms > 0.0;
+        self.held = round.accepted.len() + 1 == nodes && beside_ms > 0.0;
         self.rounds += 1;
         if self.rounds.is_multiple_of(EVERY) {
             self.decide();
         }
     }
 
-    /// Makes [`Self::news`] speak the next time, changed or not.
-    pub fn tell_again(&mut self) {
-        self.told = None;
+    /// Makes [`Self::take_new_reasons`] speak the next time, changed or not.
+    pub fn repeat_reasons(&mut self) {
+        self.reported = None;
     }
 
     /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
-    pub fn news(&mut self) -> Option<Vec<String>> {
-        let now = Some((self.gamma, self.wishes));
-        if std::mem::replace(&mut self.told, now) == now {
+    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+        let now = Some((self.gamma, self.overrides));
+        if std::mem::replace(&mut self.reported, now) == now {
             return None;
         }
         Some(self.preface.iter().cloned().chain(self.reasons()).collect())
@@ -121,15 +121,15 @@ impl Pacing {
         let (draft, target) = (gamma as f64 * self.step_ms, self.costs.verify_ms(gamma));
         let beside =
             format!("drafting {gamma} tokens takes {draft:.1} ms, checking them {target:.1} ms");
-        let mut lines = vec![match self.wishes.gamma {
-            Choice::Held(_) => format!("γ = {gamma}: held by you; {beside}."),
-            Choice::Auto => format!("γ = {gamma}: {beside}, at the same time."),
+        let mut lines = vec![match self.overrides.gamma {
+            Setting::Fixed(_) => format!("γ = {gamma}: held by you; {beside}."),
+            Setting::Auto => format!("γ = {gamma}: {beside}, at the same time."),
         }];
-        lines.push(match self.wishes.width {
-            Choice::Held(k) => {
+        lines.push(match self.overrides.width {
+            Setting::Fixed(k) => {
                 format!("{k} sequences share them, as you asked (or a divisor of γ).")
             }
-            Choice::Auto => {
+            Setting::Auto => {
                 "One to eight sequences share them, as sure as the draft is.".to_owned()
             }
         });
@@ -149,25 +149,27 @@ impl Pacing {
 
     fn decide(&mut self) {
         let pass = |nodes: usize| self.costs.verify_ms(nodes);
-        let pace = duo::Pace {
+        let times = duo::DuoTimes {
             step: self.step_ms,
             pass: &pass,
             right: Some(self.known().unwrap_or(EXPECTED)),
         };
-        self.gamma = self.wishes.gamma.or(duo::budget(&pace));
+        self.gamma = self.overrides.gamma.or(duo::budget(&times));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{DraftSize, Facts, LevelCost, Measured, Power, Prefer, Space, TargetSize};
+    use crate::plan::{
+        CostInputs, DraftSize, LevelCost, Measured, Prefer, SearchSpace, TargetSize, Throughput,
+    };
     use crate::plan::{choose, correct};
     use crate::speculate::Tree;
 
     /// A target of 10 ms a pass, a tenth of it more for each node, and a draft of `step` ms a token.
     fn plan(step: f64) -> Plan {
-        let power = Power { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
+        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
         let target = TargetSize { weights: 10_000_000, bytes: 10_000_000, layers: 4 };
         let draft = DraftSize {
             fixed: 1_000_000,
@@ -177,13 +179,13 @@ mod tests {
             blocks: 0,
             elastic: false,
         };
-        let facts = Facts { verifier: power, target, draft: Some((draft, power)) };
-        let wishes = Wishes::default();
-        let space = Space { wishes, blocks: Some((0, 0)), prefer: Prefer::Speed };
+        let inputs = CostInputs { verifier: throughput, target, draft: Some((draft, throughput)) };
+        let overrides = TreeOverrides::default();
+        let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed };
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
         let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
         let found = Measured { verify, level: Some(level) };
-        correct(choose(&facts, &space), &found, &space)
+        correct(choose(&inputs, &space), &found, &space)
     }
 
     fn chain(tokens: usize) -> Tree {
@@ -193,11 +195,11 @@ mod tests {
     }
 
     /// Rounds in which a share of `right` in 8 tokens is right, with these times.
-    fn rounds(pacing: &mut Pacing, count: usize, right: usize, step: f64, pass: f64) {
+    fn rounds(controller: &mut DuoController, count: usize, right: usize, step: f64, pass: f64) {
         let mut next = 1;
         for i in 0..count {
-            let wishes = pacing.wishes;
-            let pick = pacing.pick(&wishes);
+            let overrides = controller.overrides;
+            let pick = controller.pick(&overrides);
             let tree = chain(next);
             let accepted: Vec<usize> =
                 (1..tree.len()).take_while(|j| (i + j) % 8 < right).collect();
@@ -206,14 +208,15 @@ mod tests {
             next = if all { gamma } else { 1 };
             let (tree, accepted) = (&tree, accepted.as_slice());
             let verify_ms = pass + 0.1 * tree.len() as f64;
-            let seen = Seen { pick, tree, accepted, draft_ms: Some(0.0), verify_ms };
-            pacing.observe(&seen, step * gamma as f64);
+            let round = RoundObservation { pick, tree, accepted, draft_ms: Some(0.0), verify_ms };
+            controller.observe(&round, step * gamma as f64);
         }
     }
 
     #[test]
     fn the_first_budget_is_drafted_in_the_time_of_a_pass_and_no_larger_than_it_pays() {
-        let gamma = |step| Pacing::new(&plan(step), Wishes::default(), Vec::new()).gamma;
+        let gamma =
+            |step| DuoController::new(&plan(step), TreeOverrides::default(), Vec::new()).gamma;
         assert_eq!(gamma(0.5), 12);
         assert_eq!(gamma(0.9), 8);
         assert_eq!(gamma(0.01), 12);
@@ -223,23 +226,24 @@ mod tests {
 
     #[test]
     fn it_follows_the_times_as_they_drift() {
-        let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), Vec::new());
+        let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default(), Vec::new());
         // The draft turns out slower beside the target.
-        rounds(&mut pacing, 200, 7, 1.5, 9.9);
-        assert!((pacing.step_ms - 1.5).abs() < 0.05, "{}", pacing.step_ms);
-        let slow = pacing.gamma;
+        rounds(&mut controller, 200, 7, 1.5, 9.9);
+        assert!((controller.step_ms - 1.5).abs() < 0.05, "{}", controller.step_ms);
+        let slow = controller.gamma;
         assert!(slow <= 6, "{slow}");
         // The context grows and with it the target's time.
-        rounds(&mut pacing, 400, 7, 1.5, 60.0);
-        assert!(pacing.gamma > slow, "{} after {slow}", pacing.gamma);
+        rounds(&mut controller, 400, 7, 1.5, 60.0);
+        assert!(controller.gamma > slow, "{} after {slow}", controller.gamma);
     }
 
     #[test]
     fn it_learns_how_often_the_draft_is_right() {
         let share = |right| {
-            let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), Vec::new());
-            rounds(&mut pacing, 300, right, 0.5, 9.9);
-            pacing.known().unwrap()
+            let mut controller =
+                DuoController::new(&plan(0.5), TreeOverrides::default(), Vec::new());
+            rounds(&mut controller, 300, right, 0.5, 9.9);
+            controller.known().unwrap()
         };
         assert_eq!(share(8), 1.0);
         assert_eq!(share(0), 0.0);
@@ -248,24 +252,25 @@ mod tests {
 
     #[test]
     fn what_the_user_holds_is_held_and_said() {
-        let held = Wishes {
-            gamma: Choice::Held(20),
-            width: Choice::Held(3),
-            depth: Choice::Held(5),
-            ..Wishes::default()
+        let held = TreeOverrides {
+            gamma: Setting::Fixed(20),
+            width: Setting::Fixed(3),
+            depth: Setting::Fixed(5),
+            ..TreeOverrides::default()
         };
-        let mut pacing = Pacing::new(&plan(0.5), Wishes::default(), vec!["Here.".to_owned()]);
-        assert_eq!(pacing.news(), None);
-        let shape = pacing.pick(&held).shape;
+        let mut controller =
+            DuoController::new(&plan(0.5), TreeOverrides::default(), vec!["Here.".to_owned()]);
+        assert_eq!(controller.take_new_reasons(), None);
+        let shape = controller.pick(&held).shape;
         assert_eq!(shape, Shape { gamma: 20, width: 3, depth: 5 });
-        rounds(&mut pacing, 50, 2, 0.5, 9.9);
-        assert_eq!(pacing.pick(&held).shape, shape);
-        let news = pacing.news().unwrap();
+        rounds(&mut controller, 50, 2, 0.5, 9.9);
+        assert_eq!(controller.pick(&held).shape, shape);
+        let news = controller.take_new_reasons().unwrap();
         assert_eq!(news[0], "Here.");
         assert!(news[1].starts_with("γ = 20: held by you; drafting 20 tokens takes 10.0 ms"));
         assert!(news[2].starts_with("3 sequences share them"));
-        assert_eq!(pacing.news(), None);
-        let free = pacing.pick(&Wishes::default()).shape;
+        assert_eq!(controller.take_new_reasons(), None);
+        let free = controller.pick(&TreeOverrides::default()).shape;
         assert_eq!((free.width, free.depth), (MOST_SEQUENCES, free.gamma - 2));
     }
 }

@@ -2,54 +2,59 @@
 
 /// A value left to the controller or held by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Setting {
     /// The plan and its controller choose.
     Auto,
     /// The user's value.
-    Held(usize),
+    Fixed(usize),
 }
 
-impl Choice {
+impl Setting {
     /// The held value, or `auto` where there is none.
     pub fn or(self, auto: usize) -> usize {
         match self {
             Self::Auto => auto,
-            Self::Held(value) => value,
+            Self::Fixed(value) => value,
         }
     }
 
     /// Whether the user holds it.
-    pub fn is_held(self) -> bool {
-        matches!(self, Self::Held(_))
+    pub fn is_fixed(self) -> bool {
+        matches!(self, Self::Fixed(_))
     }
 }
 
-impl std::fmt::Display for Choice {
+impl std::fmt::Display for Setting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Auto => f.write_str("auto"),
-            Self::Held(value) => write!(f, "{value}"),
+            Self::Fixed(value) => write!(f, "{value}"),
         }
     }
 }
 
 /// The four choices of a round together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wishes {
+pub struct TreeOverrides {
     /// γ.
-    pub gamma: Choice,
+    pub gamma: Setting,
     /// M.
-    pub blocks: Choice,
+    pub blocks: Setting,
     /// Tree width k.
-    pub width: Choice,
+    pub width: Setting,
     /// Tree depth D.
-    pub depth: Choice,
+    pub depth: Setting,
 }
 
-impl Default for Wishes {
+impl Default for TreeOverrides {
     /// Everything automatic.
     fn default() -> Self {
-        Self { gamma: Choice::Auto, blocks: Choice::Auto, width: Choice::Auto, depth: Choice::Auto }
+        Self {
+            gamma: Setting::Auto,
+            blocks: Setting::Auto,
+            width: Setting::Auto,
+            depth: Setting::Auto,
+        }
     }
 }
 

@@ -1,17 +1,17 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (spec §3–4).
 
 mod ahead;
-mod forest;
+mod scratch_tree;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::{Ask, Depths, DraftError, Drafter};
+use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError};
 use crate::speculate::{BeamRow, Tree};
-use ahead::Foreseen;
-use forest::{Forest, Sprout};
+use ahead::DraftedAhead;
+use scratch_tree::{GrowingTree, ScratchTree};
 
 /// Makes a backend on a device that is always there, for when the first one fails.
 pub type Fallback = Box<dyn FnOnce() -> Result<Box<dyn HeadBackend>, HeadError> + Send>;
@@ -38,12 +38,12 @@ pub struct FeatureHead {
     /// For each block, how many pairs' stable KV rows it holds.
     held: Vec<usize>,
     /// What was run behind the stable rows.
-    forest: Forest,
-    /// Pairs and blocks of the stable rows that the forest stands on.
+    scratch: ScratchTree,
+    /// Pairs and blocks of the stable rows that the scratch rows stand on.
     settled: Option<(usize, usize)>,
-    foreseen: Option<Foreseen>,
+    drafted_ahead: Option<DraftedAhead>,
     /// Whether the last tree came from it.
-    foresaw: bool,
+    was_drafted_ahead: bool,
     /// The pool it works apart on while the target verifies.
     cores: Option<Arc<Pool>>,
 }
@@ -67,10 +67,10 @@ impl FeatureHead {
             features: Vec::new(),
             tokens: Vec::new(),
             held: vec![0; blocks],
-            forest: Forest::default(),
+            scratch: ScratchTree::default(),
             settled: None,
-            foreseen: None,
-            foresaw: false,
+            drafted_ahead: None,
+            was_drafted_ahead: false,
             cores: None,
         }
     }
@@ -110,7 +110,7 @@ impl FeatureHead {
     /// Runs what the first `blocks` blocks lack, at least the last pair, whose output the tree
     /// starts from.
     fn catch_up(&mut self, blocks: usize) -> Result<(), HeadError> {
-        self.clear_forest();
+        self.clear_scratch();
         let pairs = self.tokens.len();
         let held = self.held[..blocks].iter().copied().min().unwrap_or(0);
         let mut start = held.min(pairs.saturating_sub(1));
@@ -127,63 +127,63 @@ impl FeatureHead {
     }
 
     /// Forgets what stands on the stable rows as they were.
-    fn clear_forest(&mut self) {
-        self.forest = Forest::default();
+    fn clear_scratch(&mut self) {
+        self.scratch = ScratchTree::default();
         self.settled = None;
-        self.foreseen = None;
+        self.drafted_ahead = None;
     }
 
-    /// Begins a forest on the stable rows, brought up to the last pair.
-    fn plant(&mut self, ask: &Ask<'_>) -> Result<(), HeadError> {
-        let blocks = self.blocks_for(ask.budget.blocks);
+    /// Begins scratch rows on the stable rows, brought up to the last pair.
+    fn plant(&mut self, request: &DraftRequest) -> Result<(), HeadError> {
+        let blocks = self.blocks_for(request.budget.blocks);
         self.catch_up(blocks)?;
-        self.forest = Forest::new(self.backend.rank_root(&ask.ranking(1))?);
+        self.scratch = ScratchTree::new(self.backend.rank_root(&request.ranking(1))?);
         self.settled = Some((self.tokens.len(), blocks));
         Ok(())
     }
 
-    /// Runs rows whose children stand `depth` below the root that `ask` is for. Returns the first
+    /// Runs rows whose children stand `depth` below the root that `request` is for. Returns the first
     /// row's number, `None` if there is no room for them, and the candidates below each.
     fn step(
         &mut self,
         beam: Vec<BeamRow>,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         depth: usize,
     ) -> Result<(Option<usize>, Candidates), HeadError> {
-        let candidates = self.backend.step(&beam, &ask.ranking(depth))?;
-        Ok((self.forest.add(beam, &candidates), candidates))
+        let candidates = self.backend.step(&beam, &request.ranking(depth))?;
+        Ok((self.scratch.add(beam, &candidates), candidates))
     }
 
-    /// Grows a tree, whose own root stands `above` below the root that `ask` is for, by a level.
+    /// Grows a tree, whose own root stands `above` below the root that `request` is for, by a level.
     fn advance(
         &mut self,
-        sprout: &mut Sprout,
-        ask: &Ask<'_>,
+        growing: &mut GrowingTree,
+        request: &DraftRequest,
         above: usize,
     ) -> Result<(), HeadError> {
-        let beam = sprout.beam(&self.forest);
+        let beam = growing.beam(&self.scratch);
         let rows = beam.len();
-        let (first, candidates) = self.step(beam, ask, above + sprout.levels + 1)?;
-        sprout.rows.extend(first.into_iter().flat_map(|first| first..first + rows));
-        sprout.growth.expand(&candidates);
-        sprout.levels += 1;
+        let (first, candidates) = self.step(beam, request, above + growing.levels + 1)?;
+        growing.rows.extend(first.into_iter().flat_map(|first| first..first + rows));
+        growing.growth.expand(&candidates);
+        growing.levels += 1;
         Ok(())
     }
 
-    fn grow(&mut self, ask: &Ask<'_>) -> Result<Tree, HeadError> {
-        let foreseen = self.take_foreseen(ask);
-        self.foresaw = foreseen.is_some();
-        let mut sprout = match foreseen {
-            Some(sprout) => sprout,
+    fn grow(&mut self, request: &DraftRequest) -> Result<Tree, HeadError> {
+        let drafted_ahead = self.take_drafted_ahead(request);
+        self.was_drafted_ahead = drafted_ahead.is_some();
+        let mut growing = match drafted_ahead {
+            Some(growing) => growing,
             None => {
-                self.plant(ask)?;
-                Sprout::new(ask.growth(self.forest.children(None)), None)
+                self.plant(request)?;
+                GrowingTree::new(request.growth(self.scratch.children(None)), None)
             }
         };
-        while !sprout.growth.beam().is_empty() {
-            self.advance(&mut sprout, ask, 0)?;
+        while !growing.growth.beam().is_empty() {
+            self.advance(&mut growing, request, 0)?;
         }
-        Ok(sprout.growth.finish(ask.root))
+        Ok(growing.growth.finish(request.root))
     }
 }
 
@@ -219,7 +219,7 @@ impl Drafter for FeatureHead {
         self.tokens.truncate(len);
         self.features.truncate(len * self.hidden);
         self.held.iter_mut().for_each(|held| *held = (*held).min(len));
-        self.clear_forest();
+        self.clear_scratch();
     }
 
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
@@ -236,30 +236,35 @@ impl Drafter for FeatureHead {
         self.catch_up(self.blocks_for(blocks)).map_err(lost)
     }
 
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let &Ask { root, budget, .. } = ask;
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let &DraftRequest { root, budget, .. } = request;
         let nothing_to_go_on = self.tokens.is_empty() || self.tokens.len() > self.capacity;
         if nothing_to_go_on || budget.shape.gamma <= 1 || budget.shape.width == 0 {
             return Ok(Tree::root(root));
         }
         debug_assert_eq!(self.tokens.last(), Some(&root));
-        self.grow(ask).map_err(lost)
+        self.grow(request).map_err(lost)
     }
 
-    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
         if self.tokens.is_empty()
             || self.tokens.len() > self.capacity
-            || ask.budget.shape.width == 0
+            || request.budget.shape.width == 0
         {
             return Ok(());
         }
         let cores = self.cores.clone();
         let _apart = cores.as_ref().map(|cores| cores.work_apart());
-        self.foresee(tree, ask, stop).map_err(lost)
+        self.draft_outcomes(tree, request, stop).map_err(lost)
     }
 
-    fn foresaw(&self) -> bool {
-        self.foresaw
+    fn was_drafted_ahead(&self) -> bool {
+        self.was_drafted_ahead
     }
 
     fn device_bytes(&self) -> u64 {
@@ -273,7 +278,7 @@ impl Drafter for FeatureHead {
             .ok_or_else(|| DraftError::Device("there is no other device to draft on".into()))?;
         self.backend = make().map_err(lost)?;
         self.held.fill(0);
-        self.clear_forest();
+        self.clear_scratch();
         Ok(())
     }
 }

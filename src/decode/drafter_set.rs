@@ -3,49 +3,49 @@
 //! All of them observe all the time, which is cheap: work waits until a tree is asked for. So any
 //! of them can propose in any round. One that fails for good loses its own place only.
 
-use super::companion::Beside;
-use crate::draft::{Ask, Budget, Drafter};
+use super::draft_thread::LazyDraftThread;
+use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::speculate::Tree;
 
 /// Drafters that may fail at any time, by the places they were given.
-pub(super) struct Drafting {
-    pub(super) seats: Vec<Seat>,
+pub(super) struct DrafterSet {
+    pub(super) slots: Vec<DrafterSlot>,
     /// Pairs that every drafter has observed.
     observed: usize,
     /// The text's token at position 0.
     first: u32,
     pub(super) notices: Vec<String>,
     /// Where one of them works while the target does.
-    pub(super) beside: Beside,
+    pub(super) thread: LazyDraftThread,
 }
 
 /// A drafter's place.
-pub(super) struct Seat {
+pub(super) struct DrafterSlot {
     /// `None` while it works ahead, and once it is lost.
     pub(super) drafter: Option<Box<dyn Drafter>>,
     /// Whether the user was told that the context is beyond the drafter's.
-    told_full: bool,
+    reported_full: bool,
 }
 
-impl Drafting {
+impl DrafterSet {
     pub(super) fn new(drafters: Vec<Box<dyn Drafter>>) -> Self {
-        let seat = |mut drafter: Box<dyn Drafter>| {
+        let slot = |mut drafter: Box<dyn Drafter>| {
             drafter.truncate(0);
-            Seat { drafter: Some(drafter), told_full: false }
+            DrafterSlot { drafter: Some(drafter), reported_full: false }
         };
-        let seats = drafters.into_iter().map(seat).collect();
-        let (notices, beside) = (Vec::new(), Beside::default());
-        Self { seats, observed: 0, first: 0, notices, beside }
+        let slots = drafters.into_iter().map(slot).collect();
+        let (notices, thread) = (Vec::new(), LazyDraftThread::default());
+        Self { slots, observed: 0, first: 0, notices, thread }
     }
 
     /// The drafter at a place, if it works.
     pub(super) fn drafter(&self, at: usize) -> Option<&dyn Drafter> {
-        self.seats.get(at)?.drafter.as_deref()
+        self.slots.get(at)?.drafter.as_deref()
     }
 
     /// Whether any of them works.
     pub(super) fn any(&self) -> bool {
-        self.seats.iter().any(|seat| seat.drafter.is_some())
+        self.slots.iter().any(|slot| slot.drafter.is_some())
     }
 
     /// What the user should know and was not told yet.
@@ -74,8 +74,8 @@ impl Drafting {
 
     /// Tells the drafters of the pairs that follow those observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
-        for at in 0..self.seats.len() {
-            while let Some(drafter) = &mut self.seats[at].drafter {
+        for at in 0..self.slots.len() {
+            while let Some(drafter) = &mut self.slots[at].drafter {
                 let Err(error) = drafter.observe(features, tokens) else { break };
                 // Whatever it took of these pairs is told again.
                 if self.fall_back(at, &error.to_string()) {
@@ -90,20 +90,20 @@ impl Drafting {
 
     /// Lets a drafter do now what it would otherwise do before its next tree.
     pub(super) fn prepare(&mut self, at: usize, blocks: usize) {
-        let drafter = self.seats.get_mut(at).and_then(|seat| seat.drafter.as_mut());
+        let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         if let Some(Err(error)) = drafter.map(|drafter| drafter.prepare(blocks)) {
             self.fall_back(at, &error.to_string());
         }
     }
 
-    /// The tree of the drafter at a place under `ask.root`, the last token observed; the root alone
+    /// The tree of the drafter at a place under `request.root`, the last token observed; the root alone
     /// if there is none or it fails.
-    pub(super) fn propose(&mut self, at: usize, ask: &Ask<'_>, vocab: usize) -> Tree {
-        let &Ask { root, budget, .. } = ask;
-        let drafter = self.seats.get_mut(at).and_then(|seat| seat.drafter.as_mut());
+    pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
+        let &DraftRequest { root, budget, .. } = request;
+        let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         let Some(drafter) = drafter else { return Tree::root(root) };
-        let proposed = drafter.propose(ask).map_err(|e| e.to_string());
-        match proposed.and_then(|tree| check(tree, root, budget, vocab)) {
+        let proposed = drafter.propose(request).map_err(|e| e.to_string());
+        match proposed.and_then(|tree| check(tree, root, &budget, vocab)) {
             Ok(tree) => tree,
             Err(error) => {
                 self.fall_back(at, &error);
@@ -113,8 +113,8 @@ impl Drafting {
     }
 
     /// Whether the last tree of the drafter at a place was drafted ahead.
-    pub(super) fn foresaw(&self, at: usize) -> bool {
-        self.drafter(at).is_some_and(Drafter::foresaw)
+    pub(super) fn was_drafted_ahead(&self, at: usize) -> bool {
+        self.drafter(at).is_some_and(Drafter::was_drafted_ahead)
     }
 
     /// Tells the drafters what the target made of the tree.
@@ -125,17 +125,18 @@ impl Drafting {
     /// Levels below the root for which the drafter has room; tells the user when there are none
     /// left.
     pub(super) fn room(&mut self, at: usize) -> usize {
-        let Some(Seat { drafter: Some(drafter), told_full }) = self.seats.get_mut(at) else {
+        let Some(DrafterSlot { drafter: Some(drafter), reported_full }) = self.slots.get_mut(at)
+        else {
             return 0;
         };
         let capacity = drafter.capacity();
         let room = capacity.saturating_sub(self.observed);
-        if room == 0 && !*told_full {
+        if room == 0 && !*reported_full {
             self.notices.push(format!(
                 "the draft's context of {capacity} tokens is full; decoding goes on without a draft"
             ));
         }
-        *told_full = room == 0;
+        *reported_full = room == 0;
         room
     }
 
@@ -146,9 +147,9 @@ impl Drafting {
         drafter: Option<Box<dyn Drafter>>,
         failure: Option<String>,
     ) {
-        self.seats[at].drafter = drafter;
+        self.slots[at].drafter = drafter;
         let Some(failure) = failure else { return };
-        if self.seats[at].drafter.is_none() {
+        if self.slots[at].drafter.is_none() {
             self.lost(&failure, "the draft");
         } else if self.fall_back(at, &failure) {
             self.resume(at);
@@ -156,19 +157,19 @@ impl Drafting {
     }
 
     fn working(&mut self) -> impl Iterator<Item = &mut Box<dyn Drafter>> {
-        self.seats.iter_mut().filter_map(|seat| seat.drafter.as_mut())
+        self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
     }
 
     /// Moves the failed drafter to its other device, or does without. Returns whether it goes on.
     fn fall_back(&mut self, at: usize, error: &str) -> bool {
-        let Some(drafter) = &mut self.seats[at].drafter else { return false };
+        let Some(drafter) = &mut self.slots[at].drafter else { return false };
         let name = drafter.describe();
         let goes_on = drafter.fall_back().is_ok();
         let now = drafter.describe();
         if goes_on {
             self.notices.push(format!("{error}; drafting goes on with {now}"));
         } else {
-            self.seats[at].drafter = None;
+            self.slots[at].drafter = None;
             self.lost(error, &name);
         }
         goes_on
@@ -187,7 +188,7 @@ impl Drafting {
     /// Brings a drafter that has moved back to what all have observed.
     fn resume(&mut self, at: usize) {
         let (observed, first) = (self.observed, self.first);
-        if let Some(drafter) = &mut self.seats[at].drafter {
+        if let Some(drafter) = &mut self.slots[at].drafter {
             drafter.truncate(observed);
             if observed == 0 {
                 drafter.begin(first);

@@ -6,7 +6,7 @@ use crate::speculate::{BeamRow, Growth};
 
 /// The root and the scratch rows behind it, numbered as the backend does.
 #[derive(Debug, Default)]
-pub(super) struct Forest {
+pub(super) struct ScratchTree {
     root: Vec<(u32, f32)>,
     rows: Vec<Row>,
 }
@@ -25,7 +25,7 @@ impl Row {
     }
 }
 
-impl Forest {
+impl ScratchTree {
     /// Nothing but the root with its children.
     pub(super) fn new(root: Vec<(u32, f32)>) -> Self {
         Self { root, rows: Vec::new() }
@@ -60,29 +60,29 @@ impl Forest {
     }
 }
 
-/// A tree that grows from a row of the forest.
+/// A tree that grows from a row of the scratch.
 #[derive(Debug)]
-pub(super) struct Sprout {
+pub(super) struct GrowingTree {
     pub(super) growth: Growth,
     /// The row it grows from; `None` for the root.
     pub(super) from: Option<usize>,
-    /// The forest's row for each of the growth's own.
+    /// The scratch's row for each of the growth's own.
     pub(super) rows: Vec<usize>,
     /// Levels it has.
     pub(super) levels: usize,
 }
 
-impl Sprout {
+impl GrowingTree {
     /// A tree of one level.
     pub(super) fn new(growth: Growth, from: Option<usize>) -> Self {
         Self { growth, from, rows: Vec::new(), levels: 1 }
     }
 
     /// The rows of its next level as the backend needs them.
-    pub(super) fn beam(&self, forest: &Forest) -> Vec<BeamRow> {
+    pub(super) fn beam(&self, scratch: &ScratchTree) -> Vec<BeamRow> {
         let place = |row: &BeamRow| {
             let source = row.source.map_or(self.from, |row| Some(self.rows[row]));
-            forest.row(row.token, source)
+            scratch.row(row.token, source)
         };
         self.growth.beam().iter().map(place).collect()
     }

@@ -1,11 +1,11 @@
-//! What the plan is a function of: the machine's power and the models' sizes, as plain numbers.
+//! What the plan is a function of: the machine's throughput and the models' sizes, as plain numbers.
 
 use crate::hardware::{Cpu, Gpu};
 
 /// What a processor can do in a second, guessed from its description. The guesses only have to be
 /// right in their proportions: a short measurement at load replaces the times made of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Power {
+pub struct Throughput {
     /// Multiply-adds per second, all cores together.
     pub multiply_adds: f64,
     /// Bytes per second from memory.
@@ -14,7 +14,7 @@ pub struct Power {
     pub overhead: f64,
 }
 
-impl Power {
+impl Throughput {
     /// A CPU used with `threads` threads: a skinny product sustains about a third of the peak of
     /// the widest instruction set; bandwidth grows with cores until the memory channels are full
     /// (two on a laptop, eight or more on a server, which has the cores to go with them).
@@ -83,11 +83,11 @@ impl DraftSize {
 
 /// Everything the first choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Facts {
+pub struct CostInputs {
     /// The processor that verifies.
-    pub verifier: Power,
+    pub verifier: Throughput,
     /// The target.
     pub target: TargetSize,
     /// The draft head and the processor it runs on; `None` when there is no draft.
-    pub draft: Option<(DraftSize, Power)>,
+    pub draft: Option<(DraftSize, Throughput)>,
 }

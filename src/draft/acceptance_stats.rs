@@ -7,12 +7,12 @@ const MEMORY: u32 = 256;
 
 /// How often proposals of one kind were right when their turn came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Odds {
+pub(super) struct AcceptanceStats {
     right: u32,
     tried: u32,
 }
 
-impl Odds {
+impl AcceptanceStats {
     /// Notes one proposal.
     pub(super) fn note(&mut self, right: bool) {
         if self.tried >= MEMORY {
@@ -73,12 +73,12 @@ mod tests {
 
     #[test]
     fn odds_follow_the_counts_and_forget() {
-        let mut odds = Odds::default();
-        assert_eq!(odds.log_prob(), 0.5f32.ln());
-        (0..8).for_each(|i| odds.note(i < 6));
-        assert_eq!(odds.log_prob(), 0.7f32.ln());
-        (0..2000).for_each(|_| odds.note(false));
-        assert!(odds.log_prob() < 0.01f32.ln());
+        let mut stats = AcceptanceStats::default();
+        assert_eq!(stats.log_prob(), 0.5f32.ln());
+        (0..8).for_each(|i| stats.note(i < 6));
+        assert_eq!(stats.log_prob(), 0.7f32.ln());
+        (0..2000).for_each(|_| stats.note(false));
+        assert!(stats.log_prob() < 0.01f32.ln());
     }
 
     #[test]

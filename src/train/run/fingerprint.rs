@@ -11,7 +11,7 @@ const SAMPLE: usize = 4096;
 
 /// A target's marks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Print {
+pub struct TargetFingerprint {
     /// Its name, for people.
     pub name: String,
     /// H.
@@ -24,7 +24,7 @@ pub struct Print {
     pub tokenizer: String,
 }
 
-impl Print {
+impl TargetFingerprint {
     /// Takes a target's print.
     pub fn of(files: &TargetFiles) -> Self {
         let mut weights = Fnv::default();
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_target_is_known_again_and_another_is_not() {
-        let open = |spec| Print::of(&open_target(&spec, &mut |_| {}).unwrap());
+        let open = |spec| TargetFingerprint::of(&open_target(&spec, &mut |_| {}).unwrap());
         let bundled = open(Spec::Bundled);
         bundled.check(&open(Spec::Bundled)).unwrap();
-        let other = Print { vocab: 7, ..bundled.clone() };
+        let other = TargetFingerprint { vocab: 7, ..bundled.clone() };
         let error = bundled.check(&other).unwrap_err().to_string();
         assert!(error.contains("vocabulary size") && error.contains("4096"), "{error}");
-        let finetuned = Print { weights: "0".into(), ..bundled.clone() };
+        let finetuned = TargetFingerprint { weights: "0".into(), ..bundled.clone() };
         assert!(bundled.check(&finetuned).unwrap_err().to_string().contains("weights"));
     }
 }

@@ -10,7 +10,7 @@ mod target;
 
 use std::sync::Arc;
 
-use super::{Offer, Planning, Ready, Stand};
+use super::{Ready, StrategyController, StrategyPlanner, StrategyStatus};
 use crate::chat::ChatTemplate;
 use crate::draft::{Depths, Drafter};
 use crate::hardware::Machine;
@@ -19,13 +19,13 @@ use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
 use crate::model::head::HeadError;
 use crate::model::{self, Target};
 use crate::plan::{
-    Controller, DraftKind, Facts, LayerPlacement, Measured, Pacing, Plan, Power, Prefer,
-    STRATEGIES, Space, Strategy, TargetSize, choose, correct,
+    Controller, CostInputs, DraftKind, DuoController, LayerPlacement, Measured, Plan, Prefer,
+    STRATEGIES, SearchSpace, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
-use drafters::{Bench, LOOKUP, Put};
-use target::Held;
+use drafters::{LOOKUP, LoadContext, LoadedDrafter};
+use target::LoadedTarget;
 
 /// Everything an answer needs.
 pub struct Loaded {
@@ -42,7 +42,7 @@ pub struct Loaded {
     /// Texts that end an answer: the user's and the template's own.
     pub stop: Vec<String>,
     /// Chooses each round's tree, under every strategy that can run here.
-    pub planning: Planning,
+    pub planning: StrategyPlanner,
     /// For the screen.
     pub ready: Ready,
     /// What the user should be told beside.
@@ -135,11 +135,11 @@ pub fn load(
 
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let pool = Arc::new(Pool::new(threads));
-    let share = target::share(settings, machine, &files, head.as_ref(), context);
-    let mut held = Held::load(settings, &files, &share, pool, context, progress)?;
-    let target = held.cpu();
-    let verifier = Power::of_cpu(&machine.cpu, threads);
-    let bench = Bench {
+    let placed = target::place(settings, machine, &files, head.as_ref(), context);
+    let mut loaded_target = LoadedTarget::load(settings, &files, &placed, pool, context, progress)?;
+    let target = loaded_target.cpu();
+    let verifier = Throughput::of_cpu(&machine.cpu, threads);
+    let ctx = LoadContext {
         settings,
         machine,
         files: &files,
@@ -150,17 +150,18 @@ pub fn load(
         threads,
         context,
     };
-    let mut puts = bench.drafters(progress)?;
-    let (offers, target_size) = (offers(&bench, &puts, &share), bench.target_size());
-    let strategy = wanted(settings, &offers, head.is_some())?;
+    let mut drafters = ctx.drafters(progress)?;
+    let (statuses, target_size) = (statuses(&ctx, &drafters, &placed), ctx.target_size());
+    let strategy = initial_strategy(settings, &statuses, head.is_some())?;
 
     progress("measuring", None);
-    let put = puts.iter_mut().find(|put| put.kind == strategy.draft);
-    let put = put.map(|put| (put.drafter.as_mut() as &mut dyn Drafter, put.blocks));
-    let found = measure::measure(held.target(), put, context);
+    let drafter = drafters.iter_mut().find(|drafter| drafter.kind == strategy.draft);
+    let drafter =
+        drafter.map(|drafter| (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks));
+    let found = measure::measure(loaded_target.target(), drafter, context);
     tracing::info!(?found, "measured");
     let bundled = spec == Spec::Bundled && settings.draft.is_none();
-    let prospect = Prospect {
+    let plan_inputs = PlanInputs {
         settings,
         verifier,
         target: target_size,
@@ -172,79 +173,91 @@ pub fn load(
             given => given,
         },
     };
-    let rows = STRATEGIES.iter().zip(&offers).filter(|(_, offer)| offer.missing.is_none());
-    let stands: Vec<Stand> = rows.map(|(row, _)| prospect.stand(row, &puts)).collect();
-    let plan = prospect.plan(strategy, put_of(strategy, &puts)).0;
-    let preface = put_of(strategy, &puts).map(Put::preface).unwrap_or_default();
-    let vram = puts.iter().filter(|put| put.on_gpu).map(|put| put.drafter.device_bytes());
-    let vram_used = vram.sum::<u64>() + held.device_bytes();
-    let ready = Ready { vram_used, ..ready(&files, strategy, offers, &plan) };
-    let reasons = held.reason().into_iter().chain(preface).chain(plan.reasons).collect();
+    let rows = STRATEGIES.iter().zip(&statuses).filter(|(_, status)| status.missing.is_none());
+    let controllers: Vec<StrategyController> =
+        rows.map(|(row, _)| plan_inputs.controller(row, &drafters)).collect();
+    let plan = plan_inputs.plan(strategy, drafter_of(strategy, &drafters)).0;
+    let preface = drafter_of(strategy, &drafters).map(LoadedDrafter::preface).unwrap_or_default();
+    let vram = drafters
+        .iter()
+        .filter(|drafter| drafter.on_gpu)
+        .map(|drafter| drafter.drafter.device_bytes());
+    let vram_used = vram.sum::<u64>() + loaded_target.device_bytes();
+    let ready = Ready { vram_used, ..ready(&files, strategy, statuses, &plan) };
+    let reasons = loaded_target.reason().into_iter().chain(preface).chain(plan.reasons).collect();
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
     Ok(Loaded {
-        notices: puts.iter().filter_map(|put| put.notice.clone()).chain(held.notice()).collect(),
-        target: held.into_target(),
-        drafters: puts.into_iter().map(|put| put.drafter).collect(),
+        notices: drafters
+            .iter()
+            .filter_map(|drafter| drafter.notice.clone())
+            .chain(loaded_target.notice())
+            .collect(),
+        target: loaded_target.into_target(),
+        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer: files.tokenizer,
         template: files.template,
         eos: files.eos,
         stop,
-        planning: Planning::new(stands, strategy),
+        planning: StrategyPlanner::new(controllers, strategy),
         ready: Ready { context, reasons, ..ready },
     })
 }
 
 /// The drafter of a strategy.
-fn put_of<'a>(strategy: &Strategy, puts: &'a [Put]) -> Option<&'a Put> {
-    puts.iter().find(|put| put.kind == strategy.draft)
+fn drafter_of<'a>(strategy: &Strategy, drafters: &'a [LoadedDrafter]) -> Option<&'a LoadedDrafter> {
+    drafters.iter().find(|drafter| drafter.kind == strategy.draft)
 }
 
 /// Every strategy, with what it lacks where it cannot run.
-fn offers(bench: &Bench<'_>, puts: &[Put], share: &LayerPlacement) -> Vec<Offer> {
-    let offer = |row: &Strategy| {
-        let put = put_of(row, puts);
-        let undrafted = put.is_none() && row.draft != DraftKind::None;
+fn statuses(
+    ctx: &LoadContext<'_>,
+    drafters: &[LoadedDrafter],
+    placed: &LayerPlacement,
+) -> Vec<StrategyStatus> {
+    let status = |row: &Strategy| {
+        let drafter = drafter_of(row, drafters);
+        let undrafted = drafter.is_none() && row.draft != DraftKind::None;
         let missing = if undrafted {
-            Some(bench.missing(row.draft))
-        } else if row.gpu_layers && bench.target.layers() == bench.files.config.layers {
-            Some(target::unshared(share))
+            Some(ctx.missing(row.draft))
+        } else if row.gpu_layers && ctx.target.layers() == ctx.files.config.layers {
+            Some(target::why_not_placed(placed))
         } else {
             None
         };
-        Offer {
+        StrategyStatus {
             name: row.name.to_owned(),
-            draft: put.map(|put| put.drafter.describe()),
-            depths: put.map_or(Depths::Fixed(0), |put| put.drafter.depths()),
+            draft: drafter.map(|drafter| drafter.drafter.describe()),
+            depths: drafter.map_or(Depths::Fixed(0), |drafter| drafter.drafter.depths()),
             missing,
         }
     };
-    STRATEGIES.iter().map(offer).collect()
+    STRATEGIES.iter().map(status).collect()
 }
 
 /// The strategy to begin with: the one asked for, else the default with what there is.
-fn wanted(
+fn initial_strategy(
     settings: &Settings,
-    offers: &[Offer],
+    statuses: &[StrategyStatus],
     head: bool,
 ) -> Result<&'static Strategy, LoadError> {
     let Some(strategy) = settings.strategy else { return Ok(Strategy::default_with(head)) };
-    let named = offers.iter().find(|offer| offer.name == strategy.name);
-    let Some(missing) = named.and_then(|offer| offer.missing.clone()) else {
+    let named = statuses.iter().find(|status| status.name == strategy.name);
+    let Some(missing) = named.and_then(|status| status.missing.clone()) else {
         return Ok(strategy);
     };
-    let available: Vec<&str> = offers
+    let available: Vec<&str> = statuses
         .iter()
-        .filter(|offer| offer.missing.is_none())
-        .map(|offer| offer.name.as_str())
+        .filter(|status| status.missing.is_none())
+        .map(|status| status.name.as_str())
         .collect();
     let available = available.join(", ");
     Err(LoadError::Strategy { name: strategy.name, missing, available })
 }
 
 /// What strategies are planned from.
-struct Prospect<'a> {
+struct PlanInputs<'a> {
     settings: &'a Settings,
-    verifier: Power,
+    verifier: Throughput,
     target: TargetSize,
     found: Measured,
     /// The drafter that was measured.
@@ -252,56 +265,65 @@ struct Prospect<'a> {
     prefer: Prefer,
 }
 
-impl Prospect<'_> {
+impl PlanInputs<'_> {
     /// A strategy ready to run. Only one drafter is measured: the others' times are estimated
     /// until their first rounds tell.
-    fn stand(&self, strategy: &'static Strategy, puts: &[Put]) -> Stand {
-        let put = put_of(strategy, puts);
-        let (plan, space) = self.plan(strategy, put);
-        let preface = put.map(Put::preface).unwrap_or_default();
-        let drafter = puts.iter().position(|put| put.kind == strategy.draft);
+    fn controller(
+        &self,
+        strategy: &'static Strategy,
+        drafters: &[LoadedDrafter],
+    ) -> StrategyController {
+        let drafter = drafter_of(strategy, drafters);
+        let (plan, space) = self.plan(strategy, drafter);
+        let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
+        let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
         let controller = Controller::new(&plan, space, preface.clone());
-        let pacing = self.pacing(strategy, &plan, preface);
-        Stand { strategy, drafter, controller, pacing }
+        let duo = self.duo(strategy, &plan, preface);
+        StrategyController { strategy, drafter, controller, duo }
     }
 
-    fn plan(&self, strategy: &Strategy, put: Option<&Put>) -> (Plan, Space) {
-        let facts = Facts {
+    fn plan(&self, strategy: &Strategy, drafter: Option<&LoadedDrafter>) -> (Plan, SearchSpace) {
+        let inputs = CostInputs {
             verifier: self.verifier,
             target: self.target,
-            draft: put.map(|put| (put.size, put.power)),
+            draft: drafter.map(|drafter| (drafter.size, drafter.throughput)),
         };
-        let space = Space {
-            wishes: strategy.wishes(&self.settings.controls),
-            blocks: put.map(|put| put.blocks),
+        let space = SearchSpace {
+            overrides: strategy.overrides(&self.settings.controls),
+            blocks: drafter.map(|drafter| drafter.blocks),
             prefer: self.prefer,
         };
         let mut found = self.found.clone();
         found.level = found.level.filter(|_| strategy.draft == self.drafted);
-        let mut plan = correct(choose(&facts, &space), &found, &space);
-        if let Some(mut pacing) = self.pacing(strategy, &plan, Vec::new()) {
-            plan.pick = pacing.pick(&space.wishes);
-            plan.reasons = pacing.reasons();
+        let mut plan = correct(choose(&inputs, &space), &found, &space);
+        if let Some(mut duo) = self.duo(strategy, &plan, Vec::new()) {
+            plan.pick = duo.pick(&space.overrides);
+            plan.reasons = duo.reasons();
         }
         (plan, space)
     }
 
     /// What chooses the budget of a strategy that drafts sequences while the target checks.
-    fn pacing(&self, strategy: &Strategy, plan: &Plan, preface: Vec<String>) -> Option<Pacing> {
-        let wishes = strategy.wishes(&self.settings.controls);
-        let paced = matches!(strategy.method, Method::Sequences { .. });
-        paced.then(|| Pacing::new(plan, wishes, preface))
+    fn duo(&self, strategy: &Strategy, plan: &Plan, preface: Vec<String>) -> Option<DuoController> {
+        let overrides = strategy.overrides(&self.settings.controls);
+        let is_duo = matches!(strategy.method, Method::Sequences { .. });
+        is_duo.then(|| DuoController::new(plan, overrides, preface))
     }
 }
 
-fn ready(files: &TargetFiles, strategy: &Strategy, offers: Vec<Offer>, plan: &Plan) -> Ready {
+fn ready(
+    files: &TargetFiles,
+    strategy: &Strategy,
+    statuses: Vec<StrategyStatus>,
+    plan: &Plan,
+) -> Ready {
     let pick = plan.pick;
-    let offer = offers.iter().find(|offer| offer.name == strategy.name);
+    let status = statuses.iter().find(|status| status.name == strategy.name);
     Ready {
         target: files.name.clone(),
         target_detail: files.detail.clone(),
-        draft: offer.and_then(|offer| offer.draft.clone()),
-        depths: offer.map_or(Depths::Fixed(0), |offer| offer.depths),
+        draft: status.and_then(|status| status.draft.clone()),
+        depths: status.map_or(Depths::Fixed(0), |status| status.depths),
         context: 0,
         gamma: pick.shape.gamma,
         blocks: pick.blocks,
@@ -310,7 +332,7 @@ fn ready(files: &TargetFiles, strategy: &Strategy, offers: Vec<Offer>, plan: &Pl
         reasons: Vec::new(),
         vram_used: 0,
         strategy: strategy.name.to_owned(),
-        strategies: offers,
+        strategies: statuses,
     }
 }
 

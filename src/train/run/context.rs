@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::place::Place;
-use super::print::Print;
+use super::fingerprint::TargetFingerprint;
+use super::run_dir::RunDir;
 use super::state::{Stage, State};
 use super::{Event, RunError};
 use crate::hardware::Sampler;
@@ -13,8 +13,8 @@ use crate::kernels::{KvFormat, Pool};
 use crate::library::{Spec, TargetFiles, open_target};
 use crate::model::CpuTarget;
 
-pub(super) struct Desk<'a> {
-    pub place: Place,
+pub(super) struct RunContext<'a> {
+    pub dir: RunDir,
     pub state: State,
     pub files: TargetFiles,
     pub pool: Arc<Pool>,
@@ -24,9 +24,9 @@ pub(super) struct Desk<'a> {
     stage: Option<(Stage, Instant, u64)>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> RunContext<'a> {
     pub fn new(
-        place: Place,
+        dir: RunDir,
         state: State,
         files: TargetFiles,
         threads: usize,
@@ -34,19 +34,19 @@ impl<'a> Desk<'a> {
         tell: &'a mut dyn FnMut(Event<'_>),
     ) -> Self {
         let (pool, gauge) = (Arc::new(Pool::new(threads)), Sampler::new());
-        Self { place, state, files, pool, stop, tell, gauge, stage: None }
+        Self { dir, state, files, pool, stop, tell, gauge, stage: None }
     }
 
     /// Opens the target that `name` names.
     pub fn open(
         name: &str,
         tell: &mut dyn FnMut(Event<'_>),
-    ) -> Result<(TargetFiles, Print), RunError> {
+    ) -> Result<(TargetFiles, TargetFingerprint), RunError> {
         let files = open_target(&Spec::parse(name)?, &mut |progress| {
             tell(Event::Fetching(&progress.to_string()));
         })?;
-        let print = Print::of(&files);
-        Ok((files, print))
+        let fingerprint = TargetFingerprint::of(&files);
+        Ok((files, fingerprint))
     }
 
     /// The target, for texts of up to `positions` tokens.
@@ -91,7 +91,7 @@ impl<'a> Desk<'a> {
                 (self.tell)(Event::Spent(spent));
             }
         }
-        self.place.save(&self.state)
+        self.dir.save(&self.state)
     }
 
     pub fn note(&mut self, text: &str) {

@@ -8,8 +8,8 @@ mod sequences;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::branches::{Branches, Grown};
-use super::{Ask, Depths, DraftError, Drafter};
+use super::draft_state::{DraftState, RowMap};
+use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm};
 use crate::speculate::{Growth, Method, Tree};
@@ -18,20 +18,20 @@ use sequences::Prepared;
 /// A small language model as a [`Drafter`].
 pub struct SmallModel {
     name: String,
-    branches: Branches,
-    /// The threads that `branches` run on, if they can be parted from the target's.
+    state: DraftState,
+    /// The threads that `state` run on, if they can be parted from the target's.
     pool: Option<Arc<Pool>>,
     /// Sequences behind the tree that was checked last.
     prepared: Option<Prepared>,
 }
 
 impl SmallModel {
-    /// Drafts with `lm`, whose tokens are the target's as far as `words` says. `name` is for the
+    /// Drafts with `lm`, whose tokens are the target's as far as `vocabulary` says. `name` is for the
     /// screen.
-    pub fn new(name: &str, lm: Box<dyn SmallLm>, words: SharedVocabulary) -> Self {
+    pub fn new(name: &str, lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
         Self {
             name: name.to_owned(),
-            branches: Branches::new(lm, words),
+            state: DraftState::new(lm, vocabulary),
             pool: None,
             prepared: None,
         }
@@ -48,14 +48,14 @@ impl SmallModel {
     /// Grows a tree behind `base`; ends early if `stop` says so.
     fn grow(
         &mut self,
-        ask: &Ask<'_>,
+        request: &DraftRequest,
         base: Option<usize>,
         stop: Option<&AtomicBool>,
     ) -> Result<Growth, DraftError> {
-        let mut growth = ask.growth(self.branches.after(base));
-        let mut grown = Grown::behind(base);
+        let mut growth = request.growth(self.state.after(base));
+        let mut grown = RowMap::behind(base);
         while !growth.beam().is_empty() && !is_set(stop) {
-            let candidates = self.branches.step(&mut grown, growth.beam())?;
+            let candidates = self.state.step(&mut grown, growth.beam())?;
             growth.expand(&candidates);
         }
         Ok(growth)
@@ -68,7 +68,7 @@ fn is_set(stop: Option<&AtomicBool>) -> bool {
 
 impl Drafter for SmallModel {
     fn describe(&self) -> String {
-        format!("small model {}, {}", self.name, self.branches.lm().describe())
+        format!("small model {}, {}", self.name, self.state.lm().describe())
     }
 
     fn depths(&self) -> Depths {
@@ -76,21 +76,21 @@ impl Drafter for SmallModel {
     }
 
     fn capacity(&self) -> usize {
-        self.branches.lm().capacity()
+        self.state.lm().capacity()
     }
 
     fn truncate(&mut self, len: usize) {
         self.prepared = None;
         // Pair i holds the token after it: with the first one there is one token more.
-        self.branches.truncate(if len == 0 { 0 } else { len + 1 });
+        self.state.truncate(if len == 0 { 0 } else { len + 1 });
     }
 
     fn begin(&mut self, first: u32) {
-        self.branches.begin(first);
+        self.state.begin(first);
     }
 
     fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        self.branches.push_all(tokens);
+        self.state.push_all(tokens);
         if let Some(prepared) = &mut self.prepared {
             prepared.observe(tokens);
         }
@@ -98,41 +98,46 @@ impl Drafter for SmallModel {
     }
 
     fn prepare(&mut self, _blocks: usize) -> Result<(), DraftError> {
-        self.branches.catch_up()
+        self.state.catch_up()
     }
 
-    fn propose(&mut self, ask: &Ask<'_>) -> Result<Tree, DraftError> {
-        let shape = ask.budget.shape;
-        if let Method::Sequences { .. } = ask.budget.method {
-            return Ok(self.adopted(ask));
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        let shape = request.budget.shape;
+        if let Method::Sequences { .. } = request.budget.method {
+            return Ok(self.adopted(request));
         }
         self.prepared = None;
         if shape.gamma <= 1 || shape.width == 0 {
-            return Ok(Tree::root(ask.root));
+            return Ok(Tree::root(request.root));
         }
-        self.branches.rank_for(shape.width, ask.coupling.as_ref());
-        self.branches.catch_up()?;
-        if !self.branches.is_ready() {
-            return Ok(Tree::root(ask.root));
+        self.state.rank_for(shape.width, request.coupling.as_ref());
+        self.state.catch_up()?;
+        if !self.state.is_ready() {
+            return Ok(Tree::root(request.root));
         }
-        Ok(self.grow(ask, None, None)?.finish(ask.root))
+        Ok(self.grow(request, None, None)?.finish(request.root))
     }
 
-    fn ahead(&mut self, tree: &Tree, ask: &Ask<'_>, stop: &AtomicBool) -> Result<(), DraftError> {
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
         let pool = self.pool.clone();
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
-        if let Method::Sequences { fixed } = ask.budget.method {
-            return self.go_on(tree, ask, fixed);
+        if let Method::Sequences { fixed } = request.budget.method {
+            return self.go_on(tree, request, fixed);
         }
-        let is_asked = ask.budget.shape.gamma > 1 && ask.budget.shape.width > 0;
-        if is_asked && self.branches.is_ready() {
-            self.foresee(tree, ask, stop)?;
+        let is_asked = request.budget.shape.gamma > 1 && request.budget.shape.width > 0;
+        if is_asked && self.state.is_ready() {
+            self.draft_outcomes(tree, request, stop)?;
         }
         Ok(())
     }
 
     fn device_bytes(&self) -> u64 {
-        self.branches.lm().bytes()
+        self.state.lm().bytes()
     }
 }
 

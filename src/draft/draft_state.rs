@@ -7,8 +7,8 @@ use super::DraftError;
 use crate::model::{Branch, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 
-/// Candidates of a row as (target's token, log-probability), likeliest first.
-pub(super) type Candidates = Vec<(u32, f32)>;
+/// RankedTokens of a row as (target's token, log-probability), likeliest first.
+pub(super) type RankedTokens = Vec<(u32, f32)>;
 
 /// Fewest candidates that are kept of a row, so that a slightly wider tree need not run it again.
 const LEAST: usize = 16;
@@ -22,12 +22,12 @@ struct Row {
     /// The small model's token.
     token: u32,
     /// What may follow it.
-    candidates: Candidates,
+    candidates: RankedTokens,
 }
 
 /// How candidates are ranked; a row ranked otherwise is of no use.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Order {
+struct RankingOrder {
     width: usize,
     /// The sampler whose noise ranks them.
     coupled: Option<SamplerSettings>,
@@ -35,12 +35,12 @@ struct Order {
 
 /// A tree that a state machine grows behind `base`: which of our rows its scratch rows are.
 #[derive(Debug, Default)]
-pub(super) struct Grown {
+pub(super) struct RowMap {
     pub(super) base: Option<usize>,
     rows: Vec<usize>,
 }
 
-impl Grown {
+impl RowMap {
     /// Behind a row, or behind the text.
     pub(super) fn behind(base: Option<usize>) -> Self {
         Self { base, rows: Vec::new() }
@@ -48,10 +48,10 @@ impl Grown {
 }
 
 /// The small model with the text and the rows behind it.
-pub(super) struct Branches {
+pub(super) struct DraftState {
     lm: Box<dyn SmallLm>,
-    words: SharedVocabulary,
-    order: Order,
+    vocabulary: SharedVocabulary,
+    order: RankingOrder,
     /// What is committed, in the small model's tokens.
     text: Vec<u32>,
     /// For each of the target's tokens how much of `text` there is up to it.
@@ -59,19 +59,19 @@ pub(super) struct Branches {
     /// The tokens in the model's cache.
     held: Vec<u32>,
     /// What may follow `held`, once it is known.
-    after: Option<Candidates>,
+    after: Option<RankedTokens>,
     /// In flight behind `held`.
     rows: Vec<Row>,
     /// A row of logits in the target's order.
     room: Vec<f32>,
 }
 
-impl Branches {
-    pub(super) fn new(lm: Box<dyn SmallLm>, words: SharedVocabulary) -> Self {
-        let order = Order { width: LEAST, coupled: None };
+impl DraftState {
+    pub(super) fn new(lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
+        let order = RankingOrder { width: LEAST, coupled: None };
         let (text, ends, held) = (Vec::new(), Vec::new(), Vec::new());
         let (after, rows, room) = (None, Vec::new(), Vec::new());
-        Self { lm, words, order, text, ends, held, after, rows, room }
+        Self { lm, vocabulary, order, text, ends, held, after, rows, room }
     }
 
     pub(super) fn lm(&self) -> &dyn SmallLm {
@@ -95,7 +95,7 @@ impl Branches {
     }
 
     fn push(&mut self, token: u32) {
-        self.words.translate(token, &mut self.text);
+        self.vocabulary.translate(token, &mut self.text);
         self.ends.push(self.text.len());
     }
 
@@ -110,7 +110,7 @@ impl Branches {
     pub(super) fn rank_for(&mut self, width: usize, coupling: Option<&Coupling>) {
         let coupled = coupling.map(|coupling| coupling.sampler);
         if width > self.order.width || coupled != self.order.coupled {
-            self.order = Order { width: width.max(self.order.width), coupled };
+            self.order = RankingOrder { width: width.max(self.order.width), coupled };
             self.after = None;
             self.lm.truncate(self.held.len());
             self.rows.clear();
@@ -139,7 +139,7 @@ impl Branches {
         let logits = self.lm.read(rest).map_err(lost)?;
         self.held.extend_from_slice(rest);
         let position = self.ends.len();
-        self.after = Some(rank(&self.words, self.order, logits, position, &mut self.room));
+        self.after = Some(rank(&self.vocabulary, self.order, logits, position, &mut self.room));
         Ok(())
     }
 
@@ -167,7 +167,7 @@ impl Branches {
         let mut fresh: Vec<Branch> = Vec::new();
         let mut deepest = 0;
         for &(parent, token) in wanted {
-            let Some(token) = self.words.counterpart(token) else { return Ok(None) };
+            let Some(token) = self.vocabulary.counterpart(token) else { return Ok(None) };
             numbers.push(self.find(parent, token).unwrap_or_else(|| {
                 fresh.push(Branch { parent, token });
                 deepest = deepest.max(self.depth(parent) + 1);
@@ -187,7 +187,7 @@ impl Branches {
         for ((row, depth), logits) in fresh.iter().zip(depths).zip(logits.chunks_exact(vocab)) {
             let &Branch { parent, token } = row;
             let position = self.ends.len() + depth;
-            let candidates = rank(&self.words, self.order, logits, position, &mut self.room);
+            let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
             self.rows.push(Row { parent, depth, token, candidates });
         }
         Ok(Some(numbers))
@@ -197,9 +197,9 @@ impl Branches {
     /// none if there is no room.
     pub(super) fn step(
         &mut self,
-        grown: &mut Grown,
+        grown: &mut RowMap,
         beam: &[BeamRow],
-    ) -> Result<Vec<Candidates>, DraftError> {
+    ) -> Result<Vec<RankedTokens>, DraftError> {
         let row =
             |row: &BeamRow| (row.source.map_or(grown.base, |s| Some(grown.rows[s])), row.token);
         let wanted: Vec<_> = beam.iter().map(row).collect();
@@ -254,18 +254,18 @@ impl Branches {
 
 /// The candidates of a row of the small model's logits for the target's token at `position`.
 fn rank(
-    words: &SharedVocabulary,
-    order: Order,
+    vocabulary: &SharedVocabulary,
+    order: RankingOrder,
     logits: &[f32],
     position: usize,
     room: &mut Vec<f32>,
-) -> Candidates {
+) -> RankedTokens {
     let ranking = match order.coupled {
         // Counted from the beginning of the text, whatever the root is by then.
         Some(sampler) => Ranking::coupled(order.width, &Coupling { sampler, root: 0 }, position),
         None => Ranking::new(order.width),
     };
-    ranking.candidates(words.in_targets_order(logits, room))
+    ranking.candidates(vocabulary.in_targets_order(logits, room))
 }
 
 fn lost(error: TargetError) -> DraftError {

@@ -1,0 +1,169 @@
+//! One planner for every strategy: each has its own controller, with costs and ledgers of its own,
+//! so that what is learned of one says nothing wrong of another.
+
+use super::{Controls, Planner, RoundPlan};
+use crate::decode::Round;
+use crate::draft::Budget;
+use crate::plan::{Controller, DuoController, Pick, RoundObservation, Strategy, TreeOverrides};
+
+/// A strategy that can run here.
+#[derive(Clone, Debug)]
+pub struct StrategyController {
+    /// The row of the table.
+    pub strategy: &'static Strategy,
+    /// Its drafter's place in the engine; `None` for the target alone.
+    pub drafter: Option<usize>,
+    /// Chooses its trees.
+    pub controller: Controller,
+    /// Chooses its budget instead, where it drafts sequences while the target checks.
+    pub duo: Option<DuoController>,
+}
+
+impl StrategyController {
+    fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
+        match &mut self.duo {
+            Some(duo) => duo.pick(overrides),
+            None => self.controller.pick(overrides),
+        }
+    }
+
+    fn observe(&mut self, round: &RoundObservation<'_>, beside_ms: f64) {
+        match &mut self.duo {
+            Some(duo) => duo.observe(round, beside_ms),
+            None => self.controller.observe(round),
+        }
+    }
+
+    fn repeat_reasons(&mut self) {
+        match &mut self.duo {
+            Some(duo) => duo.repeat_reasons(),
+            None => self.controller.repeat_reasons(),
+        }
+    }
+
+    fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+        match &mut self.duo {
+            Some(duo) => duo.take_new_reasons(),
+            None => self.controller.take_new_reasons(),
+        }
+    }
+}
+
+/// The strategies that can run here and which of them is in use.
+#[derive(Clone, Debug)]
+pub struct StrategyPlanner {
+    controllers: Vec<StrategyController>,
+    /// Used when none is asked for.
+    default: usize,
+    current: usize,
+    /// Whether the strategy in use has just been taken up.
+    fresh: bool,
+}
+
+impl StrategyPlanner {
+    /// Plans for `controllers`, of which `default` is used when none is asked for. There must be one.
+    pub fn new(controllers: Vec<StrategyController>, default: &'static Strategy) -> Self {
+        let at = |controller: &StrategyController| controller.strategy.name == default.name;
+        let default = controllers.iter().position(at).unwrap_or(0);
+        Self { controllers, default, current: default, fresh: true }
+    }
+
+    fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
+        let Some(strategy) = strategy else { return self.default };
+        // The screen offers none that is missing, and loading refuses it.
+        let at = self
+            .controllers
+            .iter()
+            .position(|controller| controller.strategy.name == strategy.name);
+        at.unwrap_or(self.default)
+    }
+}
+
+impl Planner for StrategyPlanner {
+    fn choose(&mut self, controls: &Controls) -> RoundPlan {
+        let wanted = self.wanted(controls.strategy);
+        if wanted != self.current {
+            self.current = wanted;
+            self.fresh = true;
+            self.controllers[wanted].repeat_reasons();
+        }
+        let controller = &mut self.controllers[wanted];
+        let &Controls { gamma, blocks, width, depth, .. } = controls;
+        let user = TreeOverrides { gamma, blocks, width, depth };
+        let strategy = controller.strategy;
+        let Pick { shape, blocks } = controller.pick(&strategy.overrides(&user));
+        let budget = Budget { shape, blocks, method: strategy.method_with(&user) };
+        RoundPlan { strategy, drafter: controller.drafter, budget }
+    }
+
+    fn observe(&mut self, round: &Round) {
+        // Whoever has just been taken up has first to read what it missed.
+        let steady = !std::mem::replace(&mut self.fresh, false);
+        let observation = RoundObservation {
+            pick: Pick { shape: round.budget.shape, blocks: round.budget.blocks },
+            tree: &round.tree,
+            accepted: &round.accepted,
+            draft_ms: steady.then_some(round.timing.target_idle_ms()),
+            verify_ms: round.timing.verify_ms,
+        };
+        let timing = round.timing;
+        self.controllers[self.current].observe(&observation, timing.ahead_ms + timing.wait_ms);
+    }
+
+    fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+        self.controllers[self.current].take_new_reasons()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{
+        CostInputs, DraftKind, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput,
+    };
+    use crate::plan::{choose, correct};
+
+    fn controller(name: &str, drafter: Option<usize>) -> StrategyController {
+        let strategy = Strategy::named(name).unwrap();
+        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let drafts = strategy.draft != DraftKind::None;
+        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        let draft = drafts.then_some((DraftSize::NOTHING, throughput));
+        let inputs = CostInputs { verifier: throughput, target, draft };
+        let space = SearchSpace {
+            overrides: strategy.overrides(&TreeOverrides::default()),
+            blocks: drafts.then_some((0, 0)),
+            prefer: Prefer::Speed,
+        };
+        let plan = correct(choose(&inputs, &space), &Default::default(), &space);
+        let controller = Controller::new(&plan, space, vec![format!("{name} it is.")]);
+        StrategyController { strategy, drafter, controller, duo: None }
+    }
+
+    #[test]
+    fn a_strategy_is_taken_up_with_its_own_size_and_reasons() {
+        let controllers = vec![
+            controller("plain", None),
+            controller("pld", Some(0)),
+            controller("lookahead", Some(1)),
+        ];
+        let mut planning = StrategyPlanner::new(controllers, Strategy::named("pld").unwrap());
+        let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
+        let first = planning.choose(&Controls::default());
+        assert_eq!((first.strategy.name, first.drafter), ("pld", Some(0)));
+        assert_eq!(planning.take_new_reasons(), None, "the reasons were given while loading");
+
+        let other = planning.choose(&with("lookahead"));
+        assert_eq!((other.strategy.name, other.drafter), ("lookahead", Some(1)));
+        assert_eq!(Some(other.budget.shape), other.strategy.shape);
+        assert_eq!(planning.take_new_reasons().unwrap()[0], "lookahead it is.");
+        assert_eq!(planning.take_new_reasons(), None);
+        let held = Controls { gamma: Setting::Fixed(7), ..with("lookahead") };
+        assert_eq!(planning.choose(&held).budget.shape.gamma, 7);
+
+        let plain = planning.choose(&with("plain"));
+        assert_eq!((plain.drafter, plain.budget.shape.gamma), (None, 1));
+        let missing = planning.choose(&with("rest"));
+        assert_eq!(missing.strategy.name, "pld", "what cannot run is not taken up");
+    }
+}
