@@ -76,7 +76,7 @@ fn weights_are_candles_and_products_no_worse() {
                 exact.push(x.iter().zip(w).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum());
             }
         }
-        let mut rows = Rows::new();
+        let mut rows = QuantizedRows::new();
         rows.prepare(&pool, &x, INPUTS, [format]);
         let mut ours = vec![0.0; ROWS * OUTPUTS];
         multiply(&pool, &rows, &mut [(&matrix, &mut ours)]);

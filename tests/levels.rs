@@ -33,7 +33,7 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
     let parents: Vec<usize> =
         [0, 0, 0, 1, 2, 2, 3, 5].into_iter().chain(std::iter::repeat_n(7, 20)).collect();
     let levels = [0..1, 1..3, 3..6, 6..8, 8..28];
-    let whole_tree = Paths::tree(parents.iter().copied());
+    let whole_tree = TreeMask::tree(parents.iter().copied());
     let rows = parents.len();
     let (queries, keys, values) =
         (numbers(2 * rows * WIDTH, 3), numbers(rows * WIDTH, 4), numbers(rows * WIDTH, 5));
@@ -48,15 +48,15 @@ fn levels_one_by_one_give_the_bits_of_the_whole_tree() {
         for level in &levels {
             let ancestors: Vec<Vec<usize>> = level
                 .clone()
-                .map(|row| whole_tree.of(row).iter().map(|&node| node as usize))
+                .map(|row| whole_tree.visible(row).iter().map(|&node| node as usize))
                 .map(|path| path.filter(|node| !level.contains(node)).collect())
                 .collect();
-            let paths = Paths::level(level.start, ancestors.iter().map(Vec::as_slice));
-            assert_eq!((paths.first(), paths.len()), (level.start, level.len()));
+            let mask = TreeMask::level(level.start, ancestors.iter().map(Vec::as_slice));
+            assert_eq!((mask.first(), mask.len()), (level.start, level.len()));
             let at = level.start * WIDTH..level.end * WIDTH;
             grown.write_behind(&pool, 0, level.start, &keys[at.clone()], &values[at]);
             let at = 2 * level.start * WIDTH..2 * level.end * WIDTH;
-            attention(&pool, &grown, 0, &queries[at.clone()], &paths, &mut by_level[at]);
+            attention(&pool, &grown, 0, &queries[at.clone()], &mask, &mut by_level[at]);
         }
         assert!(at_once.iter().all(|x| x.is_finite()));
         assert_eq!(at_once, by_level, "{len} committed");

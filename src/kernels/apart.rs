@@ -1,5 +1,5 @@
-//! Cores shared out: one pool that borrows the threads of another while the two take turns, and
-//! works apart from it, each on its own part of the cores, while both are at work.
+//! Two pools on the same cores: one borrows the threads of the other while only one of them works
+//! at a time, and takes a part of the cores for itself while both work at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use super::pool::Pool;
 
 impl Pool {
-    /// A pool for one who takes turns with `lender`'s owner and at times works beside it. In turn
-    /// its work is done by all threads of `lender`. Between [`Self::work_apart`] and the end of
-    /// what that returns it is done by `threads` threads of its own (at least one: the caller),
-    /// and `lender` keeps to as many fewer (at least one).
+    /// A pool that normally works on all threads of `lender`. While the guard that
+    /// [`Self::work_apart`] returns lives, it works on `threads` threads of its own (at least one:
+    /// the caller), and `lender` on as many fewer (at least one).
     pub fn borrowing(lender: Arc<Self>, threads: usize) -> Self {
         let mut pool = Self::with_isa(threads, lender.isa());
         // Until it works apart its own threads are parked.
@@ -19,13 +18,8 @@ impl Pool {
         pool
     }
 
-    /// Threads that this pool works on apart from its lender; `None` if it has none.
-    pub fn threads_apart(&self) -> Option<usize> {
-        self.lender.is_some().then(|| self.own_threads())
-    }
-
-    /// Parts this pool from its lender until the returned value is dropped. For one thread at a
-    /// time: it does nothing for a pool without a lender, or one that works apart already.
+    /// Separates this pool from its lender until the returned guard is dropped. To be called by
+    /// one thread at a time; does nothing for a pool without a lender or already separate.
     #[must_use = "the pool works apart until this is dropped"]
     pub fn work_apart(&self) -> Apart<'_> {
         let parted = self.lender.as_deref().filter(|_| !self.apart.swap(true, Ordering::SeqCst));
@@ -42,7 +36,7 @@ impl Pool {
 #[derive(Debug)]
 pub struct Apart<'a> {
     pool: &'a Pool,
-    /// `None` if there was nothing to part from.
+    /// `None` if this guard did not separate anything.
     lender: Option<&'a Pool>,
 }
 
@@ -87,10 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn in_turn_all_threads_are_the_lenders_and_apart_each_has_its_own() {
+    fn a_borrowing_pool_uses_the_lenders_threads_and_apart_its_own() {
         let lender = Arc::new(Pool::new(4));
         let pool = Pool::borrowing(Arc::clone(&lender), 2);
-        assert_eq!((pool.threads(), pool.threads_apart()), (4, Some(2)));
+        assert_eq!((pool.threads(), pool.own_threads()), (4, 2));
         let all = gather(&lender, 4);
         assert_eq!(gather(&pool, 4), all);
         for _ in 0..3 {
@@ -101,7 +95,7 @@ mod tests {
             assert!(takers(&pool).is_subset(&own));
             // Both have the caller, here the same thread.
             assert_eq!(own.intersection(&all).count(), 1);
-            // Who parts twice changes nothing, nor does the end of the second.
+            // A second guard changes nothing, nor does its end.
             drop(pool.work_apart());
             assert_eq!((lender.threads(), pool.threads()), (2, 2));
             drop(apart);
@@ -117,11 +111,10 @@ mod tests {
         let _apart = pool.work_apart();
         assert_eq!((lender.threads(), pool.threads()), (1, 3));
         drop(Pool::new(2).work_apart());
-        assert_eq!(lender.threads_apart(), None);
     }
 
     #[test]
-    fn parting_and_joining_again_loses_no_task() {
+    fn no_task_is_lost_when_pools_separate_and_join() {
         let lender = Arc::new(Pool::new(2));
         let pool = Pool::borrowing(Arc::clone(&lender), 2);
         let count = AtomicUsize::new(0);

@@ -135,24 +135,24 @@ impl KvCache {
         let first = self.len + rows;
         assert!(first + m <= self.capacity, "{m} rows behind {first} of {}", self.capacity);
         let heads = self.heads;
-        let place = self.place();
+        let planes = self.planes();
         pool.run(heads, |head| {
             for r in 0..m {
-                let at = r * row + head * place.head_dim;
+                let at = r * row + head * planes.head_dim;
                 let write = Write {
-                    place: &place,
+                    planes: &planes,
                     plane: layer * heads + head,
                     slot: first + r,
-                    keys: &keys[at..][..place.head_dim],
-                    values: &values[at..][..place.head_dim],
+                    keys: &keys[at..][..planes.head_dim],
+                    values: &values[at..][..planes.head_dim],
                 };
                 lanes::run(pool.isa(), write);
             }
         });
     }
 
-    /// Keeps the rows of `path` (ascending rows of the last pass) as the next committed positions,
-    /// in all layers, in place. The other rows of the pass are forgotten.
+    /// Commits the rows of `path` (ascending rows of the last pass) as the next positions, in all
+    /// layers, in place. The other rows of the pass are dropped.
     ///
     /// # Panics
     /// If the rows do not ascend or were never in the cache.
@@ -160,20 +160,20 @@ impl KvCache {
         assert!(path.windows(2).all(|p| p[0] < p[1]), "rows of a path ascend");
         assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
         let first = self.len;
-        let place = self.place();
+        let planes = self.planes();
         // An ascending path moves rows only down, so the next to be read is never overwritten.
         if path.iter().enumerate().any(|(i, &p)| i != p) {
             pool.run(self.layers * self.heads, |plane| {
                 for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
                     // SAFETY: both slots are below the capacity; each plane is one task's.
-                    unsafe { place.copy(plane, first + p, first + i) };
+                    unsafe { planes.copy(plane, first + p, first + i) };
                 }
             });
         }
         self.len += path.len();
     }
 
-    /// Forgets every position from `len` on; a longer `len` changes nothing.
+    /// Rolls back to the first `len` positions; a longer `len` changes nothing.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
@@ -217,8 +217,8 @@ impl KvCache {
         }
     }
 
-    fn place(&mut self) -> Place {
-        Place {
+    fn planes(&mut self) -> Planes {
+        Planes {
             keys: Shareable(self.keys.as_mut_ptr()),
             values: Shareable(self.values.as_mut_ptr()),
             capacity: self.capacity,
@@ -256,8 +256,8 @@ pub(super) struct Plane {
     pub(super) values: *const u8,
 }
 
-/// The cache as tasks write to it, each in planes of its own.
-struct Place {
+/// The cache's memory as tasks write to it, each task to planes of its own.
+struct Planes {
     keys: Shareable<u8>,
     values: Shareable<u8>,
     capacity: usize,
@@ -265,7 +265,7 @@ struct Place {
     format: KvFormat,
 }
 
-impl Place {
+impl Planes {
     fn key(&self, plane: usize, slot: usize) -> usize {
         key_index(self.capacity, self.head_dim, plane, slot)
     }
@@ -299,7 +299,7 @@ impl Place {
 
 /// One row into one slot of a plane; both exist, and the plane is one task's alone.
 struct Write<'a> {
-    place: &'a Place,
+    planes: &'a Planes,
     plane: usize,
     slot: usize,
     keys: &'a [f32],
@@ -311,7 +311,7 @@ impl Work for Write<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        match self.place.format {
+        match self.planes.format {
             KvFormat::F16 => self.write::<L, F16>(),
             KvFormat::F32 => self.write::<L, F32>(),
         }
@@ -321,19 +321,19 @@ impl Work for Write<'_> {
 impl Write<'_> {
     #[inline(always)]
     fn write<L: Lanes, E: Stored>(&self) {
-        let key = self.place.key(self.plane, self.slot);
-        let value = self.place.value(self.plane, self.slot);
+        let key = self.planes.key(self.plane, self.slot);
+        let value = self.planes.value(self.plane, self.slot);
         let mut rounded = [0u32; LANES];
         for d in (0..self.keys.len()).step_by(LANES) {
             let lanes = LANES.min(self.keys.len() - d);
             // SAFETY: the slot exists and is ours; a value's place is padded to whole vectors, a
             // key's ends with its last dimension; `rounded` has room for 16 numbers.
             unsafe {
-                let to = self.place.values.get().add((value + d) * E::SIZE);
+                let to = self.planes.values.get().add((value + d) * E::SIZE);
                 E::store::<L>(to, sixteen::<L>(&self.values[d..d + lanes]));
                 let from = rounded.as_mut_ptr().cast::<u8>();
                 E::store::<L>(from, sixteen::<L>(&self.keys[d..d + lanes]));
-                let to = self.place.keys.get().add((key + d * LANES) * E::SIZE);
+                let to = self.planes.keys.get().add((key + d * LANES) * E::SIZE);
                 for i in 0..lanes {
                     let to = to.add(i * LANES * E::SIZE);
                     std::ptr::copy_nonoverlapping(from.add(i * E::SIZE), to, E::SIZE);

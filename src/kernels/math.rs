@@ -1,5 +1,5 @@
-//! Functions of sixteen numbers that the machine has no instruction for, made of operations that
-//! every instruction set rounds alike.
+//! Functions of sixteen lanes that no instruction computes, made of operations that every
+//! instruction set rounds alike.
 
 use super::lanes::{LANES, Lanes};
 

@@ -22,7 +22,8 @@ pub enum PackError {
     },
     /// There are more or fewer bytes than the shape needs.
     #[error(
-        "{got} bytes for a {format} matrix of {outputs} × {inputs}, which takes {expected}: the file is damaged or its shape is misread"
+        "{got} bytes for a {format} matrix of {outputs} × {inputs}, which takes {expected}: \
+         the file is damaged or its shape is misread"
     )]
     Bytes {
         /// The format.

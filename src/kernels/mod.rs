@@ -1,6 +1,10 @@
 //! The CPU's skinny matrix products and tree attention, packed weights, the compute pool,
 //! dispatch by CPU feature. Must never know models.
 //!
+//! The attention mask of a pass is a [`TreeMask`] (a causal mask is the special case of a chain),
+//! activations are quantised once into [`QuantizedRows`] for all products that read them, and
+//! [`Roofline`] measures what the machine could do at most.
+//!
 //! One layer of a pass over m rows, in these calls:
 //!
 //! ```no_run
@@ -12,10 +16,10 @@
 //! let wv = Matrix::random(Format::Q6K, 256, 256, 3, &pool)?;
 //! let mut cache = KvCache::new(1, 4, 64, 1024, KvFormat::F16)?;
 //!
-//! let paths = Paths::tree([0, 0, 0]); // a root and two children: m = 3
+//! let mask = TreeMask::tree([0, 0, 0]); // a root and two children: m = 3
 //! let x = vec![0.5; 3 * 256];
 //! let (mut q, mut k, mut v) = (vec![0.0; 3 * 512], vec![0.0; 3 * 256], vec![0.0; 3 * 256]);
-//! let mut rows = Rows::new();
+//! let mut rows = QuantizedRows::new();
 //! rows.prepare(&pool, &x, 256, [Format::Q4K, Format::Q6K]);
 //! multiply(&pool, &rows, &mut [(&wq, &mut q), (&wk, &mut k), (&wv, &mut v)]);
 //! let (cos, sin) = (vec![1.0; 3 * 32], vec![0.0; 3 * 32]);
@@ -23,7 +27,7 @@
 //! rope(&pool, &mut k, 64, &cos, &sin);
 //! cache.write(&pool, 0, &k, &v);
 //! let mut out = vec![0.0; 3 * 512];
-//! attention(&pool, &cache, 0, &q, &paths, &mut out);
+//! attention(&pool, &cache, 0, &q, &mask, &mut out);
 //! // … after all layers, keep the root and its second child:
 //! cache.commit(&pool, &[0, 2]);
 //! # Ok(()) }
@@ -44,29 +48,29 @@ mod cache;
 mod format;
 mod isa;
 mod lanes;
-mod limits;
 mod math;
 mod matrix;
 mod pages;
-mod paths;
 mod pool;
 mod product;
+mod quantized_rows;
 mod random;
-mod rows;
+mod roofline;
 mod rowwise;
 mod tile;
+mod tree_mask;
 
 pub use apart::Apart;
 pub use attention::attention;
 pub use cache::{KvCache, KvFormat};
 pub use format::Format;
 pub use isa::Isa;
-pub use limits::Limits;
 pub use matrix::{Matrix, PackError};
 pub use pages::OutOfMemory;
-pub use paths::Paths;
 pub use pool::Pool;
 pub use product::multiply;
+pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
-pub use rows::Rows;
-pub use rowwise::{add, argmax, rms_norm, rope, sigmoid_blend, silu_mul};
+pub use roofline::Roofline;
+pub use rowwise::{add, rms_norm, rope, sigmoid_blend, silu_mul};
+pub use tree_mask::TreeMask;

@@ -9,7 +9,8 @@ const LINE: usize = 64;
 /// The system could not give the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{bytes} bytes of memory could not be had; close other programs or choose a smaller model or context"
+    "{bytes} bytes of memory could not be had; \
+     close other programs or choose a smaller model or context"
 )]
 pub struct OutOfMemory {
     /// Bytes asked for.
@@ -85,8 +86,7 @@ impl Pages {
         let head = raw.align_offset(HUGE);
         // SAFETY: head < HUGE, so head + len lies within the mapping of len + HUGE bytes.
         let start = unsafe { raw.add(head) };
-        // Without the advice the pages are small and everything else is the same, so its result
-        // is of no interest.
+        // If the advice is refused, only speed is lost, so its result is ignored.
         #[cfg(target_os = "linux")]
         // SAFETY: start..start + len lies within the mapping.
         unsafe {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_an_error() {
+    fn an_allocation_that_fails_is_an_error() {
         let bytes = usize::MAX / 4;
         // An unused allocation is no allocation to an optimiser.
         let pages = std::hint::black_box(Pages::zeroed(bytes));

@@ -3,7 +3,7 @@
 //!
 //! Workers spin for a fraction of a millisecond after each job, because the next product of a
 //! forward pass follows within microseconds, and then park, so an idle program costs no CPU.
-//! Pools share nothing, unless one is made to borrow of another: see [`Pool::borrowing`].
+//! Pools share nothing, unless one borrows the threads of another: see [`Pool::borrowing`].
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -18,7 +18,7 @@ use super::isa::Isa;
 /// How long a worker looks for the next job before it parks.
 const SPIN: Duration = Duration::from_micros(150);
 
-/// Looks at the clock once in so many turns of a spin.
+/// Iterations of a spin loop between two looks at the clock.
 const TURNS: u32 = 64;
 
 // The job word: participants in the low bits, then two flags, then the job's number.
@@ -218,7 +218,7 @@ impl Drop for Pool {
             self.shared.recall.notify_all();
         }
         for worker in self.workers.drain(..) {
-            // A worker catches what its tasks throw; it has nothing to say when it ends.
+            // A worker catches the panics of its tasks, so joining it cannot fail.
             let _ = worker.join();
         }
     }
@@ -231,7 +231,7 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Shared {
-    /// The life of worker `index` (the caller is 0).
+    /// The loop of worker `index` (the caller is 0).
     fn serve(&self, index: usize) {
         let mut last = 0;
         loop {
@@ -262,7 +262,9 @@ impl Shared {
                 std::hint::spin_loop();
             }
         }
-        let wait = |bell: &Condvar, held| bell.wait(held).unwrap_or_else(PoisonError::into_inner);
+        let wait = |condition: &Condvar, held| {
+            condition.wait(held).unwrap_or_else(PoisonError::into_inner)
+        };
         let mut held = lock(&self.lock);
         loop {
             let word = self.word.load(Ordering::SeqCst);
@@ -344,7 +346,7 @@ fn erase<'a>(task: &'a (dyn Fn(usize) + Sync + 'a)) -> *const Task {
     unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const Task>(task) }
 }
 
-/// Nothing is left half-done under these locks, so a poisoned one is as good as any.
+/// No invariant is ever broken while one of these locks is held, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

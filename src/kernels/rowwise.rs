@@ -1,11 +1,12 @@
-//! What happens to each row by itself: norms, rotary positions, the gated activation, sums.
-//! Each result depends on its own row alone, in a fixed order.
+//! Element-wise and row-wise operations: RMS norm, rotary position embedding (RoPE), gated
+//! activations, sums. Each result depends on its own row only and is computed in a fixed order.
+//! Must never know layers or models.
 
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::Pool;
 
-/// Elements that are worth handing to another thread.
+/// Elements per task: fewer cost more to dispatch than to compute.
 const WORTH: usize = 8192;
 
 /// Root-mean-square norm of each row of `x`, `[m, n]`, times `weight`, `[n]`:
@@ -83,18 +84,7 @@ pub fn add(pool: &Pool, x: &mut [f32], y: &[f32]) {
     });
 }
 
-/// Index of the greatest element, the first of equals; 0 of none.
-pub fn argmax(x: &[f32]) -> usize {
-    let mut best = 0;
-    for (i, v) in x.iter().enumerate() {
-        if *v > x[best] {
-            best = i;
-        }
-    }
-    best
-}
-
-/// Calls `task(first row, rows)` for runs of whole rows of `n`, on as many threads as are worth it.
+/// Calls `task(first row, rows)` for runs of whole rows of `n` elements, at least [`WORTH`] each.
 fn rows(pool: &Pool, x: &mut [f32], n: usize, task: impl Fn(usize, &mut [f32]) + Sync) {
     let run = WORTH.div_ceil(n);
     pool.chunks(x, run * n, |i, chunk| task(i * run, chunk));

@@ -1,7 +1,7 @@
-//! Where a weight lies in memory: tiles of 16 weight rows, cut into superblocks of 256 columns
-//! that a product reads strictly forward, scales first. Four columns of all sixteen rows share a
-//! cache line (one operand of a dot-product instruction); 4-bit codes put two such groups in one
-//! line, a fifth or sixth bit lies in planes beside them. No byte is stored twice.
+//! The packed layout: tiles of 16 weight rows, cut into superblocks of 256 columns that a product
+//! reads strictly forward, scales first. Four columns of all sixteen rows share a cache line (one
+//! operand of a dot-product instruction); 4-bit codes put two such groups in one line, a fifth or
+//! sixth bit lies in planes beside them. No byte is stored twice.
 //!
 //! | format | superblock |
 //! |---|---|

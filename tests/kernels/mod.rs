@@ -1,5 +1,5 @@
-//! The kernels against plain arithmetic, against each other on every instruction set, and alone
-//! against in company: the same bits.
+//! The kernels against plain arithmetic, and bit for bit: on every instruction set, every thread
+//! count, one row alone and in a batch.
 
 mod attention;
 mod products;

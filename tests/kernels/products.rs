@@ -1,4 +1,4 @@
-//! Products: exact sums of exact weights, whatever the company.
+//! Products: sums of the exact weights, row-invariant.
 
 use dovetail::kernels::*;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::test_runner::FileFailurePersistence;
 use super::{bits, numbers};
 
 fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
-    let mut rows = Rows::new();
+    let mut rows = QuantizedRows::new();
     rows.prepare(pool, x, matrix.inputs(), [matrix.format()]);
     let mut y = vec![f32::NAN; rows.count() * matrix.outputs()];
     multiply(pool, &rows, &mut [(matrix, &mut y)]);
@@ -70,7 +70,7 @@ fn every_instruction_set_gives_the_same_bits() {
 }
 
 #[test]
-fn a_row_is_the_same_alone_and_among_others() {
+fn a_row_gives_the_same_bits_alone_and_in_a_batch() {
     let pool = Pool::new(2);
     for format in Format::ALL {
         let inputs = *widths(format).last().unwrap();
@@ -79,7 +79,7 @@ fn a_row_is_the_same_alone_and_among_others() {
         let alone: Vec<Vec<f32>> =
             x.chunks_exact(inputs).map(|row| product(&pool, &matrix, row)).collect();
         for m in 1..=64 {
-            // The rows of a batch of m end where the batch of 64 ends: other company each time.
+            // The rows of a batch of m end where the batch of 64 ends: another place each time.
             let first = 64 - m;
             let y = product(&pool, &matrix, &x[first * inputs..]);
             for (r, y) in y.chunks_exact(50).enumerate() {
@@ -98,7 +98,7 @@ fn several_matrices_in_one_dispatch_are_the_same_as_one_by_one() {
         .enumerate()
         .map(|(i, format)| Matrix::random(format, 16 + 30 * i, 512, 2, &pool).unwrap())
         .collect();
-    let mut rows = Rows::new();
+    let mut rows = QuantizedRows::new();
     rows.prepare(&pool, &x, 512, Format::ALL);
     let mut y: Vec<Vec<f32>> = matrices.iter().map(|w| vec![0.0; 6 * w.outputs()]).collect();
     let mut all: Vec<(&Matrix, &mut [f32])> =
@@ -119,7 +119,7 @@ fn damaged_shapes_are_refused_with_their_figures() {
 }
 
 #[test]
-fn rows_may_come_in_any_order_and_weights_are_held_once() {
+fn rows_are_packed_in_any_order_at_the_size_of_the_file() {
     let pool = Pool::new(2);
     for format in Format::ALL {
         let row = format.row_bytes(512).unwrap();
@@ -138,9 +138,9 @@ fn rows_may_come_in_any_order_and_weights_are_held_once() {
     }
 }
 
-/// Numbers that overflow or are none must not come out as good ones.
+/// NaN and infinities in a row of activations must not become finite results.
 #[test]
-fn what_is_no_number_stays_none() {
+fn nan_and_infinity_in_a_row_are_kept() {
     let pool = Pool::new(2);
     for format in Format::ALL {
         let inputs = 512;
@@ -165,7 +165,7 @@ proptest! {
     /// Any shape, any part of any batch, any number of threads on any instruction set: the bits of
     /// the portable product of the row alone.
     #[test]
-    fn a_row_never_depends_on_its_company(
+    fn a_product_is_row_invariant(
         format in prop::sample::select(Format::ALL.to_vec()),
         blocks in 1usize..6,
         odd in 0usize..40,

@@ -1,5 +1,5 @@
 //! `bench verify`: T_V(γ), the time of one forward pass of the target over the γ nodes of a tree,
-//! beside the limits of the machine it ran on and, if asked, beside candle's product.
+//! beside the roofline of the machine it ran on and, if asked, beside candle's product.
 
 mod candle;
 mod report;
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::kernels::{Format, KvFormat, Limits, OutOfMemory, Pool};
+use crate::kernels::{Format, KvFormat, OutOfMemory, Pool, Roofline};
 use crate::library::{LibraryError, Spec, open_target};
 use crate::model::{CpuTarget, KnownShape, LoadError, PassTiming, Target, TargetError};
 use crate::speculate::Tree;
@@ -84,9 +84,9 @@ pub enum VerifyError {
     /// The weights could not be packed.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The machine's limits could not be measured.
-    #[error("measuring the machine's limits: {0}")]
-    Limits(#[from] OutOfMemory),
+    /// The machine's roofline could not be measured.
+    #[error("measuring the machine's roofline: {0}")]
+    Roofline(#[from] OutOfMemory),
     /// A pass failed.
     #[error(transparent)]
     Pass(#[from] TargetError),
@@ -151,12 +151,12 @@ pub fn measure_target(
     } else {
         None
     };
-    let limits = Limits::measure(target.pool())?;
+    let roofline = Roofline::measure(target.pool())?;
     target.assume_context(options.context);
     let allowed = Duration::from_secs(if options.quick { 34 } else { 120 });
     let rows = measure(&mut target, candle.as_ref(), options, started + allowed)?;
     let prefill = if options.quick { None } else { Some(prefill_rate(&mut target)?) };
-    let report = Report::new(name, &target, options, limits, rows, prefill);
+    let report = Report::new(name, &target, options, roofline, rows, prefill);
     if options.json {
         report.json(out)?
     } else {

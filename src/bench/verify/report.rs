@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::VerifyOptions;
-use crate::kernels::{KvFormat, Limits};
+use crate::kernels::{KvFormat, Roofline};
 use crate::model::{CpuTarget, PassTiming};
 
 /// Medians of one γ.
@@ -68,7 +68,7 @@ impl Report {
         subject: String,
         target: &CpuTarget,
         options: &VerifyOptions,
-        limits: Limits,
+        roofline: Roofline,
         rows: Vec<Row>,
         prefill_tokens_s: Option<f64>,
     ) -> Self {
@@ -85,9 +85,9 @@ impl Report {
                 ms: ms(row.whole),
                 ratio: seconds / first.as_secs_f64(),
                 gb_s,
-                gb_s_share: gb_s / limits.read_gb_s,
+                gb_s_share: gb_s / roofline.read_gb_s,
                 gop_s,
-                gop_s_share: gop_s / limits.int8_gop_s,
+                gop_s_share: gop_s / roofline.int8_gop_s,
                 products_ms: ms(row.parts.products),
                 attention_ms: ms(row.parts.attention),
                 other_ms: ms(row.parts.other),
@@ -105,7 +105,7 @@ impl Report {
                 KvFormat::F32 => "f32",
             },
             weight_bytes: bytes,
-            limits: Measured { read_gb_s: limits.read_gb_s, int8_gop_s: limits.int8_gop_s },
+            limits: Measured { read_gb_s: roofline.read_gb_s, int8_gop_s: roofline.int8_gop_s },
             rows: rows.iter().map(line).collect(),
             prefill_tokens_s,
         }

@@ -1,10 +1,11 @@
-//! Attention of a pass's rows over the KV cache: each row sees the committed prefix, then its path
-//! in the tree, and sums over them in that order. A node of a tree and the same token in plain
-//! decoding therefore agree in every bit. Knows heads and positions, not models.
+//! Tree attention of a pass's rows over the KV cache: the [`TreeMask`] lets each row attend to the
+//! committed prefix and then to its path in the tree, and it sums over them in that order. A node
+//! of a tree and the same token in plain decoding therefore agree in every bit. Knows heads and
+//! positions, not models.
 //!
-//! Lanes are positions where queries meet keys and dimensions where weights meet values, so no
-//! order depends on the instruction set; queries that share keys pass in groups, each with sums of
-//! its own.
+//! A lane is a position in the products of queries and keys and a dimension in those of weights and
+//! values, so no order of summation depends on the instruction set. Query heads that share a key
+//! head (GQA) are computed in groups, each query with its own sums.
 
 mod steps;
 
@@ -13,11 +14,11 @@ use std::cell::RefCell;
 use super::cache::{KvCache, KvFormat, Plane};
 use super::lanes::element::{Element, F16, F32};
 use super::lanes::{self, LANES, Lanes, Work};
-use super::paths::Paths;
 use super::pool::{Pool, Shareable};
+use super::tree_mask::TreeMask;
 use steps::{Keys, Values};
 
-/// Queries of one key head that pass together.
+/// Queries of one key head that are computed together.
 const GROUP: usize = 8;
 
 /// Tasks for each thread, if the key heads alone are not enough.
@@ -28,8 +29,8 @@ thread_local! {
 }
 
 /// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
-/// positions of `layer` and behind `paths.first()` rows in flight: `queries` and `out` are
-/// `[m, heads · head_dim]` with m = `paths.len()`. Scores are scaled by 1/√head_dim; query head h
+/// positions of `layer` and behind `mask.first()` rows in flight: `queries` and `out` are
+/// `[m, heads · head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h
 /// reads key head h · `cache.heads()` / heads.
 ///
 /// # Panics
@@ -39,10 +40,10 @@ pub fn attention(
     cache: &KvCache,
     layer: usize,
     queries: &[f32],
-    paths: &Paths,
+    mask: &TreeMask,
     out: &mut [f32],
 ) {
-    let m = paths.len();
+    let m = mask.len();
     if m == 0 {
         return;
     }
@@ -50,10 +51,10 @@ pub fn attention(
     assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
     assert!(queries.len().is_multiple_of(m * keys), "{m} rows of a multiple of {keys}");
     assert_eq!(queries.len(), out.len(), "a result for each query");
-    assert!(cache.len() + paths.first() + m <= cache.capacity(), "rows within the cache");
+    assert!(cache.len() + mask.first() + m <= cache.capacity(), "rows within the cache");
     let shared = queries.len() / (m * keys);
-    // All queries of a head in one task, one group after another, read its keys and values from
-    // memory once; they are spread over tasks only as far as the threads need it.
+    // A task that holds all queries of a head reads its keys and values from memory once; a head
+    // is split into several tasks only if there are too few heads for the threads.
     let parts = (pool.threads() * TASKS).div_ceil(cache.heads());
     let part = (m * shared).div_ceil(parts).next_multiple_of(GROUP);
     let parts = (m * shared).div_ceil(part);
@@ -66,7 +67,7 @@ pub fn attention(
             head,
             shared,
             queries,
-            paths,
+            mask,
             first,
             count: part.min(m * shared - first),
             out: out.get(),
@@ -86,7 +87,7 @@ struct Attend<'a> {
     head: usize,
     shared: usize,
     queries: &'a [f32],
-    paths: &'a Paths,
+    mask: &'a TreeMask,
     first: usize,
     count: usize,
     out: *mut f32,
@@ -114,8 +115,8 @@ impl<E: Element> Work for Group<'_, E> {
         for part in 0..parts {
             let left = self.work.first + self.work.count - first;
             let n = left.div_ceil(parts - part);
-            // The fewer queries, the more tiles and dimensions side by side: each sum waits for
-            // its last addition, and as many must be under way as the machine can take.
+            // Additions to one sum depend on each other, so the fewer queries there are, the more
+            // tiles and dimensions are summed side by side to hide the latency.
             // SAFETY: `attention` has checked the shapes, and these queries are this task's.
             unsafe {
                 if const { L::ROWS > 4 } {
@@ -140,7 +141,7 @@ impl<E: Element> Work for Group<'_, E> {
     }
 }
 
-/// The places of a few queries' intermediate numbers.
+/// Buffers for the intermediate numbers of a few queries.
 struct Scratch<'a> {
     /// `[M][head_dim]`: scaled.
     query: &'a mut [f32],
@@ -157,7 +158,7 @@ impl Attend<'_> {
     /// The path of query i.
     #[inline(always)]
     fn path(&self, i: usize) -> &[u32] {
-        self.paths.of(i / self.shared)
+        self.mask.visible(i / self.shared)
     }
 
     /// Where query i begins in `queries` and in `out`.
@@ -185,10 +186,10 @@ impl Attend<'_> {
         let len = self.cache.len();
         let rows = (first / self.shared)..=((first + n - 1) / self.shared);
         let whole = len / LANES;
-        // A path never leads behind the row itself.
-        let slots = len + self.paths.first() + rows.end() + 1;
+        // No row sees one after itself.
+        let slots = len + self.mask.first() + rows.end() + 1;
         let tree_tiles = slots.div_ceil(LANES) - whole;
-        let longest = rows.clone().map(|row| self.paths.of(row).len()).max().unwrap_or(0);
+        let longest = rows.clone().map(|row| self.mask.visible(row).len()).max().unwrap_or(0);
         // An odd number of lines, so that the queries' weights fall on different cache sets.
         let stride = ((len + longest).div_ceil(LANES) | 1) * LANES;
 
@@ -238,7 +239,7 @@ impl Attend<'_> {
             }
         }
 
-        let common = &self.paths.of(*rows.start())[..self.paths.common(rows)];
+        let common = &self.mask.visible(*rows.start())[..self.mask.common_prefix(rows)];
         let width = dim.next_multiple_of(LANES);
         let mut d = 0;
         while d < width {

@@ -1,5 +1,5 @@
-//! The steps of attention for M queries that share a head's keys and values: scores, weights,
-//! weighted sums. Knows slots and positions, not rows or trees.
+//! The steps of attention for M queries that share a head's keys and values: scores, softmax,
+//! weighted sums. Knows slots of the cache, not rows or trees.
 
 use std::ops::Range;
 
@@ -178,11 +178,11 @@ impl Values {
     }
 }
 
-/// How far below the greatest score the others may count: e⁻⁴⁰ of its weight is far below one
-/// rounding of the sum however long the context, and times the least half float it is still a
-/// normal number. Without the floor a sharp peak makes its row's sums denormal, which some machines
-/// add a hundred times more slowly.
-const DEEPEST: f32 = -40.0;
+/// Floor of the scores relative to the greatest: e⁻⁴⁰ of its weight is far below one rounding of
+/// the sum however long the context, and times the least half float it is still a normal number.
+/// Without the floor a peaked softmax makes its row's sums subnormal, which some machines add a
+/// hundred times more slowly.
+const LOWEST_SCORE: f32 = -40.0;
 
 /// Turns the first `n` scores into unnormalised weights and returns their sum: sixteen sums over
 /// every sixteenth, then one of those. The rest of the last sixteen is overwritten.
@@ -202,7 +202,7 @@ pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize) -> f32 {
         // SAFETY: chunks of 16.
         unsafe {
             let below = L::sub(L::load(scores.as_ptr()), peak);
-            let weight = math::exp::<L>(L::max(L::splat(DEEPEST), below));
+            let weight = math::exp::<L>(L::max(L::splat(LOWEST_SCORE), below));
             L::store(scores.as_mut_ptr(), weight);
             sum = L::add(sum, weight);
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sharp_peak_leaves_no_denormal_products_and_takes_all_the_weight() {
+    fn a_peaked_softmax_leaves_no_subnormal_products_and_gives_the_peak_all_weight() {
         let least = half::f16::from_bits(1).to_f32();
         for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
             let mut scores = [-900.0; 48];

@@ -338,7 +338,11 @@ impl Lanes for Avx2 {
         // Assembly, because around the intrinsic the compiler spills registers.
         // SAFETY: a prefetch never faults and changes nothing.
         unsafe {
-            std::arch::asm!("prefetcht0 [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+            std::arch::asm!(
+                "prefetcht0 [{0}]",
+                in(reg) p,
+                options(nostack, preserves_flags, readonly)
+            );
         }
     }
 }

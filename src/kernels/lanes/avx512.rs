@@ -242,7 +242,11 @@ impl Lanes for Avx512 {
         // twice as long.
         // SAFETY: a prefetch never faults and changes nothing.
         unsafe {
-            std::arch::asm!("prefetcht0 [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+            std::arch::asm!(
+                "prefetcht0 [{0}]",
+                in(reg) p,
+                options(nostack, preserves_flags, readonly)
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Sixteen numbers side by side: the few operations that every kernel is written in, once, and
-//! their three implementations. A lane is a weight row, a cache position or a dimension; never
-//! do lanes meet in a sum whose order an implementation could choose.
+//! Vectors of sixteen lanes: the few operations that every kernel is written in, once, and their
+//! three implementations. A lane is a weight row, a cache position or a dimension; lanes are never
+//! added up in an order that an implementation could choose.
 //!
 //! Every operation is exact (integers) or one IEEE rounding (floats), so the implementations agree
 //! in every bit and the portable one defines the result.
@@ -98,7 +98,7 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_pairs(p: *const u8) -> Self::I;
     /// acc + the two products of a lane's pair of i16 with the two at `x`.
     unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I;
-    /// Asks for the cache line at `p`, which need not be readable.
+    /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
 }
 

@@ -20,8 +20,8 @@ impl<W: Element> Kernel for Float<W> {
         // from the cell on.
         unsafe {
             let mut total = load_sums::<L, M>(sums);
-            // A single row's run waits for each addition before it starts the next, so a few runs
-            // go side by side.
+            // With few rows the additions of one run, which depend on each other, leave the machine
+            // idle, so four runs are summed side by side.
             if M <= 2 && step.columns == BLOCK {
                 runs::<L, W, M, 4>(step, 0, RUN, &mut total);
             } else {
@@ -51,7 +51,7 @@ unsafe fn runs<L: Lanes, W: Element, const M: usize, const R: usize>(
         let x = step.rows.floats.as_ptr().add(step.cell * BLOCK + column);
         let weights = step.weights.add(column * LANES * W::SIZE);
         let line = column * LANES * W::SIZE / LINE;
-        let mut ahead = step.ahead.wrapping_add(line * step.stride);
+        let mut prefetch = step.prefetch.wrapping_add(line * step.stride);
         let mut sums = [[L::splat(0.0); M]; R];
         for c in 0..columns {
             for (i, sums) in sums.iter_mut().enumerate() {
@@ -64,8 +64,8 @@ unsafe fn runs<L: Lanes, W: Element, const M: usize, const R: usize>(
             // One line for each line read; two columns of 16-bit weights share one.
             if W::SIZE == 4 || c % 2 == 0 {
                 for _ in 0..R {
-                    L::prefetch(ahead);
-                    ahead = ahead.wrapping_add(step.stride);
+                    L::prefetch(prefetch);
+                    prefetch = prefetch.wrapping_add(step.stride);
                 }
             }
         }

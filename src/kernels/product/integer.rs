@@ -16,15 +16,15 @@ pub(super) struct Q4K;
 pub(super) struct Q5K;
 pub(super) struct Q6K;
 
-/// The line after next to ask for.
-struct Ahead {
+/// The next line to prefetch.
+struct Prefetch {
     at: *const u8,
     stride: usize,
 }
 
-impl Ahead {
+impl Prefetch {
     #[inline(always)]
-    fn ask<L: Lanes>(&mut self) {
+    fn next<L: Lanes>(&mut self) {
         L::prefetch(self.at);
         self.at = self.at.wrapping_add(self.stride);
     }
@@ -48,7 +48,7 @@ impl Kernel for Q8_0 {
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let scales = rows.scales.as_ptr().add(step.cell * 8);
             let starts = rows.wide.as_ptr().add(step.cell * 8);
-            let mut ahead = Ahead { at: step.ahead, stride: step.stride };
+            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
             let mut total = load_sums::<L, M>(sums);
             for b in 0..step.columns / 32 {
                 let pair = step.weights.add(b / 2 * PAIR_8);
@@ -58,10 +58,10 @@ impl Kernel for Q8_0 {
                     *dot = L::biased(*starts.add(r * 8 + b));
                 }
                 if b % 2 == 0 {
-                    ahead.ask::<L>();
+                    prefetch.next::<L>();
                 }
                 for g in 0..8 {
-                    ahead.ask::<L>();
+                    prefetch.next::<L>();
                     let w = L::load_b(lines.add(g * LINE));
                     for (r, dot) in dot.iter_mut().enumerate() {
                         *dot = L::dot_biased(*dot, w, codes.add(r * BLOCK + b * 32 + g * 4));
@@ -87,7 +87,7 @@ impl Kernel for Q4_0 {
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let scales = rows.scales.as_ptr().add(step.cell * 8);
             let starts = rows.narrow.as_ptr().add(step.cell * 8);
-            let mut ahead = Ahead { at: step.ahead, stride: step.stride };
+            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
             let mut total = load_sums::<L, M>(sums);
             for b in 0..step.columns / 32 {
                 let pair = step.weights.add(b / 2 * PAIR_4);
@@ -97,10 +97,10 @@ impl Kernel for Q4_0 {
                     *dot = L::splat_i(*starts.add(r * 8 + b));
                 }
                 if b % 2 == 0 {
-                    ahead.ask::<L>();
+                    prefetch.next::<L>();
                 }
                 for g in 0..4 {
-                    ahead.ask::<L>();
+                    prefetch.next::<L>();
                     let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
                     dots::<L, M>(&mut dot, low, codes.add(b * 32 + g * 8));
                     dots::<L, M>(&mut dot, high, codes.add(b * 32 + g * 8 + 4));
@@ -143,27 +143,27 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         let rows = &step.rows.coarse;
         let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
         let x_sums = rows.sums.as_ptr().add(step.cell * 8);
-        let mut ahead = Ahead { at: step.ahead, stride: step.stride };
+        let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
         let mut block = [L::splat(0.0); M];
         for j in 0..8 {
             let lines = step.weights.add(K_HEAD + j * (PLANE + LOW));
             let mut dot = [L::splat_i(0); M];
             if PLANE == 0 {
                 for g in 0..4 {
-                    ahead.ask::<L>();
+                    prefetch.next::<L>();
                     let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
                     dots::<L, M>(&mut dot, low, codes.add(j * 32 + g * 8));
                     dots::<L, M>(&mut dot, high, codes.add(j * 32 + g * 8 + 4));
                 }
             } else {
-                ahead.ask::<L>();
+                prefetch.next::<L>();
                 let plane = L::load_b(lines);
                 let lines = lines.add(PLANE);
                 let codes = codes.add(j * 32);
-                fifth_bits::<L, M, 0, 1>(&mut dot, plane, lines, codes, &mut ahead);
-                fifth_bits::<L, M, 2, 3>(&mut dot, plane, lines, codes, &mut ahead);
-                fifth_bits::<L, M, 4, 5>(&mut dot, plane, lines, codes, &mut ahead);
-                fifth_bits::<L, M, 6, 7>(&mut dot, plane, lines, codes, &mut ahead);
+                fifth_bits::<L, M, 0, 1>(&mut dot, plane, lines, codes, &mut prefetch);
+                fifth_bits::<L, M, 2, 3>(&mut dot, plane, lines, codes, &mut prefetch);
+                fifth_bits::<L, M, 4, 5>(&mut dot, plane, lines, codes, &mut prefetch);
+                fifth_bits::<L, M, 6, 7>(&mut dot, plane, lines, codes, &mut prefetch);
             }
             let scale = L::load_u8(step.weights.add(K_SCALES + 16 * j));
             for r in 0..M {
@@ -172,13 +172,13 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         }
         let mut low = [L::splat_i(0); M];
         for j in 0..4 {
-            ahead.ask::<L>();
+            prefetch.next::<L>();
             let minima = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
             for (r, low) in low.iter_mut().enumerate() {
                 *low = L::dot_pairs(*low, minima, x_sums.add(r * 8 + 2 * j));
             }
         }
-        ahead.ask::<L>();
+        prefetch.next::<L>();
         let d = L::load_f16(step.weights.cast());
         let dmin = L::load_f16(step.weights.add(32).cast());
         let mut total = load_sums::<L, M>(sums);
@@ -198,11 +198,11 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     plane: L::B,
     lines: *const u8,
     codes: *const i8,
-    ahead: &mut Ahead,
+    prefetch: &mut Prefetch,
 ) {
     // SAFETY: the caller gives four lines and M rows of 32 codes.
     unsafe {
-        ahead.ask::<L>();
+        prefetch.next::<L>();
         let (low, high) = L::nibbles(L::load_b(lines.add(A as usize / 2 * LINE)));
         dots::<L, M>(dot, L::fifth::<A>(low, plane), codes.add(A as usize * 4));
         dots::<L, M>(dot, L::fifth::<B>(high, plane), codes.add(B as usize * 4));
@@ -217,7 +217,7 @@ impl Kernel for Q6K {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let starts = rows.wide.as_ptr().add(step.cell * 16);
-            let mut ahead = Ahead { at: step.ahead, stride: step.stride };
+            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
             let mut block = [L::splat(0.0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
@@ -225,15 +225,15 @@ impl Kernel for Q6K {
                 for (r, dot) in dot.iter_mut().enumerate() {
                     *dot = L::splat_i(*starts.add(r * 16 + j));
                 }
-                ahead.ask::<L>();
+                prefetch.next::<L>();
                 let plane = L::load_b(sub.add(j % 2 * LINE));
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
                 let codes = codes.add(j * 16);
-                ahead.ask::<L>();
+                prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines));
                 dots::<L, M>(&mut dot, L::sixth::<0>(low, plane), codes);
                 dots::<L, M>(&mut dot, L::sixth::<1>(high, plane), codes.add(4));
-                ahead.ask::<L>();
+                prefetch.next::<L>();
                 let (low, high) = L::nibbles(L::load_b(lines.add(LINE)));
                 dots::<L, M>(&mut dot, L::sixth::<2>(low, plane), codes.add(8));
                 dots::<L, M>(&mut dot, L::sixth::<3>(high, plane), codes.add(12));

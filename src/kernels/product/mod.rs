@@ -1,9 +1,9 @@
 //! The skinny product y = x · Wᵀ for a few rows of activations: every weight is read once and
 //! used for all rows.
 //!
-//! A result is the sum over a row's superblocks of 256 columns in order, each block's part in an
-//! order that its format fixes; lanes, rows, tiles and threads only decide who computes it. So a
-//! row gives the same bits alone and among others.
+//! Row-invariant: a result is the sum over a row's superblocks of 256 columns in order, each
+//! block's part in an order that its format fixes; lanes, rows, tiles and threads only decide
+//! where it is computed. So a row gives the same bits alone and in a batch.
 
 mod float;
 mod integer;
@@ -14,18 +14,19 @@ use super::format::Format;
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
-use super::rows::Rows;
+use super::quantized_rows::QuantizedRows;
 use super::tile;
 
 /// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
 /// reading the thread's tiles from the second-level cache again.
 const PART: usize = 64;
 
-/// Tasks for each thread: enough that a thread that is held up costs the others little.
+/// Tasks for each thread: enough that the others can take over from a thread that is delayed.
 const TASKS: usize = 24;
 
-/// How far ahead of its reading a product asks for weights: what memory sends while it answers.
-const AHEAD: usize = 6 << 10;
+/// Bytes between the weights that are read and those that are prefetched: bandwidth times latency
+/// of the memory.
+const PREFETCH_DISTANCE: usize = 6 << 10;
 
 /// Bytes of weights in a task that goes through them more than once.
 const KEPT: usize = 256 << 10;
@@ -36,7 +37,7 @@ const KEPT: usize = 256 << 10;
 /// # Panics
 /// If a matrix does not have `rows.inputs()` inputs, the rows were not prepared for its format, or
 /// a result has another size.
-pub fn multiply(pool: &Pool, rows: &Rows, products: &mut [(&Matrix, &mut [f32])]) {
+pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mut [f32])]) {
     let count = rows.count();
     let tiles: usize = products.iter().map(|(matrix, _)| matrix.tiles()).sum();
     if tiles == 0 || count == 0 {
@@ -65,7 +66,7 @@ pub fn multiply(pool: &Pool, rows: &Rows, products: &mut [(&Matrix, &mut [f32])]
 /// A run of tiles of one matrix with all rows.
 struct Tiles<'a> {
     matrix: &'a Matrix,
-    rows: &'a Rows,
+    rows: &'a QuantizedRows,
     tiles: std::ops::Range<usize>,
     /// `[rows, outputs]`; this work writes the columns of its tiles alone.
     y: *mut f32,
@@ -105,16 +106,16 @@ trait Kernel {
 
 /// Where one step of a product reads.
 struct Step<'a> {
-    rows: &'a Rows,
+    rows: &'a QuantizedRows,
     /// The superblock.
     weights: *const u8,
     /// Its columns that exist; a multiple of 64 for the integer formats.
     columns: usize,
     /// Index of the first row's cell, `block · rows + row`.
     cell: usize,
-    /// What is read after this superblock, to be asked for in time: one line for each line read,
-    /// `stride` bytes apart, so that the groups of rows that share a superblock share the asking.
-    ahead: *const u8,
+    /// Where to prefetch from: one line for each line read, `stride` bytes apart. The groups of
+    /// rows that read the same superblock each prefetch a part of the lines.
+    prefetch: *const u8,
     stride: usize,
 }
 
@@ -171,7 +172,7 @@ impl Tiles<'_> {
                     weights,
                     columns: tile::BLOCK.min(inputs - block * tile::BLOCK),
                     cell: block * self.rows.count() + start + row,
-                    ahead: weights.wrapping_add(AHEAD + superblock * group / groups),
+                    prefetch: weights.wrapping_add(PREFETCH_DISTANCE + superblock * group / groups),
                     stride,
                 };
                 let sums = sums.0[row..row + m].as_mut_ptr().cast();

@@ -7,7 +7,8 @@ use super::super::Config;
 use super::super::rope::Rotations;
 use super::weights::Layer;
 use crate::kernels::{
-    KvCache, Matrix, Paths, Pool, Rows, add, attention, multiply, rms_norm, rope, silu_mul,
+    KvCache, Matrix, Pool, QuantizedRows, TreeMask, add, attention, multiply, rms_norm, rope,
+    silu_mul,
 };
 
 /// Where the time of the last pass went.
@@ -34,7 +35,7 @@ impl Clock {
 /// Buffers of a pass, kept from one to the next: they grow to the most rows ever seen.
 #[derive(Default)]
 pub(in crate::model) struct Scratch {
-    rows: Rows,
+    rows: QuantizedRows,
     rotations: Rotations,
     /// The residual stream `[rows, H]`.
     pub(in crate::model) stream: Vec<f32>,
@@ -107,9 +108,9 @@ impl<'a> Blocks<'a> {
     }
 
     /// Runs the stream through block `index`; the rows' keys and values stay in flight.
-    pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, paths: &Paths) {
+    pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
-        self.attend(index, layer, paths);
+        self.attend(index, layer, mask);
         self.transform(layer);
     }
 
@@ -126,7 +127,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// The attention half of a layer: stream += o(attention(q, k, v)).
-    fn attend(&mut self, index: usize, layer: &Layer, paths: &Paths) {
+    fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         let Self { config, pool, .. } = *self;
         let (s, timing, clock) = (&mut *self.scratch, &mut *self.timing, &mut self.clock);
         match &layer.attention_norm {
@@ -152,9 +153,9 @@ impl<'a> Blocks<'a> {
         let (cos, sin) = s.rotations.rows();
         rope(pool, &mut s.q, config.head_dim, cos, sin);
         rope(pool, &mut s.k, config.head_dim, cos, sin);
-        self.cache.write_behind(pool, index, paths.first(), &s.k, &s.v);
+        self.cache.write_behind(pool, index, mask.first(), &s.k, &s.v);
         timing.other += clock.lap();
-        attention(pool, self.cache, index, &s.q, paths, &mut s.attended);
+        attention(pool, self.cache, index, &s.q, mask, &mut s.attended);
         timing.attention += clock.lap();
         products(pool, &mut s.rows, &s.attended, &mut [(&layer.o, &mut s.branch[..])]);
         timing.products += clock.lap();
@@ -184,7 +185,12 @@ impl<'a> Blocks<'a> {
 }
 
 /// All products of the same input, in one dispatch.
-fn products(pool: &Pool, rows: &mut Rows, x: &[f32], products: &mut [(&Matrix, &mut [f32])]) {
+fn products(
+    pool: &Pool,
+    rows: &mut QuantizedRows,
+    x: &[f32],
+    products: &mut [(&Matrix, &mut [f32])],
+) {
     let inputs = products.first().map_or(0, |(matrix, _)| matrix.inputs());
     rows.prepare(pool, x, inputs, products.iter().map(|(matrix, _)| matrix.format()));
     multiply(pool, rows, products);

@@ -7,7 +7,7 @@ use super::block::{Blocks, PassTiming, Scratch};
 use super::pass::Pass;
 use super::weights::{Progress, Weights};
 use super::{CHUNK, LoadError};
-use crate::kernels::{Format, KvCache, KvFormat, Paths, Pool};
+use crate::kernels::{Format, KvCache, KvFormat, Pool, TreeMask};
 use crate::model::weights::WeightSource;
 use crate::model::{Branch, Config, RandomWeights, SmallLm, TargetError};
 
@@ -112,13 +112,13 @@ impl CpuDraft {
         Ok(())
     }
 
-    /// Runs a row for each of `tokens` on `paths`, which lead behind the committed positions.
-    fn pass(&mut self, tokens: &[u32], paths: &Paths) {
+    /// Runs a row for each of `tokens` on `mask`, which lead behind the committed positions.
+    fn pass(&mut self, tokens: &[u32], mask: &TreeMask) {
         let Self { config, pool, cache, scratch, timing, .. } = self;
         self.features.resize(tokens.len() * config.hidden, 0.0);
         let blocks = Blocks::begin(config, pool, cache, scratch, timing);
         let mut pass = Pass { weights: &self.weights, blocks };
-        pass.run(tokens, |row| paths.of(row).len() - 1, paths, &mut self.features);
+        pass.run(tokens, |row| mask.visible(row).len() - 1, mask, &mut self.features);
     }
 
     /// The LM head on the rows of the last pass from `first` on.
@@ -162,7 +162,7 @@ impl SmallLm for CpuDraft {
         self.flight.clear();
         let mut last = 0;
         for chunk in tokens.chunks(CHUNK) {
-            self.pass(chunk, &Paths::chain(chunk.len()));
+            self.pass(chunk, &TreeMask::causal(chunk.len()));
             self.cache.commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
             last = chunk.len() - 1;
         }
@@ -184,7 +184,7 @@ impl SmallLm for CpuDraft {
             let (capacity, needed) = (self.cache.capacity(), self.len() + first + rows.len());
             return Err(TargetError::ContextFull { needed, capacity });
         }
-        let paths = Paths::level(first, above.iter().copied());
+        let mask = TreeMask::level(first, above.iter().copied());
         let flight: Vec<Vec<usize>> = above
             .iter()
             .enumerate()
@@ -192,7 +192,7 @@ impl SmallLm for CpuDraft {
             .collect();
         self.flight.extend(flight);
         let tokens: Vec<u32> = rows.iter().map(|row| row.token).collect();
-        self.pass(&tokens, &paths);
+        self.pass(&tokens, &mask);
         Ok(self.head(0))
     }
 

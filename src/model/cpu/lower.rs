@@ -1,18 +1,18 @@
 //! What may stand in front of the CPU's blocks: the first blocks of the same model on another
 //! device, or nothing.
 
-use crate::kernels::Paths;
+use crate::kernels::TreeMask;
 use crate::model::TargetError;
 
 /// The first blocks of a target, with their own KV cache behind the same committed positions.
 pub(in crate::model) trait Lower {
     /// Runs the embedded rows `[rows, H]` through the blocks in place; row i stands at
-    /// `positions[i]` and sees the committed positions and `paths.of(i)`. Commits nothing.
+    /// `positions[i]` and sees the committed positions and `mask.visible(i)`. Commits nothing.
     fn pass(
         &mut self,
         stream: &mut [f32],
         positions: &[usize],
-        paths: &Paths,
+        mask: &TreeMask,
     ) -> Result<(), TargetError>;
     /// Keeps these rows of the last pass (ascending) as the next committed positions.
     fn commit(&mut self, path: &[usize]);
@@ -24,7 +24,7 @@ pub(in crate::model) trait Lower {
 pub(in crate::model) struct Nothing;
 
 impl Lower for Nothing {
-    fn pass(&mut self, _: &mut [f32], _: &[usize], _: &Paths) -> Result<(), TargetError> {
+    fn pass(&mut self, _: &mut [f32], _: &[usize], _: &TreeMask) -> Result<(), TargetError> {
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::weights::{WeightError, WeightSource};
 use super::{Config, RandomWeights, Target, TargetError, Verified};
-use crate::kernels::{Format, KvCache, KvFormat, Matrix, OutOfMemory, Paths, Pool, random_row};
+use crate::kernels::{Format, KvCache, KvFormat, Matrix, OutOfMemory, Pool, TreeMask, random_row};
 use crate::speculate::Tree;
 
 pub use block::PassTiming;
@@ -308,16 +308,16 @@ impl CpuTarget {
         let (hidden, begin) = (self.config.hidden, self.cache.len());
         let mut features = vec![0.0; count * hidden];
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
-            let (paths, len) = (Paths::chain(tokens.len()), self.cache.len());
+            let (mask, len) = (TreeMask::causal(tokens.len()), self.cache.len());
             let mut pass = self.pass();
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
-            if let Err(error) = lower.pass(stream, &positions, &paths) {
+            if let Err(error) = lower.pass(stream, &positions, &mask) {
                 self.truncate(begin);
                 lower.truncate(begin);
                 return Err(error);
             }
-            pass.transform(&paths, features);
+            pass.transform(&mask, features);
             self.keep(tokens.len());
             lower.commit(&(0..tokens.len()).collect::<Vec<_>>());
         }
@@ -336,15 +336,15 @@ impl CpuTarget {
         let count = self.check(nodes.iter().map(|node| node.token))?;
         self.timing = PassTiming::default();
         let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
-        let paths = Paths::tree(nodes.iter().map(|node| node.parent));
+        let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
         let mut features = vec![0.0; count * self.config.hidden];
         let mut logits = vec![0.0; count * self.config.vocab];
         let positions: Vec<usize> =
             nodes.iter().map(|node| self.cache.len() + node.depth).collect();
         let mut pass = self.pass();
         let stream = pass.embed(&tokens, |row| nodes[row].depth);
-        lower.pass(stream, &positions, &paths)?;
-        pass.transform(&paths, &mut features);
+        lower.pass(stream, &positions, &mask)?;
+        pass.transform(&mask, &mut features);
         pass.head(&features, &mut logits);
         self.pending = count;
         Ok(Verified { logits, features })

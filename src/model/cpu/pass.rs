@@ -2,7 +2,7 @@
 
 use super::block::Blocks;
 use super::weights::Weights;
-use crate::kernels::{Paths, rms_norm};
+use crate::kernels::{TreeMask, rms_norm};
 
 /// What a pass works with.
 pub(super) struct Pass<'a> {
@@ -12,17 +12,17 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Runs one row for each of `tokens`, row i at position `len + depth(i)` and seeing
-    /// `paths.of(i)` behind the committed prefix; leaves their keys and values behind it. Writes
+    /// `mask.visible(i)` behind the committed prefix; leaves their keys and values behind it. Writes
     /// the outputs of the final norm to `features`, `[rows, H]`.
     pub(super) fn run(
         &mut self,
         tokens: &[u32],
         depth: impl Fn(usize) -> usize,
-        paths: &Paths,
+        mask: &TreeMask,
         features: &mut [f32],
     ) {
         self.embed(tokens, depth);
-        self.transform(paths, features);
+        self.transform(mask, features);
     }
 
     /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
@@ -37,11 +37,11 @@ impl Pass<'_> {
     }
 
     /// The rest of `run`: the stream through the blocks and the final norm.
-    pub(super) fn transform(&mut self, paths: &Paths, features: &mut [f32]) {
+    pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32]) {
         let Self { weights, blocks } = self;
         let (config, pool) = (blocks.config, blocks.pool);
         for (index, layer) in weights.layers.iter().enumerate() {
-            blocks.run(index, layer, paths);
+            blocks.run(index, layer, mask);
         }
         rms_norm(pool, &blocks.scratch.stream, &weights.norm, config.rms_eps, features);
         blocks.lap();

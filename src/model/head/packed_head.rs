@@ -6,7 +6,7 @@ use super::backend::Rows;
 use super::pack::{PackedFusion, Packer};
 use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, SharedTables, Table};
 use crate::kernels::{
-    KvCache, KvFormat, Matrix, Paths, Pool, add, rms_norm, sigmoid_blend, silu_mul,
+    KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
 use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
 use crate::model::cpu::weights::Layer;
@@ -104,7 +104,7 @@ impl PackedHead {
 
     /// Runs the pairs of `buffers.features` and `tokens` through the blocks; row i stands at
     /// `position(i)`. Leaves the last block's output in `outputs`.
-    fn pass(&mut self, tokens: &[u32], position: impl Fn(usize) -> usize, paths: &Paths) {
+    fn pass(&mut self, tokens: &[u32], position: impl Fn(usize) -> usize, mask: &TreeMask) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
@@ -112,7 +112,7 @@ impl PackedHead {
         blocks.place(tokens.len(), position, &self.frequencies);
         blocks.scratch.stream.copy_from_slice(&buffers.fused);
         for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
-            blocks.run(index, layer, paths);
+            blocks.run(index, layer, mask);
         }
         self.outputs.clear();
         self.outputs.extend_from_slice(&blocks.scratch.stream);
@@ -210,7 +210,7 @@ impl HeadBackend for PackedHead {
         self.cache.truncate(start);
         self.buffers.features.clear();
         self.buffers.features.extend_from_slice(features);
-        self.pass(tokens, |row| start + row, &Paths::chain(rows));
+        self.pass(tokens, |row| start + row, &TreeMask::causal(rows));
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
         self.rows = Rows::stable(start + rows);
         let others = self.outputs.len().saturating_sub(self.config.hidden);
@@ -238,9 +238,9 @@ impl HeadBackend for PackedHead {
         }
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
         let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
-        let paths = Paths::level(self.rows.scratch, ancestors);
+        let mask = TreeMask::level(self.rows.scratch, ancestors);
         let rows = self.rows;
-        self.pass(&tokens, |row| rows.position(&beam[row]), &paths);
+        self.pass(&tokens, |row| rows.position(&beam[row]), &mask);
         self.rows.scratch += beam.len();
         self.sources.extend_from_slice(&self.outputs);
         Ok(self.rank(ranking))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 
 use super::DeviceLayers;
-use crate::kernels::{Matrix, Paths, Pool};
+use crate::kernels::{Matrix, Pool, TreeMask};
 use crate::model::cpu::Lower;
 use crate::model::cpu::weights::{Layer, Packer};
 use crate::model::head::{Block, BlockWeights, HeadCache, Linear, Places, Table};
@@ -78,7 +78,7 @@ impl TensorLayers {
         (weights * self.dtype.size_in_bytes()) as u64 + self.cache.bytes()
     }
 
-    fn places(&self, positions: &[usize], paths: &Paths) -> candle_core::Result<Places> {
+    fn places(&self, positions: &[usize], mask: &TreeMask) -> candle_core::Result<Places> {
         let (rows, len) = (positions.len(), self.len + positions.len());
         let angles = positions.iter().flat_map(|&position| {
             self.frequencies.iter().map(move |frequency| position as f32 * frequency)
@@ -88,25 +88,25 @@ impl TensorLayers {
             let shape = (rows, self.frequencies.len());
             Tensor::from_vec(values, shape, &self.device)?.to_dtype(self.dtype)
         };
-        let mut mask = vec![f32::NEG_INFINITY; rows * len];
-        for (row, mask) in mask.chunks_exact_mut(len).enumerate() {
-            mask[..self.len].fill(0.0);
-            for &seen in paths.of(row) {
-                mask[self.len + seen as usize] = 0.0;
+        let mut bias = vec![f32::NEG_INFINITY; rows * len];
+        for (row, bias) in bias.chunks_exact_mut(len).enumerate() {
+            bias[..self.len].fill(0.0);
+            for &seen in mask.visible(row) {
+                bias[self.len + seen as usize] = 0.0;
             }
         }
-        let mask = Tensor::from_vec(mask, (rows, len), &self.device)?;
-        Ok(Places::new(put(cos)?, put(sin)?, Some(mask), self.len, len))
+        let bias = Tensor::from_vec(bias, (rows, len), &self.device)?;
+        Ok(Places::new(put(cos)?, put(sin)?, Some(bias), self.len, len))
     }
 
     fn run(
         &mut self,
         stream: &mut [f32],
         positions: &[usize],
-        paths: &Paths,
+        mask: &TreeMask,
     ) -> candle_core::Result<()> {
         self.cache.reserve(self.len + positions.len(), self.len)?;
-        let places = self.places(positions, paths)?;
+        let places = self.places(positions, mask)?;
         let shape = (positions.len(), self.config.hidden);
         let mut x = Tensor::from_slice(stream, shape, &self.device)?.to_dtype(self.dtype)?;
         for (index, block) in self.blocks.iter().enumerate() {
@@ -142,12 +142,12 @@ impl Lower for TensorLayers {
         &mut self,
         stream: &mut [f32],
         positions: &[usize],
-        paths: &Paths,
+        mask: &TreeMask,
     ) -> Result<(), TargetError> {
         if let Some(reason) = &self.lost {
             return Err(TargetError::Device(reason.clone()));
         }
-        self.run(stream, positions, paths).map_err(|error| TargetError::Device(error.to_string()))
+        self.run(stream, positions, mask).map_err(|error| TargetError::Device(error.to_string()))
     }
 
     fn commit(&mut self, path: &[usize]) {

@@ -1,5 +1,5 @@
-//! The machine's own limits, measured on the spot: no product can read its weights faster or
-//! multiply more than this.
+//! The machine's roofline, measured when asked for: the memory bandwidth and the arithmetic rate
+//! that bound every matrix product. Knows no formats and no models.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use super::lanes::{self, LANES, Lanes, Work};
 use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
 
-/// What all threads of a pool together can do at most.
+/// The upper bounds for all threads of a pool together.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct Roofline {
     /// Bytes read from memory, in 10⁹ a second.
     pub read_gb_s: f64,
     /// 8-bit multiplications and additions from registers, in 10⁹ a second.
     pub int8_gop_s: f64,
 }
 
-impl Limits {
+impl Roofline {
     /// Measures for about half a second.
     ///
     /// # Errors
@@ -27,14 +27,15 @@ impl Limits {
     }
 }
 
-/// The best of the turns of a tenth of a second, each of `units` of work; two at least.
-fn best(units: f64, turn: impl Fn()) -> f64 {
-    let (begin, mut best, mut turns) = (Instant::now(), f64::INFINITY, 0);
-    while turns < 2 || begin.elapsed() < Duration::from_millis(100) {
+/// The best rate among as many runs as fit a tenth of a second (two at least), each of `units` of
+/// work.
+fn best(units: f64, run: impl Fn()) -> f64 {
+    let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
+    while runs < 2 || begin.elapsed() < Duration::from_millis(100) {
         let start = Instant::now();
-        turn();
+        run();
         best = best.min(start.elapsed().as_secs_f64());
-        turns += 1;
+        runs += 1;
     }
     units / best / 1e9
 }
@@ -43,7 +44,7 @@ fn read(pool: &Pool) -> Result<f64, OutOfMemory> {
     const BYTES: usize = 1 << 29;
     const TASK: usize = 1 << 22;
     let mut block = Pages::zeroed(BYTES)?;
-    // Written once: untouched pages would all be one and the same.
+    // Written once: the system maps all untouched pages to a single page of zeros.
     pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
     let block = &block;
     Ok(best(BYTES as f64, || {
@@ -61,12 +62,12 @@ fn multiply(pool: &Pool) -> f64 {
     })
 }
 
-/// Reads a block as the products read weights: line by line into registers, asking ahead.
+/// Reads a block as the products read weights: line by line into registers, with prefetches.
 struct Sum<'a>(&'a [u8]);
 
 impl Sum<'_> {
-    /// Bytes between a line that is asked for and the one that is read.
-    const AHEAD: usize = 4 << 10;
+    /// Bytes between a line that is prefetched and the one that is read.
+    const PREFETCH: usize = 4 << 10;
     /// Independent sums.
     const SUMS: usize = 4;
 }
@@ -81,8 +82,8 @@ impl Work for Sum<'_> {
         for lines in self.0.as_chunks::<{ Sum::SUMS * 64 }>().0 {
             for (i, sum) in sums.iter_mut().enumerate() {
                 let line = lines[64 * i..].as_ptr();
-                L::prefetch(line.wrapping_add(Sum::AHEAD));
-                // SAFETY: 64 bytes of the block, four activations. Sums may wrap: nobody looks.
+                L::prefetch(line.wrapping_add(Sum::PREFETCH));
+                // SAFETY: 64 bytes of the block, four activations. The sums may wrap: they are not used.
                 *sum = unsafe { L::dot(*sum, L::load_b(line), ones.as_ptr()) };
             }
         }
@@ -146,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn both_limits_are_measured() {
-        let limits = Limits::measure(&Pool::new(2)).unwrap();
-        assert!(limits.read_gb_s > 0.1 && limits.int8_gop_s > 0.1, "{limits:?}");
+    fn bandwidth_and_arithmetic_rate_are_measured() {
+        let roofline = Roofline::measure(&Pool::new(2)).unwrap();
+        assert!(roofline.read_gb_s > 0.1 && roofline.int8_gop_s > 0.1, "{roofline:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! Activations made ready for products: once for all matrices that read them (query, key and
-//! value; gate and up). Knows formats only by what they ask of activations.
+//! Activations quantised for products: once for all matrices that read them (query, key and value;
+//! gate and up). Knows formats only by the form of activations their products read.
 //!
-//! Every row lies in blocks of 256 columns, and the same block of all rows side by side: the
-//! addresses that one step of a product reads then never fall on one cache set.
+//! A row is cut into blocks of 256 columns, and the same block of all rows lies side by side: the
+//! addresses that one step of a product reads then do not compete for one cache set.
 
 use super::format::{Format, Operand};
 use super::lanes::{self, LANES, Lanes, Work};
@@ -10,10 +10,10 @@ use super::math;
 use super::pool::{Pool, Shareable};
 use super::tile::BLOCK;
 
-/// `m` rows of activations, in the forms that the formats of their products read. Reused from one
-/// product to the next it allocates nothing.
+/// `m` rows of activations, in the forms that the formats of their products read. Kept from one
+/// product to the next, it allocates nothing.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct QuantizedRows {
     count: usize,
     inputs: usize,
     /// `[block][row][256]`, if a product reads floats.
@@ -32,7 +32,7 @@ pub(super) struct Codes {
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
     pub(super) scales: Vec<f32>,
-    /// What takes the zero point of unsigned weights off: for 8 bits (fine) −128 · the sums of 32
+    /// Corrections for the zero point of unsigned weights: for 8 bits (fine) −128 · the sums of 32
     /// codes `[block][row][8]`; for 6 bits (coarse) −32 · the sums of 16 `[block][row][16]`.
     pub(super) wide: Vec<i32>,
     /// The same for 4 bits (fine): −8 · the sums of 32 codes `[block][row][8]`.
@@ -42,14 +42,14 @@ pub(super) struct Codes {
     ready: bool,
 }
 
-impl Rows {
+impl QuantizedRows {
     /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Takes `x`, `[m, inputs]`, in the forms that products with matrices of these formats read.
-    /// What was held before is forgotten.
+    /// Replaces what was held before.
     ///
     /// # Panics
     /// If `x` is no whole number of rows, or `inputs` is 0.
@@ -109,7 +109,7 @@ impl Rows {
     }
 
     fn fill(&mut self, pool: &Pool, x: &[f32]) {
-        // A cell is one block of one row; a task takes a run of them worth a dispatch.
+        // A cell is one block of one row; a task takes enough of them to be worth a dispatch.
         const CELLS: usize = 16;
         let (count, inputs) = (self.count, self.inputs);
         let cells = count * self.blocks();
@@ -201,7 +201,8 @@ impl Work for Quantise<'_> {
         if !self.fine {
             peaks = [peaks.iter().fold(0f32, |a, &b| a.max(b)); 8];
         }
-        // What is no finite number must not pass for one: it makes its block's products NaN.
+        // Infinities and NaN must not be quantised to finite numbers: they make their block's
+        // products NaN.
         if math::sum::<L>(odd) != 0.0 {
             peaks = [f32::NAN; 8];
         }
@@ -230,7 +231,7 @@ impl Work for Quantise<'_> {
 }
 
 impl Quantise<'_> {
-    /// Writes the scales and what the sums of 16 codes are needed for.
+    /// Writes the scales and the corrections made of the sums of 16 codes.
     ///
     /// # Safety
     /// The cell exists and is ours.
