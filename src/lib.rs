@@ -24,6 +24,7 @@
 //! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
+//! | 0 | [`files`] | files written whole or not at all, read within limits |
 //!
 //! A token's way: keyboard → `tui::update` → `worker::Command` → `worker` → `decode`
 //! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
@@ -34,6 +35,7 @@ pub mod chat;
 pub mod cli;
 pub mod decode;
 pub mod draft;
+pub mod files;
 pub mod hardware;
 pub mod kernels;
 pub mod library;

@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::files::read_text;
+
+/// Most bytes of a set.
+const LONGEST: u64 = 256_000_000;
+
 /// The bundled sets, in the order of the tables; `assets/bench/SOURCES.md` names their sources.
 const BUNDLED: &[(&str, &str)] = &[
     ("everyday", include_str!("../../assets/demo/heldout_prompts.jsonl")),
@@ -117,7 +122,7 @@ fn folder(path: &Path) -> Result<Vec<PromptSet>, PromptError> {
 
 fn file(path: &Path) -> Result<PromptSet, PromptError> {
     let read = |source| PromptError::Read { path: path.to_owned(), source };
-    let text = std::fs::read_to_string(path).map_err(read)?;
+    let text = read_text(path, LONGEST).map_err(read)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     parse(&name, &path.display().to_string(), &text)
 }

@@ -125,6 +125,8 @@ fn io_remedy(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => "make it readable for you",
         io::ErrorKind::OutOfMemory => "the address space is used up: close other programs",
         io::ErrorKind::InvalidData => "convert it to UTF-8",
+        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => "name a regular file",
+        io::ErrorKind::FileTooLarge => "take a part of it",
         _ => "check the disk, then fetch the file again",
     }
 }

@@ -7,6 +7,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, Value};
 use super::{Problem, Settings, SettingsError};
+use crate::files::read_text;
+
+/// Most bytes of a settings file: anything longer was named by mistake.
+const LONGEST: u64 = 1_000_000;
 
 /// Where the file is looked for when none is named: `settings.toml` in the user's configuration
 /// folder. `None` where the system has no such folder.
@@ -20,7 +24,7 @@ pub fn default_path() -> Option<PathBuf> {
 /// # Errors
 /// [`SettingsError`]; `settings` may then hold the values that precede the wrong one.
 pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsError> {
-    let text = std::fs::read_to_string(path)
+    let text = read_text(path, LONGEST)
         .map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
     let table = DeTable::parse(&text).map_err(|error| {
         let (line, column) = position(&text, error.span().map_or(0, |span| span.start));

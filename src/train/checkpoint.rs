@@ -2,6 +2,7 @@
 //! same steps bit for bit as one that was never interrupted.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -12,7 +13,9 @@ use serde_json::Value;
 
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
+use super::tensors_file::write_tensors;
 use super::{Options, TrainError};
+use crate::files::{Access, atomic_write};
 use crate::model::head::HeadConfig;
 
 /// The entry of the file's metadata that holds [`State`].
@@ -130,35 +133,16 @@ pub(super) fn write(
     tensors: HashMap<String, Tensor>,
     metadata: Option<HashMap<String, String>>,
 ) -> Result<(), TrainError> {
-    write_with(path, |path| {
-        safetensors::serialize_to_file(tensors, metadata, path).map_err(|error| match error {
-            safetensors::SafeTensorError::IoError(error) => error,
-            other => io::Error::other(other),
-        })
-    })
+    write_with(path, |file| write_tensors(file, tensors, metadata))
 }
 
-/// Lets `fill` write a file beside `path`, which takes its place when it is complete and on disk.
+/// Writes a file that is for others to read, whole or not at all.
 pub(super) fn write_with(
     path: &Path,
-    fill: impl FnOnce(&Path) -> io::Result<()>,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), TrainError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let attempt = || {
-        let mut builder = tempfile::Builder::new();
-        // As any other file of the user's: a head may be for others to read.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder.unwrap_or(Path::new(".")))?;
-        let usual = file.as_file().metadata()?.permissions();
-        fill(file.path())?;
-        // `fill` may have put another file in the place of the one that is open.
-        std::fs::set_permissions(file.path(), usual)?;
-        std::fs::File::open(file.path())?.sync_all()?;
-        file.persist(path)?;
-        Ok(())
-    };
-    attempt().map_err(|source| TrainError::Io { path: path.to_owned(), source })
+    atomic_write(path, Access::Usual, fill)
+        .map_err(|source| TrainError::Io { path: path.to_owned(), source })
 }
 
 fn damaged(path: &Path, reason: String) -> TrainError {

@@ -1,6 +1,7 @@
 //! A trained head as files: the published layout (spec §9) with our own fields in `config.json`.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
@@ -107,8 +108,8 @@ impl DraftNet {
             .map_err(|source| TrainError::Io { path: folder.to_owned(), source })?;
         let text = format!("{:#}\n", head_json(self.config(), self.kind()));
         write(&folder.join("model.safetensors"), self.half()?, None)?;
-        super::checkpoint::write_with(&folder.join("config.json"), |path| {
-            std::fs::write(path, &text)
+        super::checkpoint::write_with(&folder.join("config.json"), |file| {
+            file.write_all(text.as_bytes())
         })
     }
 }

@@ -18,6 +18,7 @@ pub mod render;
 mod report;
 pub mod run;
 pub mod shards;
+mod tensors_file;
 mod trainer;
 
 use std::path::PathBuf;

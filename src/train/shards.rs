@@ -5,17 +5,19 @@
 //! `mask` `[T]` u8 and `features` `[T, H]` f16.
 
 use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use half::f16;
+use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, View};
-use safetensors::{SafeTensorError, SafeTensors, serialize_to_file};
 
 use super::render::Text;
+use super::tensors_file::write_tensors;
 use super::{Example, Examples, TrainError};
+use crate::files::{Access, atomic_write};
 use crate::library::Blob;
 
 /// Bytes after which a shard is closed: few files even for a large data set, and little to do
@@ -145,34 +147,19 @@ impl ShardWriter {
             ("mask", part(Dtype::U8, &[tokens], &open.mask)),
             ("tokens", part(Dtype::U32, &[tokens], &open.tokens)),
         ];
-        whole(&path, |draft| {
-            serialize_to_file(parts, None, draft).map_err(|error| match error {
-                SafeTensorError::IoError(error) => error,
-                other => io::Error::other(other),
-            })
-        })?;
+        whole(&path, |file| write_tensors(file, parts, None))?;
         self.next += 1;
         self.open = Buffer::default();
         Ok(())
     }
 }
 
-/// Writes a file so that it is there whole or not at all: beside its place first, then moved.
+/// Writes a file so that it is there whole or not at all.
 pub(super) fn whole(
     path: &Path,
-    write: impl FnOnce(&Path) -> io::Result<()>,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), ShardError> {
-    let draft = path.with_extension("part");
-    let done = write(&draft).and_then(|()| {
-        // What is moved must be on the disk, not on its way there.
-        File::open(&draft)?.sync_all()?;
-        fs::rename(&draft, path)
-    });
-    done.map_err(|error| {
-        // Half a file only takes up room; that it stays is no second error.
-        let _ = fs::remove_file(&draft);
-        ShardError::write(path, error)
-    })
+    atomic_write(path, Access::Usual, write).map_err(|error| ShardError::write(path, error))
 }
 
 struct Part<'a> {
@@ -329,6 +316,9 @@ impl Examples for Slice<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -414,7 +404,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.bin");
         let full = || io::Error::from(io::ErrorKind::StorageFull);
-        let error = whole(&path, |draft| fs::write(draft, "half").and(Err(full()))).unwrap_err();
+        let error = whole(&path, |file| file.write_all(b"half").and(Err(full()))).unwrap_err();
         assert!(error.to_string().contains("a.bin"), "{error}");
         assert!(error.to_string().contains("make room"), "{error}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

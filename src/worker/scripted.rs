@@ -9,10 +9,14 @@
 use super::gate::RoundGate;
 use super::{Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
+use crate::files::read_text;
 use crate::speculate::Tree;
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
+
+/// Most bytes of a script.
+const LONGEST: u64 = 64_000_000;
 
 /// A line and how long it takes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -63,7 +67,7 @@ impl Script {
     /// # Errors
     /// [`ScriptError`].
     pub fn read(path: &Path) -> Result<Self, ScriptError> {
-        let text = std::fs::read_to_string(path)
+        let text = read_text(path, LONGEST)
             .map_err(|source| ScriptError::Read { path: path.display().to_string(), source })?;
         Self::parse(&text)
     }

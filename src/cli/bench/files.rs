@@ -13,6 +13,10 @@ use crate::bench::strategies::{
 use crate::bench::{Layout, Table};
 use crate::chart;
 use crate::cli::exit::{Code, Failure, Outcome, report};
+use crate::files::read_text;
+
+/// Most bytes of saved results: a record of every round of ten thousand answers has room.
+const LONGEST: u64 = 1_000_000_000;
 
 /// Sets two files of results side by side.
 pub(super) fn compare(args: &CompareArgs) -> Outcome {
@@ -60,7 +64,7 @@ pub(super) fn show(args: &ShowArgs) -> Outcome {
 
 fn read(path: &Path) -> Result<Results, Failure> {
     let name = path.display();
-    let text = fs::read_to_string(path)
+    let text = read_text(path, LONGEST)
         .with_context(|| format!("cannot read {name}"))
         .map_err(|error| Failure::new(Code::Usage, error))?;
     serde_json::from_str(&text)

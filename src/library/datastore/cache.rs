@@ -9,6 +9,7 @@ use std::hash::Hasher;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use crate::files::{Access, atomic_write, remove_leftovers};
 use crate::library::Tokenizer;
 use crate::library::blob::Blob;
 use crate::speculate::suffixes::{self, SortedText, Suffixes};
@@ -114,13 +115,13 @@ fn bytes(head: &[u64; 8]) -> Vec<u8> {
 pub(super) fn write(path: &Path, key: &Key, sorted: &SortedText) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
+    // A sorted text is large: what a kill left of one must not stay.
+    remove_leftovers(folder);
     let words = || sorted.tokens.iter().chain(&sorted.order).copied();
-    let unfinished = tempfile::NamedTempFile::new_in(folder)?;
-    let mut file = BufWriter::with_capacity(1 << 20, unfinished);
-    file.write_all(&bytes(&key.head(sorted.tokens.len() as u64, sum(words()))))?;
-    words().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
-    let unfinished = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-    unfinished.as_file().sync_all()?;
-    unfinished.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    atomic_write(path, Access::Private, |file| {
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        file.write_all(&bytes(&key.head(sorted.tokens.len() as u64, sum(words()))))?;
+        words().try_for_each(|word| file.write_all(&word.to_le_bytes()))?;
+        file.flush()
+    })
 }

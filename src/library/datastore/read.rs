@@ -1,27 +1,22 @@
 //! From a file to tokens.
 
 use std::any::Any;
-use std::io;
 use std::num::NonZero;
 use std::path::Path;
 
+use crate::files::read_text;
 use crate::library::{LibraryError, Tokenizer, TokenizerError};
 
 /// Bytes split into tokens at once: enough that the cuts between them do not matter, little enough
 /// that progress is seen and memory stays small.
 const PIECE: usize = 1 << 18;
 
+/// Longest text: its tokens, of at least a byte each, are counted by 32 bits.
+const LONGEST: u64 = u32::MAX as u64;
+
 /// The whole file. Text that is not UTF-8 is refused rather than guessed at.
 pub(super) fn text(path: &Path) -> Result<String, LibraryError> {
-    let failed = |source| LibraryError::io(path, source);
-    let bytes = std::fs::read(path).map_err(failed)?;
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        failed(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("it is no UTF-8 text from byte {at} on"),
-        ))
-    })
+    read_text(path, LONGEST).map_err(|source| LibraryError::io(path, source))
 }
 
 /// The tokens of `text`, cut between lines where there are any; on all cores, since splitting takes

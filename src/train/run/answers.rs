@@ -90,7 +90,7 @@ fn read(path: &std::path::Path) -> Result<BTreeMap<usize, Vec<Message>>, RunErro
     };
     let complete = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     if complete < text.len() {
-        whole(path, |draft| fs::write(draft, &text[..complete]))?;
+        whole(path, |file| file.write_all(&text[..complete]))?;
     }
     let rows = text[..complete].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     rows.map(|line| {

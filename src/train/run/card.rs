@@ -1,7 +1,7 @@
 //! The head's card, `README.md` beside it: what it is, what it was made of, how good it is.
 
 use std::fmt::Write;
-use std::fs;
+use std::io;
 
 use super::RunError;
 use super::features::size;
@@ -16,7 +16,7 @@ const FILE: &str = "README.md";
 /// Writes the card.
 pub(super) fn write(dir: &RunDir, state: &State, date: &str) -> Result<(), RunError> {
     let text = card(state, date);
-    Ok(whole(&dir.head().join(FILE), |draft| fs::write(draft, text))?)
+    Ok(whole(&dir.head().join(FILE), |file| io::Write::write_all(file, text.as_bytes()))?)
 }
 
 fn card(state: &State, date: &str) -> String {

@@ -1,6 +1,6 @@
 //! The course of a training beside the head: a JSON line a step, and the curve drawn from them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ impl Log {
         for entry in &entries {
             line(&mut text, entry).map_err(failed)?;
         }
-        whole(&path, |draft| fs::write(draft, &text))?;
+        whole(&path, |file| file.write_all(&text))?;
         let file = OpenOptions::new().append(true).open(&path).map_err(failed)?;
         Ok(Self { folder: folder.to_owned(), file, entries })
     }
@@ -111,7 +111,7 @@ impl Log {
             series: vec![series("training", means(&trained)), series("held-out chats", held)],
         };
         let text = chart.svg().map_err(|error| RunError::Curve(error.to_string()))?;
-        Ok(whole(&self.folder.join(CURVE), |draft| fs::write(draft, text))?)
+        Ok(whole(&self.folder.join(CURVE), |file| file.write_all(text.as_bytes()))?)
     }
 }
 
@@ -133,6 +133,8 @@ fn means(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn report(step: u64) -> StepReport {

@@ -2,11 +2,12 @@
 //! folder is ours to write in, and whether the disk has room.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::RunError;
 use super::state::State;
+use crate::files::remove_leftovers;
 use crate::train::shards::{ShardError, whole};
 
 const WORK: &str = "work";
@@ -56,6 +57,10 @@ impl RunDir {
         };
         let state = serde_json::from_str(&text)
             .map_err(|error| RunError::State { path, reason: error.to_string() })?;
+        // Of a training that was killed while it wrote.
+        for folder in [out, &dir.work()] {
+            remove_leftovers(folder);
+        }
         Ok((dir, state))
     }
 
@@ -86,7 +91,7 @@ impl RunDir {
         let path = self.state_path();
         let text = serde_json::to_vec_pretty(state)
             .map_err(|error| RunError::State { path: path.clone(), reason: error.to_string() })?;
-        Ok(whole(&path, |draft| fs::write(draft, &text))?)
+        Ok(whole(&path, |file| file.write_all(&text))?)
     }
 
     /// Refuses what the disk has no room for.

@@ -72,8 +72,8 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
     chats.cut = texts.iter().filter(|text| text.cut).count();
     chats.tokens = texts.iter().map(|text| text.tokens.len()).sum();
     chats.answers = texts.iter().flat_map(|text| &text.answers).map(|answer| answer.len()).sum();
-    whole(&path, |draft| {
-        let mut out = BufWriter::new(File::create(draft)?);
+    whole(&path, |file| {
+        let mut out = BufWriter::new(file);
         for text in &texts {
             serde_json::to_writer(&mut out, text)?;
             out.write_all(b"\n")?;

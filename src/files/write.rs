@@ -1,0 +1,159 @@
+//! Writing a file so that a crash, a kill or a full disk at any moment leaves either the file
+//! before or the file after.
+//!
+//! A temporary file is locked (advisorily) for as long as its writer lives, so that what a kill
+//! left behind is told from what is being written: whoever gets the lock may remove it. The system
+//! gives the lock back with the process, however it ends.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use tempfile::{Builder, NamedTempFile};
+
+/// Between them stands what makes a temporary file's name its own.
+const PREFIX: &str = ".dovetail-";
+const SUFFIX: &str = ".tmp";
+
+/// Who may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner alone: what a user said.
+    Private,
+    /// Whoever may read what the user's programs usually write: weights, charts.
+    Usual,
+}
+
+/// Replaces the file at `path`, or makes it, with what `fill` writes. The new file lies beside
+/// `path` until it is complete and on the disk, then takes its name; when this returns, the name is
+/// on the disk too. If it fails, the file that was there stays.
+///
+/// # Errors
+/// Those of `fill` and the system's.
+pub fn atomic_write(
+    path: &Path,
+    access: Access,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mut temporary = temporary(folder, access)?;
+    fill(temporary.as_file_mut())?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path).map_err(|error| error.error)?;
+    sync_folder(folder)
+}
+
+/// Removes the temporary files that [`atomic_write`] left in `folder` when its process was killed;
+/// those that a living process is writing stay. Says how many went.
+pub fn remove_leftovers(folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let mut removed = 0;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|n| n.starts_with(PREFIX) && n.ends_with(SUFFIX));
+        if !ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        // Where there are no locks, nobody can tell: it stays.
+        let Ok(file) = File::open(entry.path()) else { continue };
+        if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
+            removed += 1;
+        }
+    }
+    removed
+}
+
+/// A temporary file in `folder`, locked.
+fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
+    let mut builder = Builder::new();
+    builder.prefix(PREFIX).suffix(SUFFIX);
+    #[cfg(unix)]
+    if access == Access::Usual {
+        // Less the user's mask, as for any other new file.
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    }
+    #[cfg(not(unix))]
+    let _ = access;
+    loop {
+        let file = builder.tempfile_in(folder)?;
+        // Another process that removes leftovers may have come between creation and lock. Once it
+        // is locked and still there, it stays.
+        let locked = !matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
+        if locked && file.path().try_exists()? {
+            return Ok(file);
+        }
+    }
+}
+
+/// A new name must survive a power cut like the file itself.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Folders cannot be opened everywhere, and not every file system can be asked to sync one.
+    if !cfg!(unix) {
+        return Ok(());
+    }
+    match File::open(folder)?.sync_all() {
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_leaves_the_file_before_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        atomic_write(&path, Access::Usual, |file| file.write_all(b"before")).unwrap();
+        let full = atomic_write(&path, Access::Usual, |file| {
+            file.write_all(b"half of the ne")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_what_nobody_writes_any_more_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let leftover = folder.path().join(format!("{PREFIX}abc123{SUFFIX}"));
+        let others = [".tmpabc123", "notes.tmp", "a.json"].map(|name| folder.path().join(name));
+        for path in others.iter().chain([&leftover]) {
+            fs::write(path, "half").unwrap();
+        }
+        let path = folder.path().join("b.json");
+        atomic_write(&path, Access::Private, |file| {
+            // Meanwhile another process starts.
+            assert_eq!(remove_leftovers(folder.path()), 1);
+            file.write_all(b"whole")
+        })
+        .unwrap();
+        assert!(!leftover.exists() && others.iter().all(|path| path.exists()));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(remove_leftovers(folder.path()), 0);
+        assert_eq!(remove_leftovers(&folder.path().join("nowhere")), 0);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_private_file_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |access| {
+            let path = folder.path().join("a");
+            atomic_write(&path, access, |_| Ok(())).unwrap();
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!(mode(Access::Private), 0o600);
+        assert_eq!(mode(Access::Usual) & 0o600, 0o600);
+    }
+}
