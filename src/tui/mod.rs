@@ -8,10 +8,10 @@
 //! | [`keymap`], [`commands`] | one table of keys, one of slash commands |
 //! | [`markdown`] | answers as rows, with every token's origin |
 //! | [`theme`] | every style |
-//! | [`run`](mod@run), [`desk`], [`terminal`] | the loop, the effects, the terminal |
+//! | [`run`](mod@run), [`effects`], [`terminal`] | the loop, the effects, the terminal |
 
 pub mod commands;
-mod desk;
+mod effects;
 pub mod keymap;
 pub mod markdown;
 pub mod run;

@@ -9,7 +9,7 @@ use crossterm::event::{Event as Input, EventStream, MouseEventKind};
 use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::desk::Desk;
+use super::effects::EffectRunner;
 use super::state::{Model, ModelConfig};
 use super::terminal::{self, Screen};
 use super::update::{Effect, Message, update};
@@ -44,8 +44,8 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
-    let desk = Desk::new(worker, controls, config.store);
-    let app = App::new(Model::new(config.model), desk, Screen::take()?);
+    let runner = EffectRunner::new(worker, controls, config.store);
+    let app = App::new(Model::new(config.model), runner, Screen::take()?);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(Message::Resize(size.0, size.1));
@@ -59,8 +59,8 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
     terminal::restore();
     // Whatever went wrong with the screen, what was said must not be lost.
     if !matches!(result, Ok(Ok(()))) {
-        let App { model, desk, .. } = &mut app;
-        let _ = desk.save(target(model), model.chat.messages());
+        let App { model, runner, .. } = &mut app;
+        let _ = runner.save(target(model), model.chat.messages());
     }
     match result {
         Ok(result) => result,
@@ -71,7 +71,7 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
 
 struct App {
     model: Model,
-    desk: Desk,
+    runner: EffectRunner,
     screen: Screen,
     began: Instant,
     /// Whether the screen shows less than the model knows.
@@ -84,8 +84,8 @@ fn target(model: &Model) -> &str {
 }
 
 impl App {
-    fn new(model: Model, desk: Desk, screen: Screen) -> Self {
-        Self { model, desk, screen, began: Instant::now(), changed: true, ended: false }
+    fn new(model: Model, runner: EffectRunner, screen: Screen) -> Self {
+        Self { model, runner, screen, began: Instant::now(), changed: true, ended: false }
     }
 
     /// Takes a message in and does what follows from it.
@@ -103,13 +103,13 @@ impl App {
     fn perform(&mut self, effect: Effect) -> Option<Message> {
         match effect {
             Effect::Send(command) => {
-                if !self.desk.send(command) {
+                if !self.runner.send(command) {
                     return Some(Message::WorkerGone(terminal::last_words()));
                 }
             }
-            Effect::Apply(controls) => self.desk.controls.update(|shared| *shared = controls),
+            Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
             Effect::Save { messages, asked } => {
-                let result = self.desk.save(target(&self.model), messages).transpose();
+                let result = self.runner.save(target(&self.model), messages).transpose();
                 return match result {
                     Some(result) => Some(Message::Saved { asked, result }),
                     None if asked => {
@@ -119,12 +119,12 @@ impl App {
                     None => None,
                 };
             }
-            Effect::Forget => self.desk.forget(),
-            Effect::List => return Some(Message::Sessions(self.desk.list())),
-            Effect::Load(name) => return Some(Message::Loaded(self.desk.load(&name))),
+            Effect::Forget => self.runner.forget(),
+            Effect::List => return Some(Message::Sessions(self.runner.list())),
+            Effect::Load(name) => return Some(Message::Loaded(self.runner.load(&name))),
             Effect::Copy(text) => {
                 let screen = &mut self.screen;
-                return Some(Message::Copied(self.desk.copy(&text, |text| screen.copy(text))));
+                return Some(Message::Copied(self.runner.copy(&text, |text| screen.copy(text))));
             }
             Effect::Mouse(on) => {
                 if let Err(error) = self.screen.mouse(on) {

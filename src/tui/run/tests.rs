@@ -38,8 +38,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-        let desk = Desk::new(worker, shared, Some(SessionStore::at(sessions)));
-        let mut app = App::new(model(), desk, Screen::take().unwrap());
+        let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
+        let mut app = App::new(model(), runner, Screen::take().unwrap());
         app.model.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;

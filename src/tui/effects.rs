@@ -6,7 +6,7 @@ use crate::chat::{Message as Said, Role, Session, SessionStore};
 use crate::worker::{Command, SharedControls, Worker};
 
 /// What stands outside the model.
-pub struct Desk {
+pub struct EffectRunner {
     /// The decode thread.
     pub worker: Worker,
     /// What it runs under.
@@ -17,8 +17,8 @@ pub struct Desk {
     clipboard: Option<arboard::Clipboard>,
 }
 
-impl Desk {
-    /// A desk with nothing saved yet.
+impl EffectRunner {
+    /// A runner with nothing saved yet.
     pub fn new(worker: Worker, controls: SharedControls, store: Option<SessionStore>) -> Self {
         Self { worker, controls, store, session: None, clipboard: None }
     }
@@ -125,18 +125,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-        let mut desk = Desk::new(worker, shared, Some(SessionStore::at(folder.path())));
-        assert_eq!(desk.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
+        let mut runner = EffectRunner::new(worker, shared, Some(SessionStore::at(folder.path())));
+        assert_eq!(runner.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
         let mut talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
-        assert!(desk.save("t", talk.clone()).unwrap().is_some());
+        assert!(runner.save("t", talk.clone()).unwrap().is_some());
         talk[1].content = "Hello again!".to_string();
-        desk.save("t", talk.clone()).unwrap();
-        let list = desk.list().unwrap();
+        runner.save("t", talk.clone()).unwrap();
+        let list = runner.list().unwrap();
         assert_eq!((list.len(), list[0].title.as_str(), list[0].messages), (1, "Hi", 2));
-        desk.forget();
-        desk.save("t", vec![said(Role::User, "Other")]).unwrap();
-        assert_eq!(desk.list().unwrap().len(), 2);
-        assert_eq!(desk.load(&list[0].id).unwrap(), talk);
-        assert!(desk.load("nothing").unwrap_err().contains("nothing"));
+        runner.forget();
+        runner.save("t", vec![said(Role::User, "Other")]).unwrap();
+        assert_eq!(runner.list().unwrap().len(), 2);
+        assert_eq!(runner.load(&list[0].id).unwrap(), talk);
+        assert!(runner.load("nothing").unwrap_err().contains("nothing"));
     }
 }
