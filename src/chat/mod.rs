@@ -3,11 +3,15 @@
 mod clock;
 mod json;
 mod session;
+mod session_error;
+mod store;
 mod template;
 
 use serde::{Deserialize, Serialize};
 
-pub use session::{Entry, Listing, Session, SessionError, SessionHead, SessionStore};
+pub use session::{Entry, SavedTurn, Session};
+pub use session_error::SessionError;
+pub use store::{Found, Listing, OpenSession, Saved, SessionHead, SessionStore};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 
 /// Today's date in UTC, as 2026-01-31.

@@ -1,14 +1,19 @@
-//! Saved conversations: one JSON file each, replaced atomically, never deleted.
-
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+//! What is saved of a conversation. Must never know files: [`super::store`] keeps them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Message, Role, clock};
 
-/// One message and when it was said.
+/// A message, and whether it was cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedTurn {
+    /// Who said what.
+    pub message: Message,
+    /// Whether the answer was stopped before its end, by the user or with the program.
+    pub interrupted: bool,
+}
+
+/// One message as it stands in the file, and when it was said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Who said what.
@@ -16,13 +21,20 @@ pub struct Entry {
     pub message: Message,
     /// Unix time in seconds.
     pub at: u64,
+    /// As in [`SavedTurn`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
-/// A conversation as it is saved.
+impl Entry {
+    fn is(&self, turn: &SavedTurn) -> bool {
+        self.message == turn.message && self.interrupted == turn.interrupted
+    }
+}
+
+/// A conversation as it is saved. Its name is its file's and stands nowhere in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Name of its file without `.json`; sorts by time of creation.
-    pub id: String,
     /// For lists: the first line of the first question.
     pub title: String,
     /// Unix time of creation in seconds.
@@ -40,17 +52,7 @@ impl Session {
     /// An empty conversation that begins now.
     pub fn new(target: &str) -> Self {
         let now = clock::now();
-        // Two sessions of one second are told apart by process and sub-second time.
-        let fine = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |elapsed| elapsed.subsec_micros());
         Self {
-            id: format!(
-                "{}-{:06}-{}",
-                clock::format(now, "%Y%m%d-%H%M%S"),
-                fine,
-                std::process::id()
-            ),
             title: String::new(),
             created: now,
             updated: now,
@@ -59,293 +61,112 @@ impl Session {
         }
     }
 
-    /// Adds a message said now; the first question gives the title.
-    pub fn push(&mut self, message: Message) {
+    /// Takes the conversation as it stands now: what was said before keeps its time, what is new
+    /// is said now. The first question gives the title.
+    pub fn update(&mut self, turns: Vec<SavedTurn>) {
+        let same = self.messages.iter().zip(&turns).take_while(|(entry, turn)| entry.is(turn));
+        let same = same.count();
+        self.messages.truncate(same);
+        for turn in turns.into_iter().skip(same) {
+            self.push(turn);
+        }
+    }
+
+    fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn) {
         const LONGEST_TITLE: usize = 60;
         if self.title.is_empty() && message.role == Role::User {
             let line = message.content.lines().map(str::trim).find(|line| !line.is_empty());
             self.title = line.unwrap_or_default().chars().take(LONGEST_TITLE).collect();
         }
         self.updated = clock::now();
-        self.messages.push(Entry { message, at: self.updated });
+        self.messages.push(Entry { message, at: self.updated, interrupted });
     }
 
-    /// The messages alone, as a template takes them.
-    pub fn conversation(&self) -> Vec<Message> {
-        self.messages.iter().map(|entry| entry.message.clone()).collect()
-    }
-}
-
-/// A line of the list of sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionHead {
-    /// For [`SessionStore::load`].
-    pub id: String,
-    /// Title.
-    pub title: String,
-    /// Unix time of the last message in seconds.
-    pub updated: u64,
-    /// Number of messages.
-    pub messages: usize,
-}
-
-impl SessionHead {
-    /// When the last message was said, for lists (UTC).
-    pub fn date(&self) -> String {
-        clock::format(self.updated, "%Y-%m-%d %H:%M")
-    }
-}
-
-/// What the folder holds.
-#[derive(Debug, Default)]
-pub struct Listing {
-    /// Readable sessions, the latest first.
-    pub sessions: Vec<SessionHead>,
-    /// Files that could not be read; they stay where they are.
-    pub broken: Vec<SessionError>,
-}
-
-/// Why a session could not be saved or read.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// Writing failed; what was saved before is untouched.
-    #[error("cannot save the conversation to {}: {source}; {}", path.display(), remedy(source))]
-    Save {
-        /// File that was to be written.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// Reading failed.
-    #[error("cannot read {}: {source}; {}", path.display(), remedy(source))]
-    Read {
-        /// File or folder.
-        path: PathBuf,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// The file is not a session.
-    #[error(
-        "{} is not a saved conversation: {reason}; it was left as it is, mend it or move it away",
-        path.display()
-    )]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, with line and column.
-        reason: String,
-    },
-    /// A name that is no session's.
-    #[error("`{0}` is not the name of a saved conversation; /load lists them")]
-    Name(String),
-    /// No home folder to put sessions in.
-    #[error("no data folder: set HOME, or XDG_DATA_HOME, to a folder that can be written")]
-    NoFolder,
-}
-
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            "make room on that disk, then save again; the conversation is still on the screen"
-        }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "make the folder writable for you, or set XDG_DATA_HOME to one that is"
-        }
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            "a file stands where the folder should be; move it away"
-        }
-        io::ErrorKind::NotFound => "check the name",
-        _ => "check the disk and the folder, then try again",
-    }
-}
-
-/// A folder of sessions.
-#[derive(Clone, Debug)]
-pub struct SessionStore {
-    folder: PathBuf,
-}
-
-impl SessionStore {
-    /// Sessions in `folder`, which is made when the first one is saved.
-    pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
-    }
-
-    /// Sessions in the user's data folder, e.g. `~/.local/share/dovetail/sessions`.
-    ///
-    /// # Errors
-    /// [`SessionError::NoFolder`].
-    pub fn in_data_folder() -> Result<Self, SessionError> {
-        directories::ProjectDirs::from("", "", "dovetail")
-            .map(|dirs| Self::at(dirs.data_dir().join("sessions")))
-            .ok_or(SessionError::NoFolder)
-    }
-
-    /// Where the sessions are.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Saves `session` and returns its file. The file appears whole or not at all.
-    ///
-    /// # Errors
-    /// [`SessionError::Save`]; an earlier state of the session is then still on disk.
-    pub fn save(&self, session: &Session) -> Result<PathBuf, SessionError> {
-        let path = self.path(&session.id)?;
-        let failed = |source| SessionError::Save { path: path.clone(), source };
-        let text = serde_json::to_vec_pretty(session).map_err(|error| failed(error.into()))?;
-        fs::create_dir_all(&self.folder).map_err(failed)?;
-        replace(&path, |file| file.write_all(&text)).map_err(failed)?;
-        Ok(path)
-    }
-
-    /// Reads a session.
-    ///
-    /// # Errors
-    /// [`SessionError`].
-    pub fn load(&self, id: &str) -> Result<Session, SessionError> {
-        read(&self.path(id)?)
-    }
-
-    /// All sessions, the latest first. A folder that does not exist is an empty one.
-    ///
-    /// # Errors
-    /// [`SessionError::Read`] if the folder itself cannot be read.
-    pub fn list(&self) -> Result<Listing, SessionError> {
-        let failed = |source| SessionError::Read { path: self.folder.clone(), source };
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listing::default()),
-            Err(error) => return Err(failed(error)),
+    /// The conversation without its times.
+    pub fn turns(&self) -> Vec<SavedTurn> {
+        let turn = |entry: &Entry| {
+            let (message, interrupted) = (entry.message.clone(), entry.interrupted);
+            SavedTurn { message, interrupted }
         };
-        let mut listing = Listing::default();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
-                continue;
-            }
-            match read(&path) {
-                Ok(session) => listing.sessions.push(SessionHead {
-                    // The file's name, not what stands in it: that is what `load` opens.
-                    id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-                    title: session.title,
-                    updated: session.updated,
-                    messages: session.messages.len(),
-                }),
-                Err(error) => listing.broken.push(error),
-            }
-        }
-        listing.sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
-        Ok(listing)
+        self.messages.iter().map(turn).collect()
     }
 
-    fn path(&self, id: &str) -> Result<PathBuf, SessionError> {
-        let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ' ');
-        if id.is_empty() || !id.chars().all(plain) {
-            return Err(SessionError::Name(id.to_owned()));
-        }
-        Ok(self.folder.join(format!("{id}.json")))
+    /// Whether `self` begins with all that was said in `other`.
+    pub(super) fn begins_with(&self, other: &Self) -> bool {
+        let said = |session: &Self| -> Vec<Message> {
+            session.messages.iter().map(|entry| entry.message.clone()).collect()
+        };
+        said(self).starts_with(&said(other))
     }
-}
 
-fn read(path: &Path) -> Result<Session, SessionError> {
-    let text =
-        fs::read(path).map_err(|source| SessionError::Read { path: path.to_owned(), source })?;
-    serde_json::from_slice(&text)
-        .map_err(|error| SessionError::Corrupt { path: path.to_owned(), reason: error.to_string() })
-}
-
-/// Writes a file beside `path`, forces it to the disk and renames it over `path`: a crash or a
-/// full disk at any moment leaves either the old file or the new one. The unfinished file is
-/// removed.
-fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut unfinished = tempfile::NamedTempFile::new_in(folder)?;
-    write(unfinished.as_file_mut())?;
-    unfinished.as_file().sync_all()?;
-    unfinished.persist(path).map_err(|error| error.error)?;
-    // The new name itself must survive a power cut. Folders cannot be opened everywhere.
-    if cfg!(unix) {
-        File::open(folder)?.sync_all()?;
+    /// Says in the title that this is a copy: the first, or one more.
+    pub(super) fn name_copy(&mut self) {
+        const MARK: &str = " (copy";
+        let numbered = self.title.strip_suffix(')').and_then(|title| title.rsplit_once(MARK));
+        let (title, number) = match numbered {
+            Some((title, "")) => (title, Some(2)),
+            Some((title, number)) => match number.trim_start().parse::<u64>() {
+                Ok(number) => (title, Some(number.saturating_add(1))),
+                Err(_) => (self.title.as_str(), None),
+            },
+            None => (self.title.as_str(), None),
+        };
+        self.title = match number {
+            Some(number) => format!("{title}{MARK} {number})"),
+            None => format!("{title}{MARK})"),
+        };
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn session() -> Session {
+    fn said(role: Role, content: &str) -> SavedTurn {
+        let message = Message { role, content: content.to_owned() };
+        SavedTurn { message, interrupted: false }
+    }
+
+    #[test]
+    fn what_was_said_before_keeps_its_time() {
         let mut session = Session::new("demo");
-        session.push(Message { role: Role::System, content: "Be brief.".into() });
-        session.push(Message { role: Role::User, content: "\n  Where is Rome? \nTell me.".into() });
-        session.push(Message { role: Role::Assistant, content: "In Italy 🇮🇹.".into() });
-        session
-    }
-
-    #[test]
-    fn what_is_saved_is_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SessionStore::at(folder.path().join("new"));
-        assert!(store.list().unwrap().sessions.is_empty());
-        let mut session = session();
+        session.update(vec![
+            said(Role::System, "Be brief."),
+            said(Role::User, "\n  Where is Rome? \nTell me."),
+            said(Role::Assistant, "In It"),
+        ]);
         assert_eq!(session.title, "Where is Rome?");
-        store.save(&session).unwrap();
-        session.push(Message { role: Role::User, content: "Thanks".into() });
-        store.save(&session).unwrap();
-        assert_eq!(store.load(&session.id).unwrap(), session);
-        let listing = store.list().unwrap();
-        assert_eq!(listing.sessions.len(), 1);
-        assert_eq!(listing.sessions[0].messages, 4);
-        let files: Vec<_> = fs::read_dir(store.folder()).unwrap().collect();
-        assert_eq!(files.len(), 1, "no unfinished file may stay behind: {files:?}");
+        session.messages.iter_mut().for_each(|entry| entry.at = 7);
+        let mut turns = session.turns();
+        turns[2].interrupted = true;
+        session.update(turns.clone());
+        let times: Vec<_> = session.messages.iter().map(|entry| entry.at == 7).collect();
+        assert_eq!(times, [true, true, false]);
+        assert_eq!(session.turns(), turns);
     }
 
     #[test]
-    fn a_full_disk_leaves_the_saved_state() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s.json");
-        fs::write(&path, "before").unwrap();
-        let full = replace(&path, |file| {
-            file.write_all(b"half of the ne")?;
-            Err(io::ErrorKind::StorageFull.into())
-        })
-        .unwrap_err();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "before");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let text = SessionError::Save { path: path.clone(), source: full }.to_string();
-        assert!(text.contains("s.json") && text.contains("make room"), "{text}");
+    fn a_file_of_an_earlier_version_is_read() {
+        let text = r#"{"id":"elsewhere","title":"Hi","created":1,"updated":2,
+            "messages":[{"role":"user","content":"Hi","at":1}]}"#;
+        let session: Session = serde_json::from_str(text).unwrap();
+        assert_eq!(session.turns(), [said(Role::User, "Hi")]);
+        let written = serde_json::to_string(&session).unwrap();
+        assert!(!written.contains("elsewhere") && !written.contains("interrupted"), "{written}");
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("file");
-        fs::write(&file, "").unwrap();
-        let error = SessionStore::at(file.join("sessions")).save(&session()).unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("file/sessions") && text.contains("move it away"), "{text}");
-    }
-
-    #[test]
-    fn damaged_files_are_reported_and_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = SessionStore::at(folder.path());
-        store.save(&session()).unwrap();
-        let torn = folder.path().join("torn.json");
-        fs::write(&torn, "{\"id\": \"to").unwrap();
-        let listing = store.list().unwrap();
-        assert_eq!((listing.sessions.len(), listing.broken.len()), (1, 1));
-        assert!(listing.broken[0].to_string().contains("torn.json"), "{}", listing.broken[0]);
-        assert!(torn.exists());
-        assert!(matches!(store.load("torn"), Err(SessionError::Corrupt { .. })));
-    }
-
-    #[test]
-    fn a_name_cannot_leave_the_folder() {
-        let store = SessionStore::at("/nowhere");
-        for name in ["../x", "", "a/b", "a\\b", "."] {
-            assert!(matches!(store.load(name), Err(SessionError::Name(_))), "{name}");
-        }
+    fn copies_are_counted_in_the_title() {
+        let mut session = Session::new("demo");
+        let mut next = |title: &str| {
+            session.title = title.to_owned();
+            session.name_copy();
+            session.title.clone()
+        };
+        assert_eq!(next("Rome"), "Rome (copy)");
+        assert_eq!(next("Rome (copy)"), "Rome (copy 2)");
+        assert_eq!(next("Rome (copy 2)"), "Rome (copy 3)");
+        assert_eq!(next("Rome (copy of Milan)"), "Rome (copy of Milan) (copy)");
+        assert_eq!(next(""), " (copy)");
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::chat::{Message as Said, Role, Session, SessionStore};
+use super::update::Message;
+use crate::chat::{Found, OpenSession, Role, Saved, SavedTurn, SessionHead, SessionStore};
 use crate::worker::{Command, SharedControls, Worker};
 
 /// What stands outside the model.
@@ -11,15 +12,17 @@ pub struct EffectRunner {
     pub worker: Worker,
     /// What it runs under.
     pub controls: SharedControls,
-    /// Where conversations are saved; `None` if nowhere.
-    pub store: Option<SessionStore>,
-    session: Option<Session>,
+    store: Option<SessionStore>,
+    session: Option<OpenSession>,
     clipboard: Option<arboard::Clipboard>,
 }
 
 impl EffectRunner {
-    /// A runner with nothing saved yet.
+    /// With no conversation open. Conversations are saved in `store`, if there is one.
     pub fn new(worker: Worker, controls: SharedControls, store: Option<SessionStore>) -> Self {
+        if let Some(store) = &store {
+            store.clean();
+        }
         Self { worker, controls, store, session: None, clipboard: None }
     }
 
@@ -33,25 +36,14 @@ impl EffectRunner {
     ///
     /// # Errors
     /// Why not, with the remedy.
-    pub fn save(&mut self, target: &str, messages: Vec<Said>) -> Result<Option<String>, String> {
+    pub fn save(&mut self, target: &str, turns: Vec<SavedTurn>) -> Result<Option<Saved>, String> {
         let Some(store) = &self.store else { return Ok(None) };
-        if !messages.iter().any(|message| message.role == Role::User) {
+        if !turns.iter().any(|turn| turn.message.role == Role::User) {
             return Ok(None);
         }
-        let session = self.session.get_or_insert_with(|| Session::new(target));
-        // What was said before keeps its time.
-        let same = session
-            .messages
-            .iter()
-            .zip(&messages)
-            .take_while(|(saved, message)| saved.message == **message)
-            .count();
-        session.messages.truncate(same);
-        for message in messages.into_iter().skip(same) {
-            session.push(message);
-        }
-        let path = store.save(session).map_err(|error| error.to_string())?;
-        Ok(Some(path.display().to_string()))
+        let session = self.session.get_or_insert_with(|| OpenSession::new(target));
+        session.update(turns);
+        store.save(session).map(Some).map_err(|error| error.to_string())
     }
 
     /// From now on another conversation is saved.
@@ -63,7 +55,7 @@ impl EffectRunner {
     ///
     /// # Errors
     /// Why they cannot be listed.
-    pub fn list(&self) -> Result<Vec<crate::chat::SessionHead>, String> {
+    pub fn list(&self) -> Result<Vec<SessionHead>, String> {
         let Some(store) = &self.store else { return Ok(Vec::new()) };
         let listing = store.list().map_err(|error| error.to_string())?;
         for broken in &listing.broken {
@@ -72,16 +64,21 @@ impl EffectRunner {
         Ok(listing.sessions)
     }
 
-    /// Reads a conversation and saves to it from now on.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
-    pub fn load(&mut self, id: &str) -> Result<Vec<Said>, String> {
-        let store = self.store.as_ref().ok_or("conversations are not saved in this run")?;
-        let session = store.load(id).map_err(|error| error.to_string())?;
-        let messages = session.conversation();
-        self.session = Some(session);
-        Ok(messages)
+    /// Opens the conversation of this name, or whose title begins like this, and saves to it from
+    /// now on. If several do, they are the answer.
+    pub fn load(&mut self, words: &str) -> Message {
+        let Some(store) = &self.store else {
+            return Message::Loaded(Err("conversations are not saved in this run".to_string()));
+        };
+        match store.find(words) {
+            Ok(Found::One(session)) => {
+                let turns = session.session().turns();
+                self.session = Some(session);
+                Message::Loaded(Ok(turns))
+            }
+            Ok(Found::Several(sessions)) => Message::Sessions(Ok(sessions)),
+            Err(error) => Message::Loaded(Err(error.to_string())),
+        }
     }
 
     /// Puts `text` on the clipboard: the desktop's, or through `terminal` where there is none or
@@ -113,30 +110,66 @@ impl EffectRunner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::Message as Said;
     use crate::tui::testing::controls;
     use crate::worker::scripted::Script;
 
-    fn said(role: Role, content: &str) -> Said {
-        Said { role, content: content.to_string() }
+    fn said(role: Role, content: &str) -> SavedTurn {
+        let message = Said { role, content: content.to_string() };
+        SavedTurn { message, interrupted: false }
+    }
+
+    fn runner(folder: &std::path::Path) -> EffectRunner {
+        let shared = SharedControls::new(controls());
+        let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
+        EffectRunner::new(worker, shared, Some(SessionStore::at(folder)))
+    }
+
+    fn loaded(message: Message) -> Result<Vec<SavedTurn>, String> {
+        match message {
+            Message::Loaded(result) => result,
+            other => panic!("not loaded: {other:?}"),
+        }
     }
 
     #[test]
     fn a_conversation_is_one_file_until_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = SharedControls::new(controls());
-        let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-        let mut runner = EffectRunner::new(worker, shared, Some(SessionStore::at(folder.path())));
+        let mut runner = runner(folder.path());
         assert_eq!(runner.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
         let mut talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
         assert!(runner.save("t", talk.clone()).unwrap().is_some());
-        talk[1].content = "Hello again!".to_string();
+        talk[1].message.content = "Hello again!".to_string();
         runner.save("t", talk.clone()).unwrap();
         let list = runner.list().unwrap();
         assert_eq!((list.len(), list[0].title.as_str(), list[0].messages), (1, "Hi", 2));
         runner.forget();
         runner.save("t", vec![said(Role::User, "Other")]).unwrap();
         assert_eq!(runner.list().unwrap().len(), 2);
-        assert_eq!(runner.load(&list[0].id).unwrap(), talk);
-        assert!(runner.load("nothing").unwrap_err().contains("nothing"));
+        assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
+        assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
+    }
+
+    #[test]
+    fn several_titles_that_begin_alike_are_offered() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut runner = runner(folder.path());
+        for question in ["Tell me a story", "Tell me a joke", "What is a river?"] {
+            runner.forget();
+            runner.save("t", vec![said(Role::User, question)]).unwrap();
+        }
+        let offered = runner.load("tell");
+        assert!(matches!(&offered, Message::Sessions(Ok(list)) if list.len() == 2), "{offered:?}");
+        let story = loaded(runner.load("tell me a S")).unwrap();
+        assert_eq!(story, [said(Role::User, "Tell me a story")]);
+    }
+
+    #[test]
+    fn what_a_killed_program_left_is_removed_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let leftover = folder.path().join(".dovetail-abc123.tmp");
+        std::fs::write(&leftover, "{").unwrap();
+        let _runner = runner(folder.path());
+        assert!(!leftover.exists());
     }
 }

@@ -60,7 +60,7 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
     // Whatever went wrong with the screen, what was said must not be lost.
     if !matches!(result, Ok(Ok(()))) {
         let App { model, runner, .. } = &mut app;
-        let _ = runner.save(target(model), model.chat.messages());
+        let _ = runner.save(target(model), model.chat.saved_turns());
     }
     match result {
         Ok(result) => result,
@@ -108,8 +108,8 @@ impl App {
                 }
             }
             Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
-            Effect::Save { messages, asked } => {
-                let result = self.runner.save(target(&self.model), messages).transpose();
+            Effect::Save { turns, asked } => {
+                let result = self.runner.save(target(&self.model), turns).transpose();
                 return match result {
                     Some(result) => Some(Message::Saved { asked, result }),
                     None if asked => {
@@ -121,7 +121,7 @@ impl App {
             }
             Effect::Forget => self.runner.forget(),
             Effect::List => return Some(Message::Sessions(self.runner.list())),
-            Effect::Load(name) => return Some(Message::Loaded(self.runner.load(&name))),
+            Effect::Load(words) => return Some(self.runner.load(&words)),
             Effect::Copy(text) => {
                 let screen = &mut self.screen;
                 return Some(Message::Copied(self.runner.copy(&text, |text| screen.copy(text))));

@@ -30,7 +30,8 @@ fn saved(sessions: &std::path::Path) -> Vec<Said> {
     let store = SessionStore::at(sessions);
     let list = store.list().unwrap();
     assert_eq!(list.sessions.len(), 1);
-    store.load(&list.sessions[0].id).unwrap().conversation()
+    let open = store.load(&list.sessions[0].id).unwrap();
+    open.session().turns().into_iter().map(|turn| turn.message).collect()
 }
 
 #[test]

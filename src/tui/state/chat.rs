@@ -1,6 +1,6 @@
 //! The conversation and the part of it that is seen.
 
-use crate::chat::{Message, Role};
+use crate::chat::{Message, Role, SavedTurn};
 use crate::decode::{Committed, Finish, Summary};
 use crate::tui::markdown::{Document, Origins, Row};
 
@@ -18,6 +18,8 @@ pub enum Outcome {
     Failed,
     /// In an earlier run of the program.
     Loaded,
+    /// In an earlier run, before its end: it was stopped, or the program was.
+    Interrupted,
 }
 
 /// One message with what the screen keeps about it.
@@ -37,6 +39,15 @@ pub struct Turn {
 impl Turn {
     fn new(role: Role, text: String, outcome: Option<Outcome>) -> Self {
         Self { role, text, origins: Origins::default(), outcome, document: Document::default() }
+    }
+
+    /// Whether it lacks its end.
+    fn interrupted(&self) -> bool {
+        match &self.outcome {
+            None | Some(Outcome::Stopped { .. } | Outcome::Failed | Outcome::Interrupted) => true,
+            Some(Outcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
+            Some(Outcome::Loaded) => false,
+        }
     }
 
     /// Its rows at `width`.
@@ -81,12 +92,13 @@ impl Chat {
     }
 
     /// Takes a conversation in place of this one.
-    pub fn replace(&mut self, messages: Vec<Message>) {
+    pub fn replace(&mut self, turns: Vec<SavedTurn>) {
         *self = Self::default();
-        for message in messages {
+        for SavedTurn { message, interrupted } in turns {
+            let outcome = if interrupted { Outcome::Interrupted } else { Outcome::Loaded };
             match message.role {
                 Role::System => self.system = Some(message.content),
-                role => self.turns.push(Turn::new(role, message.content, Some(Outcome::Loaded))),
+                role => self.turns.push(Turn::new(role, message.content, Some(outcome))),
             }
         }
     }
@@ -152,25 +164,36 @@ impl Chat {
         Some(answer.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// The conversation as the target takes it and as it is saved: an answer not yet begun is left
-    /// out, and questions that got no answer are put together with the next one, since templates
-    /// want the roles to alternate.
+    /// The conversation as the target takes it.
     pub fn messages(&self) -> Vec<Message> {
-        let mut messages: Vec<Message> = Vec::new();
+        self.saved_turns().into_iter().map(|turn| turn.message).collect()
+    }
+
+    /// The conversation as it is saved: an answer not yet begun is left out, and questions that
+    /// got no answer are put together with the next one, since templates want the roles to
+    /// alternate.
+    pub fn saved_turns(&self) -> Vec<SavedTurn> {
+        let mut turns: Vec<SavedTurn> = Vec::new();
         if let Some(system) = &self.system {
-            messages.push(Message { role: Role::System, content: system.clone() });
+            let message = Message { role: Role::System, content: system.clone() };
+            turns.push(SavedTurn { message, interrupted: false });
         }
         for turn in &self.turns {
-            match messages.last_mut() {
+            let interrupted = turn.interrupted();
+            match turns.last_mut() {
                 _ if turn.role == Role::Assistant && turn.text.is_empty() => {}
-                Some(last) if last.role == turn.role => {
-                    last.content.push_str("\n\n");
-                    last.content.push_str(&turn.text);
+                Some(last) if last.message.role == turn.role => {
+                    last.message.content.push_str("\n\n");
+                    last.message.content.push_str(&turn.text);
+                    last.interrupted |= interrupted;
                 }
-                _ => messages.push(Message { role: turn.role, content: turn.text.clone() }),
+                _ => {
+                    let message = Message { role: turn.role, content: turn.text.clone() };
+                    turns.push(SavedTurn { message, interrupted });
+                }
             }
         }
-        messages
+        turns
     }
 
     /// Moves what is seen by `rows`, down if positive.

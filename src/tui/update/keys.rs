@@ -199,7 +199,10 @@ fn send(model: &mut Model) -> Vec<Effect> {
     }
     model.input.sent();
     model.chat.ask(text.trim().to_string());
-    ask(model)
+    let mut effects = ask(model);
+    // Should the program be killed while the answer comes, the question is safe.
+    effects.push(save(model));
+    effects
 }
 
 fn regenerate(model: &mut Model) -> Vec<Effect> {

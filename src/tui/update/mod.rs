@@ -10,7 +10,7 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 
 use super::state::{Focus, Model, Overlay, Phase, SessionList};
-use crate::chat::{Message as Said, SessionHead};
+use crate::chat::{Saved, SavedTurn, SessionHead};
 use crate::hardware::Usage;
 use crate::worker::{Command, Controls, Event};
 
@@ -38,12 +38,12 @@ pub enum Message {
         /// Whether the user asked for it and is told of success.
         asked: bool,
         /// Where it is.
-        result: Result<String, String>,
+        result: Result<Saved, String>,
     },
     /// Saved conversations, or why they cannot be listed.
     Sessions(Result<Vec<SessionHead>, String>),
     /// A saved conversation, or why it cannot be read.
-    Loaded(Result<Vec<Said>, String>),
+    Loaded(Result<Vec<SavedTurn>, String>),
     /// The text was copied, or why not.
     Copied(Result<(), String>),
     /// The process is asked to end.
@@ -60,7 +60,7 @@ pub enum Effect {
     /// Save the conversation.
     Save {
         /// The conversation.
-        messages: Vec<Said>,
+        turns: Vec<SavedTurn>,
         /// Whether the user asked for it and is told of success.
         asked: bool,
     },
@@ -68,7 +68,8 @@ pub enum Effect {
     Forget,
     /// List saved conversations.
     List,
-    /// Read the conversation of this name, and save to it from now on.
+    /// Read the conversation of this name or with this beginning of a title, and save to it from
+    /// now on.
     Load(String),
     /// Put this on the clipboard.
     Copy(String),
@@ -113,7 +114,11 @@ pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect>
         Message::Tick => Vec::new(),
         Message::Saved { asked, result } => {
             match result {
-                Ok(place) if asked => model.say(format!("saved to {place}")),
+                Ok(Saved { copied: true, .. }) => model
+                    .say("another window changed this conversation: this one goes on as a copy"),
+                Ok(Saved { path, .. }) if asked => {
+                    model.say(format!("saved to {}", path.display()));
+                }
                 Ok(_) => {}
                 Err(error) => model.complain(error),
             }
@@ -153,11 +158,11 @@ fn sessions(model: &mut Model, list: Result<Vec<SessionHead>, String>) {
     }
 }
 
-fn loaded(model: &mut Model, result: Result<Vec<Said>, String>) -> Vec<Effect> {
+fn loaded(model: &mut Model, result: Result<Vec<SavedTurn>, String>) -> Vec<Effect> {
     match result {
-        Ok(messages) => {
+        Ok(turns) => {
             let effects = stop(model);
-            model.chat.replace(messages);
+            model.chat.replace(turns);
             model.rounds.clear();
             model.meters = Default::default();
             model.focus = Focus::Input;
@@ -184,7 +189,7 @@ fn stop(model: &mut Model) -> Vec<Effect> {
 }
 
 fn save(model: &Model) -> Effect {
-    Effect::Save { messages: model.chat.messages(), asked: false }
+    Effect::Save { turns: model.chat.saved_turns(), asked: false }
 }
 
 #[cfg(test)]

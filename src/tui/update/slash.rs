@@ -58,7 +58,7 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
             effects.push(Effect::Load(argument.to_string()));
             effects
         }
-        Deed::Save => vec![Effect::Save { messages: model.chat.messages(), asked: true }],
+        Deed::Save => vec![Effect::Save { turns: model.chat.saved_turns(), asked: true }],
         Deed::Theme if argument.is_empty() => act(model, Action::Theme),
         Deed::Theme => {
             model.theme = theme::THEMES

@@ -3,7 +3,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::chat::Role;
+use crate::chat::{Message as Said, Role};
 use crate::tui::keymap::{BINDINGS, lookup};
 use crate::tui::state::{Outcome, Side};
 use crate::tui::testing::{answer, loaded, model, say, type_keys};
@@ -203,7 +203,7 @@ fn an_answer_outlives_a_regeneration_that_gives_nothing() {
         assert!(model.input.is_empty(), "the question is answered");
         let saved = effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Save { messages, .. } if messages.len() == 2));
+            .any(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 2));
         assert!(saved, "{end}: {effects:?}");
         model.overlay = None;
     }
@@ -271,7 +271,7 @@ fn a_new_conversation_keeps_the_old_one_saved() {
     let effects = type_keys(&mut model, "/new<enter>");
     let save = effects
         .iter()
-        .position(|effect| matches!(effect, Effect::Save { messages, .. } if messages.len() == 1));
+        .position(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 1));
     let forget = effects.iter().position(|effect| *effect == Effect::Forget);
     assert!(save.is_some() && save < forget, "{effects:?}");
     assert!(model.chat.turns().is_empty());
@@ -363,6 +363,64 @@ fn suggestions_complete_and_run() {
     assert_eq!(model.input.text(), "/load ");
 }
 
+/// A question; with `interrupted`, an answer that lacks its end.
+fn saved(content: &str, interrupted: bool) -> SavedTurn {
+    let role = if interrupted { Role::Assistant } else { Role::User };
+    SavedTurn { message: Said { role, content: content.into() }, interrupted }
+}
+
+#[test]
+fn a_question_is_saved_before_its_answer_comes() {
+    let mut model = loaded(80, 24);
+    let effects = type_keys(&mut model, "Remember me<enter>");
+    assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
+    // Giving an answer anew leaves the one there is on the disk until it has been replaced.
+    for event in answer(1, "An answer.", 8) {
+        say(&mut model, event);
+    }
+    let effects = type_keys(&mut model, "<c-r>");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{effects:?}");
+}
+
+#[test]
+fn an_answer_that_lacks_its_end_is_marked_until_it_is_given_anew() {
+    let mut model = loaded(80, 24);
+    for way in ["<esc>", "/new<enter>", "<c-q>"] {
+        type_keys(&mut model, "go<enter>");
+        let generation = model.generation();
+        for event in &answer(generation, "Half of an answer is better than none.", 8)[..3] {
+            say(&mut model, event.clone());
+        }
+        let effects = type_keys(&mut model, way);
+        let marked = effects.iter().any(|effect| {
+            matches!(effect, Effect::Save { turns, .. }
+                if turns.last().is_some_and(|turn| turn.interrupted))
+        });
+        assert!(marked, "{way}: {effects:?}");
+    }
+    let turns = vec![saved("go", false), saved("Half of", true)];
+    let now = model.now;
+    update(&mut model, Message::Loaded(Ok(turns.clone())), now);
+    assert_eq!(model.chat.turns()[1].outcome, Some(Outcome::Interrupted));
+    assert_eq!(model.chat.saved_turns(), turns, "the mark stays in the file");
+    type_keys(&mut model, "<c-r>");
+    for event in answer(model.generation(), "All of it.", 8) {
+        say(&mut model, event);
+    }
+    assert!(model.chat.saved_turns().iter().all(|turn| !turn.interrupted));
+}
+
+#[test]
+fn going_on_in_a_copy_is_said() {
+    let mut model = loaded(80, 24);
+    let saved = Saved { path: "a.json".into(), copied: true };
+    let now = model.now;
+    update(&mut model, Message::Saved { asked: false, result: Ok(saved) }, now);
+    let toast = model.toast.unwrap();
+    assert!(toast.text.contains("another window") && toast.text.contains("copy"), "{toast:?}");
+    assert!(toast.text.chars().count() < 80);
+}
+
 fn message() -> impl Strategy<Value = Message> {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     let codes = prop_oneof![
@@ -418,7 +476,7 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Worker(Event::Loading { stage: "reading".into(), fraction: Some(f32::NAN) }),
             Message::WorkerGone(None),
             Message::Usage(crate::tui::testing::usage()),
-            Message::Loaded(Ok(vec![Said { role: Role::User, content: "a\tb".into() }])),
+            Message::Loaded(Ok(vec![saved("a\tb", false)])),
             Message::Sessions(Err("no folder".into())),
             Message::Tick,
         ]),

@@ -107,6 +107,7 @@ fn footer(turn: &Turn) -> Option<String> {
         }
         Outcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),
         Outcome::Failed => Some("failed".to_string()),
+        Outcome::Interrupted => Some("interrupted".to_string()),
         Outcome::Loaded => None,
     }
 }

@@ -1,0 +1,71 @@
+//! Why a conversation could not be saved or read: each message names the file and the remedy.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+/// Why a conversation could not be saved or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// Writing failed; what was saved before is untouched.
+    #[error("cannot save the conversation to {}: {source}; {}", path.display(), save_remedy(source))]
+    Save {
+        /// File that was to be written.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Reading failed.
+    #[error("cannot read {}: {source}; {}", path.display(), read_remedy(source))]
+    Read {
+        /// File or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file is not a session.
+    #[error(
+        "{} is not a saved conversation: {reason}; it was left as it is, mend it or move it away",
+        path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, with line and column.
+        reason: String,
+    },
+    /// A name that is no session's.
+    #[error(
+        "`{0}` is neither the name of a saved conversation nor how a title begins; /load lists them"
+    )]
+    Name(String),
+    /// No home folder to put sessions in.
+    #[error("no data folder: set HOME, or XDG_DATA_HOME, to a folder that can be written")]
+    NoFolder,
+}
+
+fn save_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            "make room on that disk, then save again; the conversation is still on the screen"
+        }
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            "make the folder writable for you, or set XDG_DATA_HOME to one that is"
+        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            "a file stands where the folder should be; move it away"
+        }
+        ErrorKind::InvalidInput => "go on in another conversation: /new",
+        _ => "check the disk and the folder, then try again",
+    }
+}
+
+fn read_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::NotFound => "/load lists what there is",
+        ErrorKind::PermissionDenied => "make it readable for you",
+        ErrorKind::InvalidInput | ErrorKind::IsADirectory | ErrorKind::FileTooLarge => {
+            "it is no saved conversation, move it away"
+        }
+        _ => "check the disk and the folder, then try again",
+    }
+}

@@ -1,0 +1,345 @@
+//! Saved conversations: one JSON file each, found by the file's name, replaced atomically, never
+//! deleted. Several programs may have one open: what another has written is never replaced by what
+//! lacks it. The later writer goes on in a copy.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::hash::Hasher;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::session::{SavedTurn, Session};
+use super::{SessionError, clock};
+use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
+
+/// Most bytes of a conversation: far above what any target's context holds, and quickly read.
+const LONGEST: u64 = 64_000_000;
+/// Locked while a program compares and writes.
+const LOCK: &str = ".lock";
+/// A program that was halted may hold the lock: then nothing is replaced.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A conversation that is open: its file's name and what stood there when it was last read or
+/// written by us.
+#[derive(Clone, Debug)]
+pub struct OpenSession {
+    name: String,
+    session: Session,
+    seen: Option<Seen>,
+}
+
+/// A file as it was last read or written.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Its bytes.
+    file: Stamp,
+    /// What we would have written then; other bytes for a file of an earlier version.
+    ours: Stamp,
+}
+
+impl OpenSession {
+    /// An empty conversation that begins now.
+    pub fn new(target: &str) -> Self {
+        Self { name: new_name(), session: Session::new(target), seen: None }
+    }
+
+    /// Takes the conversation as it stands now; see [`Session::update`].
+    pub fn update(&mut self, turns: Vec<SavedTurn>) {
+        self.session.update(turns);
+    }
+
+    /// The conversation.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// A name that sorts by time; processes and sub-second time tell those of one second apart.
+fn new_name() -> String {
+    let fine = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.subsec_micros());
+    let date = clock::format(clock::now(), "%Y%m%d-%H%M%S");
+    format!("{date}-{fine:06}-{}", std::process::id())
+}
+
+/// What stood in a file: enough to know it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    length: usize,
+    hash: u64,
+}
+
+impl Stamp {
+    fn of(bytes: &[u8]) -> Self {
+        let mut hasher = std::hash::DefaultHasher::new();
+        hasher.write(bytes);
+        Self { length: bytes.len(), hash: hasher.finish() }
+    }
+}
+
+/// Where a conversation went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether that is a new file, since another program has written to the one before.
+    pub copied: bool,
+}
+
+/// A line of the list of sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionHead {
+    /// Its file's name without `.json`, for [`SessionStore::load`].
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// Unix time of the last message in seconds.
+    pub updated: u64,
+    /// Number of messages.
+    pub messages: usize,
+}
+
+impl SessionHead {
+    /// When the last message was said, for lists (UTC).
+    pub fn date(&self) -> String {
+        clock::format(self.updated, "%Y-%m-%d %H:%M")
+    }
+}
+
+/// What the folder holds.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Readable sessions, the latest first.
+    pub sessions: Vec<SessionHead>,
+    /// Files that could not be read; they stay where they are.
+    pub broken: Vec<SessionError>,
+}
+
+/// What a name or the beginning of a title stands for.
+#[derive(Debug)]
+pub enum Found {
+    /// One conversation.
+    One(OpenSession),
+    /// Several, the latest first.
+    Several(Vec<SessionHead>),
+}
+
+/// A folder of sessions.
+#[derive(Clone, Debug)]
+pub struct SessionStore {
+    folder: PathBuf,
+}
+
+impl SessionStore {
+    /// Sessions in `folder`, which is made when the first one is saved.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into() }
+    }
+
+    /// Sessions in the user's data folder, e.g. `~/.local/share/dovetail/sessions`.
+    ///
+    /// # Errors
+    /// [`SessionError::NoFolder`].
+    pub fn in_data_folder() -> Result<Self, SessionError> {
+        directories::ProjectDirs::from("", "", "dovetail")
+            .map(|dirs| Self::at(dirs.data_dir().join("sessions")))
+            .ok_or(SessionError::NoFolder)
+    }
+
+    /// Where the sessions are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Removes what programs that were killed in the middle of writing left behind.
+    pub fn clean(&self) {
+        let removed = remove_leftovers(&self.folder);
+        if removed > 0 {
+            tracing::info!("{removed} unfinished files of a killed program were removed");
+        }
+    }
+
+    /// Saves what is open. The file appears whole or not at all. If another program has written
+    /// there what would be lost, what is open goes on in a file of its own.
+    ///
+    /// # Errors
+    /// [`SessionError::Save`]; what was saved before is then still on disk.
+    pub fn save(&self, open: &mut OpenSession) -> Result<Saved, SessionError> {
+        let mut path = self.path(&open.name)?;
+        let failed = |path: &Path, source| SessionError::Save { path: path.to_owned(), source };
+        let mut text = written(&open.session).map_err(|error| failed(&path, error))?;
+        fs::create_dir_all(&self.folder).map_err(|error| failed(&path, error))?;
+        // Held until the new file is there.
+        let lock = self.lock();
+        let mut copy = None;
+        match judge(open, &path, &text, lock.is_ok()) {
+            Judgement::Nothing => return Ok(Saved { path, copied: false }),
+            Judgement::Replace => {}
+            Judgement::Copy => {
+                let copy = copy.insert(OpenSession { name: new_name(), ..open.clone() });
+                copy.session.name_copy();
+                path = self.path(&copy.name)?;
+                text = written(&copy.session).map_err(|error| failed(&path, error))?;
+            }
+        }
+        atomic_write(&path, Access::Private, |file| file.write_all(&text))
+            .map_err(|error| failed(&path, error))?;
+        let copied = copy.is_some();
+        if let Some(copy) = copy {
+            *open = copy;
+        }
+        let stamp = Stamp::of(&text);
+        open.seen = Some(Seen { file: stamp, ours: stamp });
+        Ok(Saved { path, copied })
+    }
+
+    /// Opens the session of this name.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn load(&self, name: &str) -> Result<OpenSession, SessionError> {
+        let path = self.path(name)?;
+        let (session, file) = read(&path)?;
+        let ours = written(&session).map_err(|source| SessionError::Read { path, source })?;
+        let seen = Some(Seen { file, ours: Stamp::of(&ours) });
+        Ok(OpenSession { name: name.to_owned(), session, seen })
+    }
+
+    /// Opens the session of this name, else the one whose title begins like this, whatever the
+    /// case; the one that has exactly this title goes before others.
+    ///
+    /// # Errors
+    /// [`SessionError`], [`SessionError::Name`] if there is none.
+    pub fn find(&self, words: &str) -> Result<Found, SessionError> {
+        if self.path(words).is_ok_and(|path| path.symlink_metadata().is_ok()) {
+            return self.load(words).map(Found::One);
+        }
+        let wanted = words.to_lowercase();
+        let mut found = self.list()?.sessions;
+        found.retain(|head| head.title.to_lowercase().starts_with(&wanted));
+        let mut exact = found.iter().filter(|head| head.title.to_lowercase() == wanted);
+        if let (Some(only), None) = (exact.next(), exact.next()) {
+            return self.load(&only.id).map(Found::One);
+        }
+        match &found[..] {
+            [] => Err(SessionError::Name(words.to_owned())),
+            [only] => self.load(&only.id).map(Found::One),
+            _ => Ok(Found::Several(found)),
+        }
+    }
+
+    /// All sessions, the latest first. A folder that does not exist is an empty one.
+    ///
+    /// # Errors
+    /// [`SessionError::Read`] if the folder itself cannot be read.
+    pub fn list(&self) -> Result<Listing, SessionError> {
+        let failed = |source| SessionError::Read { path: self.folder.clone(), source };
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Listing::default()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut listing = Listing::default();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match read(&path) {
+                Ok((session, _)) => listing.sessions.push(SessionHead {
+                    id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+                    title: session.title,
+                    updated: session.updated,
+                    messages: session.messages.len(),
+                }),
+                Err(error) => listing.broken.push(error),
+            }
+        }
+        listing.sessions.sort_by(|a, b| (b.updated, &b.id).cmp(&(a.updated, &a.id)));
+        Ok(listing)
+    }
+
+    /// The file of this name: a name of one folder entry, and none that is hidden.
+    fn path(&self, name: &str) -> Result<PathBuf, SessionError> {
+        let strange = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
+        if name.is_empty() || name.starts_with('.') || name.contains(strange) {
+            return Err(SessionError::Name(name.to_owned()));
+        }
+        Ok(self.folder.join(format!("{name}.json")))
+    }
+
+    /// Waits for the folder's lock; where locks cannot be had, comparing alone must do.
+    fn lock(&self) -> Result<Option<fs::File>, Busy> {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        // A folder that takes no file is reported by the write itself.
+        let Ok(file) = options.open(self.folder.join(LOCK)) else { return Ok(None) };
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::Error(_)) => return Ok(None),
+                Err(TryLockError::WouldBlock) if began.elapsed() > PATIENCE => return Err(Busy),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
+/// Another program holds the lock.
+struct Busy;
+
+/// What is to be done about a file.
+enum Judgement {
+    /// All that we have to say stands there.
+    Nothing,
+    /// What stands there is ours, or all of it is in what we write.
+    Replace,
+    /// Something would be lost.
+    Copy,
+}
+
+fn judge(open: &OpenSession, path: &Path, text: &[u8], locked: bool) -> Judgement {
+    let there = match read_regular(path, LONGEST) {
+        Ok(there) => there,
+        // A new conversation, or one whose file was removed meanwhile.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Judgement::Replace,
+        Err(_) => return Judgement::Copy,
+    };
+    let ours = Stamp::of(text);
+    // Whatever another program wrote there, we have nothing to add to it.
+    if open.seen.is_some_and(|seen| seen.ours == ours) || text == there {
+        return Judgement::Nothing;
+    }
+    let known = open.seen.is_some_and(|seen| seen.file == Stamp::of(&there));
+    let contained = || match serde_json::from_slice::<Session>(&there) {
+        Ok(theirs) => open.session.begins_with(&theirs),
+        Err(_) => false,
+    };
+    if locked && (known || contained()) { Judgement::Replace } else { Judgement::Copy }
+}
+
+fn written(session: &Session) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_vec_pretty(session)?;
+    if text.len() as u64 > LONGEST {
+        let problem = format!("it has more than {} MB", LONGEST / 1_000_000);
+        return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+    }
+    Ok(text)
+}
+
+fn read(path: &Path) -> Result<(Session, Stamp), SessionError> {
+    let text = read_regular(path, LONGEST)
+        .map_err(|source| SessionError::Read { path: path.to_owned(), source })?;
+    let session = serde_json::from_slice(&text).map_err(|error| SessionError::Corrupt {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok((session, Stamp::of(&text)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+use super::*;
+use crate::chat::{Message, Role};
+
+fn said(role: Role, content: &str) -> SavedTurn {
+    let message = Message { role, content: content.to_owned() };
+    SavedTurn { message, interrupted: false }
+}
+
+fn talk() -> Vec<SavedTurn> {
+    vec![
+        said(Role::System, "Be brief."),
+        said(Role::User, "Where is Rome?"),
+        said(Role::Assistant, "In Italy 🇮🇹."),
+    ]
+}
+
+/// The talk and one question more.
+fn talk_and(question: &str) -> Vec<SavedTurn> {
+    let mut turns = talk();
+    turns.push(said(Role::User, question));
+    turns
+}
+
+fn store() -> (tempfile::TempDir, SessionStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SessionStore::at(folder.path().join("new"));
+    (folder, store)
+}
+
+fn save(store: &SessionStore, open: &mut OpenSession, turns: Vec<SavedTurn>) -> Saved {
+    open.update(turns);
+    store.save(open).unwrap()
+}
+
+/// Every question in the folder, the file of each.
+fn questions(store: &SessionStore) -> Vec<String> {
+    let mut all = Vec::new();
+    for head in store.list().unwrap().sessions {
+        let open = store.load(&head.id).unwrap();
+        all.extend(open.session().turns().into_iter().map(|turn| turn.message.content));
+    }
+    all
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let (_folder, store) = store();
+    assert!(store.list().unwrap().sessions.is_empty());
+    let mut open = OpenSession::new("demo");
+    save(&store, &mut open, talk());
+    save(&store, &mut open, talk_and("Thanks"));
+    assert_eq!(store.load(&open.name).unwrap().session, open.session);
+    let listing = store.list().unwrap();
+    assert_eq!(listing.sessions.len(), 1);
+    assert_eq!(listing.sessions[0].messages, 4);
+    let files = fs::read_dir(store.folder()).unwrap().flatten();
+    let files: Vec<_> = files.filter(|entry| entry.file_name() != LOCK).collect();
+    assert_eq!(files.len(), 1, "no unfinished file may stay behind: {files:?}");
+}
+
+#[test]
+fn two_windows_on_one_conversation_lose_no_turn() {
+    let (_folder, store) = store();
+    let mut first = OpenSession::new("demo");
+    save(&store, &mut first, talk());
+    let mut second = store.load(&first.name).unwrap();
+    let mut idle = store.load(&first.name).unwrap();
+
+    assert!(!save(&store, &mut first, talk_and("From the first")).copied);
+    // The second knows nothing of that and says something else.
+    let saved = save(&store, &mut second, talk_and("From the second"));
+    assert!(saved.copied);
+    assert_eq!(second.session.title, "Where is Rome? (copy)");
+    // Each goes on in its own file.
+    let mut more = talk_and("From the second");
+    more.push(said(Role::Assistant, "Indeed."));
+    assert_eq!(save(&store, &mut second, more), Saved { copied: false, ..saved });
+    assert!(!save(&store, &mut first, talk_and("From the first, again")).copied);
+    // One that only looked on changes nothing when it is closed.
+    assert!(!save(&store, &mut idle, talk()).copied);
+
+    let said = questions(&store);
+    for question in ["From the first, again", "From the second", "Indeed."] {
+        assert!(said.contains(&question.to_owned()), "{question} is lost: {said:?}");
+    }
+    assert_eq!(store.list().unwrap().sessions.len(), 2);
+}
+
+#[test]
+fn what_goes_on_from_another_windows_words_replaces_them() {
+    let (_folder, store) = store();
+    let mut first = OpenSession::new("demo");
+    save(&store, &mut first, talk());
+    let mut second = store.load(&first.name).unwrap();
+    save(&store, &mut first, talk_and("Same"));
+    let mut more = talk_and("Same");
+    more.push(said(Role::Assistant, "More."));
+    assert!(!save(&store, &mut second, more).copied);
+    assert_eq!(store.list().unwrap().sessions.len(), 1);
+}
+
+#[test]
+fn many_windows_at_once_lose_no_turn() {
+    let (_folder, store) = store();
+    let mut first = OpenSession::new("demo");
+    save(&store, &mut first, talk());
+    let name = first.name;
+    std::thread::scope(|scope| {
+        for window in 0..4 {
+            let (store, name) = (&store, &name);
+            scope.spawn(move || {
+                let mut open = store.load(name).unwrap();
+                let mut turns = open.session().turns();
+                for turn in 0..5 {
+                    turns.push(said(Role::User, &format!("window {window} turn {turn}")));
+                    save(store, &mut open, turns.clone());
+                }
+            });
+        }
+    });
+    let said = questions(&store);
+    for window in 0..4 {
+        for turn in 0..5 {
+            let question = format!("window {window} turn {turn}");
+            assert!(said.contains(&question), "{question} is lost: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_found_by_its_name_and_never_saved_over_another() {
+    let (_folder, store) = store();
+    let mut other = OpenSession::new("demo");
+    let path = save(&store, &mut other, talk()).path;
+    let before = fs::read(&path).unwrap();
+    // As an earlier version wrote it, copied by hand: its JSON carries the other's name.
+    let mut json: serde_json::Value = serde_json::from_slice(&before).unwrap();
+    json["id"] = other.name.clone().into();
+    fs::write(store.folder().join("my copy.v2.json"), json.to_string()).unwrap();
+    let mut copy = store.load("my copy.v2").unwrap();
+    assert!(!save(&store, &mut copy, talk()).copied, "nothing to add");
+    let saved = save(&store, &mut copy, talk_and("Only in the copy"));
+    assert_eq!(saved.path, store.folder().join("my copy.v2.json"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert_eq!(store.load("my copy.v2").unwrap().session.messages.len(), 4);
+}
+
+#[test]
+fn what_another_program_spoilt_is_not_written_over() {
+    let (_folder, store) = store();
+    let mut open = OpenSession::new("demo");
+    let path = save(&store, &mut open, talk()).path;
+    fs::write(&path, "notes of my own").unwrap();
+    assert!(save(&store, &mut open, talk_and("More")).copied);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "notes of my own");
+    // A file that was removed comes back: it holds what is on the screen.
+    let path = store.path(&open.name).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(!save(&store, &mut open, talk_and("And more")).copied);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_halted_program_with_the_lock_holds_nobody_up_and_loses_nothing() {
+    let (_folder, store) = store();
+    let mut open = OpenSession::new("demo");
+    save(&store, &mut open, talk());
+    // It may have compared already and be about to replace.
+    let _halted = store.lock().ok().flatten().unwrap();
+    let saved = save(&store, &mut open, talk_and("Still here"));
+    assert!(saved.copied);
+    assert_eq!(store.list().unwrap().sessions.len(), 2);
+}
+
+#[test]
+fn a_title_is_found_by_its_beginning() {
+    let (_folder, store) = store();
+    for question in ["Tell", "Tell me a story", "tell me a joke", "Élan vital"] {
+        save(&store, &mut OpenSession::new("demo"), vec![said(Role::User, question)]);
+    }
+    let title = |words: &str| match store.find(words).unwrap() {
+        Found::One(open) => open.session.title,
+        Found::Several(heads) => {
+            let mut titles: Vec<_> = heads.into_iter().map(|head| head.title).collect();
+            titles.sort();
+            titles.join("|")
+        }
+    };
+    assert_eq!(title("TELL ME A S"), "Tell me a story");
+    assert_eq!(title("tell me"), "Tell me a story|tell me a joke");
+    assert_eq!(title("tell"), "Tell", "the whole title goes before others");
+    assert_eq!(title("éLAN"), "Élan vital");
+    let id = store.list().unwrap().sessions[0].id.clone();
+    assert!(matches!(store.find(&id).unwrap(), Found::One(open) if open.name == id));
+    let error = store.find("story").unwrap_err().to_string();
+    assert!(error.contains("`story`") && error.contains("/load"), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut open = OpenSession::new("demo");
+    let error = SessionStore::at(file.join("sessions")).save(&mut open).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("file/sessions") && text.contains("move it away"), "{text}");
+}
+
+#[test]
+fn damaged_files_are_reported_and_kept() {
+    let (_folder, store) = store();
+    save(&store, &mut OpenSession::new("demo"), talk());
+    let torn = store.folder().join("torn.json");
+    fs::write(&torn, "{\"id\": \"to").unwrap();
+    let listing = store.list().unwrap();
+    assert_eq!((listing.sessions.len(), listing.broken.len()), (1, 1));
+    assert!(listing.broken[0].to_string().contains("torn.json"), "{}", listing.broken[0]);
+    assert!(torn.exists());
+    assert!(matches!(store.load("torn"), Err(SessionError::Corrupt { .. })));
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_devices_folders_and_giants_are_refused_at_once() {
+    let (_folder, store) = store();
+    save(&store, &mut OpenSession::new("demo"), talk());
+    let path = |name: &str| store.folder().join(format!("{name}.json"));
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), fifo, mode, 0).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path("device")).unwrap();
+    fs::create_dir(path("folder")).unwrap();
+    fs::File::create(path("giant")).unwrap().set_len(1 << 40).unwrap();
+    for (name, what) in [
+        ("pipe", "it is a pipe"),
+        ("device", "it is a device"),
+        ("folder", "it is a folder"),
+        ("giant", "at most 64 MB are read"),
+    ] {
+        let error = store.find(name).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains(&format!("{name}.json")), "{error}");
+    }
+    assert_eq!(store.list().unwrap().broken.len(), 4);
+}
+
+#[test]
+fn a_name_cannot_leave_the_folder() {
+    let store = SessionStore::at("/nowhere");
+    for name in ["../x", "", "a/b", "a\\b", ".", ".hidden", "a\0b"] {
+        assert!(matches!(store.load(name), Err(SessionError::Name(_))), "{name}");
+    }
+}
