@@ -23,6 +23,7 @@
 //! | 1 | [`chart`] | curves and bars as SVG |
 //! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
+//! | 1 | [`printable`] | what may be written on a terminal |
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
 //! | 0 | [`files`] | files written whole or not at all, read within limits |
 //!
@@ -41,6 +42,7 @@ pub mod kernels;
 pub mod library;
 pub mod model;
 pub mod plan;
+pub mod printable;
 pub mod settings;
 pub mod speculate;
 pub mod train;

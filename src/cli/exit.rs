@@ -3,6 +3,8 @@
 use std::io;
 use std::process::ExitCode;
 
+use crate::printable::printable;
+
 /// How the program can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -69,10 +71,11 @@ pub fn conclude(outcome: Outcome) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// Writes a line for the user on stderr, which is all that can be done about it.
+/// Writes a line for the user on stderr, which is all that can be done about it. It may name what
+/// a file or a model calls itself.
 pub fn report(line: &str) {
     use io::Write;
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(line));
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use clap_complete::Shell;
 
 use super::args::Cli;
 use super::exit::Outcome;
+use super::output::stdout;
 
 /// Prints the completion script of a shell.
 pub fn completions(shell: Shell) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "dovetail", &mut script);
-    Ok(io::stdout().lock().write_all(&script)?)
+    Ok(stdout()?.write_all(&script)?)
 }
 
 /// Prints the manual page, its commands' flags included.
@@ -26,7 +27,7 @@ pub fn man() -> Outcome {
     {
         section(sub, &mut page)?;
     }
-    Ok(io::stdout().lock().write_all(&page)?)
+    Ok(stdout()?.write_all(&page)?)
 }
 
 /// A command's own synopsis and flags below the main page.

@@ -10,7 +10,10 @@ mod exit;
 mod interrupt;
 mod logging;
 mod manual;
+mod output;
 mod pull;
+#[cfg(test)]
+mod readme;
 mod run;
 mod train;
 

@@ -1,16 +1,19 @@
 //! `dovetail pull`: fetches a model from the hub, so that later runs need no network.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::PullArgs;
 use super::exit::{Code, Failure, Outcome};
+use super::output::stdout;
 use crate::library::{Hub, HubId, Progress};
+use crate::printable::printable_line;
 
 /// Downloads what is missing and prints where it lies.
 pub fn pull(args: &PullArgs) -> Outcome {
+    let mut out = stdout()?;
     let id = HubId::parse(&args.model).ok_or_else(|| {
         let message = format!(
             "`{}` is no hub id; give owner/name, with @revision or :file.gguf behind it if needed",
@@ -25,11 +28,11 @@ pub fn pull(args: &PullArgs) -> Outcome {
     let mut show = |progress: &Progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
-        bar.set_message(progress.file.clone());
+        bar.set_message(printable_line(&progress.file).into_owned());
     };
     let failed = |error| Failure::new(Code::Model, anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;
     let place = if args.head { hub.head(&id, &mut show) } else { hub.target(&id, &mut show) };
     bar.finish_and_clear();
-    Ok(writeln!(io::stdout().lock(), "{}", place.map_err(failed)?.display())?)
+    Ok(writeln!(out, "{}", place.map_err(failed)?.display())?)
 }

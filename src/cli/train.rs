@@ -3,7 +3,7 @@
 mod args;
 mod show;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +11,7 @@ use anyhow::anyhow;
 
 use super::exit::{Code, Failure, Outcome, report};
 use super::interrupt;
+use super::output::stdout;
 use crate::hardware::Machine;
 use crate::train::TrainError;
 use crate::train::run::{self, End, RunError, RunRequest};
@@ -53,7 +54,7 @@ pub fn train(args: &TrainArgs) -> Outcome {
     show.clear();
     match end.map_err(failure)? {
         End::Done => Ok(writeln!(
-            io::stdout().lock(),
+            stdout()?,
             "The head is in {out}, its card is {out}/README.md. Try it: dovetail --target {} --draft {out}",
             order.recipe.target,
             out = order.out.display(),

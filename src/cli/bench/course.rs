@@ -18,6 +18,7 @@ use crate::cli::interrupt;
 use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::plan::Strategy;
+use crate::printable::printable_line;
 use crate::settings::{Settings, Value};
 use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StrategyStatus};
 
@@ -144,7 +145,7 @@ impl<'a> Stage<'a> {
         let bar = ProgressBar::new_spinner();
         let loaded = worker::load(&settings, &self.machine, Purpose::Text, &mut |stage, share| {
             let share = share.map(|share| format!(" {:.0} %", share * 100.0)).unwrap_or_default();
-            bar.set_message(format!("{stage}{share}"));
+            bar.set_message(printable_line(&format!("{stage}{share}")).into_owned());
             bar.tick();
         });
         bar.finish_and_clear();
@@ -168,7 +169,7 @@ impl<'a> Stage<'a> {
         let mut begun = 0;
         let taken = bench::run(backend, &course, &self.controls, &self.stop, &mut |who, what| {
             bar.set_position(begun);
-            bar.set_message(format!("{who}, {what}"));
+            bar.set_message(printable_line(&format!("{who}, {what}")).into_owned());
             begun += 1;
         });
         bar.finish_and_clear();

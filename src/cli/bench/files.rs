@@ -13,6 +13,7 @@ use crate::bench::strategies::{
 use crate::bench::{Layout, Table};
 use crate::chart;
 use crate::cli::exit::{Code, Failure, Outcome, report};
+use crate::cli::output::stdout;
 use crate::files::read_text;
 
 /// Most bytes of saved results: a record of every round of ten thousand answers has room.
@@ -21,7 +22,7 @@ const LONGEST: u64 = 1_000_000_000;
 /// Sets two files of results side by side.
 pub(super) fn compare(args: &CompareArgs) -> Outcome {
     let Comparison { notes, tables } = set_side_by_side(&read(&args.a)?, &read(&args.b)?);
-    let mut out = io::stdout().lock();
+    let mut out = stdout()?;
     let layout = layout(args.markdown);
     for table in &tables {
         table.write(layout, &mut out)?;
@@ -49,7 +50,7 @@ pub(super) fn show(args: &ShowArgs) -> Outcome {
     if !results.sweeps.is_empty() {
         tables = bench::sweep_tables(&results);
     }
-    print(&results, &tables, layout(args.markdown), &mut io::stdout().lock())?;
+    print(&results, &tables, layout(args.markdown), &mut stdout()?)?;
     if let Some(path) = &args.save {
         save(&results, path)?;
     }
@@ -82,7 +83,7 @@ pub(super) fn deliver(
 ) -> Outcome {
     let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
     let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
-    let mut out = io::stdout().lock();
+    let mut out = stdout()?;
     if args.json {
         serde_json::to_writer(&mut out, results).map_err(io::Error::from)?;
         writeln!(out)?;

@@ -1,12 +1,11 @@
 //! `dovetail bench verify`.
 
-use std::io;
-
 use anyhow::anyhow;
 
 use super::args::VerifyArgs;
 use crate::bench::verify::{self, Subject, VerifyError, VerifyOptions};
 use crate::cli::exit::{Code, Failure, Outcome};
+use crate::cli::output::stdout;
 use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::Spec;
@@ -24,7 +23,7 @@ pub(super) fn measure(args: &VerifyArgs) -> Outcome {
         json: args.json,
         ..VerifyOptions::default()
     };
-    verify::run(&subject, &options, &mut io::stdout().lock()).map_err(|error| {
+    verify::run(&subject, &options, &mut stdout()?).map_err(|error| {
         let code = match &error {
             VerifyError::Options(_) => Code::Usage,
             VerifyError::Open(_) | VerifyError::Load(_) => Code::Model,

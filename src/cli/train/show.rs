@@ -3,6 +3,7 @@
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
+use crate::printable::{printable, printable_line};
 use crate::train::run::{Chats, DecodeEval, Event, Spent, Stage, size};
 use crate::train::{Measure, StepReport};
 
@@ -76,7 +77,7 @@ impl Show {
         if self.bar.is_hidden() {
             self.bar = ProgressBar::new_spinner();
         }
-        self.bar.set_message(text.to_owned());
+        self.bar.set_message(printable_line(text).into_owned());
         self.bar.tick();
     }
 
@@ -124,7 +125,7 @@ impl Show {
         if self.bar.is_hidden() || self.bar.is_finished() {
             report(line);
         } else {
-            self.bar.println(line);
+            self.bar.println(printable(line));
         }
     }
 }

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::{Look, Piece, Row};
 use crate::decode::Origin;
+use crate::printable::printable_line;
 
 /// What a stretch of text looks like and who put it there.
 pub type Tag = (Look, Option<Origin>);
@@ -120,28 +121,12 @@ fn row(prefix: &[Piece], cells: &[Cell]) -> Row {
     row
 }
 
-/// What is drawn for a grapheme: control characters and direction overrides become visible, so
-/// that a model's text can never speak to the terminal.
+/// What is drawn for a grapheme: a model's text can never speak to the terminal.
 fn visible(grapheme: &str) -> String {
-    if grapheme == "\t" {
-        return "    ".to_string();
+    match grapheme {
+        "\t" => "    ".to_string(),
+        other => printable_line(other).into_owned(),
     }
-    if !grapheme.chars().any(hostile) {
-        return grapheme.to_string();
-    }
-    grapheme
-        .chars()
-        .map(|c| match c {
-            '\u{7f}' => '\u{2421}',
-            c if c < ' ' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
-            c if hostile(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
-}
-
-fn hostile(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -190,7 +175,7 @@ mod tests {
 
     #[test]
     fn escapes_are_shown_and_not_sent() {
-        assert_eq!(texts("a\u{1b}[31mb\u{202e}", 20), ["a␛[31mb\u{fffd}"]);
+        assert_eq!(texts("a\u{1b}[31mb\u{202e}", 20), ["a␛[31mb\\u{202e}"]);
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //! kept stands at the top and reads downwards.
 
 use crate::decode::Round;
+use crate::printable::printable_line;
 
 /// What of a tree is hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,17 +181,13 @@ pub fn visible(label: &str) -> String {
     if label.is_empty() {
         return "∅".to_string();
     }
-    label
-        .chars()
-        .map(|c| match c {
-            ' ' => '·',
-            '\n' => '⏎',
-            '\t' => '⇥',
-            '\r' => '␍',
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    let spaces = |c| match c {
+        ' ' => '·',
+        '\n' => '⏎',
+        '\t' => '⇥',
+        c => c,
+    };
+    printable_line(&label.chars().map(spaces).collect::<String>()).into_owned()
 }
 
 #[cfg(test)]

@@ -154,4 +154,6 @@ fn cut(line: Line<'_>, width: usize) -> Line<'_> {
 }
 
 #[cfg(test)]
+mod escapes;
+#[cfg(test)]
 mod tests;

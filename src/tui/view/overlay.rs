@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::{centred, cut, figures, panel};
 use crate::plan::Strategy;
+use crate::printable::printable_line;
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::{Bench, Dial, Model, Overlay, SessionList};
 use crate::tui::theme::Theme;
@@ -99,6 +100,13 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         }
         lines.push(Line::default());
     }
+    if !model.notices.is_empty() {
+        lines.push(Line::styled("Notices", theme.strong));
+        for notice in &model.notices {
+            lines.extend(point(notice, columns(area), theme, theme.text));
+        }
+        lines.push(Line::default());
+    }
     let bench = Bench {
         ready: model.ready.as_deref(),
         latest: model.rounds.latest().map(|round| &round.budget),
@@ -186,7 +194,7 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme
     let top = (list.selected + 1).saturating_sub(fit);
     let lines = list.sessions.iter().enumerate().skip(top).take(fit).map(|(index, session)| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
-        let left = Line::styled(title.to_string(), theme.text);
+        let left = Line::styled(printable_line(title).into_owned(), theme.text);
         let right = format!("{} messages · {}", session.messages, session.date());
         let right = Line::styled(right, theme.dim);
         let line = super::ends(left, right, inner.width);
