@@ -4,9 +4,11 @@
 //! through the one table of [`keys`], so a value is checked the same way wherever it comes from,
 //! and an error names the place, the key and the remedy.
 
+mod check;
 mod file;
 mod keys;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::plan::Setting;
@@ -14,6 +16,7 @@ use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
+pub use check::{Contradiction, LOOKUP};
 pub use file::{apply_file, default_path};
 pub use keys::{KEYS, Key, Value};
 
@@ -37,6 +40,15 @@ pub enum KvPrecision {
     F32,
     /// 16-bit: half the memory.
     F16,
+}
+
+/// Who set a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The settings file.
+    File,
+    /// A flag, or the environment variable behind it.
+    Flag(&'static str),
 }
 
 /// Everything a user can set, checked.
@@ -89,6 +101,8 @@ pub struct Settings {
     pub theme: Theme,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
+    /// The keys that were set, by whom; the others hold their defaults.
+    pub given: BTreeMap<&'static str, Given>,
 }
 
 impl Settings {
@@ -100,7 +114,9 @@ impl Settings {
     /// # Errors
     /// [`Problem`]: the key is unknown, or the value has the wrong type or range.
     pub fn set(&mut self, key: &str, value: &Value) -> Result<(), Problem> {
-        keys::set(self, key, value)
+        let key = keys::set(self, key, value)?;
+        self.given.insert(key, Given::File);
+        Ok(())
     }
 }
 
@@ -130,6 +146,7 @@ impl Default for Settings {
             sampler: SamplerSettings::default(),
             theme: Theme::default(),
             marks: true,
+            given: BTreeMap::new(),
         }
     }
 }
@@ -249,6 +266,7 @@ pub fn load(
         settings
             .set(key, value)
             .map_err(|problem| SettingsError::InFlag { flag: (*flag).to_owned(), problem })?;
+        settings.given.insert(key, Given::Flag(flag));
     }
     Ok(settings)
 }

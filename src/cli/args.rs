@@ -66,16 +66,16 @@ pub struct ChatArgs {
     /// Do not mark where each token came from.
     #[arg(long, help_heading = "Screen")]
     pub no_marks: bool,
-    /// Least milliseconds from round to round, so that a fast model can be watched.
-    #[arg(long, value_name = "MS", help_heading = "Screen")]
+    /// Least time from round to round, e.g. 0.5s or 500ms, so that a fast model can be watched.
+    #[arg(long, value_name = "TIME", help_heading = "Screen")]
     pub pace: Option<String>,
 }
 
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The prompt; `-` stands for what is piped in. Several are joined by an empty line. Without
-    /// any, the prompt is read from stdin.
+    /// The prompt. What is piped in comes behind it, or in the place of a `-`; parts are joined by
+    /// an empty line.
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
     /// One JSON line a round, then a summary line, instead of text.
@@ -122,7 +122,7 @@ pub struct Shared {
     /// A text to look drafts up in (strategy `rest`); its index is built once.
     #[arg(long, value_name = "FILE", help_heading = "Models")]
     pub rest_text: Option<String>,
-    /// Most tokens of context [default: the model's, at most 4096].
+    /// Most tokens of context, at most the model's [default: the model's, at most 4096].
     #[arg(long, value_name = "N", help_heading = "Models")]
     pub context: Option<String>,
     /// Precision of the target's KV cache: f32 or f16.
@@ -138,8 +138,8 @@ pub struct Shared {
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
 
-    /// How is drafted; `doctor` lists what can run here [default: dovetail with a draft head, else
-    /// pld].
+    /// How is drafted; `doctor` lists what can run here [default: dovetail with a draft head,
+    /// small-model with --draft-model, else pld].
     #[arg(long, value_name = "NAME", env = "DOVETAIL_STRATEGY", help_heading = "Speculation")]
     pub strategy: Option<String>,
     /// Nodes of the draft tree, 1 to 128, or auto.
@@ -229,7 +229,7 @@ impl Shared {
             ("--device", "device", &self.device),
             ("--gpu-layers", "gpu_layers", &self.gpu_layers),
             ("--threads", "threads", &self.threads),
-            ("--strategy", "strategy", &self.strategy),
+            (strategy_by(self.strategy.as_deref()), "strategy", &self.strategy),
             ("--draft-threads", "draft_threads", &self.draft_threads),
             ("--gamma", "controls.gamma", &self.gamma),
             ("--blocks", "controls.blocks", &self.blocks),
@@ -268,6 +268,13 @@ impl Shared {
         }
         all
     }
+}
+
+/// Who set the strategy: what is exported for all runs contradicts no flag.
+fn strategy_by(given: Option<&str>) -> &'static str {
+    const VARIABLE: &str = "DOVETAIL_STRATEGY";
+    let exported = std::env::var(VARIABLE).ok();
+    if exported.is_some() && exported.as_deref() == given { VARIABLE } else { "--strategy" }
 }
 
 impl ChatArgs {

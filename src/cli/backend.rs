@@ -7,10 +7,12 @@ use crate::settings::{self, Override, Settings};
 use crate::worker::scripted::Script;
 use crate::worker::{self, Backend, Controls, Purpose, SharedControls, Sink, Worker};
 
-/// Reads the settings with the flags laid over them.
+/// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &Shared, overrides: &[Override]) -> Result<Settings, Failure> {
-    settings::load(shared.config.as_deref(), overrides, no_color())
-        .map_err(|error| Failure::new(Code::Usage, error))
+    let settings = settings::load(shared.config.as_deref(), overrides, no_color())
+        .map_err(|error| Failure::new(Code::Usage, error))?;
+    settings.check().map_err(|error| Failure::new(Code::Usage, error))?;
+    Ok(settings)
 }
 
 /// Whether the user wants no colours anywhere (<https://no-color.org>).

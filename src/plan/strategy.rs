@@ -175,7 +175,11 @@ impl Strategy {
 
     /// What is used when nothing is asked for: the head where there is one, else the conversation.
     pub fn default_with(head: bool) -> &'static Self {
-        let kind = if head { DraftKind::Head } else { DraftKind::Lookup };
+        Self::first_with(if head { DraftKind::Head } else { DraftKind::Lookup })
+    }
+
+    /// The first strategy of the table that drafts in this way.
+    pub fn first_with(kind: DraftKind) -> &'static Self {
         // The table's first row serves if a kind should ever be without a row.
         STRATEGIES.iter().find(|strategy| strategy.draft == kind).unwrap_or(&STRATEGIES[0])
     }

@@ -232,8 +232,8 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "controls.pace",
-        expects: "a whole number of milliseconds from 0 to 10000",
-        set: |s, v| whole(v, PACE.least, PACE.most).map(|ms| s.pace = ms),
+        expects: "a time from 0 to 10 s, such as 0.5s or 500ms",
+        set: |s, v| pace(v).map(|ms| s.pace = ms),
     },
     Key {
         name: "sampler.temperature",
@@ -313,6 +313,23 @@ fn number(value: &Value, least: f64, most: f64) -> Option<f32> {
     value.number().filter(|x| (least..=most).contains(x)).map(|x| x as f32)
 }
 
+/// A time in whole milliseconds; a number without a unit is seconds.
+fn pace(value: &Value) -> Option<usize> {
+    let milliseconds = match value {
+        Value::Text(text) => {
+            let text = text.trim();
+            let (number, unit) = match text.strip_suffix("ms") {
+                Some(number) => (number, 1.0),
+                None => (text.strip_suffix('s').unwrap_or(text), 1000.0),
+            };
+            number.trim_end().parse::<f64>().ok()? * unit
+        }
+        other => other.number()? * 1000.0,
+    };
+    let fits = (PACE.least as f64..=PACE.most as f64).contains(&milliseconds);
+    fits.then(|| milliseconds.round() as usize)
+}
+
 fn choice(value: &Value, limits: Limits) -> Option<Setting> {
     if value.string().is_some_and(|text| text.trim() == "auto") {
         return Some(Setting::Auto);
@@ -333,11 +350,16 @@ fn texts(value: &Value) -> Option<Vec<String>> {
     (!list.iter().any(String::is_empty)).then_some(list)
 }
 
-pub(super) fn set(settings: &mut Settings, key: &str, value: &Value) -> Result<(), Problem> {
+/// Stores a value; gives the key's own name.
+pub(super) fn set(
+    settings: &mut Settings,
+    key: &str,
+    value: &Value,
+) -> Result<&'static str, Problem> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
         return Err(Problem::UnknownKey { key: key.to_owned(), suggestion: nearest(key) });
     };
-    (known.set)(settings, value).ok_or_else(|| match value.string() {
+    (known.set)(settings, value).map(|()| known.name).ok_or_else(|| match value.string() {
         Some(name) if key == "strategy" => {
             Problem::UnknownStrategy { name: name.to_owned(), suggestion: Strategy::nearest(name) }
         }

@@ -11,7 +11,7 @@ fn read(text: &str) -> Result<Settings, String> {
 
 #[test]
 fn a_file_sets_every_kind_of_value() {
-    let settings = read(concat!(
+    let mut settings = read(concat!(
         "target = \"models/a.gguf\"\nmax_tokens = 64\nstop = [\"END\", \"\\n\\n\"]\n",
         "speculate = false\nkv = \"f16\"\nprefer = \"show\"\n",
         "[controls]\ngamma = 24\nblocks = \"auto\"\n[sampler]\ntemperature = 1\ntop_p = 0.9\n",
@@ -29,6 +29,9 @@ fn a_file_sets_every_kind_of_value() {
         marks: false,
         ..Settings::default()
     };
+    assert_eq!(settings.given.len(), 13);
+    assert!(settings.given.values().all(|by| *by == Given::File));
+    settings.given.clear();
     expected.controls.gamma = Setting::Fixed(24);
     expected.sampler.temperature = 1.0;
     expected.sampler.top_p = 0.9;
@@ -113,5 +116,26 @@ fn every_default_is_a_value_its_key_accepts() {
         settings.set(key, &value).unwrap();
     }
     settings.context = None;
+    settings.given.clear();
     assert_eq!(settings, defaults);
+}
+
+#[test]
+fn a_pace_is_a_time_with_or_without_its_unit() {
+    let mut settings = Settings::default();
+    let mut pace = |value: Value| {
+        settings.set("controls.pace", &value).map_err(|problem| problem.to_string())?;
+        Ok::<usize, String>(settings.pace)
+    };
+    for (text, milliseconds) in
+        [("0.5", 500), ("0.5s", 500), ("500ms", 500), (" 2 s ", 2000), ("0", 0), ("10", 10_000)]
+    {
+        assert_eq!(pace(Value::text(text)), Ok(milliseconds), "{text}");
+    }
+    assert_eq!(pace(Value::Number(0.25)), Ok(250));
+    assert_eq!(pace(Value::Whole(1)), Ok(1000));
+    for text in ["300", "11s", "-1", "fast", "nan", "", "s"] {
+        let error = pace(Value::text(text)).unwrap_err();
+        assert!(error.contains("such as 0.5s or 500ms"), "{text}: {error}");
+    }
 }

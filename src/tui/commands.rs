@@ -84,12 +84,7 @@ pub const COMMANDS: &[SlashCommand] = &[
     command("strategy", "[name]", "how is drafted; without a name, a list", Deed::Strategy),
     command("overlap", "[on|off]", "draft on while the target verifies", Deed::Overlap),
     command("coupled", "[on|off]", "rank drafts with the target's noise", Deed::Coupled),
-    command(
-        "pace",
-        "MS",
-        "least milliseconds a round, for watching",
-        Deed::Setting("controls.pace"),
-    ),
+    command("pace", "TIME", "least time a round: 0.5s, 500ms", Deed::Setting("controls.pace")),
     command("pause", "", "hold after every round, or go on", Deed::Act(Action::Pause)),
     command("stats", "", "what was loaded and chosen, and why", Deed::Act(Action::Details)),
     command("theme", "[name]", "colours: dark, light, mono", Deed::Theme),

@@ -2,7 +2,7 @@
 
 use super::keys::{act, apply, choose, speculate, with_bench};
 use super::{Effect, stop};
-use crate::plan::TreeOverrides;
+use crate::plan::{Setting, TreeOverrides};
 use crate::settings::{Settings, Value};
 use crate::tui::commands::{self, Deed};
 use crate::tui::keymap::Action;
@@ -26,7 +26,14 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
             if dial == Dial::Blocks && argument != "auto" {
                 with_bench(model, |bench, controls| bench.turn(dial, 0, controls))?;
             }
-            model.say(format!("{}: {argument}", dial.name()));
+            model.say(match model.controls.blocks {
+                Setting::Fixed(most)
+                    if dial == Dial::Blocks && argument.parse().is_ok_and(|n| most < n) =>
+                {
+                    format!("{}: {most}, as many as this head has", dial.name())
+                }
+                _ => format!("{}: {argument}", dial.name()),
+            });
             apply(model)
         }
         Deed::Setting(key) => {

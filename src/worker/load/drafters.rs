@@ -14,10 +14,7 @@ use crate::plan::{
     DraftKind, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
     split_threads_with_gpu,
 };
-use crate::settings::Settings;
-
-/// What `draft` names instead of a head to draft from the conversation itself.
-pub(super) const LOOKUP: &str = "lookup";
+use crate::settings::{LOOKUP, Settings};
 
 /// A drafter on its device.
 pub(super) struct LoadedDrafter {
@@ -158,17 +155,6 @@ impl LoadContext<'_> {
 
     /// What a strategy that drafts with `kind` lacks here, with the remedy.
     pub(super) fn missing(&self, kind: DraftKind) -> String {
-        match kind {
-            DraftKind::Head if self.settings.draft.as_deref() == Some(LOOKUP) => {
-                "a draft head, and `draft` is `lookup`: name a head with --draft instead"
-            }
-            DraftKind::Head => "a draft head for this target: name one with --draft",
-            DraftKind::Small => "a small language model: name one with --draft-model",
-            DraftKind::Rest => "a text to draft from: name one with --rest-text",
-            DraftKind::None | DraftKind::Lookup | DraftKind::Lookahead => {
-                "a drafter that this build does not have"
-            }
-        }
-        .to_owned()
+        self.settings.lacks(kind).unwrap_or("a drafter that this build does not have").to_owned()
     }
 }

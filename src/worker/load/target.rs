@@ -135,10 +135,23 @@ impl LoadedTarget {
     }
 }
 
-/// KV positions to allocate. What was asked for is passed on as it is: the target says what it
-/// takes.
-pub(super) fn context(settings: &Settings, files: &TargetFiles) -> usize {
-    settings.context.unwrap_or(files.config.max_positions.min(Settings::AUTO_CONTEXT))
+/// KV positions to allocate: as many as were asked for, if the model was made for them.
+pub(super) fn context(
+    settings: &Settings,
+    files: &TargetFiles,
+    notices: &mut Vec<String>,
+) -> usize {
+    let most = files.config.max_positions;
+    match settings.context {
+        Some(asked) if asked > most => {
+            notices.push(format!(
+                "`context` is {asked}, and {} takes {most} tokens: {most} are used.",
+                files.name
+            ));
+            most
+        }
+        asked => asked.unwrap_or(most.min(Settings::AUTO_CONTEXT)),
+    }
 }
 
 /// Refuses a target that can only be run by swapping. Free memory is not asked for: caches are

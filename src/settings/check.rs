@@ -1,0 +1,239 @@
+//! What the settings say together: the strategy they lead to, contradictions among them, and flags
+//! that have no effect. Known before any model is opened.
+
+use super::{Given, Settings};
+use crate::plan::{DraftKind, Setting, Strategy};
+
+/// What `draft` names instead of a head to draft from the conversation itself.
+pub const LOOKUP: &str = "lookup";
+
+/// Settings that cannot hold at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// Speculation is off and a strategy was asked for.
+    #[error("--plain and --strategy {strategy} contradict each other; leave one of them out")]
+    Plain {
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// A strategy without what it drafts with.
+    #[error("the strategy `{strategy}` needs {missing}")]
+    Lacking {
+        /// The strategy.
+        strategy: &'static str,
+        /// What it lacks, with the remedy.
+        missing: &'static str,
+    },
+}
+
+impl Settings {
+    /// The strategy to begin with: the one asked for, else that of the drafter that was named,
+    /// else the head's where there is one, else prompt lookup.
+    pub fn initial_strategy(&self) -> &'static Strategy {
+        let head = self.draft.as_deref().is_some_and(|draft| draft != LOOKUP);
+        match self.strategy {
+            Some(strategy) => strategy,
+            None if self.draft_model.is_some() && !head => Strategy::first_with(DraftKind::Small),
+            None => Strategy::default_with(self.lacks(DraftKind::Head).is_none()),
+        }
+    }
+
+    /// What is missing to draft in this way, with the remedy.
+    pub fn lacks(&self, kind: DraftKind) -> Option<&'static str> {
+        let bundled = self.target.as_deref().is_none_or(|target| target == "bundled");
+        match (kind, self.draft.as_deref()) {
+            (DraftKind::Head, Some(LOOKUP)) => {
+                Some("a draft head, and `draft` is `lookup`: name a head with --draft instead")
+            }
+            (DraftKind::Head, None) if !bundled => {
+                Some("a draft head for this target: name one with --draft")
+            }
+            (DraftKind::Small, _) if !bundled && self.draft_model.is_none() => {
+                Some("a small language model: name one with --draft-model")
+            }
+            (DraftKind::Rest, _) if self.rest_text.is_none() => {
+                Some("a text to draft from: name one with --rest-text")
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses what cannot hold at once.
+    ///
+    /// # Errors
+    /// [`Contradiction`].
+    pub fn check(&self) -> Result<(), Contradiction> {
+        let strategy = self.initial_strategy();
+        let flag = |key: &str, name: &str| self.flag(key) == Some(name);
+        if flag("speculate", "--plain")
+            && flag("strategy", "--strategy")
+            && strategy.draft != DraftKind::None
+        {
+            return Err(Contradiction::Plain { strategy: strategy.name });
+        }
+        match self.lacks(strategy.draft) {
+            Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
+            None => Ok(()),
+        }
+    }
+
+    /// What was asked for on the command line and has no effect, a sentence each. A settings file
+    /// may hold more than one run uses.
+    pub fn without_effect(&self) -> Vec<String> {
+        let strategy = self.initial_strategy();
+        let (name, kind) = (strategy.name, strategy.draft);
+        let mut all = Vec::new();
+        if !self.speculate {
+            let off = match self.flag("speculate") {
+                Some(flag) => format!("with {flag}"),
+                None => "while `speculate` is false in the settings".to_owned(),
+            };
+            let keys = [
+                "strategy",
+                "draft",
+                "draft_model",
+                "rest_text",
+                "overlap",
+                "controls.gamma",
+                "controls.blocks",
+                "controls.width",
+                "controls.depth",
+            ];
+            // `--strategy plain` says the same.
+            let keys = keys.into_iter().filter(|key| *key != "strategy" || kind != DraftKind::None);
+            let flags: Vec<&str> = keys.filter_map(|key| self.flag(key)).collect();
+            if !flags.is_empty() {
+                let flags = flags.join(", ");
+                all.push(format!("Nothing is drafted {off}: {flags} has no effect until it is."));
+            }
+            return all;
+        }
+        let named = [
+            (
+                "draft",
+                if self.draft.as_deref() == Some(LOOKUP) {
+                    DraftKind::Lookup
+                } else {
+                    DraftKind::Head
+                },
+            ),
+            ("draft_model", DraftKind::Small),
+            ("rest_text", DraftKind::Rest),
+            ("controls.blocks", DraftKind::Head),
+        ];
+        for (key, of) in named.into_iter().filter(|(_, of)| *of != kind) {
+            if let Some(flag) = self.flag(key)
+                && (key != "controls.blocks" || self.controls.blocks != Setting::Auto)
+            {
+                let other = Strategy::first_with(of).name;
+                all.push(format!(
+                    "{flag} has no effect on the strategy `{name}`; --strategy {other} uses it."
+                ));
+            }
+        }
+        if let Some(flag) = self.flag("overlap")
+            && !matches!(kind, DraftKind::Head | DraftKind::Small)
+        {
+            all.push(format!("{flag} has no effect: the strategy `{name}` runs no draft model."));
+        }
+        all
+    }
+
+    /// The flag that set `key`, if one did.
+    fn flag(&self, key: &str) -> Option<&'static str> {
+        match self.given.get(key) {
+            Some(Given::Flag(flag)) => Some(flag),
+            Some(Given::File) | None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Override, Value, load};
+    use super::*;
+
+    /// The settings behind flags, each with its key and value.
+    fn flags(given: &[(&'static str, &'static str, &str)]) -> Settings {
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        let overrides: Vec<Override> = given
+            .iter()
+            .map(|&(flag, key, text)| Override { flag, key, value: Value::text(text) })
+            .collect();
+        load(Some(empty.path()), &overrides, false).unwrap()
+    }
+
+    const OWN: (&str, &str, &str) = ("--target", "target", "own.gguf");
+    const SMALL: (&str, &str, &str) = ("--draft-model", "draft_model", "small.gguf");
+    const HEAD: (&str, &str, &str) = ("--draft", "draft", "head");
+    const OFF: (&str, &str, &str) = ("--plain", "speculate", "false");
+
+    fn strategy(name: &'static str) -> (&'static str, &'static str, &'static str) {
+        ("--strategy", "strategy", name)
+    }
+
+    #[test]
+    fn a_named_drafter_leads_to_its_strategy() {
+        let begun = |given: &[_]| flags(given).initial_strategy().name;
+        assert_eq!(begun(&[]), "dovetail");
+        assert_eq!(begun(&[OWN]), "pld");
+        assert_eq!(begun(&[OWN, HEAD]), "dovetail");
+        assert_eq!(begun(&[SMALL]), "small-model");
+        assert_eq!(begun(&[OWN, SMALL]), "small-model");
+        assert_eq!(begun(&[OWN, SMALL, strategy("duo")]), "duo");
+        assert_eq!(begun(&[SMALL, HEAD]), "dovetail");
+        assert_eq!(begun(&[("--draft", "draft", "lookup")]), "pld");
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_the_remedy() {
+        let refused = |given: &[_]| flags(given).check().unwrap_err().to_string();
+        assert!(refused(&[strategy("rest")]).contains("--rest-text"));
+        assert!(refused(&[OWN, strategy("sps")]).contains("--draft-model"));
+        assert!(refused(&[OWN, strategy("dovetail")]).contains("--draft"));
+        assert!(refused(&[("--draft", "draft", "lookup"), strategy("partial")]).contains("lookup"));
+        let both = refused(&[OFF, strategy("sps")]);
+        assert!(both.contains("--plain and --strategy sps"), "{both}");
+        for fine in [
+            &[][..],
+            &[OFF, strategy("plain")],
+            &[OWN, SMALL, strategy("sps")],
+            &[OFF, ("DOVETAIL_STRATEGY", "strategy", "sps")],
+            &[("--rest-text", "rest_text", "a.txt"), strategy("rest")],
+        ] {
+            assert_eq!(flags(fine).check(), Ok(()), "{fine:?}");
+        }
+    }
+
+    #[test]
+    fn a_flag_without_effect_is_told_and_a_file_may_hold_more() {
+        let told = |given: &[_]| flags(given).without_effect();
+        assert_eq!(
+            told(&[HEAD, SMALL]),
+            [concat!(
+                "--draft-model has no effect on the strategy `dovetail`; ",
+                "--strategy small-model uses it."
+            )]
+        );
+        assert_eq!(told(&[HEAD, strategy("pld"), ("--blocks", "controls.blocks", "2")]).len(), 2);
+        assert!(told(&[("--rest-text", "rest_text", "a.txt")])[0].contains("--strategy rest"));
+        assert!(
+            told(&[strategy("pld"), ("--overlap", "overlap", "true")])[0].contains("--overlap")
+        );
+        let off = told(&[OFF, HEAD, ("--gamma", "controls.gamma", "4")]);
+        assert!(off[0].contains("--draft, --gamma") && off.len() == 1, "{off:?}");
+        for fine in [
+            &[][..],
+            &[HEAD],
+            &[SMALL],
+            &[OFF],
+            &[OFF, strategy("plain")],
+            &[HEAD, ("--blocks", "controls.blocks", "2"), ("--overlap", "overlap", "true")],
+        ] {
+            assert_eq!(told(fine), [""; 0], "{fine:?}");
+        }
+        let mut file = Settings::default();
+        file.set("rest_text", &Value::text("a.txt")).unwrap();
+        assert_eq!(file.without_effect(), [""; 0]);
+    }
+}
