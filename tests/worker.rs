@@ -49,6 +49,7 @@ fn ready() -> Ready {
         vram_used: 0,
         strategy: "dovetail".into(),
         strategies: Vec::new(),
+        sampler: None,
     }
 }
 

@@ -8,9 +8,11 @@ use super::args::DoctorArgs;
 use super::backend;
 use super::exit::{Code, Failure, Outcome, report};
 use super::logging;
+use super::output::stdout;
 use crate::draft::Depths;
 use crate::hardware::{GpuFinding, Machine};
 use crate::plan::Strategy;
+use crate::printable::printable_line;
 use crate::settings;
 use crate::worker::{Loaded, Purpose, load};
 
@@ -18,7 +20,7 @@ use crate::worker::{Loaded, Purpose, load};
 pub fn doctor(args: &DoctorArgs) -> Outcome {
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
     let machine = Machine::probe();
-    let mut out = io::stdout().lock();
+    let mut out = stdout()?;
     out.write_all(describe(&machine, args.shared.config.clone()).as_bytes())?;
     out.flush()?;
     let talk = io::stderr().is_terminal();
@@ -49,7 +51,8 @@ impl Report {
     }
 
     fn row(&mut self, name: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "  {name:<12} {value}");
+        let value = value.to_string();
+        let _ = writeln!(self.0, "  {name:<12} {}", printable_line(&value));
     }
 }
 
@@ -108,6 +111,11 @@ fn chosen(loaded: &Loaded) -> String {
     };
     report.row("M", blocks);
     report.row("tree", format!("width {}, depth {}", ready.width, ready.depth));
+    report.title("Sampling");
+    for row in &loaded.sampling {
+        let name = row.name.replace('_', "-");
+        let _ = writeln!(report.0, "  {name:<18} {:<6} ({})", row.value, row.origin);
+    }
     report.title("Strategies");
     for status in &ready.strategies {
         let summary = Strategy::named(&status.name).map(|row| row.summary).unwrap_or_default();
@@ -120,7 +128,7 @@ fn chosen(loaded: &Loaded) -> String {
     }
     report.title("Why");
     for reason in ready.reasons.iter().chain(&loaded.notices) {
-        let _ = writeln!(report.0, "  {reason}");
+        let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0
 }

@@ -12,6 +12,7 @@ mod hub;
 mod open;
 mod pickle;
 mod safetensors;
+mod sampling;
 mod sizes;
 mod spec;
 mod tokenizer;
@@ -25,5 +26,6 @@ pub use hub::{Hub, HubError, HubId, Progress};
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };
+pub use sampling::Recommended;
 pub use spec::Spec;
 pub use tokenizer::{Tokenizer, TokenizerError};

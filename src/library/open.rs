@@ -10,10 +10,11 @@ use super::folder::{Folder, json};
 use super::hub::{Hub, Progress};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
-use super::{LibraryError, Spec, Tokenizer, bundled, gguf, sizes};
+use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::head::{HeadConfig, TensorSource};
 use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
+use crate::printable::printable_line;
 
 const FETCH_ALL: &str = "fetch all files of the model into this folder";
 
@@ -37,6 +38,8 @@ pub struct TargetFiles {
     pub detail: String,
     /// Bytes of all weights.
     pub bytes: u64,
+    /// How its own files say that tokens are best drawn.
+    pub sampling: Recommended,
 }
 
 /// A draft head, ready to be built.
@@ -192,9 +195,10 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         template,
         eos,
         bos,
-        name: format!("{name} {}", size.short()),
+        name: format!("{} {}", printable_line(name), size.short()),
         detail: size.detail(),
         bytes: size.bytes,
+        sampling: Recommended::of_json(&generation),
     })
 }
 
@@ -231,9 +235,14 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
         tokenizer: parts.tokenizer,
         template: parts.template,
         bos: parts.bos,
-        name: format!("{} {}", parts.name.as_deref().unwrap_or(&stem), size.short()),
+        name: format!(
+            "{} {}",
+            printable_line(parts.name.as_deref().unwrap_or(&stem)),
+            size.short()
+        ),
         detail: size.detail(),
         bytes: size.bytes,
+        sampling: parts.sampling,
     })
 }
 

@@ -66,6 +66,7 @@ pub fn ready() -> Ready {
         vram_used: 0,
         strategy: "dovetail".to_string(),
         strategies: statuses(),
+        sampler: None,
     }
 }
 

@@ -19,7 +19,7 @@ mod trace;
 pub use backend::{Backend, Planner, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
 pub use handle::{Sink, Worker};
-pub use load::{LoadError, Loaded, Purpose, load};
+pub use load::{LoadError, Loaded, Purpose, SampledBy, load};
 pub use protocol::{Command, Event, Job, Ready, StrategyStatus};
 pub use strategy_planner::{StrategyController, StrategyPlanner};
 pub use thread::{Loading, THREAD, spawn};

@@ -4,6 +4,7 @@
 use crate::chat::Message;
 use crate::decode::{Round, Summary};
 use crate::draft::Depths;
+use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
 /// One answer to make.
@@ -68,6 +69,10 @@ pub struct Ready {
     /// All strategies, in the order of the table.
     #[serde(default)]
     pub strategies: Vec<StrategyStatus>,
+    /// How tokens are drawn unless the user turns it: what the user set, else what the model's
+    /// files recommend. `None` leaves the controls as they are.
+    #[serde(default)]
+    pub sampler: Option<SamplerSettings>,
 }
 
 /// From the worker, in order. Rounds are small and an answer is bounded, so the channel is

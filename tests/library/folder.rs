@@ -171,3 +171,17 @@ fn a_torn_pytorch_file_is_refused() {
     let Err(error) = open_head(&spec(folder.path())) else { panic!("opened nothing") };
     assert!(error.to_string().contains("model.safetensors or pytorch_model.bin is missing"));
 }
+
+#[test]
+fn a_models_own_sampling_is_read() {
+    let folder = model();
+    change(&folder, "generation_config.json", |config| {
+        config["do_sample"] = json!(true);
+        config["temperature"] = json!(0.6);
+        config["top_p"] = json!(0.9);
+    });
+    let target = open_target(&spec(folder.path())).unwrap();
+    assert_eq!(target.sampling.origin, "generation_config.json");
+    let expected = [("sampler.temperature", 0.6), ("sampler.top_p", 0.9)];
+    assert_eq!(target.sampling.values, expected);
+}

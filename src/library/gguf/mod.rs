@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::blob::Blob;
-use super::{LibraryError, Tokenizer, Weight};
+use super::{LibraryError, Recommended, Tokenizer, Weight};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{Config, RawTensor, WeightSource};
 use file::{Entry, File};
@@ -31,6 +31,7 @@ pub(super) struct Parts {
     pub(super) bos: Option<u32>,
     /// The model's own name, if it has one.
     pub(super) name: Option<String>,
+    pub(super) sampling: Recommended,
     pub(super) weights: Weights,
 }
 
@@ -62,6 +63,8 @@ pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
         }
     };
     let tokenizer = vocabulary.build(file.name())?;
+    // A recommendation of another type is none: the model can be run without it.
+    let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
     Ok(Parts {
         config,
         tokenizer,
@@ -69,6 +72,7 @@ pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
         eos,
         bos,
         name: model_name,
+        sampling,
         weights: Weights::new(file)?,
     })
 }

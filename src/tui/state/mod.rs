@@ -13,6 +13,8 @@ mod tree_rows;
 use std::time::Duration;
 
 use crate::hardware::Usage;
+use crate::printable::printable_line;
+use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
 
 pub use chat::{Chat, Outcome, Turn, finish_words};
@@ -138,6 +140,10 @@ pub struct Model {
     pub gpu: String,
     /// What the worker runs under; sent whole after every change.
     pub controls: Controls,
+    /// The sampler before the user turned anything.
+    begun: SamplerSettings,
+    /// What the worker said beside its answers, the latest last.
+    pub notices: Vec<String>,
     /// The controls panel.
     pub dials: Dials,
     /// Most tokens of an answer.
@@ -176,6 +182,8 @@ impl Model {
             meters: Meters::default(),
             usage: None,
             gpu: config.gpu,
+            begun: config.controls.sampler,
+            notices: Vec::new(),
             controls: config.controls,
             dials: Dials::default(),
             max_tokens: config.max_tokens,
@@ -191,6 +199,37 @@ impl Model {
         }
     }
 
+    /// Takes over the sampler that the loaded model is drawn with, but for what the user turned
+    /// meanwhile.
+    pub fn take_sampler(&mut self, found: SamplerSettings) {
+        fn pick<T: PartialEq>(begun: T, now: T, found: T) -> T {
+            if begun == now { found } else { now }
+        }
+        let (begun, now) = (self.begun, self.controls.sampler);
+        let penalty = |of: fn(&SamplerSettings) -> f32| pick(of(&begun), of(&now), of(&found));
+        self.controls.sampler = SamplerSettings {
+            temperature: pick(begun.temperature, now.temperature, found.temperature),
+            top_k: pick(begun.top_k, now.top_k, found.top_k),
+            top_p: pick(begun.top_p, now.top_p, found.top_p),
+            min_p: pick(begun.min_p, now.min_p, found.min_p),
+            repetition_penalty: penalty(|s| s.repetition_penalty),
+            presence_penalty: penalty(|s| s.presence_penalty),
+            frequency_penalty: penalty(|s| s.frequency_penalty),
+            seed: pick(begun.seed, now.seed, found.seed),
+        };
+        self.begun = found;
+    }
+
+    /// Says what the worker has to say, and keeps it for the details.
+    pub fn notice(&mut self, text: String) {
+        const KEPT: usize = 8;
+        self.say(text.clone());
+        if !self.notices.contains(&text) {
+            self.notices.push(text);
+            self.notices.drain(..self.notices.len().saturating_sub(KEPT));
+        }
+    }
+
     /// Whether an answer is on its way.
     pub fn answering(&self) -> bool {
         matches!(self.phase, Phase::Answering { .. })
@@ -203,13 +242,14 @@ impl Model {
 
     /// Says something for a few seconds.
     pub fn say(&mut self, text: impl Into<String>) {
-        self.toast = Some(Toast { text: text.into(), error: false, until: self.now + Self::TOAST });
+        let text = printable_line(&text.into()).into_owned();
+        self.toast = Some(Toast { text, error: false, until: self.now + Self::TOAST });
     }
 
     /// Says that something did not work.
     pub fn complain(&mut self, text: impl Into<String>) {
-        self.toast =
-            Some(Toast { text: text.into(), error: true, until: self.now + 2 * Self::TOAST });
+        let text = printable_line(&text.into()).into_owned();
+        self.toast = Some(Toast { text, error: true, until: self.now + 2 * Self::TOAST });
     }
 
     /// When the screen changes by itself next: a passing line goes.

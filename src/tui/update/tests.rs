@@ -4,6 +4,7 @@ use ratatui::backend::TestBackend;
 
 use super::*;
 use crate::chat::{Message as Said, Role};
+use crate::speculate::SamplerSettings;
 use crate::tui::keymap::{BINDINGS, lookup};
 use crate::tui::state::{Outcome, Side};
 use crate::tui::testing::{answer, loaded, model, say, type_keys};
@@ -256,7 +257,7 @@ fn strategies_are_picked_in_the_middle_of_an_answer() {
     assert_eq!(model.strategy(), "pld");
     type_keys(&mut model, "P");
     assert_eq!(model.controls.pace, 50);
-    type_keys(&mut model, "i/strategy plain<enter>/pace 300<enter>/overlap on<enter>");
+    type_keys(&mut model, "i/strategy plain<enter>/pace 300ms<enter>/overlap on<enter>");
     assert_eq!((model.strategy(), model.controls.pace), ("plain", 300));
     assert!(model.controls.overlap);
     type_keys(&mut model, "/strategy rest<enter>");
@@ -525,4 +526,28 @@ fn every_key_of_the_table_is_reached_somewhere() {
     for (row, reached) in BINDINGS.iter().zip(reached) {
         assert!(reached, "{:?} {:?} is hidden", row.scope, row.action);
     }
+}
+
+#[test]
+fn a_loaded_model_brings_its_sampler_but_for_what_was_turned_meanwhile() {
+    let mut model = model();
+    type_keys(&mut model, "/seed 7<enter>");
+    let mut ready = crate::tui::testing::ready();
+    let found = SamplerSettings { temperature: 0.6, top_p: 0.9, seed: 3, ..Default::default() };
+    ready.sampler = Some(found);
+    let effects = say(&mut model, Event::Ready(Box::new(ready)));
+    let expected = SamplerSettings { seed: 7, ..found };
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.sampler == expected),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn more_blocks_than_there_are_is_said() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "/blocks 9<enter>");
+    assert_eq!(model.controls.blocks, Setting::Fixed(4));
+    let toast = model.toast.as_ref().map(|toast| toast.text.as_str());
+    assert!(toast.is_some_and(|text| text.ends_with("4, as many as this head has")), "{toast:?}");
 }

@@ -28,9 +28,16 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::Ready(ready) => {
+            let sampler = ready.sampler;
             model.ready = Some(ready);
             model.phase = Phase::Idle;
-            Vec::new()
+            match sampler {
+                Some(sampler) => {
+                    model.take_sampler(sampler);
+                    super::keys::apply(model)
+                }
+                None => Vec::new(),
+            }
         }
         Event::Prefill { done, total, .. } => {
             model.meters.prefill = Some(Prefill { done, total });
@@ -61,7 +68,7 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::Notice(text) => {
-            model.say(text);
+            model.notice(text);
             Vec::new()
         }
         Event::Failed { generation: Some(_), error } => failed(model, error),

@@ -5,6 +5,7 @@
 mod drafters;
 mod head;
 mod measure;
+mod sampling;
 mod small;
 mod target;
 
@@ -20,11 +21,12 @@ use crate::model::head::HeadError;
 use crate::model::{self, Target};
 use crate::plan::{
     Controller, CostInputs, DraftKind, DuoController, LayerPlacement, Measured, Plan, Prefer,
-    STRATEGIES, SearchSpace, Strategy, TargetSize, Throughput, choose, correct,
+    STRATEGIES, SearchSpace, Setting, Strategy, TargetSize, Throughput, choose, correct,
 };
-use crate::settings::Settings;
+use crate::settings::{LOOKUP, Settings};
 use crate::speculate::Method;
-use drafters::{LOOKUP, LoadContext, LoadedDrafter};
+use drafters::{LoadContext, LoadedDrafter};
+pub use sampling::SampledBy;
 use target::LoadedTarget;
 
 /// Everything an answer needs.
@@ -45,6 +47,8 @@ pub struct Loaded {
     pub planning: StrategyPlanner,
     /// For the screen.
     pub ready: Ready,
+    /// How tokens are drawn and who says so.
+    pub sampling: Vec<SampledBy>,
     /// What the user should be told beside.
     pub notices: Vec<String>,
 }
@@ -128,7 +132,11 @@ pub fn load(
         (None, _) => None,
     };
     let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
-    let context = target::context(settings, &files);
+    let mut notices = settings.without_effect();
+    let context = target::context(settings, &files, &mut notices);
+    let recommended = (spec != Spec::Bundled).then_some(&files.sampling);
+    let drawn = sampling::sampling(settings, recommended);
+    notices.extend(drawn.notices);
     for files in small.iter().chain([&files]) {
         target::check_memory(files, machine)?;
     }
@@ -152,7 +160,10 @@ pub fn load(
     };
     let mut drafters = ctx.drafters(progress)?;
     let (statuses, target_size) = (statuses(&ctx, &drafters, &placed), ctx.target_size());
-    let strategy = initial_strategy(settings, &statuses, head.is_some())?;
+    let strategy = initial_strategy(settings, &statuses)?;
+    notices.extend(drafter_of(strategy, &drafters).and_then(|it| other_blocks(settings, it)));
+    notices.extend(drafters.iter().filter_map(|drafter| drafter.notice.clone()));
+    notices.extend(loaded_target.notice());
 
     progress("measuring", None);
     let drafter = drafters.iter_mut().find(|drafter| drafter.kind == strategy.draft);
@@ -187,11 +198,6 @@ pub fn load(
     let reasons = loaded_target.reason().into_iter().chain(preface).chain(plan.reasons).collect();
     let stop = settings.stop.iter().chain(files.template.stop_strings()).cloned().collect();
     Ok(Loaded {
-        notices: drafters
-            .iter()
-            .filter_map(|drafter| drafter.notice.clone())
-            .chain(loaded_target.notice())
-            .collect(),
         target: loaded_target.into_target(),
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer: files.tokenizer,
@@ -199,7 +205,9 @@ pub fn load(
         eos: files.eos,
         stop,
         planning: StrategyPlanner::new(controllers, strategy),
-        ready: Ready { context, reasons, ..ready },
+        ready: Ready { context, reasons, sampler: Some(drawn.sampler), ..ready },
+        sampling: drawn.origins,
+        notices,
     })
 }
 
@@ -234,13 +242,23 @@ fn statuses(
     STRATEGIES.iter().map(status).collect()
 }
 
-/// The strategy to begin with: the one asked for, else the default with what there is.
+/// What is said where other blocks were asked for than the head can run with.
+fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<String> {
+    let Setting::Fixed(blocks) = settings.controls.blocks else { return None };
+    let (least, most) = head.blocks;
+    let used = blocks.clamp(least, most);
+    (head.kind == DraftKind::Head && used != blocks).then(|| {
+        let why = if least == most { "runs with all of its" } else { "has" };
+        format!("`blocks` is {blocks}, and this head {why} {most}: {used} are used.")
+    })
+}
+
+/// The strategy to begin with, if it can run.
 fn initial_strategy(
     settings: &Settings,
     statuses: &[StrategyStatus],
-    head: bool,
 ) -> Result<&'static Strategy, LoadError> {
-    let Some(strategy) = settings.strategy else { return Ok(Strategy::default_with(head)) };
+    let strategy = settings.initial_strategy();
     let named = statuses.iter().find(|status| status.name == strategy.name);
     let Some(missing) = named.and_then(|status| status.missing.clone()) else {
         return Ok(strategy);
@@ -333,6 +351,7 @@ fn ready(
         vram_used: 0,
         strategy: strategy.name.to_owned(),
         strategies: statuses,
+        sampler: None,
     }
 }
 

@@ -92,10 +92,6 @@ fn held_values_are_what_the_first_round_gets() {
 
 #[test]
 fn what_cannot_be_run_is_refused_with_the_remedy() {
-    let settings = Settings { context: Some(1 << 20), ..Settings::default() };
-    let error = refused(&settings);
-    assert!(error.contains("1048576") && error.contains("change `context`"), "{error}");
-
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/draft_dgf_m1");
     let settings = Settings { draft: Some(golden.into()), ..Settings::default() };
     let error = refused(&settings);
@@ -127,4 +123,29 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
 
     let settings = Settings { draft_model: Some("/no/such/model".into()), ..settings };
     assert!(refused(&settings).contains("`/no/such/model` is no model"));
+}
+
+#[test]
+fn more_than_the_models_can_is_cut_to_it_and_said() {
+    let mut settings = Settings { context: Some(1 << 20), ..Settings::default() };
+    settings.controls.blocks = Setting::Fixed(9);
+    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    let (context, blocks) = (loaded.ready.context, loaded.ready.blocks);
+    assert_eq!(context, loaded.target.capacity());
+    assert!(context < 1 << 20);
+    let [of_context, of_blocks] = &loaded.notices[..] else { panic!("{:?}", loaded.notices) };
+    let told = format!("`context` is 1048576, and dovetail-demo 6M takes {context} tokens");
+    assert!(of_context.starts_with(&told), "{of_context}");
+    assert!(of_blocks.contains("`blocks` is 9"), "{of_blocks}");
+    assert!(of_blocks.ends_with(&format!("{blocks} are used.")), "{of_blocks} {blocks}");
+}
+
+#[test]
+fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
+    let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
+    let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(loaded.ready.strategy, "small-model");
+    assert_eq!(loaded.ready.sampler, Some(settings.sampler));
+    assert!(loaded.sampling.iter().all(|row| row.origin == "default"), "{:?}", loaded.sampling);
+    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
 }
