@@ -8,15 +8,25 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// The program in a home of its own, so that no one's settings or logs take part.
-struct Home(tempfile::TempDir);
+pub struct Home(tempfile::TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        self.0.path()
     }
 
     fn std_command(&self) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_dovetail"));
+        self.prepare(&mut command);
+        command
+    }
+
+    /// Lets `command` run in this home, and nowhere else.
+    pub fn prepare(&self, command: &mut std::process::Command) {
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
             command.env_remove(name);
         }
@@ -27,16 +37,15 @@ impl Home {
             command.env(name, self.0.path().join(folder));
         }
         command.stdin(Stdio::null());
-        command
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::from_std(self.std_command());
         command.args(args).timeout(Duration::from_secs(120));
         command
     }
 
-    fn write_settings(&self, text: &str) {
+    pub fn write_settings(&self, text: &str) {
         let folder = self.0.path().join("config/dovetail");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("settings.toml"), text).unwrap();
@@ -44,17 +53,17 @@ impl Home {
 }
 
 /// Exit code, stdout and stderr.
-fn outcome(command: &mut Command) -> (i32, String, String) {
+pub fn outcome(command: &mut Command) -> (i32, String, String) {
     let output = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-fn run(args: &[&str]) -> (i32, String, String) {
+pub fn run(args: &[&str]) -> (i32, String, String) {
     outcome(&mut Home::new().command(args))
 }
 
-fn script(name: &str) -> String {
+pub fn script(name: &str) -> String {
     format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -278,18 +287,26 @@ fn doctor_describes_machine_models_and_choice() {
     let (code, out, err) = run(&["doctor"]);
     assert_eq!(code, 0, "{err}");
     let at = |word: &str| out.find(word).unwrap_or_else(|| panic!("{word} is missing from\n{out}"));
-    let titles =
-        ["Machine\n", "Build\n", "Files\n", "Models\n", "Choice\n", "Strategies\n", "Why\n"];
+    let titles = [
+        "Machine\n",
+        "Build\n",
+        "Files\n",
+        "Models\n",
+        "Choice\n",
+        "Sampling\n",
+        "Strategies\n",
+        "Why\n",
+    ];
     let places: Vec<usize> = titles.iter().map(|title| at(title)).collect();
     assert!(places.is_sorted(), "{out}");
     for row in ["  CPU ", "  features ", "  GPU ", "  target ", "  draft ", "  γ ", "  M "] {
         at(row);
     }
     for (strategy, words) in [("dovetail", "(in use)"), ("rest", "name one with --rest-text")] {
-        let row = out[places[5]..].lines().find(|row| row.trim_start().starts_with(strategy));
+        let row = out[places[6]..].lines().find(|row| row.trim_start().starts_with(strategy));
         assert!(row.is_some_and(|row| row.contains(words)), "{out}");
     }
-    let why = &out[places[6]..];
+    let why = &out[places[7]..];
     assert!(why.contains("Drafting runs on"), "{why}");
     assert!(why.contains("Times were measured while loading."), "{why}");
 }

@@ -10,12 +10,17 @@ use super::args::RunArgs;
 use super::backend;
 use super::exit::{Code, Failure, Outcome, report};
 use super::interrupt;
+use super::output::stdout;
 use crate::chat::{Message, Role};
+use crate::printable::printable_line;
 use crate::settings::Settings;
 use crate::worker::{Event, Job, Line, Purpose, Recorder};
 
 /// The only answer of a run.
 const GENERATION: u64 = 1;
+
+/// Most bytes read from stdin: more than any context holds.
+const MOST_PIPED: u64 = 16 << 20;
 
 /// What a run waits for.
 enum Next {
@@ -26,26 +31,33 @@ enum Next {
 /// Answers one prompt.
 pub fn run(args: &RunArgs) -> Outcome {
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
-    let prompt = prompt(&args.prompt, &mut io::stdin().lock())?;
+    let out = stdout()?;
+    let stdin = io::stdin();
+    let prompt = prompt(&args.prompt, !stdin.is_terminal(), &mut stdin.lock())?;
     let controls = backend::controls(&settings);
     let (sender, next) = mpsc::channel();
     let interrupts = sender.clone();
     interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
     let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
-    let worker = backend::start(&args.shared, settings.clone(), Purpose::Text, controls, sink)?;
+    let (shared, all) = (&args.shared, settings.clone());
+    let worker = backend::start(shared, all, Purpose::Text, controls.clone(), sink)?;
     let mut job = Some(job(&settings, prompt));
-    let mut output = Output::new(args.json, io::stdout().lock());
+    let mut output = Output::new(args.json, out);
     let outcome = loop {
         let event = match next.recv() {
             Ok(Next::Event(event)) => event,
             Ok(Next::Interrupt) => break Err(Failure::quiet(Code::Interrupted)),
             Err(_) => break Err(anyhow!("the worker ended without an answer").into()),
         };
-        if let Event::Ready(_) = event
+        if let Event::Ready(ready) = &event
             && let Some(job) = job.take()
-            && !worker.generate(job)
         {
-            break Err(anyhow!("the worker ended before the answer").into());
+            if let Some(sampler) = ready.sampler {
+                controls.update(|controls| controls.sampler = sampler);
+            }
+            if !worker.generate(job) {
+                break Err(anyhow!("the worker ended before the answer").into());
+            }
         }
         match output.take(event) {
             Ok(None) => {}
@@ -67,24 +79,31 @@ fn job(settings: &Settings, prompt: String) -> Job {
     Job { generation: GENERATION, messages, max_tokens: settings.max_tokens }
 }
 
-/// The prompt from the arguments, `-` standing for stdin.
-fn prompt(parts: &[String], stdin: &mut dyn Read) -> Result<String, Failure> {
+/// The prompt from the arguments, `-` standing for stdin. What is piped in without a `-` for it
+/// comes last.
+fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String, Failure> {
     let usage = |text: &str| Failure::new(Code::Usage, anyhow!("{text}"));
-    if parts.is_empty() && io::stdin().is_terminal() {
+    if parts.is_empty() && !piped {
         return Err(usage("no prompt: give one (`dovetail run \"…\"`) or pipe it in"));
     }
-    let from_stdin = [String::from("-")];
-    let parts = if parts.is_empty() { &from_stdin } else { parts };
+    let placed = parts.iter().any(|part| part == "-");
+    let behind = (piped && !placed).then_some("-");
     let mut texts = Vec::new();
-    for part in parts {
+    for part in parts.iter().map(String::as_str).chain(behind) {
         if part == "-" {
             let mut bytes = Vec::new();
+            let mut stdin = Read::take(&mut *stdin, MOST_PIPED + 1);
             stdin.read_to_end(&mut bytes).context("cannot read stdin")?;
+            if bytes.len() as u64 > MOST_PIPED {
+                let most = MOST_PIPED >> 20;
+                let text = format!("more than {most} MiB are piped in: no context holds them");
+                return Err(usage(&text));
+            }
             let text = String::from_utf8(bytes)
                 .map_err(|_| usage("what is piped in is not UTF-8 text; convert it first"))?;
             texts.push(text.trim_end().to_owned());
         } else {
-            texts.push(part.clone());
+            texts.push(part.to_owned());
         }
     }
     texts.retain(|text| !text.trim().is_empty());
@@ -141,7 +160,8 @@ impl<W: Write> Output<W> {
             Event::Notice(text) => report(&format!("note: {text}")),
             Event::Loading { stage, fraction } => {
                 let share = fraction.map(|f| format!(" {:.0} %", f * 100.0)).unwrap_or_default();
-                self.loading.set_message(format!("{stage}{share}"));
+                let message = format!("{stage}{share}");
+                self.loading.set_message(printable_line(&message).into_owned());
                 self.loading.tick();
             }
             Event::Ready(_) => self.loading.finish_and_clear(),
@@ -173,16 +193,31 @@ mod tests {
 
     fn joined(parts: &[&str], stdin: &[u8]) -> Result<String, Failure> {
         let parts: Vec<_> = parts.iter().map(|part| (*part).to_owned()).collect();
-        prompt(&parts, &mut &*stdin)
+        prompt(&parts, true, &mut &*stdin)
     }
 
     #[test]
     fn a_dash_stands_for_stdin() {
-        assert_eq!(joined(&["say hi"], b"never read").unwrap(), "say hi");
         assert_eq!(joined(&["sum up", "-"], b"a\nb\n").unwrap(), "sum up\n\na\nb");
+        assert_eq!(joined(&["-", "sum up"], b"a\nb\n").unwrap(), "a\nb\n\nsum up");
         assert_eq!(joined(&["-"], "h\u{e9}\n".as_bytes()).unwrap(), "h\u{e9}");
         assert!(joined(&["-"], b"\xff\xfe").is_err());
         assert!(joined(&["-"], b" \n").is_err());
         assert!(joined(&["", " "], b"").is_err());
+    }
+
+    #[test]
+    fn what_is_piped_in_comes_behind_the_question() {
+        assert_eq!(joined(&["what is this?"], b"a\nb\n").unwrap(), "what is this?\n\na\nb");
+        assert_eq!(joined(&["say hi"], b"\n").unwrap(), "say hi");
+        assert_eq!(joined(&[], b"hi").unwrap(), "hi");
+        assert_eq!(prompt(&["hi".to_owned()], false, &mut &b"never read"[..]).unwrap(), "hi");
+        assert!(prompt(&[], false, &mut &b""[..]).is_err());
+    }
+
+    #[test]
+    fn endless_input_is_refused() {
+        let refused = prompt(&[], true, &mut io::repeat(b'a')).unwrap_err();
+        assert!(format!("{refused:?}").contains("16 MiB"), "{refused:?}");
     }
 }

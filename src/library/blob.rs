@@ -25,10 +25,13 @@ impl Blob {
     /// Maps a file. Nothing of it is read yet.
     pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
         let failed = |source| LibraryError::io(path, source);
-        let file = File::open(path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+        // Asked before it is opened: opening a pipe waits for a writer.
+        let kind = std::fs::metadata(path).map_err(failed)?;
+        if !kind.is_file() {
+            let reason = "it is no regular file";
+            return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, reason)));
         }
+        let file = File::open(path).map_err(failed)?;
         // SAFETY: the map is only read. If another program shortens the file meanwhile, reading
         // stops the process (SIGBUS), as with every mapped model; copying 4 GB to prevent that
         // would cost the start in seconds that the map is for.

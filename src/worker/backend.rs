@@ -55,11 +55,20 @@ pub struct Backend {
 
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
-        let Loaded { target, drafters, tokenizer, template, eos, stop, planning, ready, notices } =
-            loaded;
-        let encoder = tokenizer.clone();
+        let Loaded { target, drafters, tokenizer, template, planning, .. } = loaded;
+        let Loaded { eos, stop, ready, notices, .. } = loaded;
+        let (encoder, context) = (tokenizer.clone(), ready.context);
         let prompter = move |messages: &[Message]| {
             let text = template.render(messages, true).map_err(|error| error.to_string())?;
+            let least = encoder.least_tokens(text.len());
+            // Splitting megabytes into tokens takes seconds and gigabytes: not only to refuse them.
+            if least > context {
+                return Err(format!(
+                    "the prompt has {} bytes, at least {least} tokens, and the context holds \
+                     {context}; shorten the conversation or raise `context`",
+                    text.len()
+                ));
+            }
             encoder.encode(&text, template.wants_bos()).map_err(|error| error.to_string())
         };
         Self {

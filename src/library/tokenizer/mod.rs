@@ -8,7 +8,7 @@ mod vocabulary;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokenizers::AddedToken;
 
@@ -59,6 +59,8 @@ struct Inner {
     /// Tokens around a bare text that the library does not know of itself.
     begin: Option<u32>,
     end: Option<u32>,
+    /// Most bytes of a token, once they were asked for.
+    longest: OnceLock<usize>,
 }
 
 impl std::fmt::Debug for Tokenizer {
@@ -100,7 +102,8 @@ impl Tokenizer {
                 supported: "byte-level BPE, SentencePiece-style BPE",
             })?;
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
-        Ok(Self(Arc::new(Inner { tokenizer, pieces, added, begin, end })))
+        let longest = OnceLock::new();
+        Ok(Self(Arc::new(Inner { tokenizer, pieces, added, begin, end, longest })))
     }
 
     /// The tokens of `text`. Special tokens spelled out in it (`<|user|>`) become those tokens,
@@ -166,6 +169,16 @@ impl Tokenizer {
             }
         }
         label
+    }
+
+    /// The fewest tokens that `bytes` bytes of text can make: none spells more than the longest of
+    /// the vocabulary. A normaliser may shorten a text before; no usual one to less than a quarter.
+    pub fn least_tokens(&self, bytes: usize) -> usize {
+        let longest = self.0.longest.get_or_init(|| {
+            let length = |token| self.bytes(token).len();
+            (0..self.vocab_size() as u32).map(length).max().unwrap_or_default().max(1)
+        });
+        bytes.div_ceil(4 * longest)
     }
 
     /// The id of a token spelled exactly so.
@@ -285,6 +298,18 @@ mod tests {
 
     fn from(json: Value) -> Tokenizer {
         Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()
+    }
+
+    #[test]
+    fn no_text_makes_fewer_tokens_than_its_length_allows() {
+        let tokenizer = byte_level();
+        // `<|end|>` is the longest.
+        assert_eq!(tokenizer.least_tokens(4 * 7 * 100), 100);
+        assert_eq!(tokenizer.least_tokens(4 * 7 * 100 + 1), 101);
+        assert_eq!(tokenizer.least_tokens(0), 0);
+        let text = "<|end|>".repeat(50) + "hello";
+        let tokens = tokenizer.encode(&text, false).unwrap();
+        assert!(tokenizer.least_tokens(text.len()) <= tokens.len());
     }
 
     #[test]
