@@ -361,7 +361,7 @@ fn strategies_are_run_against_plain_and_say_so_in_every_form() {
     let text = std::fs::read_to_string(save).unwrap();
     let results: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(results["complete"], true);
-    assert!(results["place"]["threads"].as_u64().unwrap() >= 1, "{text}");
+    assert!(results["environment"]["threads"].as_u64().unwrap() >= 1, "{text}");
     let answers = results["answers"].as_array().unwrap();
     assert!(answers.len() >= 8 && answers.iter().all(|answer| answer["differs_at"].is_null()));
     assert!(answers.iter().all(|answer| answer["tokens"].as_u64().unwrap() <= 12), "{text}");

@@ -1,0 +1,80 @@
+//! The README's commands and flags, held against the command line as it is.
+
+use std::collections::BTreeSet;
+
+use clap::{Command, CommandFactory, Parser};
+
+use super::args::Cli;
+
+const README: &str = include_str!("../../README.md");
+/// Flags of cargo that the README names.
+const CARGO: [&str; 3] = ["release", "features", "path"];
+
+/// The lines of the README's shell blocks without their comments.
+fn shell_lines() -> Vec<&'static str> {
+    let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines);
+    lines.filter_map(|line| line.split("  #").next()).map(str::trim).collect()
+}
+
+/// Commands of the program within a pipeline, or in a code span.
+fn commands() -> Vec<Vec<String>> {
+    let spans = README.split('`').skip(1).step_by(2).filter(|span| !span.contains('\n'));
+    let all = shell_lines().into_iter().flat_map(|line| line.split('|')).chain(spans);
+    all.map(str::trim).filter(|command| command.starts_with("dovetail ")).map(words).collect()
+}
+
+/// A command's words; double quotes hold them together.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (index, part) in command.split('"').enumerate() {
+        if index % 2 == 1 {
+            words.last_mut().unwrap().push_str(part);
+            continue;
+        }
+        for (index, word) in part.split(' ').enumerate() {
+            if index > 0 {
+                words.push(String::new());
+            }
+            // A number in an example.
+            let word = if word == "N" { "7" } else { word };
+            words.last_mut().unwrap().push_str(word);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+fn flags(command: &Command, all: &mut BTreeSet<String>) {
+    all.extend(command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned));
+    command.get_subcommands().for_each(|command| flags(command, all));
+}
+
+#[test]
+fn every_command_parses() {
+    let commands = commands();
+    assert!(commands.len() >= 10, "{commands:?}");
+    for command in commands {
+        if let Err(error) = Cli::try_parse_from(&command) {
+            panic!("{command:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_flag_exists() {
+    let mut known: BTreeSet<String> = CARGO.map(str::to_owned).into();
+    flags(&Cli::command(), &mut known);
+    let mut seen = 0;
+    for (at, _) in README.match_indices("--") {
+        let free = !README[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        let rest = &README[at + 2..];
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
+        let flag = &rest[..end];
+        if free && flag.starts_with(|c: char| c.is_ascii_lowercase()) {
+            assert!(known.contains(flag), "the README names --{flag}, which does not exist");
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen}");
+}
