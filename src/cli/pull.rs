@@ -28,7 +28,8 @@ pub fn pull(args: &PullArgs) -> Outcome {
     let mut show = |progress: &Progress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
-        bar.set_message(printable_line(&progress.file).into_owned());
+        let doing = if progress.checking { "checking " } else { "" };
+        bar.set_message(format!("{doing}{}", printable_line(&progress.file)));
     };
     let failed = |error| Failure::new(Code::Model, anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;

@@ -9,10 +9,11 @@ use hf_hub::api::RepoInfo;
 
 use super::files::{Wanted, choose, is_tame};
 use super::http::{About, Client, Failure};
+use super::patience::least_bytes;
 use super::progress::{Meter, Progress};
 use super::{Hub, HubError, HubId, place};
 
-/// Tries without a single new byte before a download is given up.
+/// Tries in a row that bring next to nothing before a download is given up.
 const TRIES: u32 = 5;
 
 /// A download under way.
@@ -44,7 +45,7 @@ impl Download<'_> {
         let info: RepoInfo =
             self.client.json(&url).map_err(|failure| self.explain(failure, &url))?;
         if !is_tame(&info.sha) || info.sha.contains('/') {
-            let reason = format!("the commit is `{}`", info.sha);
+            let reason = format!("the commit is `{}`", info.sha.escape_debug());
             return Err(HubError::Protocol { url, reason });
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
@@ -73,7 +74,8 @@ impl Download<'_> {
         Ok(place(&folder, &files))
     }
 
-    /// Fetches the content of one file, over as many connections as it takes.
+    /// Fetches the content of one file, over as many connections as it takes. What is given is the
+    /// content that the hub means; any other is removed.
     fn fetch(
         &self,
         file: &Missing,
@@ -81,14 +83,21 @@ impl Download<'_> {
         report: &mut dyn FnMut(&Progress),
     ) -> Result<PathBuf, HubError> {
         let total = file.about.size;
-        let blob = self.cache.blob_path(&file.about.etag);
+        let blob = self.cache.blob_path(file.about.hash.hex());
         let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         if let Some(folder) = blob.parent() {
             fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
         }
         if blob.exists() && size(&blob) == total {
             report(&meter.begin(&file.name, total, Instant::now()));
-            return Ok(blob);
+            match check(file, &blob, meter, report) {
+                // What an earlier program left is damaged: it is fetched again.
+                Err(error @ HubError::Changed { .. }) => {
+                    tracing::warn!("{error}");
+                    meter.lose(total);
+                }
+                checked => return checked.map(|()| blob),
+            }
         }
         let part = blob.with_extension("part");
         report(&meter.begin(&file.name, size(&part), Instant::now()));
@@ -97,12 +106,14 @@ impl Download<'_> {
             let before = size(&part);
             match self.client.fetch(&file.url, &part, total, meter, report) {
                 Ok(()) => {
+                    check(file, &part, meter, report)?;
                     fs::rename(&part, &blob).map_err(|source| disk(&blob, source))?;
                     return Ok(blob);
                 }
                 Err(Failure::Broken(reason)) => {
                     let done = size(&part);
-                    tries = if done > before { 0 } else { tries + 1 };
+                    let enough = before + least_bytes(self.hub.patience).max(1);
+                    tries = if done >= enough { 0 } else { tries + 1 };
                     if tries >= TRIES {
                         return Err(HubError::Cut { file: file.name.clone(), done, total, reason });
                     }
@@ -126,6 +137,28 @@ impl Download<'_> {
             Failure::Disk(source) => disk(&self.hub.cache, source),
         }
     }
+}
+
+/// Refuses and removes the content at `path` unless it is the file's.
+fn check(
+    file: &Missing,
+    path: &Path,
+    meter: &Meter,
+    report: &mut dyn FnMut(&Progress),
+) -> Result<(), HubError> {
+    let expected = &file.about.hash;
+    report(&meter.checking(Instant::now()));
+    let found = expected.of(path).map_err(|source| disk(path, source))?;
+    if found == *expected {
+        return Ok(());
+    }
+    fs::remove_file(path).map_err(|source| disk(path, source))?;
+    Err(HubError::Changed {
+        file: file.name.clone(),
+        hash: expected.name(),
+        expected: expected.hex().to_owned(),
+        found: found.hex().to_owned(),
+    })
 }
 
 fn disk(path: &Path, source: std::io::Error) -> HubError {

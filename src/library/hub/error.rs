@@ -72,7 +72,7 @@ pub enum HubError {
         message: String,
     },
     /// Something else answers in the hub's place.
-    #[error("{url}: the answer is not the hub's: {reason}; check HF_ENDPOINT, and any proxy")]
+    #[error("{url}: the answer is not the hub's: {reason}; check HF_ENDPOINT and any proxy")]
     Protocol {
         /// What was asked.
         url: String,
@@ -101,6 +101,22 @@ pub enum HubError {
         total: u64,
         /// What failed.
         reason: String,
+    },
+    /// Another content than the hub's came.
+    #[error(
+        "{file}: its {hash} is {found}, and the hub says {expected}: it was damaged on the way \
+         and has been removed; start again to fetch it anew, and if that fails too, check any \
+         proxy and HF_ENDPOINT"
+    )]
+    Changed {
+        /// The file.
+        file: String,
+        /// Which hash.
+        hash: &'static str,
+        /// What the hub says.
+        expected: String,
+        /// What came.
+        found: String,
     },
     /// Offline, and not in the cache.
     #[error(

@@ -89,10 +89,10 @@ fn shards(present: &[String]) -> Vec<String> {
     files
 }
 
-/// Whether a name stays within a folder.
+/// Whether a name stays within a folder, and does nothing to a terminal.
 pub(super) fn is_tame(name: &str) -> bool {
     !name.is_empty()
-        && !name.contains(['\\', ':', '\0'])
+        && !name.contains(|c: char| c.is_control() || c == '\\' || c == ':')
         && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
@@ -145,7 +145,7 @@ mod tests {
         for tame in ["config.json", "sub/model.gguf"] {
             assert!(is_tame(tame), "{tame}");
         }
-        for wild in ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b"] {
+        for wild in ["../x", "/etc/x", "a/../../x", "a\\b", "C:x", "", "a//b", "a\x1b[2J"] {
             assert!(!is_tame(wild), "{wild}");
         }
     }

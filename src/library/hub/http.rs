@@ -4,15 +4,24 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::de::DeserializeOwned;
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::{HeaderMap, Response, Uri};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, ResponseExt};
 
+use super::Hub;
+use super::check::Hash;
 use super::error::Refusal;
+use super::patience::{Steady, Waits, is_busy, retry_after};
 use super::progress::{Meter, Progress};
+
+/// Redirects that are followed.
+const MOST_REDIRECTS: u32 = 10;
+
+/// Bytes of the longest list of files that is read.
+const MOST_JSON: u64 = 32 << 20;
 
 /// A client with the hub's manners.
 pub(super) struct Client {
@@ -21,6 +30,9 @@ pub(super) struct Client {
     /// Shows redirects: the hub says a file's size and hash on the way to its store.
     staying: Agent,
     token: Option<String>,
+    patience: Duration,
+    pause: Duration,
+    busy: Duration,
 }
 
 /// Why a request gave nothing.
@@ -39,19 +51,21 @@ pub(super) enum Failure {
 /// What the hub says about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct About {
-    /// Name of its content.
-    pub(super) etag: String,
+    /// What its content must hash to.
+    pub(super) hash: Hash,
     pub(super) size: u64,
 }
 
 impl Client {
-    /// `patience` is how long the hub may keep silent before the connection counts as broken.
-    pub(super) fn new(token: Option<String>, patience: Duration) -> Self {
+    /// A client of `hub`, as patient as it says.
+    pub(super) fn new(hub: &Hub) -> Self {
+        let &Hub { patience, pause, busy, .. } = hub;
         let agent = |redirects| {
             Agent::config_builder()
                 .http_status_as_error(false)
                 .max_redirects(redirects)
                 .max_redirects_will_error(false)
+                .save_redirect_history(true)
                 .redirect_auth_headers(RedirectAuthHeaders::SameHost)
                 .timeout_connect(Some(patience))
                 .timeout_recv_response(Some(patience))
@@ -60,7 +74,8 @@ impl Client {
                 .build()
                 .into()
         };
-        Self { following: agent(10), staying: agent(0), token }
+        let token = hub.token.clone();
+        Self { following: agent(MOST_REDIRECTS), staying: agent(0), token, patience, pause, busy }
     }
 
     /// Whether requests carry a token.
@@ -68,7 +83,34 @@ impl Client {
         self.token.is_some()
     }
 
+    /// The answer to a request, asked again while the hub says that it is busy.
     fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, Failure> {
+        let mut waits = Waits::new(self.pause, self.busy);
+        loop {
+            let response = self.ask(agent, url, range)?;
+            let status = response.status().as_u16();
+            if status < 400 || status == 416 {
+                return Ok(response);
+            }
+            let mut refusal = refusal(&response);
+            if !is_busy(status) {
+                return Err(Failure::Refused(refusal));
+            }
+            let asked = header(response.headers(), "retry-after");
+            match waits.next(asked.and_then(|value| retry_after(&value, SystemTime::now()))) {
+                Ok(wait) => {
+                    tracing::info!(url, status, ?wait, "the hub is busy, asking again");
+                    std::thread::sleep(wait);
+                }
+                Err(why) => {
+                    refusal.message = format!("{}; {why}", refusal.message);
+                    return Err(Failure::Refused(refusal));
+                }
+            }
+        }
+    }
+
+    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, Failure> {
         let mut request = agent.get(url);
         if !range.is_empty() {
             request = request.header("Range", range);
@@ -77,24 +119,26 @@ impl Client {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         let response = request.call().map_err(|error| Failure::Broken(error.to_string()))?;
-        let status = response.status().as_u16();
-        if status < 400 || status == 416 {
-            return Ok(response);
+        if agent.config().max_redirects() > 0 && response.status().is_redirection() {
+            let history = response.get_redirect_history().unwrap_or_default();
+            return Err(Failure::Strange(astray(history)));
         }
-        let said = |name: &str| header(response.headers(), name).unwrap_or_default();
-        let mut message = said("x-error-message");
-        if message.is_empty() {
-            message = response.status().canonical_reason().unwrap_or("no reason given").to_owned();
-        }
-        Err(Failure::Refused(Refusal { status, code: said("x-error-code"), message }))
+        Ok(response)
     }
 
     /// A JSON document.
     pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, Failure> {
         let response = self.get(&self.following, url, "")?;
-        let text = response.into_body().read_to_string();
-        let text = text.map_err(|error| Failure::Broken(error.to_string()))?;
-        serde_json::from_str(&text).map_err(|error| Failure::Strange(error.to_string()))
+        let mut body = Steady::new(response.into_body().into_reader(), self.patience);
+        let mut text = Vec::new();
+        (&mut body)
+            .take(MOST_JSON + 1)
+            .read_to_end(&mut text)
+            .map_err(|error| Failure::Broken(error.to_string()))?;
+        if text.len() as u64 > MOST_JSON {
+            return Err(Failure::Strange(format!("it is longer than {} MiB", MOST_JSON >> 20)));
+        }
+        serde_json::from_slice(&text).map_err(|error| Failure::Strange(error.to_string()))
     }
 
     /// Name and size of a file.
@@ -103,21 +147,27 @@ impl Client {
         let mut url = url.to_owned();
         let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
         // A renamed repository is a redirect within the hub; one to the store has the answers.
-        for _ in 0..5 {
-            let Some(place) = header(response.headers(), "location") else { break };
-            if !place.starts_with('/') {
+        let mut history: Vec<Uri> = url.parse().into_iter().collect();
+        while let Some(place) = header(response.headers(), "location") {
+            if !place.starts_with('/') || place.starts_with("//") {
                 break;
             }
-            url = within(&url, &place).ok_or_else(|| Failure::Strange(place.clone()))?;
+            let next: Uri =
+                within(&url, &place).ok_or_else(|| Failure::Strange(place.clone()))?;
+            history.push(next.clone());
+            if history.len() > MOST_REDIRECTS as usize {
+                return Err(Failure::Strange(astray(&history)));
+            }
+            url = next.to_string();
             response = self.get(&self.staying, &url, ONE_BYTE)?;
         }
         let headers = response.headers();
         let etag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"));
         let etag = etag.unwrap_or_default();
-        let etag = etag.trim_start_matches("W/").trim_matches('"');
-        if etag.is_empty() || !etag.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-            return Err(Failure::Strange(format!("the file's ETag is `{etag}`")));
-        }
+        let hash = Hash::from_etag(&etag).ok_or_else(|| {
+            let reason = "neither a SHA-256 nor a git hash, so the content could not be checked";
+            Failure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
+        })?;
         let size = match header(headers, "x-linked-size") {
             Some(size) => Some(size),
             None if response.status().is_redirection() => {
@@ -129,7 +179,7 @@ impl Client {
         let size = size.and_then(|size| size.parse().ok());
         let size =
             size.ok_or_else(|| Failure::Strange("the file's size is not told".to_owned()))?;
-        Ok(About { etag: etag.to_owned(), size })
+        Ok(About { hash, size })
     }
 
     /// Fetches the rest of a file behind what `part` holds of it.
@@ -158,12 +208,21 @@ impl Client {
             return Ok(());
         }
         let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
-        if response.status() != 206 && at > 0 {
+        if response.status() == 416 {
+            return Err(Failure::Broken(format!("the server has no bytes from {at} on (416)")));
+        }
+        if response.status() == 206 {
+            check_range(response.headers(), at, size)?;
+        } else if at > 0 {
             // The whole file comes: what was there is written again.
             restart(&mut file, &mut at, meter)?;
         }
+        let too_long = || Failure::Strange(format!("more than the {size} bytes of the file came"));
+        if response.body().content_length().is_some_and(|length| length > size - at) {
+            return Err(too_long());
+        }
         file.seek(SeekFrom::Start(at)).map_err(Failure::Disk)?;
-        let mut body = response.into_body().into_reader();
+        let mut body = Steady::new(response.into_body().into_reader(), self.patience);
         let mut buffer = vec![0; 64 * 1024];
         while at < size {
             let read = match body.read(&mut buffer) {
@@ -172,8 +231,7 @@ impl Client {
                 Err(error) => return Err(Failure::Broken(error.to_string())),
             };
             if at + read as u64 > size {
-                let problem = format!("more than the {size} bytes of the file came");
-                return Err(Failure::Strange(problem));
+                return Err(too_long());
             }
             file.write_all(&buffer[..read]).map_err(Failure::Disk)?;
             at += read as u64;
@@ -200,8 +258,83 @@ fn whole_size(headers: &HeaderMap) -> Option<String> {
     header(headers, "content-range")?.rsplit_once('/').map(|(_, size)| size.to_owned())
 }
 
+/// Whether a part of a file is the part that was asked for.
+fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), Failure> {
+    let Some(range) = header(headers, "content-range") else { return Ok(()) };
+    let from = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
+    let total = range.rsplit_once('/').map(|(_, total)| total);
+    if from.is_some_and(|from| from.parse() != Ok(at))
+        || total.is_some_and(|total| total != "*" && total.parse() != Ok(size))
+    {
+        let problem = format!("bytes from {at} of {size} were asked for and `{range}` came");
+        return Err(Failure::Strange(problem));
+    }
+    Ok(())
+}
+
 /// The address of `path` on the host of `url`.
-fn within(url: &str, path: &str) -> Option<String> {
+fn within(url: &str, path: &str) -> Option<Uri> {
     let uri: Uri = url.parse().ok()?;
-    Some(format!("{}://{}{path}", uri.scheme()?, uri.authority()?))
+    format!("{}://{}{path}", uri.scheme()?, uri.authority()?).parse().ok()
+}
+
+/// What is wrong with redirects that lead nowhere, with their addresses. Queries are left out:
+/// they are long, and a store's carry signatures.
+fn astray(history: &[Uri]) -> String {
+    let address = |uri: &Uri| {
+        let (scheme, host) = (uri.scheme_str().unwrap_or_default(), uri.host().unwrap_or_default());
+        let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
+        format!("{scheme}://{host}{port}{}", uri.path())
+    };
+    let again = (1..history.len()).find_map(|end| {
+        let start = history[..end].iter().position(|uri| uri == &history[end])?;
+        Some((start, end))
+    });
+    let (what, (start, end)) = match again {
+        Some(circle) => ("it redirects in a circle".to_owned(), circle),
+        None => {
+            let what = format!("more than {} redirects", history.len().saturating_sub(1));
+            (what, (0, history.len().saturating_sub(1)))
+        }
+    };
+    let way: Vec<String> = history.iter().take(end + 1).skip(start).map(address).collect();
+    format!("{what}: {}", way.join(" → "))
+}
+
+fn refusal(response: &Response<Body>) -> Refusal {
+    let said = |name: &str| header(response.headers(), name).unwrap_or_default();
+    let mut message = said("x-error-message");
+    if message.is_empty() {
+        message = response.status().canonical_reason().unwrap_or("no reason given").to_owned();
+    }
+    Refusal { status: response.status().as_u16(), code: said("x-error-code"), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uris(addresses: &[&str]) -> Vec<Uri> {
+        addresses.iter().map(|address| address.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_circle_of_redirects_is_named_without_what_led_to_it() {
+        let history = uris(&["http://h/a", "http://h:81/b?key=1", "http://s/c", "http://h:81/b?key=1"]);
+        let expected = "it redirects in a circle: http://h:81/b → http://s/c → http://h:81/b";
+        assert_eq!(astray(&history), expected);
+        let history = uris(&["http://h/a", "http://h/b"]);
+        assert_eq!(astray(&history), "more than 1 redirects: http://h/a → http://h/b");
+    }
+
+    #[test]
+    fn only_the_part_that_was_asked_for_is_taken() {
+        let checked = |range: &str| {
+            let headers = [("content-range".parse().unwrap(), range.parse().unwrap())];
+            check_range(&headers.into_iter().collect(), 10, 30).is_ok()
+        };
+        assert!(checked("bytes 10-29/30") && checked("bytes 10-29/*"));
+        assert!(!checked("bytes 0-29/30") && !checked("bytes 10-39/40"));
+        assert!(check_range(&HeaderMap::new(), 10, 30).is_ok());
+    }
 }

@@ -1,9 +1,11 @@
 //! Models from the Hugging Face hub, into the cache that its own programs share.
 
+mod check;
 mod download;
 mod error;
 mod files;
 mod http;
+mod patience;
 mod progress;
 
 use std::fmt;
@@ -83,6 +85,9 @@ pub struct Hub {
     pub patience: Duration,
     /// How long to wait before the first new try; each further one waits twice as long.
     pub pause: Duration,
+    /// How long one request waits in all for a hub that says it is busy (429, 502, 503, 504), by
+    /// its `Retry-After` or by `pause`.
+    pub busy: Duration,
 }
 
 impl Hub {
@@ -113,6 +118,7 @@ impl Hub {
             offline: set("HF_HUB_OFFLINE").is_some_and(yes),
             patience: Duration::from_secs(30),
             pause: Duration::from_millis(500),
+            busy: Duration::from_secs(60),
         })
     }
 
@@ -152,7 +158,9 @@ impl Hub {
         }
         match self.download(id, wanted, report) {
             // A model that is here is usable without the hub.
-            Err(error @ HubError::Unreachable { .. }) => cached().ok_or(error),
+            Err(error @ (HubError::Unreachable { .. } | HubError::Status { .. })) => {
+                cached().ok_or(error)
+            }
             result => result,
         }
     }
@@ -175,7 +183,7 @@ impl Hub {
         wanted: Wanted<'_>,
         report: &mut dyn FnMut(&Progress),
     ) -> Result<PathBuf, HubError> {
-        let client = Client::new(self.token.clone(), self.patience);
+        let client = Client::new(self);
         Download { hub: self, id, client: &client, cache: self.repo(id) }.run(wanted, report)
     }
 

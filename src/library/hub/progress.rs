@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 pub struct Progress {
     /// The file that is being fetched.
     pub file: String,
+    /// It is there as a whole and its hash is being computed.
+    pub checking: bool,
     /// Bytes of all files that are there, those of an earlier try included.
     pub done: u64,
     /// Bytes of all files.
@@ -29,6 +31,9 @@ impl Progress {
 /// E.g. `fetching model.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left`.
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.checking {
+            return write!(f, "checking {}", self.file);
+        }
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let (done, total) = (megabytes(self.done), megabytes(self.total));
         write!(f, "fetching {}: {done:.0} of {total:.0} MB", self.file)?;
@@ -77,6 +82,11 @@ impl Meter {
         self.samples.clear();
     }
 
+    /// The file has come and is being checked.
+    pub(super) fn checking(&self, now: Instant) -> Progress {
+        Progress { checking: true, ..self.report(now) }
+    }
+
     /// More bytes; a report if one is due.
     pub(super) fn add(&mut self, bytes: u64, now: Instant) -> Option<Progress> {
         self.done += bytes;
@@ -103,6 +113,7 @@ impl Meter {
         let left = self.total.saturating_sub(self.done) as f64;
         Progress {
             file: self.file.clone(),
+            checking: false,
             done: self.done,
             total: self.total,
             bytes_per_second: rate,
@@ -137,6 +148,7 @@ mod tests {
     fn a_report_reads_as_a_sentence() {
         let mut report = Progress {
             file: "m.gguf".to_owned(),
+            checking: false,
             done: 1_203_000_000,
             total: 4_081_000_000,
             bytes_per_second: 0.0,
@@ -149,6 +161,8 @@ mod tests {
         report.seconds_left = Some(7_260.0);
         assert!(report.to_string().ends_with("2 h 1 min left"));
         assert!((report.fraction() - 0.2948).abs() < 1e-3);
+        report.checking = true;
+        assert_eq!(report.to_string(), "checking m.gguf");
     }
 
     #[test]

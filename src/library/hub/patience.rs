@@ -1,0 +1,158 @@
+//! How long a hub is waited for: while it says that it is busy, and while its bytes come slowly.
+//! Must never know what is fetched.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Answers that ask to come again: too many requests, bad gateway, unavailable, gateway timeout.
+const BUSY: [u16; 4] = [429, 502, 503, 504];
+
+/// Requests of a busy hub before it is given up, whatever time they took.
+const TRIES: u32 = 6;
+
+/// Bytes a second below which a connection counts as broken: a server that sends one byte now and
+/// then would hold us for ever otherwise.
+const SLOWEST: f64 = 1024.0;
+
+/// Whether the answer asks to come again.
+pub(super) fn is_busy(status: u16) -> bool {
+    BUSY.contains(&status)
+}
+
+/// Fewest bytes that a connection brings within `patience`.
+pub(super) fn least_bytes(patience: Duration) -> u64 {
+    (SLOWEST * patience.as_secs_f64()) as u64
+}
+
+/// The waiting for one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    pause: Duration,
+    limit: Duration,
+    waited: Duration,
+    tries: u32,
+}
+
+impl Waits {
+    /// `pause` before the second try, twice as long before each further one, `limit` in all.
+    pub(super) fn new(pause: Duration, limit: Duration) -> Self {
+        Self { pause, limit, waited: Duration::ZERO, tries: 0 }
+    }
+
+    /// How long to wait before the next try, never shorter than the hub asks.
+    ///
+    /// # Errors
+    /// Why there is no next try.
+    pub(super) fn next(&mut self, asked: Option<Duration>) -> Result<Duration, String> {
+        self.tries += 1;
+        let wait = (self.pause * 2u32.pow(self.tries - 1)).max(asked.unwrap_or_default());
+        if self.waited.saturating_add(wait) > self.limit {
+            let (wait, limit) = (wait.as_secs(), self.limit.as_secs());
+            return Err(match asked {
+                Some(_) => format!("it asks to wait {wait} s, and {limit} s in all are the limit"),
+                None => format!("asked {} times within {limit} s", self.tries),
+            });
+        }
+        if self.tries >= TRIES {
+            return Err(format!("asked {TRIES} times"));
+        }
+        self.waited += wait;
+        Ok(wait)
+    }
+}
+
+/// Reads `Retry-After`: seconds, or the date until which to wait.
+pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(value).ok()?;
+    Some(until.duration_since(now).unwrap_or_default())
+}
+
+/// A body that has to keep coming: reading fails once less came within `patience` than
+/// [`least_bytes`].
+pub(super) struct Steady<R> {
+    body: R,
+    patience: Duration,
+    since: Instant,
+    bytes: u64,
+}
+
+impl<R: Read> Steady<R> {
+    pub(super) fn new(body: R, patience: Duration) -> Self {
+        Self { body, patience, since: Instant::now(), bytes: 0 }
+    }
+}
+
+impl<R: Read> Read for Steady<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.body.read(buffer)?;
+        self.bytes += read as u64;
+        let took = self.since.elapsed();
+        if read > 0 && took >= self.patience {
+            if self.bytes < least_bytes(took) {
+                let problem = format!("only {} bytes came in {:.1?}", self.bytes, took);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+            (self.since, self.bytes) = (Instant::now(), 0);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        assert_eq!(retry_after(" 120 ", now), Some(120 * SECOND));
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:50:07 GMT", now), Some(30 * SECOND));
+        // The date has passed: at once.
+        assert_eq!(retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now), Some(Duration::ZERO));
+        for none in ["", "soon", "-3", "1.5"] {
+            assert_eq!(retry_after(none, now), None, "{none}");
+        }
+        assert_eq!(retry_after(&u64::MAX.to_string(), now), Some(Duration::from_secs(u64::MAX)));
+    }
+
+    #[test]
+    fn waits_double_follow_the_hub_and_end_at_the_limit() {
+        let mut waits = Waits::new(SECOND, 60 * SECOND);
+        assert_eq!(waits.next(None), Ok(SECOND));
+        assert_eq!(waits.next(None), Ok(2 * SECOND));
+        assert_eq!(waits.next(Some(30 * SECOND)), Ok(30 * SECOND));
+        assert_eq!(waits.next(Some(Duration::ZERO)), Ok(8 * SECOND), "never faster than our own");
+        let why = waits.next(Some(20 * SECOND)).unwrap_err();
+        assert_eq!(why, "it asks to wait 20 s, and 60 s in all are the limit");
+        assert!(waits.next(Some(Duration::MAX)).is_err());
+        let mut waits = Waits::new(Duration::ZERO, SECOND);
+        for _ in 1..TRIES {
+            assert_eq!(waits.next(Some(Duration::ZERO)), Ok(Duration::ZERO));
+        }
+        assert!(waits.next(Some(Duration::ZERO)).is_err(), "the number of tries is limited too");
+    }
+
+    #[test]
+    fn a_trickle_is_no_steady_body() {
+        struct Trickle(Duration);
+        impl Read for Trickle {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                std::thread::sleep(self.0);
+                buffer[0] = 0;
+                Ok(1)
+            }
+        }
+        let mut body = Steady::new(Trickle(Duration::from_millis(5)), Duration::from_millis(20));
+        let error = io::copy(&mut body, &mut io::sink()).unwrap_err();
+        assert!(error.to_string().starts_with("only "), "{error}");
+        // What comes fast enough is left alone.
+        let mut body = Steady::new(io::repeat(0).take(1 << 20), Duration::ZERO);
+        assert_eq!(io::copy(&mut body, &mut io::sink()).unwrap(), 1 << 20);
+    }
+}
