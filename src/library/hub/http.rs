@@ -152,8 +152,7 @@ impl Client {
             if !place.starts_with('/') || place.starts_with("//") {
                 break;
             }
-            let next: Uri =
-                within(&url, &place).ok_or_else(|| Failure::Strange(place.clone()))?;
+            let next: Uri = within(&url, &place).ok_or_else(|| Failure::Strange(place.clone()))?;
             history.push(next.clone());
             if history.len() > MOST_REDIRECTS as usize {
                 return Err(Failure::Strange(astray(&history)));
@@ -320,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_circle_of_redirects_is_named_without_what_led_to_it() {
-        let history = uris(&["http://h/a", "http://h:81/b?key=1", "http://s/c", "http://h:81/b?key=1"]);
+        let history =
+            uris(&["http://h/a", "http://h:81/b?key=1", "http://s/c", "http://h:81/b?key=1"]);
         let expected = "it redirects in a circle: http://h:81/b → http://s/c → http://h:81/b";
         assert_eq!(astray(&history), expected);
         let history = uris(&["http://h/a", "http://h/b"]);

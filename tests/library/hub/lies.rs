@@ -129,9 +129,21 @@ fn a_hub_that_stays_busy_is_given_up_with_the_limit_named() {
 #[test]
 fn a_circle_of_redirects_is_named_with_its_addresses() {
     let circles = [
-        vec![("/api/", "/elsewhere/a"), ("/elsewhere/a", "/elsewhere/b"), ("/elsewhere/b", "/elsewhere/a")],
-        vec![("/resolve/", "/elsewhere/a"), ("/elsewhere/a", "/elsewhere/b"), ("/elsewhere/b", "/elsewhere/a")],
-        vec![("/store/", "/elsewhere/a"), ("/elsewhere/a", "/elsewhere/b"), ("/elsewhere/b", "/elsewhere/a")],
+        vec![
+            ("/api/", "/elsewhere/a"),
+            ("/elsewhere/a", "/elsewhere/b"),
+            ("/elsewhere/b", "/elsewhere/a"),
+        ],
+        vec![
+            ("/resolve/", "/elsewhere/a"),
+            ("/elsewhere/a", "/elsewhere/b"),
+            ("/elsewhere/b", "/elsewhere/a"),
+        ],
+        vec![
+            ("/store/", "/elsewhere/a"),
+            ("/elsewhere/a", "/elsewhere/b"),
+            ("/elsewhere/b", "/elsewhere/a"),
+        ],
     ];
     for circle in circles {
         let server = Server::start(one_file(50_000), Manners { circle, ..Manners::default() });

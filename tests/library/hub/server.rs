@@ -163,8 +163,7 @@ fn answer(
     if let Some(place) = manners.busy.iter().position(|busy| path.contains(busy.0))
         && let Some((_, status, after)) = manners.busy.remove(place)
     {
-        let headers =
-            if after.is_empty() { after } else { format!("Retry-After: {after}\r\n") };
+        let headers = if after.is_empty() { after } else { format!("Retry-After: {after}\r\n") };
         return reply(&mut stream, &format!("{status} Busy"), &headers, b"<html>busy</html>");
     }
     if let Some((_, to)) = manners.circle.iter().find(|(from, _)| path.contains(from)) {
@@ -262,7 +261,9 @@ fn etag(content: &[u8]) -> String {
 fn falsified(content: &[u8], lie: Option<Lie>) -> Vec<u8> {
     let mut content = content.to_vec();
     match lie {
-        Some(Lie::Changed | Lie::Endless) => content.iter_mut().take(100).for_each(|byte| *byte ^= 1),
+        Some(Lie::Changed | Lie::Endless) => {
+            content.iter_mut().take(100).for_each(|byte| *byte ^= 1)
+        }
         Some(Lie::Short) => content.truncate(content.len().saturating_sub(7)),
         Some(Lie::Long) => content.extend([0; 70_000]),
         _ => {}
