@@ -22,6 +22,8 @@ pub struct Placement {
     pub device: DraftDevice,
     /// Blocks of the head that fit there; the whole head unless it is elastic.
     pub blocks: usize,
+    /// Why these are not all of its blocks, a clause; `None` where they are.
+    pub limit: Option<String>,
     /// Why, in one sentence.
     pub reason: String,
     /// Whether the user asked for something else than they get.
@@ -66,6 +68,7 @@ pub fn place(
     let cpu = |reason: String, refused: bool| Placement {
         device: DraftDevice::Cpu,
         blocks: draft.blocks,
+        limit: None,
         reason: format!("Drafting runs on the CPU: {reason}."),
         refused,
     };
@@ -81,6 +84,7 @@ pub fn place(
             return Placement {
                 device: DraftDevice::Metal,
                 blocks: draft.blocks,
+                limit: None,
                 reason: "Drafting runs on the Apple GPU, which shares the main memory.".into(),
                 refused: false,
             };
@@ -110,6 +114,9 @@ pub fn place(
         );
         return cpu(reason, asked);
     };
+    let limit = (blocks < draft.blocks).then(|| {
+        format!("{} has room for {blocks} of the head's {} blocks", gpu.name, draft.blocks)
+    });
     let fit = if blocks < draft.blocks {
         format!(", where {blocks} of its {} blocks fit", draft.blocks)
     } else {
@@ -118,6 +125,7 @@ pub fn place(
     Placement {
         device: DraftDevice::Cuda,
         blocks,
+        limit,
         reason: format!(
             "Drafting runs on {}{fit} ({} of {} MiB free), so the CPU only verifies.",
             gpu.name,

@@ -84,6 +84,7 @@ fn statuses() -> Vec<StrategyStatus> {
             name: row.name.to_string(),
             draft: draft.map(str::to_string),
             depths,
+            limit: None,
             missing,
         }
     };

@@ -34,6 +34,9 @@ pub struct StrategyStatus {
     pub draft: Option<String>,
     /// Which M can be chosen under it.
     pub depths: Depths,
+    /// Why M ends below the blocks that its head has, a clause; `None` where it does not.
+    #[serde(default)]
+    pub limit: Option<String>,
     /// What it lacks to run here, with the remedy.
     pub missing: Option<String>,
 }

@@ -116,6 +116,7 @@ mod tests {
             name: row.name.to_owned(),
             draft: None,
             depths: Depths::Fixed(0),
+            limit: None,
             missing: missing
                 .contains(&row.name)
                 .then(|| "a head: name one with --draft".to_owned()),

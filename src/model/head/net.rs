@@ -64,11 +64,13 @@ impl HeadNet {
     /// # Errors
     /// If the device has no room or fails.
     pub fn new(weights: &HeadWeights, device: &Device, dtype: DType) -> candle_core::Result<Self> {
-        let weights = weights.to(device, dtype)?;
         let config = weights.config.body.clone();
-        let blocks = weights.blocks.iter().map(|block| Block::new(block, &config));
+        // One block after another: joining its products holds it twice for a moment, and a card
+        // may have room for the blocks once only.
+        let blocks =
+            weights.blocks.iter().map(|block| Block::new(&block.to(device, dtype)?, &config));
         Ok(Self {
-            fusion: weights.fusion,
+            fusion: weights.fusion.to(device, dtype)?,
             blocks: blocks.collect::<candle_core::Result<_>>()?,
             frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
             config,

@@ -131,7 +131,36 @@ impl HeadWeights {
         }
     }
 
-    /// The same weights on `device` in `dtype`, the embedding left out.
+    /// A head of the first `blocks` blocks, as an elastic one can be run. Tensors are shared.
+    #[must_use]
+    pub fn first_blocks(&self, blocks: usize) -> Self {
+        let mut first = self.clone();
+        first.blocks.truncate(blocks);
+        first.config.body.layers = first.blocks.len();
+        first
+    }
+}
+
+impl FusionWeights {
+    /// The same weights on `device` in `dtype`.
+    ///
+    /// # Errors
+    /// If the device has no room or fails.
+    pub fn to(&self, device: &Device, dtype: DType) -> candle_core::Result<Self> {
+        let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
+        Ok(match self {
+            Self::Dgf { w_1, w_2, w_z, norm } => {
+                Self::Dgf { w_1: put(w_1)?, w_2: put(w_2)?, w_z: put(w_z)?, norm: put(norm)? }
+            }
+            Self::Eagle { weight, bias } => {
+                Self::Eagle { weight: put(weight)?, bias: bias.as_ref().map(put).transpose()? }
+            }
+        })
+    }
+}
+
+impl BlockWeights {
+    /// The same weights on `device` in `dtype`.
     ///
     /// # Errors
     /// If the device has no room or fails.
@@ -141,35 +170,16 @@ impl HeadWeights {
         let put_linear = |linear: &Linear| -> candle_core::Result<Linear> {
             Ok(Linear { weight: put(&linear.weight)?, bias: put_optional(&linear.bias)? })
         };
-        let fusion = match &self.fusion {
-            FusionWeights::Dgf { w_1, w_2, w_z, norm } => FusionWeights::Dgf {
-                w_1: put(w_1)?,
-                w_2: put(w_2)?,
-                w_z: put(w_z)?,
-                norm: put(norm)?,
-            },
-            FusionWeights::Eagle { weight, bias } => {
-                FusionWeights::Eagle { weight: put(weight)?, bias: put_optional(bias)? }
-            }
-        };
-        let blocks = self.blocks.iter().map(|block| {
-            Ok(BlockWeights {
-                input_norm: put_optional(&block.input_norm)?,
-                q: put_linear(&block.q)?,
-                k: put_linear(&block.k)?,
-                v: put_linear(&block.v)?,
-                o: put(&block.o)?,
-                post_norm: put(&block.post_norm)?,
-                gate: put(&block.gate)?,
-                up: put(&block.up)?,
-                down: put(&block.down)?,
-            })
-        });
         Ok(Self {
-            config: self.config.clone(),
-            fusion,
-            blocks: blocks.collect::<candle_core::Result<_>>()?,
-            embedding: None,
+            input_norm: put_optional(&self.input_norm)?,
+            q: put_linear(&self.q)?,
+            k: put_linear(&self.k)?,
+            v: put_linear(&self.v)?,
+            o: put(&self.o)?,
+            post_norm: put(&self.post_norm)?,
+            gate: put(&self.gate)?,
+            up: put(&self.up)?,
+            down: put(&self.down)?,
         })
     }
 }

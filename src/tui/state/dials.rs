@@ -191,6 +191,13 @@ impl Bench<'_> {
             Setting::Fixed(value) => value,
             Setting::Auto => auto.unwrap_or(limits.least),
         };
+        if dial == Dial::Blocks
+            && at >= limits.most
+            && at as i64 + steps > limits.most as i64
+            && let Some(limit) = self.limit(controls)
+        {
+            return Err(format!("M ends at {}: {limit}", limits.most));
+        }
         let to = (at as i64 + steps).clamp(limits.least as i64, limits.most as i64) as usize;
         *slot(dial, controls) = Setting::Fixed(to);
         Ok(())
@@ -234,6 +241,11 @@ impl Bench<'_> {
     fn depths(&self, controls: &Controls) -> Option<Depths> {
         let status = strategies::status(self.ready, controls);
         status.map(|status| status.depths).or(self.ready.map(|ready| ready.depths))
+    }
+
+    /// Why M ends below the head's own number of blocks.
+    fn limit(&self, controls: &Controls) -> Option<String> {
+        strategies::status(self.ready, controls)?.limit.clone()
     }
 
     fn elastic(&self, controls: &Controls) -> bool {
@@ -302,6 +314,28 @@ mod tests {
         let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
         assert!(why.contains("no draft head is in use"), "{why}");
         assert_eq!(bench.view(Dial::Strategy, &controls).value, "pld");
+    }
+
+    #[test]
+    fn where_video_memory_ends_m_it_says_so() {
+        let mut ready = ready();
+        ready.blocks = 1;
+        for status in &mut ready.strategies {
+            status.depths = Depths::Elastic(2);
+            status.limit = Some("a card has room for 2 of the head's 4 blocks".to_string());
+        }
+        let bench = Bench { ready: Some(&ready), latest: None };
+        let mut controls = controls();
+        assert_eq!(bench.view(Dial::Blocks, &controls).range, "1–2");
+        bench.turn(Dial::Blocks, 1, &mut controls).unwrap();
+        assert_eq!(controls.blocks, Setting::Fixed(2));
+        let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
+        assert_eq!(why, "M ends at 2: a card has room for 2 of the head's 4 blocks");
+        bench.turn(Dial::Blocks, -1, &mut controls).unwrap();
+        assert_eq!(controls.blocks, Setting::Fixed(1));
+        // A value that was typed is more than there is.
+        controls.blocks = Setting::Fixed(4);
+        assert!(bench.turn(Dial::Blocks, 0, &mut controls).is_err());
     }
 
     #[test]

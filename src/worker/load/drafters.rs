@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::LoadError;
+use super::head::OpenDevice;
 use crate::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
 use crate::hardware::Machine;
 use crate::kernels::Pool;
@@ -26,6 +27,8 @@ pub(super) struct LoadedDrafter {
     pub(super) throughput: Throughput,
     /// Fewest and most blocks that can be used.
     pub(super) blocks: (usize, usize),
+    /// Why the most are fewer than the head has, a clause.
+    pub(super) limit: Option<String>,
     /// Where it runs and why, a sentence.
     pub(super) reason: String,
     /// What it has of the cores while it works beside the target and why, a sentence; `None` where
@@ -57,6 +60,7 @@ pub(super) struct LoadContext<'a> {
     pub(super) threads: usize,
     /// KV positions of the target.
     pub(super) context: usize,
+    pub(super) open_device: OpenDevice,
 }
 
 impl LoadContext<'_> {
@@ -147,6 +151,7 @@ impl LoadContext<'_> {
             size: DraftSize::NOTHING,
             throughput: self.cpu,
             blocks: (0, 0),
+            limit: None,
             reason,
             beside: None,
             notice: None,

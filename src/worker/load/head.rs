@@ -20,23 +20,26 @@ pub(super) fn load(ctx: &LoadContext<'_>, files: &HeadFiles) -> Result<LoadedDra
     let &LoadContext { target, machine, cpu, context, .. } = ctx;
     let wish = ctx.settings.device;
     let config = &files.config;
-    let weights = HeadWeights::load(config, files.tensors.as_ref())?;
+    let mut weights = HeadWeights::load(config, files.tensors.as_ref())?;
     let shared = SharedTables {
         embedding: Table::Packed(target.embedding()),
         lm_head: Table::Packed(target.lm_head()),
     };
     let capacity = config.capacity(context);
     let kind = weights.kind();
-    // Keys and values of one block in half precision.
-    let cache = 4 * (config.body.kv_heads * config.body.head_dim * capacity) as u64;
+    // Keys and values of one block in half precision; their room grows by doubling.
+    let cache = 4 * (config.body.kv_width() * capacity.next_power_of_two()) as u64;
     let placed = place(wish, machine, &size(files, target, kind, HALF), cache);
     let mut reason = placed.reason;
     let mut notice = placed.refused.then(|| reason.clone());
 
-    let on_device = match device(placed.device) {
+    let on_device = match (ctx.open_device)(placed.device) {
         Ok(None) => None,
-        Ok(Some(device)) => match TensorHead::new(&weights, &shared, &device, DType::F16) {
-            Ok(head) => Some(head),
+        Ok(Some(device)) => match upload(&weights, placed.blocks, &shared, &device) {
+            Ok((head, uploaded)) => {
+                weights = uploaded;
+                Some(head)
+            }
             Err(error) => {
                 notice = Some(format!("The GPU cannot take the draft ({error})."));
                 None
@@ -51,6 +54,9 @@ pub(super) fn load(ctx: &LoadContext<'_>, files: &HeadFiles) -> Result<LoadedDra
         reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
     }
     let on_gpu = on_device.is_some();
+    let limit = placed.limit.filter(|_| on_gpu);
+    // The uploaded part of a head is all of it from here on, also where the card is lost.
+    let config = &weights.config.clone();
     let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
     let (pool, beside) = ctx.pool(size(files, target, kind, bytes_per_weight), on_gpu);
     let cores = Arc::clone(&pool);
@@ -64,7 +70,7 @@ pub(super) fn load(ctx: &LoadContext<'_>, files: &HeadFiles) -> Result<LoadedDra
         }
         None => FeatureHead::new(config, kind, on_cpu()?, context),
     };
-    let most = if on_gpu { placed.blocks } else { config.blocks() };
+    let most = config.blocks();
     Ok(LoadedDrafter {
         kind: DraftKind::Head,
         drafter: Box::new(head.with_cores(cores)),
@@ -72,6 +78,7 @@ pub(super) fn load(ctx: &LoadContext<'_>, files: &HeadFiles) -> Result<LoadedDra
         size: DraftSize { blocks: most, ..size(files, target, kind, bytes_per_weight) },
         throughput: if on_gpu { Throughput::of_gpu(machine.gpu.get()) } else { cpu },
         blocks: (if config.elastic { 1 } else { most }, most),
+        limit,
         reason,
         beside: Some(beside),
         notice,
@@ -89,7 +96,7 @@ pub(super) fn most_bytes(files: &HeadFiles, context: usize) -> u64 {
     let (h, i) = (body.hidden as u64, body.intermediate as u64);
     let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
     let block = 2 * h * q + 2 * h * kv + 3 * h * i;
-    let cache = 4 * kv * files.config.capacity(context) as u64;
+    let cache = 4 * kv * files.config.capacity(context).next_power_of_two() as u64;
     let blocks = files.config.blocks() as u64;
     let weights = 4 * h * h + 2 * h * body.vocab as u64 + blocks * block;
     (weights as f64 * HALF) as u64 + blocks * cache
@@ -119,6 +126,20 @@ fn size(
         elastic: files.config.elastic,
     }
 }
+
+/// The first `blocks` blocks of a head on a device, and the weights that went there.
+fn upload(
+    weights: &HeadWeights,
+    blocks: usize,
+    shared: &SharedTables,
+    device: &Device,
+) -> Result<(TensorHead, HeadWeights), HeadError> {
+    let planned = weights.first_blocks(blocks);
+    Ok((TensorHead::new(&planned, shared, device, DType::F16)?, planned))
+}
+
+/// Opens the device of a placement; `None` for the CPU.
+pub(super) type OpenDevice = fn(DraftDevice) -> candle_core::Result<Option<Device>>;
 
 /// The candle device; `None` for the CPU. Only what this build was compiled with is ever placed.
 pub(super) fn device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {

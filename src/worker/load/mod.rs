@@ -26,6 +26,7 @@ use crate::plan::{
 use crate::settings::{LOOKUP, Settings};
 use crate::speculate::Method;
 use drafters::{LoadContext, LoadedDrafter};
+use head::OpenDevice;
 pub use sampling::SampledBy;
 use target::LoadedTarget;
 
@@ -112,6 +113,17 @@ pub fn load(
     purpose: Purpose,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Loaded, LoadError> {
+    load_on(settings, machine, purpose, head::device, progress)
+}
+
+/// [`load`] with devices that `open_device` opens.
+fn load_on(
+    settings: &Settings,
+    machine: &Machine,
+    purpose: Purpose,
+    open_device: OpenDevice,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Loaded, LoadError> {
     progress("opening the target", None);
     let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), Spec::parse)?;
     let mut fetching =
@@ -144,7 +156,8 @@ pub fn load(
     let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
     let pool = Arc::new(Pool::new(threads));
     let placed = target::place(settings, machine, &files, head.as_ref(), context);
-    let mut loaded_target = LoadedTarget::load(settings, &files, &placed, pool, context, progress)?;
+    let mut loaded_target =
+        LoadedTarget::load(settings, &files, &placed, pool, context, open_device, progress)?;
     let target = loaded_target.cpu();
     let verifier = Throughput::of_cpu(&machine.cpu, threads);
     let ctx = LoadContext {
@@ -157,6 +170,7 @@ pub fn load(
         cpu: verifier,
         threads,
         context,
+        open_device,
     };
     let mut drafters = ctx.drafters(progress)?;
     let (statuses, target_size) = (statuses(&ctx, &drafters, &placed), ctx.target_size());
@@ -236,6 +250,7 @@ fn statuses(
             name: row.name.to_owned(),
             draft: drafter.map(|drafter| drafter.drafter.describe()),
             depths: drafter.map_or(Depths::Fixed(0), |drafter| drafter.drafter.depths()),
+            limit: drafter.and_then(|drafter| drafter.limit.clone()),
             missing,
         }
     };
@@ -248,8 +263,12 @@ fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<String> {
     let (least, most) = head.blocks;
     let used = blocks.clamp(least, most);
     (head.kind == DraftKind::Head && used != blocks).then(|| {
-        let why = if least == most { "runs with all of its" } else { "has" };
-        format!("`blocks` is {blocks}, and this head {why} {most}: {used} are used.")
+        let why = match &head.limit {
+            Some(limit) => limit.clone(),
+            None if least == most => format!("this head runs with all of its {most}"),
+            None => format!("this head has {most}"),
+        };
+        format!("`blocks` is {blocks}, and {why}: {used} are used.")
     })
 }
 

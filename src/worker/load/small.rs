@@ -46,6 +46,7 @@ pub(super) fn load(
         size: DraftSize { bytes_per_weight, ..size },
         throughput: ctx.cpu,
         blocks: (0, 0),
+        limit: None,
         reason,
         beside: Some(beside),
         notice: notice(ctx),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::DType;
 
 use super::LoadError;
-use super::head::{HALF, device, most_bytes};
+use super::head::{HALF, OpenDevice, most_bytes};
 use crate::hardware::Machine;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{HeadFiles, TargetFiles};
@@ -62,12 +62,13 @@ impl LoadedTarget {
         placed: &LayerPlacement,
         pool: Arc<Pool>,
         context: usize,
+        open_device: OpenDevice,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, LoadError> {
         let mut tell = percents(&files.name, progress);
         let (config, weights, kv) = (&files.config, files.weights.as_ref(), kv(settings));
         let mut notice = (placed.wished && placed.layers == 0).then(|| placed.reason.clone());
-        match device(placed.device) {
+        match open_device(placed.device) {
             Ok(Some(device)) if placed.layers > 0 => {
                 let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
                 let pool = Arc::clone(&pool);

@@ -1,6 +1,6 @@
 use super::*;
-use crate::hardware::{Cpu, GpuFinding, Memory};
-use crate::plan::{DeviceChoice, Setting};
+use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
+use crate::plan::{DeviceChoice, DraftDevice, Setting};
 
 fn machine() -> Machine {
     Machine {
@@ -148,4 +148,81 @@ fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     assert_eq!(loaded.ready.sampler, Some(settings.sampler));
     assert!(loaded.sampling.iter().all(|row| row.origin == "default"), "{:?}", loaded.sampling);
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+}
+
+/// A machine whose card has room for the bundled head's first `blocks` blocks, and a build that can
+/// use it; with the bytes of that room. There is a little more, since the pair shares its embedding
+/// with the LM head: at this context less than a block with its cache.
+fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
+    let mut head = match library::open_head(&Spec::Bundled, &mut |_| {}) {
+        Ok(head) => head,
+        Err(error) => panic!("{error}"),
+    };
+    head.config.body.layers = blocks;
+    let room = head::most_bytes(&head, context);
+    // A tenth is left free, and 400 MiB are the driver's.
+    let free = (room + (400 << 20)).div_ceil(9) * 10;
+    let gpu = GpuFinding::Found(Gpu {
+        name: "a small card".into(),
+        driver: "1".into(),
+        vram_total: 2 * free,
+        vram_free: free,
+        bandwidth: None,
+    });
+    (Machine { gpu, built_with: vec!["cuda"], ..machine() }, room)
+}
+
+/// The card is played by memory that candle's CPU device takes.
+fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
+    let open: OpenDevice =
+        |device| Ok((device == DraftDevice::Cuda).then_some(candle_core::Device::Cpu));
+    let loaded = load_on(settings, machine, Purpose::Text, open, &mut |_, _| {});
+    loaded.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
+    for blocks in [2, 4] {
+        let settings = Settings { context: Some(2048), ..Settings::default() };
+        let (machine, room) = card_for(blocks, 2048);
+        let loaded = on_card(&settings, &machine);
+        let ready = &loaded.ready;
+        assert!((1..=room).contains(&ready.vram_used), "{} of {room} bytes", ready.vram_used);
+        assert_eq!(ready.depths, Depths::Elastic(blocks));
+        assert!(ready.blocks <= blocks);
+        let dovetail = ready.strategies.iter().find(|status| status.name == "dovetail");
+        let limit = dovetail.and_then(|status| status.limit.as_deref());
+        let said = ready.reasons[0].contains(&format!("where {blocks} of its 4 blocks fit"));
+        if blocks < 4 {
+            let expected = format!("a small card has room for {blocks} of the head's 4 blocks");
+            assert_eq!((limit, said), (Some(expected.as_str()), true), "{:?}", ready.reasons);
+        } else {
+            assert_eq!((limit, said), (None, false), "{:?}", ready.reasons);
+        }
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+#[test]
+fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
+    let mut settings = Settings { context: Some(2048), ..Settings::default() };
+    settings.controls.blocks = Setting::Fixed(4);
+    let loaded = on_card(&settings, &card_for(2, 2048).0);
+    assert_eq!(loaded.ready.blocks, 2);
+    let limit = "a small card has room for 2 of the head's 4 blocks";
+    assert_eq!(loaded.notices, [format!("`blocks` is 4, and {limit}: 2 are used.")]);
+}
+
+#[test]
+fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
+    let (machine, _) = card_for(2, 2048);
+    let settings = Settings { context: Some(2048), ..Settings::default() };
+    let full: OpenDevice = |device| match device {
+        DraftDevice::Cpu => Ok(None),
+        _ => Err(candle_core::Error::Msg("out of memory".into())),
+    };
+    let loaded = load_on(&settings, &machine, Purpose::Text, full, &mut |_, _| {});
+    let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
+    assert_eq!((ready.depths, ready.vram_used), (Depths::Elastic(4), 0));
+    assert!(ready.strategies.iter().all(|status| status.limit.is_none()));
 }

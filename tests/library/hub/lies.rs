@@ -7,6 +7,8 @@ use std::time::Instant;
 use super::server::Lie;
 use super::*;
 
+const NONE: [PathBuf; 0] = [];
+
 /// Every file under `folder`, links left out.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
@@ -41,7 +43,7 @@ fn a_content_of_another_hash_is_refused_and_removed() {
         for part in ["m.gguf", hash, "removed", "start again", "HF_ENDPOINT"] {
             assert!(text.contains(part), "{text} lacks {part}");
         }
-        assert_eq!(files_below(&server.hub().cache), [PathBuf::new(); 0]);
+        assert_eq!(files_below(&server.hub().cache), NONE);
         let offline = Hub { offline: true, ..server.hub() };
         assert!(refusal(&offline).contains("not in the cache"));
         // The error is the last of it: a sound answer is taken.
@@ -153,7 +155,7 @@ fn a_circle_of_redirects_is_named_with_its_addresses() {
             assert!(text.contains(part), "{text} lacks {part}");
         }
         assert!(server.log.lock().unwrap().len() < 20);
-        assert_eq!(whole(&server), [PathBuf::new(); 0]);
+        assert_eq!(whole(&server), NONE);
     }
 }
 
@@ -169,13 +171,13 @@ fn a_false_length_never_makes_a_model() {
         let server = lying(200_000, lie);
         let text = refusal(&server.hub());
         assert!(text.contains("m.gguf") && text.contains(reason), "{text}");
-        assert_eq!(whole(&server), [PathBuf::new(); 0], "{text}");
+        assert_eq!(whole(&server), NONE, "{text}");
     }
     // A small file comes from the hub itself.
     for lie in [Lie::Short, Lie::Long] {
         let server = lying(300, lie);
         refusal(&server.hub());
-        assert_eq!(whole(&server), [PathBuf::new(); 0]);
+        assert_eq!(whole(&server), NONE);
     }
 }
 
@@ -187,5 +189,5 @@ fn a_trickle_of_bytes_ends_within_the_patience() {
     let text = refusal(&hub);
     assert!(text.contains("only ") && text.contains("bytes came in"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(10));
-    assert_eq!(whole(&server), [PathBuf::new(); 0]);
+    assert_eq!(whole(&server), NONE);
 }
