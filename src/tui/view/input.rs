@@ -19,19 +19,19 @@ const SUGGESTIONS: usize = 8;
 pub(super) fn height(room: Rect, model: &Model) -> u16 {
     let frame = if room.height < 5 { 0 } else { 2 };
     let width = usize::from(room.width.saturating_sub(4)).max(1);
-    let rows: usize = model
-        .input
-        .area()
-        .lines()
-        .iter()
-        .map(|line| {
-            let mut logical = Logical::default();
-            // The cursor needs a cell after the last character.
-            logical.push(&format!("{line}_"), (Look::default(), None));
-            wrap(&logical, width).len()
-        })
-        .sum();
     let most = (room.height / 3).clamp(1, TALLEST);
+    let mut rows = 0;
+    for line in model.input.area().lines() {
+        // A pasted book is not wrapped for each frame: the beginning fills the panel.
+        let begin: String = line.chars().take(width * usize::from(most)).collect();
+        let mut logical = Logical::default();
+        // The cursor needs a cell after the last character.
+        logical.push(&format!("{begin}_"), (Look::default(), None));
+        rows += wrap(&logical, width).len();
+        if rows >= usize::from(most) {
+            break;
+        }
+    }
     let rows = u16::try_from(rows).unwrap_or(most).clamp(1, most);
     (rows + frame).min(room.height)
 }
