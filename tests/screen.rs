@@ -1,6 +1,6 @@
 //! The whole program on a pseudo-terminal, with a script in place of models.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use portable_pty::CommandBuilder;
 use tempfile::TempDir;
@@ -8,27 +8,22 @@ use tempfile::TempDir;
 use crate::support::pty::{Ended, Pty};
 
 /// A chat and the folder it lives in.
-struct Chat {
-    pty: Pty,
-    home: TempDir,
+pub struct Chat {
+    pub pty: Pty,
+    pub home: TempDir,
 }
 
 impl Chat {
-    fn start(script: &str) -> Self {
+    pub fn start(script: &str) -> Self {
         Self::with(script, 80, 24, &[])
     }
 
-    fn with(script: &str, columns: u16, rows: u16, environment: &[(&str, &str)]) -> Self {
+    pub fn with(script: &str, columns: u16, rows: u16, environment: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
         command.arg("--script");
-        command.arg(scripts.join(script));
-        command.env_clear();
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("TERM", "xterm-256color");
-        command.env("HOME", home.path());
-        command.env("SSH_CONNECTION", "no desktop");
+        command.arg(scripted(script));
+        at_home(&mut command, home.path());
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -36,21 +31,21 @@ impl Chat {
     }
 
     /// Waits until a message can be sent.
-    fn ready(mut self) -> Self {
+    pub fn ready(mut self) -> Self {
         self.pty.wait_for("○ ready");
         self
     }
 
-    fn send(&mut self, keys: &str) {
+    pub fn send(&mut self, keys: &str) {
         self.pty.send(keys);
     }
 
-    fn wait_for(&mut self, text: &str) {
+    pub fn wait_for(&mut self, text: &str) {
         self.pty.wait_for(text);
     }
 
     /// Quits, and checks that the terminal is as before. What was saved is returned.
-    fn quit(mut self) -> (Ended, String) {
+    pub fn quit(mut self) -> (Ended, String) {
         self.send("\x03");
         let ended = self.pty.end();
         assert_eq!(ended.code, 0, "{}", ended.screen);
@@ -58,8 +53,22 @@ impl Chat {
     }
 }
 
+/// The path of a script.
+pub fn scripted(script: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(script)
+}
+
+/// The environment of a program whose home is `home`.
+pub fn at_home(command: &mut CommandBuilder, home: &Path) {
+    command.env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.env("TERM", "xterm-256color");
+    command.env("HOME", home);
+    command.env("SSH_CONNECTION", "no desktop");
+}
+
 /// All conversations saved below `folder`, as text.
-fn saved(folder: &Path) -> String {
+pub fn saved(folder: &Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -107,6 +116,7 @@ fn typing_goes_on_while_an_answer_comes() {
     chat.send("meanwhile 漢字 👍");
     chat.wait_for("meanwhile 漢字");
     assert!(chat.pty.screen().contains("● answering"));
+    chat.wait_for("Once upon");
     chat.send("\x1b");
     chat.wait_for("· stopped");
     chat.wait_for("○ ready");
@@ -154,17 +164,40 @@ fn a_strategy_is_picked_in_the_middle_of_an_answer() {
 #[test]
 fn rounds_are_held_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
-    chat.send("\x1b[15~Go\r");
+    // Before there is an answer there is nothing to pause.
+    chat.send("\x1b[15~");
+    chat.wait_for("there is no answer to pause");
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x1b[15~");
     chat.wait_for("‖ paused");
-    chat.wait_for("Once");
-    chat.send("\x1b[17~");
-    chat.wait_for("round 1 of 1");
-    chat.send("\x1b[17~");
-    chat.wait_for("round 2 of 2");
+    // The round in progress still comes.
+    let mut held = 0;
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let now = latest_round(&chat.pty.screen());
+        if std::mem::replace(&mut held, now) == now && now > 0 {
+            break;
+        }
+        if now == 0 {
+            chat.send("\x1b[17~");
+        }
+    }
+    for round in held + 1..held + 3 {
+        chat.send("\x1b[17~");
+        chat.wait_for(&format!("round {round} of {round}"));
+    }
     chat.send("\x1bOQ\x1b[D");
-    chat.wait_for("round 1 of 2");
+    chat.wait_for(&format!("round {} of {}", held + 1, held + 2));
     chat.wait_for("looking back");
     chat.quit();
+}
+
+/// The number of rounds that the tree's title names.
+fn latest_round(screen: &str) -> usize {
+    let titles = screen.split("draft tree · round ").skip(1);
+    let rounds = titles.filter_map(|title| title.split_once(" of ")?.0.parse().ok());
+    rounds.last().unwrap_or_default()
 }
 
 #[test]

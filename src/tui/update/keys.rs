@@ -42,6 +42,10 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FocusNext => focus(model, 1),
         Action::FocusBack => focus(model, -1),
         Action::FocusInput => model.focus = Focus::Input,
+        // Held beforehand, the next answer would stop after a word for no reason to be seen.
+        Action::Pause | Action::Step if !model.answering() => {
+            model.say("there is no answer to pause");
+        }
         Action::Pause => {
             model.controls.paused = !model.controls.paused;
             return apply(model);

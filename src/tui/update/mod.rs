@@ -182,6 +182,7 @@ fn stop(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     }
     model.controls.generation += 1;
+    model.controls.paused = false;
     model.phase = Phase::Idle;
     let tokens = model.meters.tokens + usize::from(model.meters.first_token.is_some());
     model.chat.close(super::state::Outcome::Stopped { tokens });

@@ -165,6 +165,24 @@ fn rounds_are_paused_stepped_and_looked_back_through() {
 }
 
 #[test]
+fn only_an_answer_on_its_way_is_paused() {
+    let mut model = loaded(120, 40);
+    for keys in ["<f5>", "<f6>", "<f2> ", "n"] {
+        assert!(type_keys(&mut model, keys).is_empty(), "{keys}");
+        assert!(!model.controls.paused, "{keys}");
+    }
+    type_keys(&mut model, "ione<enter><f5>");
+    assert!(model.controls.paused);
+    for event in answer(1, "First answer.", 8) {
+        say(&mut model, event);
+    }
+    assert!(!model.controls.paused, "the next answer begins by itself");
+    type_keys(&mut model, "two<enter><f5><esc>");
+    let effects = type_keys(&mut model, "three<enter>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if !controls.paused));
+}
+
+#[test]
 fn regenerating_moves_the_seed_only_when_sampling() {
     let mut model = loaded(80, 24);
     assert!(type_keys(&mut model, "<c-r>").is_empty());

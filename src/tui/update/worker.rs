@@ -56,6 +56,7 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
         }
         Event::Finished { summary, .. } => {
             model.phase = Phase::Idle;
+            model.controls.paused = false;
             model.meters.prefill = None;
             model.meters.summary = Some(summary.clone());
             model.chat.close(Outcome::Finished(summary));
@@ -83,6 +84,7 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
 /// An answer failed.
 fn failed(model: &mut Model, error: String) -> Vec<Effect> {
     model.phase = Phase::Idle;
+    model.controls.paused = false;
     model.meters.prefill = None;
     model.chat.close(Outcome::Failed);
     super::keys::take_back(model);
