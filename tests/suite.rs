@@ -31,6 +31,7 @@ mod small_model;
 mod strategies;
 mod support;
 mod target;
+mod terminal;
 mod toy;
 mod training;
 mod training_run;

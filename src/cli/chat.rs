@@ -1,5 +1,6 @@
 //! `dovetail chat`, the default: hands over to the screen.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
 
 use anyhow::anyhow;
@@ -9,16 +10,16 @@ use super::backend;
 use super::exit::{Code, Failure, Outcome};
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
-use crate::tui::{self, ScreenConfig, state::ModelConfig};
+use crate::tui::{self, NotOpened, ScreenConfig, state::ModelConfig};
 use crate::worker::Purpose;
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> Outcome {
     let settings = backend::settings(&args.shared, &args.overrides())?;
-    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        let message = "the chat needs a terminal for input and output; for pipes and scripts use \
-                       `dovetail run \"prompt\"` (see `dovetail run --help`)";
-        return Err(Failure::new(Code::Usage, anyhow!(message)));
+    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
+        let remedy = "for one answer use `dovetail run \"prompt\"` (see `dovetail run --help`)";
+        return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
     }
     let controls = backend::controls(&settings);
     let model = ModelConfig {
@@ -38,5 +39,36 @@ pub fn chat(args: &ChatArgs) -> Outcome {
         .ok();
     let start =
         |controls, sink| backend::start(&args.shared, settings, Purpose::Chat, controls, sink);
-    Ok(tui::run(ScreenConfig { model, store }, controls, start)?)
+    tui::run(ScreenConfig { model, store }, controls, start).map_err(|error| {
+        let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
+        Failure::new(code, error)
+    })
+}
+
+/// Why there can be no full screen, if so.
+fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
+    match term.and_then(OsStr::to_str) {
+        _ if !on_terminal => Some("the chat needs a terminal for input and output"),
+        Some("dumb") => Some("the chat needs a full-screen terminal, and TERM is `dumb`"),
+        // Windows has no TERM.
+        None | Some("") if cfg!(unix) => {
+            Some("the chat needs a full-screen terminal, and TERM does not name one")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_full_screen_terminal_will_do() {
+        let says = |on_terminal, term: &str| no_screen(on_terminal, Some(OsStr::new(term)));
+        assert_eq!(says(true, "xterm-256color"), None);
+        assert!(says(false, "xterm-256color").unwrap().contains("needs a terminal"));
+        assert!(says(true, "dumb").unwrap().contains("`dumb`"));
+        assert_eq!(says(true, "").is_some(), cfg!(unix));
+        assert_eq!(no_screen(true, None).is_some(), cfg!(unix));
+    }
 }

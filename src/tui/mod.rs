@@ -9,12 +9,16 @@
 //! | [`markdown`] | answers as rows, with every token's origin |
 //! | [`theme`] | every style |
 //! | [`run`](mod@run), [`effects`], [`terminal`] | the loop, the effects, the terminal |
+//! | [`input`], [`output`], [`signals`] | what may block or end the process, on threads of its own |
 
 pub mod commands;
 mod effects;
+mod input;
 pub mod keymap;
 pub mod markdown;
+mod output;
 pub mod run;
+mod signals;
 pub mod state;
 mod terminal;
 #[cfg(test)]
@@ -23,4 +27,4 @@ pub mod theme;
 pub mod update;
 pub mod view;
 
-pub use run::{ScreenConfig, run};
+pub use run::{NotOpened, ScreenConfig, run};

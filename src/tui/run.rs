@@ -1,25 +1,32 @@
-//! The loop of the screen: input first, then the worker, then time; everything that waits is
+//! The loop of the screen: signals first, then input, the worker and time; everything that waits is
 //! taken in, then the screen is drawn once, at most 30 times a second and only after a change: it
-//! shares its cores with verification.
+//! shares its cores with verification. What may block (reading keys, writing frames) is done on
+//! threads of their own, so that the loop always comes round.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Input, EventStream, MouseEventKind};
-use futures::{FutureExt, StreamExt};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use crossterm::event::{Event as Input, MouseEventKind};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
 use super::effects::EffectRunner;
+use super::signals::{self, Signal};
 use super::state::{Model, ModelConfig};
 use super::terminal::{self, Screen};
 use super::update::{Effect, Message, update};
-use super::view;
+use super::{input, view};
 use crate::chat::SessionStore;
 use crate::hardware::{Sampler, Usage};
 use crate::worker::{Event, SharedControls, Sink, Worker};
 
 /// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
+/// Least time between a frame and one that shows what was typed.
+const ECHO: Duration = Duration::from_millis(8);
+/// Longest time to take things in before a frame.
+const TAKE_IN: Duration = Duration::from_millis(16);
+/// Longest wait for the models to be opened before the screen is shown without them.
+const OPENING: Duration = Duration::from_secs(3);
 /// Time between two looks at the machine.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -31,31 +38,64 @@ pub struct ScreenConfig {
     pub store: Option<SessionStore>,
 }
 
+/// The models cannot be opened: there is no use in a screen.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NotOpened(String);
+
 /// Shows the screen until the user leaves. `start` starts the worker, whose events go to the sink
 /// it is given. The terminal is given back and the conversation saved whatever happens.
 ///
 /// # Errors
-/// There is no terminal, or the worker cannot be started.
+/// [`NotOpened`] before anything is shown; there is no terminal, or the worker cannot be started.
 pub fn run(
     config: ScreenConfig,
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (sender, events) = unbounded_channel();
+    let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
+    let heard = runtime.block_on(opening(&mut events))?;
     let runner = EffectRunner::new(worker, controls, config.store);
+    let (asks, signals) = signals::listen()?;
     let app = App::new(Model::new(config.model), runner, Screen::take()?);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(Message::Resize(size.0, size.1));
-        runtime.block_on(work(app, events))
+        for event in heard {
+            app.take(Message::Worker(event));
+        }
+        let keys = input::listen(asks)?;
+        runtime.block_on(work(app, Sources { signals, keys, events }))
     })
+}
+
+/// What the worker says until the models are opened: files that are missing or are no models are
+/// reported without a screen.
+async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, NotOpened> {
+    let until = tokio::time::Instant::now() + OPENING;
+    let mut heard = Vec::new();
+    while let Ok(Some(event)) = tokio::time::timeout_at(until, events.recv()).await {
+        if let Event::Failed { generation: None, error } = event {
+            return Err(NotOpened(error));
+        }
+        // The first stage has no measure; another stage, or a download, comes after it.
+        let opening = heard.is_empty() && matches!(event, Event::Loading { fraction: None, .. });
+        heard.push(event);
+        if !opening {
+            break;
+        }
+    }
+    Ok(heard)
 }
 
 /// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved.
 fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
+    if matches!(result, Ok(Ok(()))) {
+        signals::saved();
+    }
     terminal::restore();
     // Whatever went wrong with the screen, what was said must not be lost.
     if !matches!(result, Ok(Ok(()))) {
@@ -76,6 +116,10 @@ struct App {
     began: Instant,
     /// Whether the screen shows less than the model knows.
     changed: bool,
+    /// Whether something was typed that the screen does not show yet.
+    typed: bool,
+    /// Whether the terminal is the shell's until SIGCONT.
+    suspended: bool,
     ended: bool,
 }
 
@@ -85,7 +129,16 @@ fn target(model: &Model) -> &str {
 
 impl App {
     fn new(model: Model, runner: EffectRunner, screen: Screen) -> Self {
-        Self { model, runner, screen, began: Instant::now(), changed: true, ended: false }
+        Self {
+            model,
+            runner,
+            screen,
+            began: Instant::now(),
+            changed: true,
+            typed: false,
+            suspended: false,
+            ended: false,
+        }
     }
 
     /// Takes a message in and does what follows from it.
@@ -132,13 +185,12 @@ impl App {
                 }
             }
             Effect::Redraw => {
-                // Not `clear`: it asks where the cursor is, and the input stream would take the
-                // answer. A change of size clears without asking.
-                let terminal = self.screen.terminal();
-                let done = terminal.size().and_then(|size| terminal.resize(size.into()));
-                if let Err(error) = done {
+                if let Err(error) = self.screen.redraw() {
                     tracing::warn!("clear: {error}");
                 }
+            }
+            Effect::Suspend => {
+                return signals::stop_job().err().map(Message::NotSuspended);
             }
             Effect::Quit => self.ended = true,
         }
@@ -148,44 +200,89 @@ impl App {
     fn draw(&mut self) -> anyhow::Result<()> {
         self.model.now = self.began.elapsed();
         let model = &mut self.model;
-        self.screen.terminal().draw(|frame| view::draw(frame, model))?;
+        self.screen.draw(|frame| view::draw(frame, model))?;
         self.changed = false;
+        self.typed = false;
         Ok(())
     }
 
-    fn input(&mut self, input: Option<std::io::Result<Input>>) {
+    /// Least time from the frame before to the next.
+    fn pace(&self) -> Duration {
+        if self.typed { ECHO } else { FRAME }
+    }
+
+    /// Whether a frame is due and the terminal takes one.
+    fn can_draw(&self) -> bool {
+        self.changed && !self.suspended && !self.screen.busy()
+    }
+
+    fn input(&mut self, input: Input) {
         let message = match input {
-            Some(Ok(Input::Key(event))) => Message::Key(event),
-            Some(Ok(Input::Paste(text))) => Message::Paste(text),
-            Some(Ok(Input::Resize(width, height))) => Message::Resize(width, height),
-            Some(Ok(Input::Mouse(event))) => match event.kind {
+            Input::Key(event) => Message::Key(event),
+            Input::Paste(text) => Message::Paste(text),
+            Input::Mouse(event) => match event.kind {
                 MouseEventKind::ScrollUp => Message::Wheel(-3),
                 MouseEventKind::ScrollDown => Message::Wheel(3),
                 _ => return,
             },
-            Some(Ok(Input::FocusGained | Input::FocusLost)) => return,
-            // The terminal is gone.
-            Some(Err(_)) | None => Message::Terminate,
+            Input::Resize(..) => return self.signal(Signal::Resize),
+            Input::FocusGained | Input::FocusLost => return,
         };
+        self.typed = true;
         self.take(message);
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        match signal {
+            Signal::End => self.take(Message::Terminate),
+            Signal::Stop => self.suspend(),
+            Signal::Continue => self.resume(),
+            // The frame asks for the size itself: of many changes in a row only the last counts.
+            Signal::Resize => self.changed = true,
+        }
+    }
+
+    /// Gives the terminal back to the shell and stops.
+    fn suspend(&mut self) {
+        terminal::restore();
+        self.suspended = true;
+        if let Err(error) = signals::stop() {
+            tracing::warn!("not suspended: {error}");
+            self.resume();
+        }
+    }
+
+    /// Takes the terminal again, after a stop of whatever kind.
+    fn resume(&mut self) {
+        self.suspended = false;
+        self.changed = true;
+        if let Err(error) = self.screen.retake() {
+            tracing::warn!("the terminal cannot be taken again: {error}");
+        }
     }
 }
 
-async fn work(app: &mut App, mut events: UnboundedReceiver<Event>) -> anyhow::Result<()> {
-    let mut input = EventStream::new();
+/// Where everything comes from.
+struct Sources {
+    signals: UnboundedReceiver<Signal>,
+    keys: Receiver<Input>,
+    events: UnboundedReceiver<Event>,
+}
+
+async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
+    let Sources { mut signals, mut keys, mut events } = sources;
     let mut usage = looks();
-    let mut signals = Signals::new()?;
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;
     while !app.ended {
-        if app.changed && drawn.elapsed() >= FRAME {
+        if app.can_draw() && drawn.elapsed() >= app.pace() {
             app.draw()?;
             drawn = Instant::now();
         }
-        let wake = if app.changed {
-            Some(drawn + FRAME)
-        } else {
-            app.model.deadline().map(|deadline| app.began + deadline)
+        let wake = match app.model.deadline() {
+            _ if app.can_draw() => Some(drawn + app.pace()),
+            Some(deadline) if !app.changed => Some(app.began + deadline),
+            _ => None,
         };
         let pause = async {
             match wake {
@@ -195,8 +292,16 @@ async fn work(app: &mut App, mut events: UnboundedReceiver<Event>) -> anyhow::Re
         };
         tokio::select! {
             biased;
-            () = signals.next() => app.take(Message::Terminate),
-            event = input.next() => app.input(event),
+            Some(signal) = signals.recv() => app.signal(signal),
+            result = app.screen.written() => if let Err(error) = result {
+                tracing::warn!("the terminal takes nothing any more: {error}");
+                app.take(Message::Terminate);
+            },
+            input = keys.recv() => match input {
+                Some(input) => app.input(input),
+                // The terminal is gone.
+                None => app.take(Message::Terminate),
+            },
             event = events.recv(), if alive => match event {
                 Some(event) => app.take(Message::Worker(event)),
                 None => {
@@ -207,11 +312,16 @@ async fn work(app: &mut App, mut events: UnboundedReceiver<Event>) -> anyhow::Re
             Some(usage) = usage.recv() => app.take(Message::Usage(usage)),
             () = pause => if !app.changed { app.take(Message::Tick) },
         }
-        while let Some(Some(event)) = input.next().now_or_never() {
-            app.input(Some(event));
-        }
-        while let Ok(event) = events.try_recv() {
-            app.take(Message::Worker(event));
+        // What else waits, for the time of half a frame: then whoever types sees something.
+        let until = Instant::now() + TAKE_IN;
+        while !app.ended && signals.is_empty() && Instant::now() < until {
+            if let Ok(input) = keys.try_recv() {
+                app.input(input);
+            } else if let Ok(event) = events.try_recv() {
+                app.take(Message::Worker(event));
+            } else {
+                break;
+            }
         }
     }
     Ok(())
@@ -231,45 +341,6 @@ fn looks() -> UnboundedReceiver<Usage> {
         tracing::warn!("no thread for the meters: {error}");
     }
     receiver
-}
-
-/// Asks of the system to end.
-#[cfg(unix)]
-struct Signals([tokio::signal::unix::Signal; 3]);
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let [a, b, c] = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt()];
-        Ok(Self([signal(a)?, signal(b)?, signal(c)?]))
-    }
-
-    async fn next(&mut self) {
-        let [a, b, c] = &mut self.0;
-        tokio::select! {
-            _ = a.recv() => {}
-            _ = b.recv() => {}
-            _ = c.recv() => {}
-        }
-    }
-}
-
-/// Asks of the system to end.
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The terminal: taken at the start, given back whatever happens. Restoring is idempotent and
 //! needs nothing but the standard output, so that a panic hook can do it.
 
-use std::io::{self, Stdout, Write, stdout};
+use std::io::{self, Write, stdout};
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::Show;
@@ -13,12 +14,18 @@ use crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
     KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
+use crossterm::queue;
 use crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    SetTitle, disable_raw_mode, enable_raw_mode,
 };
-use crossterm::{execute, queue};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::{Frame, Terminal};
+
+use super::output::{self, Buffer, Output};
+
+/// Longest wait for a frame that is being written when the terminal is given back.
+const LAST_FRAME: Duration = Duration::from_millis(250);
 
 const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
 
@@ -29,7 +36,12 @@ static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 
 /// The terminal while it is ours.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    terminal: Terminal<CrosstermBackend<Buffer>>,
+    /// What the terminal above writes to.
+    buffer: Buffer,
+    output: Output,
+    /// Whether the wheel scrolls.
+    mouse: bool,
 }
 
 impl Screen {
@@ -39,41 +51,102 @@ impl Screen {
     /// If there is no terminal.
     pub fn take() -> io::Result<Self> {
         install_hook();
-        enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
-        // From here on a failure gives back what was taken.
-        let enter = || {
-            execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, SetTitle("dovetail"))?;
-            // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
-            let _ = execute!(stdout(), PushKeyboardEnhancementFlags(DISAMBIGUATE));
-            Terminal::new(CrosstermBackend::new(stdout()))
-        };
-        match enter() {
-            Ok(terminal) => Ok(Self { terminal }),
-            Err(error) => {
-                restore();
-                Err(error)
-            }
-        }
+        let buffer = Buffer::default();
+        let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
+        let output = Output::start(&TAKEN)?;
+        let mut screen = Self { terminal, buffer, output, mouse: false };
+        screen.enter()?;
+        Ok(screen)
     }
 
-    /// The terminal, to be drawn on.
-    pub fn terminal(&mut self) -> &mut Terminal<CrosstermBackend<Stdout>> {
-        &mut self.terminal
+    /// Takes the terminal again, whatever another program has made of it.
+    ///
+    /// # Errors
+    /// If there is no terminal.
+    pub fn retake(&mut self) -> io::Result<()> {
+        restore();
+        self.enter()?;
+        self.redraw()
+    }
+
+    fn enter(&mut self) -> io::Result<()> {
+        // Between a stop and the shell's `fg` the settings may be changed only from behind: the
+        // system then stops this process again, and the call is cut short.
+        while let Err(error) = enable_raw_mode() {
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        TAKEN.store(true, Ordering::SeqCst);
+        let out = &mut self.buffer;
+        queue!(out, EnterAlternateScreen, EnableBracketedPaste, SetTitle("dovetail"))?;
+        // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
+        let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
+        if self.mouse {
+            queue!(out, EnableMouseCapture)?;
+        }
+        self.send();
+        Ok(())
+    }
+
+    /// Draws a frame. The terminal gets it in one piece and shows it at once, so that nobody sees
+    /// it cleared and not yet drawn.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw(&mut self, view: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        queue!(self.buffer, BeginSynchronizedUpdate)?;
+        self.terminal.draw(view)?;
+        queue!(self.buffer, EndSynchronizedUpdate)?;
+        self.send();
+        Ok(())
+    }
+
+    /// Has the next frame drawn from nothing.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        // Not `clear`: it asks where the cursor is, and the input's thread would take the answer. A
+        // change of size clears without asking.
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
     }
 
     /// Whether the wheel scrolls; the terminal's own selection then needs Shift.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
+        self.mouse = on;
         if on {
-            execute!(stdout(), EnableMouseCapture)
+            queue!(self.buffer, EnableMouseCapture)?;
         } else {
-            execute!(stdout(), DisableMouseCapture)
+            queue!(self.buffer, DisableMouseCapture)?;
         }
+        self.send();
+        Ok(())
     }
 
     /// Asks the terminal to put `text` on the clipboard (OSC 52): works over ssh.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        execute!(stdout(), CopyToClipboard::to_clipboard_from(text))
+        queue!(self.buffer, CopyToClipboard::to_clipboard_from(text))?;
+        self.send();
+        Ok(())
+    }
+
+    /// Whether the terminal has not yet taken what was drawn before.
+    pub fn busy(&self) -> bool {
+        self.output.busy()
+    }
+
+    /// Waits until the terminal has taken something.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub async fn written(&mut self) -> io::Result<()> {
+        self.output.written().await
+    }
+
+    fn send(&mut self) {
+        self.output.send(self.buffer.take());
     }
 }
 
@@ -88,11 +161,28 @@ pub fn restore() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
+    // No frame begins any more; the one being written is let through.
+    let _quiet = output::pause(LAST_FRAME);
     let mut out = stdout();
+    let _ = queue!(out, EndSynchronizedUpdate);
     let _ = queue!(out, PopKeyboardEnhancementFlags);
     let _ = queue!(out, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = out.flush();
     let _ = disable_raw_mode();
+}
+
+/// Gives the terminal back on the way out, within `limit` even where the terminal takes nothing.
+pub fn restore_within(limit: Duration) {
+    let (done, ended) = std::sync::mpsc::channel();
+    let give_back = move || {
+        restore();
+        let _ = done.send(());
+    };
+    let thread = std::thread::Builder::new().name("dovetail-restore".into());
+    if thread.spawn(give_back).is_err() || ended.recv_timeout(limit).is_err() {
+        // What can be had without the terminal taking anything: its line settings.
+        let _ = disable_raw_mode();
+    }
 }
 
 /// What a thread other than the screen's said when it panicked; asked once.

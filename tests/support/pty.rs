@@ -2,6 +2,7 @@
 //! not what was sent: a stream of differences says nothing to a reader.
 
 use std::io::{Read, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,19 @@ struct Seen {
     bytes: Vec<u8>,
 }
 
+/// What the reader does with the program's next bytes: takes them, takes no more after them, or
+/// closes its end of the terminal.
+const TAKE: u8 = 0;
+const HOLD: u8 = 1;
+const CLOSE: u8 = 2;
+
 /// A running program.
 pub struct Pty {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     keys: Box<dyn Write + Send>,
     seen: Arc<Mutex<Seen>>,
+    reader: Arc<AtomicU8>,
     before: String,
 }
 
@@ -47,15 +55,23 @@ impl Pty {
         let parser = vt100::Parser::new(rows, columns, 0);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let sink = seen.clone();
+        let mode = Arc::new(AtomicU8::new(TAKE));
+        let wanted = mode.clone();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = reader.read(&mut buffer) {
+                while wanted.load(Ordering::SeqCst) == HOLD {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                if wanted.load(Ordering::SeqCst) == CLOSE {
+                    return;
+                }
                 let mut seen = sink.lock().unwrap();
                 seen.parser.process(&buffer[..read]);
                 seen.bytes.extend_from_slice(&buffer[..read]);
             }
         });
-        Self { child, master: pair.master, keys, seen, before }
+        Self { child, master: pair.master, keys, seen, reader: mode, before }
     }
 
     /// Types.
@@ -105,6 +121,43 @@ impl Pty {
         assert!(sent.unwrap().success());
     }
 
+    /// What was written so far.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.seen.lock().unwrap().bytes.clone()
+    }
+
+    /// From now on the terminal takes nothing, as one held with Ctrl+S.
+    pub fn hold(&self) {
+        self.reader.store(HOLD, Ordering::SeqCst);
+    }
+
+    /// Closes the terminal while `keys` are on their way to the program; its exit code and how long
+    /// it took to end. `keys` must have something drawn.
+    pub fn hang_up(mut self, keys: &str) -> (u32, Duration) {
+        self.reader.store(CLOSE, Ordering::SeqCst);
+        self.send(keys);
+        let Self { child, master, keys, .. } = self;
+        drop((master, keys));
+        wait(child)
+    }
+
+    /// Waits for the end of a program that cannot give its terminal back; its exit code.
+    pub fn end_unseen(self) -> u32 {
+        let code = wait(self.child).0;
+        self.reader.store(CLOSE, Ordering::SeqCst);
+        code
+    }
+
+    /// Whether the terminal is as it was before the program.
+    pub fn is_restored(&self) -> bool {
+        let seen = self.seen.lock().unwrap();
+        let screen = seen.parser.screen();
+        line_settings(self.master.as_ref()) == self.before
+            && !screen.alternate_screen()
+            && !screen.bracketed_paste()
+            && !screen.hide_cursor()
+    }
+
     /// Waits for the end and checks that the terminal is as it was before.
     pub fn end(mut self) -> Ended {
         let began = Instant::now();
@@ -133,6 +186,20 @@ impl Pty {
         assert!(!screen.hide_cursor(), "the cursor was left hidden");
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
         Ended { code: status.exit_code(), screen: screen.contents(), bytes: seen.bytes.clone() }
+    }
+}
+
+fn wait(mut child: Box<dyn Child + Send + Sync>) -> (u32, Duration) {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return (status.exit_code(), began.elapsed());
+        }
+        if began.elapsed() >= PATIENCE {
+            child.kill().unwrap();
+            panic!("does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

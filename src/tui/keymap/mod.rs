@@ -55,6 +55,8 @@ pub enum Action {
     Theme,
     /// Draws everything anew.
     Redraw,
+    /// Goes back to the shell until it says to go on.
+    Suspend,
     /// Answers the last question again.
     Regenerate,
     /// Copies the last answer.
@@ -288,9 +290,7 @@ fn useful(model: &Model, row: &Binding) -> bool {
         A::Newline => !model.input.is_empty(),
         A::Escape => model.answering(),
         A::Step => model.controls.paused && (row.scope == S::Panel) == panels,
-        A::Pause => {
-            (row.scope == S::Panel) == panels && (model.answering() || model.controls.paused)
-        }
+        A::Pause => model.answering() && (row.scope == S::Panel) == panels,
         A::Auto => {
             let c = &model.controls;
             [c.gamma, c.blocks, c.width, c.depth].iter().any(|choice| choice.is_fixed())

@@ -94,6 +94,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[ctrl('y')], A::Copy, "copy the last answer", NO),
     bind(S::Global, &[ctrl('t')], A::Theme, "next theme", NO),
     bind(S::Global, &[ctrl('l')], A::Redraw, "draw the screen anew", NO),
+    bind(S::Global, &[ctrl('z')], A::Suspend, "suspend to the shell; fg comes back", NO),
     bind(S::Global, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", (30, "quit")),
     // the command list
     bind(S::Completion, &[key(C::Tab)], A::Complete, "write the command", (1, "complete")),
@@ -164,5 +165,6 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Overlay, &[key(C::PageDown), char(' ')], A::OverlayRow(10), "", NO),
     bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open, or close", NO),
     bind(S::Overlay, &[key(C::Esc), char('q'), f(1)], A::OverlayClose, "close", (1, "close")),
+    bind(S::Overlay, &[ctrl('z')], A::Suspend, "suspend to the shell; fg comes back", NO),
     bind(S::Overlay, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", NO),
 ];

@@ -26,6 +26,10 @@ fn again(test: &str, sessions: &std::path::Path) -> Pty {
     Pty::start(command, 100, 30)
 }
 
+fn wait_for<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
 fn saved(sessions: &std::path::Path) -> Vec<Said> {
     let store = SessionStore::at(sessions);
     let list = store.list().unwrap();
@@ -44,6 +48,9 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         app.model.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
+            while app.screen.busy() {
+                wait_for(app.screen.written())?;
+            }
             panic!("a bug of the screen");
         });
         return;

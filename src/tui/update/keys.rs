@@ -85,6 +85,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             model.say(format!("theme: {}", theme::name(model.theme)));
         }
         Action::Redraw => return vec![Effect::Redraw],
+        Action::Suspend => return vec![Effect::Suspend],
         Action::Regenerate => return regenerate(model),
         Action::Copy => {
             return match model.chat.last_answer() {
@@ -389,7 +390,8 @@ fn write(model: &mut Model, event: KeyEvent) {
             input.area_mut().delete_line_by_head();
             input.edited();
         }
-        KeyCode::Char('z') if ctrl => {
+        // The second is what terminals send for the first.
+        KeyCode::Char('_' | '7') if ctrl => {
             input.area_mut().undo();
             input.edited();
         }

@@ -46,6 +46,8 @@ pub enum Message {
     Loaded(Result<Vec<SavedTurn>, String>),
     /// The text was copied, or why not.
     Copied(Result<(), String>),
+    /// The program cannot be suspended, and why.
+    NotSuspended(String),
     /// The process is asked to end.
     Terminate,
 }
@@ -77,6 +79,8 @@ pub enum Effect {
     Mouse(bool),
     /// Draw everything anew: another program has written on the terminal.
     Redraw,
+    /// Give the terminal back to the shell until it says to go on.
+    Suspend,
     /// Leave. Comes last.
     Quit,
 }
@@ -134,6 +138,10 @@ pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect>
                 Ok(()) => model.say("answer copied"),
                 Err(error) => model.complain(error),
             }
+            Vec::new()
+        }
+        Message::NotSuspended(why) => {
+            model.complain(why);
             Vec::new()
         }
         Message::Terminate => keys::quit(model),

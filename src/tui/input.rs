@@ -1,0 +1,53 @@
+//! Keys, pastes and the wheel, read on a thread of their own. crossterm's reader waits in the middle
+//! of a sequence until the rest has come, and never returns once the terminal is gone (0.29 takes
+//! the end of the file for an empty read): neither may hold the screen's thread. Another thread
+//! watches for the terminal's end. Must never know what keys mean.
+
+use std::io;
+
+use crossterm::event::Event;
+use tokio::sync::mpsc::{Receiver, channel};
+
+use super::signals::Asks;
+
+/// Events that wait at most; beyond that the terminal itself holds them back.
+const WAITING: usize = 1024;
+
+/// Reads the terminal from now on. The channel closes when it cannot be read any more; `asks`
+/// hears when it is gone.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn listen(asks: Asks) -> io::Result<Receiver<Event>> {
+    let (sender, receiver) = channel(WAITING);
+    let read = move || {
+        while let Ok(event) = crossterm::event::read() {
+            if sender.blocking_send(event).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("dovetail-input".into()).spawn(read)?;
+    std::thread::Builder::new().name("dovetail-hangup".into()).spawn(move || hang_up(&asks))?;
+    Ok(receiver)
+}
+
+/// Waits until the terminal is gone, which no read is needed to see.
+#[cfg(unix)]
+fn hang_up(asks: &Asks) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let stdin = io::stdin();
+    loop {
+        // Without any wish the system still reports a hang-up.
+        let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
+        match poll(&mut watched, None) {
+            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => return asks.end(),
+            Err(rustix::io::Errno::INTR) => {}
+            // This system cannot watch a terminal so: SIGHUP remains.
+            _ => return,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn hang_up(_: &Asks) {}

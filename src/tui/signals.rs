@@ -1,0 +1,168 @@
+//! What the system asks of the process: to end, to stop, to go on, to look at the terminal's size.
+//! Signals are listened to on a thread of their own, and an ask to end sets a deadline: the process
+//! ends even if the screen's thread never comes back to hear of it. Must never know what is shown.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::terminal;
+
+/// Longest time from an ask to end to the end, if the screen's thread does not answer.
+const UNHEARD: Duration = Duration::from_secs(5);
+/// Longest time from the last save to the end: the decode thread may be in the middle of a round,
+/// the terminal may take nothing.
+const SAVED: Duration = Duration::from_millis(600);
+
+/// What the system asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Save and end: SIGTERM, SIGHUP, SIGINT, or the terminal is gone.
+    End,
+    /// Stop until [`Self::Continue`] (SIGTSTP).
+    Stop,
+    /// Go on (SIGCONT).
+    Continue,
+    /// The terminal has another size (SIGWINCH).
+    Resize,
+}
+
+/// Passes on what is asked.
+#[derive(Clone, Debug)]
+pub struct Asks(UnboundedSender<Signal>);
+
+impl Asks {
+    /// Asks to end, and sees to it.
+    pub fn end(&self) {
+        deadline(UNHEARD, 1);
+        self.send(Signal::End);
+    }
+
+    fn send(&self, signal: Signal) {
+        // Nobody listens once the screen has ended.
+        let _ = self.0.send(signal);
+    }
+
+    fn pass_on(&self, signal: Signal) {
+        match signal {
+            Signal::End => self.end(),
+            other => self.send(other),
+        }
+    }
+}
+
+/// Listens to signals from now on.
+///
+/// # Errors
+/// The system gives no handler or no thread.
+pub fn listen() -> io::Result<(Asks, UnboundedReceiver<Signal>)> {
+    let (sender, receiver) = unbounded_channel();
+    let asks = Asks(sender);
+    start(asks.clone())?;
+    Ok((asks, receiver))
+}
+
+#[cfg(unix)]
+fn start(asks: Asks) -> io::Result<()> {
+    use rustix::process::Signal as Raw;
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [
+        (Raw::TERM, Signal::End),
+        (Raw::HUP, Signal::End),
+        (Raw::INT, Signal::End),
+        (Raw::TSTP, Signal::Stop),
+        (Raw::CONT, Signal::Continue),
+        (Raw::WINCH, Signal::Resize),
+    ];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let inside = runtime.enter();
+    for (raw, meaning) in kinds {
+        let mut stream = signal(SignalKind::from_raw(raw.as_raw()))?;
+        let asks = asks.clone();
+        runtime.spawn(async move {
+            while stream.recv().await.is_some() {
+                asks.pass_on(meaning);
+            }
+        });
+    }
+    drop(inside);
+    let thread = std::thread::Builder::new().name("dovetail-signals".into());
+    thread.spawn(move || runtime.block_on(asks.0.closed()))?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn start(asks: Asks) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = std::thread::Builder::new().name("dovetail-signals".into());
+    thread.spawn(move || {
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                asks.pass_on(Signal::End);
+            }
+        });
+    })?;
+    Ok(())
+}
+
+/// To be called when everything is saved: from now on nothing holds the process for long.
+pub fn saved() {
+    deadline(SAVED, 0);
+}
+
+/// Ends the process with `code` unless it has ended within `limit`.
+fn deadline(limit: Duration, code: i32) {
+    let end = move || {
+        std::thread::sleep(limit);
+        terminal::restore_within(Duration::from_millis(100));
+        std::process::exit(code);
+    };
+    // Without a thread there is no deadline; everything else still ends the process.
+    if let Err(error) = std::thread::Builder::new().name("dovetail-deadline".into()).spawn(end) {
+        tracing::warn!("no thread for the deadline: {error}");
+    }
+}
+
+/// Asks the whole foreground job to stop, this process among it, as the terminal's own Ctrl+Z does:
+/// a pipeline or a wrapper stops with it.
+///
+/// # Errors
+/// Nothing could bring the job back, or this system has no jobs.
+#[cfg(unix)]
+pub fn stop_job() -> Result<(), String> {
+    if !has_shell() {
+        return Err("cannot suspend: no shell with job control started this".to_string());
+    }
+    rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)
+        .map_err(|error| format!("cannot suspend: {error}"))
+}
+
+/// Asks the whole foreground job to stop.
+///
+/// # Errors
+/// This system has no jobs.
+#[cfg(not(unix))]
+pub fn stop_job() -> Result<(), String> {
+    Err("cannot suspend: this system has no job control".to_string())
+}
+
+/// Stops this process at once, until SIGCONT.
+///
+/// # Errors
+/// Nothing could bring it back, or the system refuses.
+pub fn stop() -> io::Result<()> {
+    #[cfg(unix)]
+    if has_shell() {
+        use rustix::process::{Signal as Raw, getpid, kill_process};
+        return Ok(kill_process(getpid(), Raw::STOP)?);
+    }
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether a shell with job control can bring this process back: it gives each job a process group
+/// of its own. The group of the session's first process is nobody's job.
+#[cfg(unix)]
+fn has_shell() -> bool {
+    rustix::process::getsid(None).is_ok_and(|session| session != rustix::process::getpgrp())
+}
