@@ -4,21 +4,24 @@
 //! tree in one forward pass and keeps the longest right path. The text is the target's own, token
 //! for token; only sooner.
 //!
-//! The crate is a house of floors. A module imports only from floors below its own:
+//! How that works, with its notation and the papers it comes from, is written in [`method`].
+//!
+//! The crate is a house of floors. A module imports only from floors below its own, which a test
+//! checks against this table:
 //!
 //! | floor | module | owns |
 //! |---|---|---|
 //! | 7 | [`cli`] | one file a command, exit codes |
 //! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
+//! | 6 | [`bench`] | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
-//! | 5 | [`bench`] | measurements and their tables |
+//! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |
-//! | 4 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 3 | [`draft`] | the [`draft::Drafter`] trait and its members |
 //! | 3 | [`library`] | models on disk and on the hub, tokenizer, the bundled pair |
-//! | 2 | [`model`] | the transformer as pure functions of tensors, KV cache, the [`model::Target`] trait |
-//! | 2 | [`plan`] | cost model, first choice of γ and M, the controller |
-//! | 2 | [`settings`] | the TOML file and the flags, merged and checked |
+//! | 3 | [`settings`] | the TOML file and the flags, merged and checked |
+//! | 2 | [`model`] | the transformer on its backends, KV cache, the [`model::Target`] trait |
+//! | 2 | [`plan`] | cost model, first choice of γ and M, the controllers |
 //! | 1 | [`speculate`] | the algorithm without tensors: tree, growth, acceptance, sampler |
 //! | 1 | [`chart`] | curves and bars as SVG |
 //! | 1 | [`chat`] | conversation, template, saved sessions |
@@ -40,6 +43,7 @@ pub mod files;
 pub mod hardware;
 pub mod kernels;
 pub mod library;
+pub mod method;
 pub mod model;
 pub mod plan;
 pub mod printable;

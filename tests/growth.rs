@@ -1,4 +1,4 @@
-//! Growth of the draft tree: against the description in spec §4 taken literally, and against the
+//! Growth of the draft tree: against the description in method.md, Tree growth, taken literally, and against the
 //! recorded trees.
 
 use dovetail::speculate::{
@@ -43,7 +43,7 @@ impl Oracle for Hashed {
     }
 }
 
-/// Spec §4 word by word: every beam row is expanded, the whole pool is kept and ranked at the end.
+/// The description taken literally: every beam row is expanded, the whole pool is kept and ranked at the end.
 fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
     struct Candidate {
         path: Vec<u32>,
@@ -82,7 +82,7 @@ fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
 
 const ROOT: u32 = 7;
 
-/// SpecExec's search word by word (duodecoding-method §9): the best unexpanded nodes of all levels,
+/// SpecExec's search word by word (method.md, Strategies): the best unexpanded nodes of all levels,
 /// a threshold at the K-th best of everything, the end when nothing new is above it.
 fn searched(shape: Shape, oracle: &dyn Oracle) -> Tree {
     struct Found {

@@ -16,6 +16,7 @@ mod draft_golden;
 mod drafted_ahead;
 mod drafters;
 mod duo;
+mod floors;
 mod growth;
 mod guards;
 mod kernels;

@@ -155,7 +155,8 @@ pub(super) struct OverlapGuard<'a> {
 }
 
 impl DrafterSet {
-    /// Sends the drafter at a place ahead of `tree`, its answer to `request`. `None` if it cannot go.
+    /// Sends the drafter at a place ahead of `tree`, its answer to `request`. `None` if it cannot
+    /// go.
     pub(super) fn draft_ahead(
         &mut self,
         at: usize,

@@ -96,8 +96,8 @@ impl DrafterSet {
         }
     }
 
-    /// The tree of the drafter at a place under `request.root`, the last token observed; the root alone
-    /// if there is none or it fails.
+    /// The tree of the drafter at a place under `request.root`, the last token observed; the root
+    /// alone if there is none or it fails.
     pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
         let &DraftRequest { root, budget, .. } = request;
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());

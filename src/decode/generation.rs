@@ -53,9 +53,9 @@ impl Progress {
     }
 }
 
-/// An answer under way: [`Self::prefill`] until complete, [`Self::first_token`] once, then [`Self::step`]
-/// until [`Self::finish`] says why it ended. May be dropped at any point; the engine keeps what was
-/// computed.
+/// An answer under way: [`Self::prefill`] until complete, [`Self::first_token`] once, then
+/// [`Self::step`] until [`Self::finish`] says why it ended. May be dropped at any point; the engine
+/// keeps what was computed.
 pub struct Generation<'a> {
     engine: &'a mut Engine,
     names: &'a dyn TokenText,

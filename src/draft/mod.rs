@@ -103,9 +103,9 @@ pub trait Drafter: Send {
     fn begin(&mut self, first: u32) {
         let _ = first;
     }
-    /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position
-    /// whose feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i,
-    /// x_{i+1}) of spec §2. Pairs arrive in order and without gaps; the last token is the new root.
+    /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
+    /// feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i, x_{i+1}) of
+    /// method.md, Features. Pairs arrive in order and without gaps; the last token is the new root.
     /// Called while drafting is off too, so work that can wait should wait for `prepare`.
     ///
     /// # Errors
@@ -121,8 +121,8 @@ pub trait Drafter: Send {
         let _ = blocks;
         Ok(())
     }
-    /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last token
-    /// observed.
+    /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last
+    /// token observed.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].

@@ -1,6 +1,6 @@
-//! Retrieval (REST, He et al. 2023; spec §9): what followed the text's last tokens in a large body
-//! of other text is proposed, the commonest continuations as a tree. No model; a text that the user
-//! names instead.
+//! Retrieval (REST, He et al. 2023; method.md, Strategies): what followed the text's last tokens in
+//! a large body of other text is proposed, the commonest continuations as a tree. No model; a text
+//! that the user names instead.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! Rotary positions ("rotate half", spec §1): frequencies, their scalings for long contexts, and
+//! Rotary positions ("rotate half"): frequencies, their scalings for long contexts, and
 //! the angles of a pass's rows.
 
 use super::ConfigError;

@@ -7,7 +7,8 @@ use crate::speculate::Tree;
 pub struct Verified {
     /// `[rows, vocab]` raw logits.
     pub logits: Vec<f32>,
-    /// `[rows, hidden]` features: the output of the final norm, the LM head's input (spec §1).
+    /// `[rows, hidden]` features: the output of the final norm, the LM head's input (method.md,
+    /// Features).
     pub features: Vec<f32>,
 }
 

@@ -1,8 +1,8 @@
 //! What past rounds say about trees that were not tried: Ω for any smaller γ, k and D.
 //!
-//! The tree of a smaller γ is the top of the larger one's ranking (spec §4), so the rank of each
-//! accepted node tells whether a smaller tree would have held it too; one run with a large γ
-//! predicts all smaller ones (spec §10).
+//! The tree of a smaller γ is the top of the larger one's ranking (method.md, Tree growth), so the
+//! rank of each accepted node tells whether a smaller tree would have held it too; one run with a
+//! large γ predicts all smaller ones (method.md, Cost model).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};

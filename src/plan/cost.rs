@@ -1,4 +1,4 @@
-//! The cost model: T_V(γ) and T_D(M, tree), in milliseconds (spec §10, paper §II).
+//! The cost model: T_V(γ) and T_D(M, tree), in milliseconds (method.md, Cost model).
 //!
 //! T_V = max(T_c, T_p) + β·min(T_c, T_p): computing γ rows and streaming the weights once overlap,
 //! but not wholly. While T_p dominates, further nodes of the tree are almost free; from where T_c
@@ -182,7 +182,8 @@ impl Costs {
     }
 }
 
-/// By what share `seen` exceeds `expected`. Bounded: one stalled round must not turn the table over.
+/// By what share `seen` exceeds `expected`. Bounded: one stalled round must not turn the table
+/// over.
 fn surprise(seen: f64, expected: f64) -> f64 {
     if seen > 0.0 && expected > 0.0 { (seen / expected).clamp(0.5, 2.0) - 1.0 } else { 0.0 }
 }

@@ -1,4 +1,5 @@
-//! What the plan is a function of: the machine's throughput and the models' sizes, as plain numbers.
+//! What the plan is a function of: the machine's throughput and the models' sizes, as plain
+//! numbers.
 
 use crate::hardware::{Cpu, Gpu};
 

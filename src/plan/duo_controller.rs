@@ -18,8 +18,8 @@ const NEAR: f64 = 0.15;
 const FADE: f64 = 0.98;
 /// Drafted tokens after which it is known how often they are right.
 const ENOUGH: f64 = 8.0;
-/// How often they are taken to be right before: the largest budget in time is a loss on a CPU, where
-/// every token checked costs time, and short answers end before the rounds have shown it.
+/// How often they are taken to be right before: the largest budget in time is a loss on a CPU,
+/// where every token checked costs time, and short answers end before the rounds have shown it.
 const EXPECTED: f64 = 0.7;
 
 /// Chooses γ and keeps the times it rests on.
@@ -167,7 +167,8 @@ mod tests {
     use crate::plan::{choose, correct};
     use crate::speculate::Tree;
 
-    /// A target of 10 ms a pass, a tenth of it more for each node, and a draft of `step` ms a token.
+    /// A target of 10 ms a pass, a tenth of it more for each node, and a draft of `step` ms a
+    /// token.
     fn plan(step: f64) -> Plan {
         let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 0.0 };
         let target = TargetSize { weights: 10_000_000, bytes: 10_000_000, layers: 4 };

@@ -1,8 +1,9 @@
 //! Cost model, first choice of γ and M with its reasons, the live controller.
 //! Pure functions; must never know tensors.
 //!
-//! The rule, after the paper's §II: a round costs T_D + T_V(γ) and commits Ω tokens, so of all
-//! trees and depths M that may be chosen the best is the one with the most Ω / (T_D + T_V(γ)).
+//! The rule, after Dovetail (method.md, Cost model): a round costs T_D + T_V(γ) and commits Ω
+//! tokens, so of all trees and depths M that may be chosen the best is the one with the most Ω /
+//! (T_D + T_V(γ)).
 //! - **γ.** While a pass over the target is bound by reading its weights, more nodes are nearly
 //!   free; from where computing them dominates, each costs its share. Few cores: small γ; many:
 //!   large. The paper's 16 suits a CPU whose products are bound by computing from there on.

@@ -57,7 +57,7 @@ fn idle(gpu: &str) -> String {
 /// Decides where `draft` runs. `cache_bytes` is its KV cache for one block at the context in use.
 /// A GPU is taken when this build can use it and the head (of an elastic one, at least one block)
 /// fits into its free memory with a tenth to spare: then the target keeps the CPU to itself and
-/// drafting costs it nothing (paper §II). Everything else drafts on the CPU.
+/// drafting costs it nothing (method.md, Cost model). Everything else drafts on the CPU.
 pub fn place(
     wish: DeviceChoice,
     machine: &Machine,

@@ -1,8 +1,8 @@
 //! Ω before anything was seen: how many tokens a round is expected to commit.
 //!
 //! The shape of the curve is an assumption, its height is the paper's: a 5-block DGF head commits
-//! 4.73 tokens a round with γ = 16, k = 10, D = 7 (spec §13.1; MT-bench, Llama-2-chat 7B). It is
-//! only used until the rounds themselves tell (`super::AcceptanceHistory`).
+//! 4.73 tokens a round with γ = 16, k = 10, D = 7 (Dovetail, Table III, "DGF+4": MT-bench,
+//! Llama-2-chat 7B). It is only used until the rounds themselves tell (`super::AcceptanceHistory`).
 
 use super::Pick;
 

@@ -1,6 +1,7 @@
 //! The acceptance walk: one draw of the target a position, then down to the child that holds it
-//! (spec §5). Since the candidates are a deterministic function of the text, this is the same law as
-//! rejecting them one by one, for every sampler; and the draws are those of plain decoding.
+//! (method.md, Acceptance). Since the candidates are a deterministic function of the text, this is
+//! the same law as rejecting them one by one, for every sampler; and the draws are those of plain
+//! decoding.
 
 use super::{History, Sampler, Tree};
 
@@ -23,8 +24,8 @@ impl Accepted {
 
 /// Walks down `tree`.
 ///
-/// `logits` are the target's, `[tree.len(), vocab]` row-major; `position` is that of the root in the
-/// text; `history` is the text up to and including the root and is extended by every token won.
+/// `logits` are the target's, `[tree.len(), vocab]` row-major; `position` is that of the root in
+/// the text; `history` is the text up to and including the root and is extended by every token won.
 pub fn accept(
     tree: &Tree,
     logits: &[f32],

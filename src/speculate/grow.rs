@@ -1,7 +1,8 @@
-//! Growing and reranking a dynamic tree (EAGLE-2; spec §4) as a state machine that a drafter
-//! drives: it feeds the first level's candidates, then for each beam the candidates of its rows.
+//! Growing and reranking a dynamic tree (EAGLE-2; method.md, Tree growth) as a state machine that a
+//! drafter drives: it feeds the first level's candidates, then for each beam the candidates of its
+//! rows.
 //!
-//! SpecExec's search (duodecoding-method §9) differs in two numbers only. Its beam is as wide as
+//! SpecExec's search (method.md, Strategies) differs in two numbers only. Its beam is as wide as
 //! its budget (up to [`SEARCH_BEAM`] rows), whatever the branching is; so every node is expanded in
 //! the step after it was found, and what it calls the best unexpanded nodes are those of the newest
 //! level. And every step down costs a factor ([`SEARCH_DECAY`]) besides the token's probability, so
@@ -11,12 +12,12 @@
 //! ascending). A child's score is no higher and its id higher than its parent's, so every head of
 //! that ranking is closed under parents.
 //!
-//! **What is left out without changing the result.** The tree keeps the γ − 1 best candidates. Ranks
-//! only fall as candidates are added, so one that is not among the γ − 1 best is forgotten at once.
-//! A child ranks behind its parent, so a beam row is expanded only if its own rank leaves room for
-//! one more, that is, if it is among the γ − 2 best. Leaving a row out makes room in the next beam
-//! only for candidates that rank behind the row's children, hence behind the row, hence not kept
-//! either. A small γ so saves most of the k·k products of a level, and often whole levels.
+//! **What is left out without changing the result.** The tree keeps the γ − 1 best candidates.
+//! Ranks only fall as candidates are added, so one that is not among the γ − 1 best is forgotten at
+//! once. A child ranks behind its parent, so a beam row is expanded only if its own rank leaves
+//! room for one more, that is, if it is among the γ − 2 best. Leaving a row out makes room in the
+//! next beam only for candidates that rank behind the row's children, hence behind the row, hence
+//! not kept either. A small γ so saves most of the k·k products of a level, and often whole levels.
 
 use super::tree::{Method, Shape, Tree};
 
@@ -117,8 +118,8 @@ impl Growth {
         if self.levels == 0 { &[] } else { &self.beam }
     }
 
-    /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes, and
-    /// chooses the next beam. Rows without candidates (or missing ones) end there.
+    /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes,
+    /// and chooses the next beam. Rows without candidates (or missing ones) end there.
     pub fn expand(&mut self, candidates: &[Vec<(u32, f32)>]) {
         if self.beam().is_empty() {
             return;

@@ -15,7 +15,7 @@ use super::noise::{Noise, gumbel, gumbel_bound};
 use super::rows;
 use serde::{Deserialize, Serialize};
 
-/// Temperatures up to this one are greedy (spec §5.3).
+/// Temperatures up to this one are greedy, as in EAGLE's code.
 const GREEDY: f32 = 1e-5;
 /// Tokens sorted at first for top-p; grows until their mass suffices.
 const FIRST_HEAD: usize = 64;

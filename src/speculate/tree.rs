@@ -18,14 +18,14 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// EAGLE-2's dynamic tree, level by level (dovetail-method §4); of width 1 it is the chain of
-    /// speculative sampling.
+    /// EAGLE-2's dynamic tree, level by level (method.md, Tree growth); of width 1 it is the chain
+    /// of speculative sampling.
     #[default]
     Tree,
-    /// SpecExec's search: the best node anywhere is expanded first (duodecoding-method §9).
+    /// SpecExec's search: the best node anywhere is expanded first (method.md, Strategies).
     Search,
     /// DuoDecoding's sequences: γ tokens shared by k chains of equal length, k chosen by the
-    /// draft's confidence unless it is given (duodecoding-method §4).
+    /// draft's confidence unless it is given (method.md, DuoDecoding).
     Sequences {
         /// k, for the ablation.
         fixed: Option<usize>,

@@ -10,8 +10,8 @@ use crate::speculate::Noise;
 /// Batches that are filled from one drawn pool: more make padding rarer, fewer the order freer.
 const POOL: usize = 32;
 
-/// A text of 512 tokens or fewer gets all of the noise (spec §11 would give short ones more, up to
-/// many times the features themselves).
+/// A text of 512 tokens or fewer gets all of the noise (Dovetail's formula would give short ones
+/// more, up to many times the features themselves).
 const FULL_NOISE: usize = 512;
 
 const ORDER: u64 = 0x6f72_6465_7200;

@@ -9,7 +9,8 @@ use super::TrainError;
 pub struct Example {
     /// The tokens x_0 … x_{L−1}.
     pub tokens: Vec<u32>,
-    /// `[L, H]`, row-major: f_i, the output of the target's final norm at position i (spec §1).
+    /// `[L, H]`, row-major: f_i, the output of the target's final norm at position i (method.md,
+    /// Features).
     pub features: Vec<f16>,
     /// `[L]`: whether x_i is the assistant's, the token that ends its turn included.
     pub mask: Vec<bool>,

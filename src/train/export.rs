@@ -1,4 +1,5 @@
-//! A trained head as files: the published layout (spec §9) with our own fields in `config.json`.
+//! A trained head as files: the published layout (method.md, Published files of a head) with our
+//! own fields in `config.json`.
 
 use std::collections::HashMap;
 use std::io::Write;

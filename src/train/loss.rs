@@ -1,5 +1,5 @@
 //! What is minimised: SmoothL1 to the target's features and the cross-entropy with its
-//! distribution (spec §11), with gradients in closed form.
+//! distribution (method.md, Training a head), with gradients in closed form.
 //!
 //! The vocabulary is by far the widest thing in training. So the logits are made a few rows at a
 //! time, only for rows that count, never enter the graph of gradients, and the target's
@@ -229,7 +229,7 @@ mod tests {
         Tensor::from_vec(values, (rows, columns), &Device::Cpu).unwrap()
     }
 
-    /// The formula of spec §11 with candle's own gradients.
+    /// The formula of method.md, Training a head, with candle's own gradients.
     fn plain(output: &Tensor, labels: &Tensor, lm_head: &Tensor, mask: &[bool]) -> Tensor {
         let mask: Vec<f32> = mask.iter().map(|&counts| f32::from(u8::from(counts))).collect();
         let rows: f64 = mask.iter().map(|&x| f64::from(x)).sum();

@@ -1,5 +1,6 @@
-//! The trainer of draft heads (spec §11): what is learnt, from what and how. Owns the differentiable
-//! head, its losses, the optimiser and the checkpoints; must never know terminals.
+//! The trainer of draft heads (method.md, Training a head): what is learnt, from what and how. Owns
+//! the differentiable head, its losses, the optimiser and the checkpoints; must never know
+//! terminals.
 //!
 //! A head learns from [`Example`]s: tokens and the features the target gave them. Batches of them
 //! come from any [`Examples`], a folder of shards or a few in memory.

@@ -11,7 +11,7 @@ use crate::model::head::{FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
 use crate::speculate::Noise;
 
-/// A trainable head: every weight by its published name (spec §9).
+/// A trainable head: every weight by its published name (method.md, Published files of a head).
 #[derive(Debug)]
 pub struct DraftNet {
     config: HeadConfig,
@@ -120,9 +120,9 @@ impl DraftNet {
     ///
     /// With an empty `past` this is the causal pass on the target's features: pair i at RoPE
     /// position i. Called again with the same `past` it is step s of a draft in every row at once:
-    /// row i stands for the s-th node of a draft that began behind the stable row i − s. It sees the
-    /// first step's rows up to i − s and of each later step t the one row of its own path,
-    /// i − s + t; positions stay those of the rows. Rows below s have no draft behind them and their
+    /// row i stands for the s-th node of a draft that began behind the stable row i − s. It sees
+    /// the first step's rows up to i − s and of each later step t the one row of its own path, i −
+    /// s + t; positions stay those of the rows. Rows below s have no draft behind them and their
     /// outputs mean nothing.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl DraftNet {
         Ok(outputs)
     }
 
-    /// u from features and embeddings, `[n, H]` each (spec §2.1, §2.2).
+    /// u from features and embeddings, `[n, H]` each (method.md, Draft heads).
     fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
         match self.kind {
             FusionKind::Dgf => {
@@ -181,7 +181,7 @@ impl DraftNet {
         let eps = self.config.body.rms_eps;
         let weight = |part: &str| self.weight(&format!("layers.{block}.{part}.weight"));
         let linear = |x: &Tensor, part: &str| x.matmul(&weight(part)?.t()?);
-        // Block 0 reads the fused input as it is (spec §2.3).
+        // Block 0 reads the fused input as it is (method.md, Draft heads).
         let normed = match block {
             0 => x.clone(),
             _ => rms_norm(x, weight("input_layernorm")?, eps)?,

@@ -1,4 +1,4 @@
-//! The hyper-parameters, the paper's by default (spec §11).
+//! The hyper-parameters, the paper's by default (method.md, Training a head).
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +20,9 @@ pub enum Elastic {
     Off,
     /// Every block's in every step: the loss is the mean over the exits.
     AllExits,
-    /// The output of a block drawn anew each step; the blocks behind it rest. A step costs less than
-    /// with every exit, and in the same time the head became better at every depth (measured on the
-    /// bundled target, see its card).
+    /// The output of a block drawn anew each step; the blocks behind it rest. A step costs less
+    /// than with every exit, and in the same time the head became better at every depth (measured
+    /// on the bundled target, see its card).
     #[default]
     Drawn,
 }

@@ -118,7 +118,8 @@ impl ShardWriter {
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
         open.tokens.extend(text.tokens.iter().flat_map(|token| token.to_le_bytes()));
         open.mask.extend(text.mask().into_iter().map(u8::from));
-        // Beyond half precision lies nothing that a norm gives; an outlier must not become infinite.
+        // Beyond half precision lies nothing that a norm gives; an outlier must not become
+        // infinite.
         let half = |&x: &f32| f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()));
         open.features.extend(features.iter().flat_map(|x| half(x).to_le_bytes()));
         let full = open.features.len() >= self.limit;

@@ -137,9 +137,9 @@ impl Trainer {
     /// One step of the optimiser.
     ///
     /// # Errors
-    /// [`TrainError::Example`] if an example cannot be had or none is there, [`TrainError::Changed`]
-    /// if they are not those of the steps before, [`TrainError::Diverged`] if the loss is no longer
-    /// a number; the head is then as before the step.
+    /// [`TrainError::Example`] if an example cannot be had or none is there,
+    /// [`TrainError::Changed`] if they are not those of the steps before, [`TrainError::Diverged`]
+    /// if the loss is no longer a number; the head is then as before the step.
     pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
         let started = Instant::now();
         let epoch = self.position.epoch;

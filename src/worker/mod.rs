@@ -1,8 +1,8 @@
 //! The decode thread: protocol, controls, loop, cancellation. Must never know widgets.
 //!
 //! [`load`] makes the parts, [`Backend`] drives them through one answer, [`spawn`] puts both on a
-//! thread behind [`Command`]s and [`Event`]s. `run` and `bench` call [`Backend::answer`] themselves.
-//! [`scripted`] speaks the same protocol without models.
+//! thread behind [`Command`]s and [`Event`]s. `run` and `bench` call [`Backend::answer`]
+//! themselves. [`scripted`] speaks the same protocol without models.
 
 mod answer;
 mod backend;

@@ -61,7 +61,8 @@ pub struct StrategyPlanner {
 }
 
 impl StrategyPlanner {
-    /// Plans for `controllers`, of which `default` is used when none is asked for. There must be one.
+    /// Plans for `controllers`, of which `default` is used when none is asked for. There must be
+    /// one.
     pub fn new(controllers: Vec<StrategyController>, default: &'static Strategy) -> Self {
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (spec §3–4).
+//! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (method.md,
+//! Features; method.md, Tree growth).
 
 mod ahead;
 mod scratch_tree;
@@ -142,8 +143,8 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// Runs rows whose children stand `depth` below the root that `request` is for. Returns the first
-    /// row's number, `None` if there is no room for them, and the candidates below each.
+    /// Runs rows whose children stand `depth` below the root that `request` is for. Returns the
+    /// first row's number, `None` if there is no room for them, and the candidates below each.
     fn step(
         &mut self,
         beam: Vec<BeamRow>,
@@ -154,7 +155,8 @@ impl FeatureHead {
         Ok((self.scratch.add(beam, &candidates), candidates))
     }
 
-    /// Grows a tree, whose own root stands `above` below the root that `request` is for, by a level.
+    /// Grows a tree, whose own root stands `above` below the root that `request` is for, by a
+    /// level.
     fn advance(
         &mut self,
         growing: &mut GrowingTree,

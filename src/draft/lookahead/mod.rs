@@ -1,4 +1,4 @@
-//! Lookahead decoding (Fu et al. 2024; the baseline of spec §9) without a draft model: the target
+//! Lookahead decoding (Fu et al. 2024; method.md, Strategies) without a draft model: the target
 //! itself iterates a window of guessed tokens beside the text, and the n-grams that come out of it
 //! are proposed when their first token is the last one committed.
 //!

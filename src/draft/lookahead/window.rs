@@ -1,9 +1,9 @@
 //! The window of Jacobi iterations: up to [`REACH`] rows of tokens, of which each pass of the
 //! target computes the next row.
 //!
-//! Cell (ℓ, c) sees the text, row 0 up to column c, and the rows up to ℓ in column c. Read as a tree
-//! that is: row 0 is a chain from the root, which is its column 0, and (ℓ, c) is a child of
-//! (ℓ − 1, c). Its depth ℓ + c is the position the method gives it.
+//! Cell (ℓ, c) sees the text, row 0 up to column c, and the rows up to ℓ in column c. Read as a
+//! tree that is: row 0 is a chain from the root, which is its column 0, and (ℓ, c) is a child of (ℓ
+//! − 1, c). Its depth ℓ + c is the position the method gives it.
 
 use super::REACH;
 use super::pool::Ngram;

@@ -1,4 +1,4 @@
-//! A small language model of its own as the drafter (spec §9 of both methods): it grows the same
+//! A small language model of its own as the drafter: it grows the same
 //! trees as a draft head, but from the text alone. It reads every token, the first one included,
 //! and keeps its own KV cache, which goes back with the text.
 
@@ -26,8 +26,8 @@ pub struct SmallModel {
 }
 
 impl SmallModel {
-    /// Drafts with `lm`, whose tokens are the target's as far as `vocabulary` says. `name` is for the
-    /// screen.
+    /// Drafts with `lm`, whose tokens are the target's as far as `vocabulary` says. `name` is for
+    /// the screen.
     pub fn new(name: &str, lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
         Self {
             name: name.to_owned(),

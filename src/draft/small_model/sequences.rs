@@ -22,8 +22,8 @@ impl Prepared {
 }
 
 impl SmallModel {
-    /// The rest of the sequence that the root begins, as far as one was prepared; otherwise the root
-    /// alone. Nothing is run for it: drafting belongs into the target's time.
+    /// The rest of the sequence that the root begins, as far as one was prepared; otherwise the
+    /// root alone. Nothing is run for it: drafting belongs into the target's time.
     pub(super) fn adopted(&mut self, request: &DraftRequest) -> Tree {
         let prepared = self.prepared.take();
         let Some(next) = prepared.and_then(|made| made.ahead.adopt(&made.won)) else {

@@ -1,5 +1,5 @@
-//! One decoder block over some rows: the arithmetic that a target and a draft head share. Every call
-//! gives a row the same bits whatever rows go with it, so the block does too.
+//! One decoder block over some rows: the arithmetic that a target and a draft head share. Every
+//! call gives a row the same bits whatever rows go with it, so the block does too.
 
 use std::time::{Duration, Instant};
 

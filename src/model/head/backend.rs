@@ -38,8 +38,9 @@ pub trait HeadBackend: Send {
 
     /// Runs further rows of the tree, through as many blocks as the last `extend`, and ranks the
     /// children of each by `ranking`. A row's feature is the output of its source, any scratch row
-    /// there is; it stands as many positions behind the stable rows as it has ancestors, and sees the stable
-    /// rows, its ancestors and itself. Without room for them nothing is run, and nothing returned.
+    /// there is; it stands as many positions behind the stable rows as it has ancestors, and sees
+    /// the stable rows, its ancestors and itself. Without room for them nothing is run, and nothing
+    /// returned.
     ///
     /// # Errors
     /// [`HeadError::Device`].

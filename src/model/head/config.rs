@@ -1,4 +1,5 @@
-//! The head's `config.json` (spec §9): a small Llama configuration and our own optional fields.
+//! The head's `config.json` (method.md, Published files of a head): a small Llama configuration and
+//! our own optional fields.
 
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
-//! The draft head (spec §2–3): DGF or EAGLE fusion and M Llama blocks that estimate the target's
-//! next feature. Owns the head's weights, its stable KV and its tree rows; must never know how a
-//! tree is grown, where the weights lie on disk or why its device was chosen.
+//! The draft head (method.md, Draft heads): DGF or EAGLE fusion and M Llama blocks that estimate
+//! the target's next feature. Owns the head's weights, its stable KV and its tree rows; must never
+//! know how a tree is grown, where the weights lie on disk or why its device was chosen.
 //!
 //! [`HeadBackend`] is what drafting needs of a head. [`TensorHead`] computes it with candle on any
 //! device; [`PackedHead`] with the CPU's kernels, several times faster there.

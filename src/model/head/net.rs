@@ -79,7 +79,7 @@ impl HeadNet {
         })
     }
 
-    /// u from features and token embeddings, `[rows, H]` each (spec §2.1, §2.2).
+    /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads).
     ///
     /// # Errors
     /// If the device fails.
@@ -260,7 +260,8 @@ impl Block {
         places: &Places,
         cache: &BlockCache,
     ) -> candle_core::Result<Tensor> {
-        // Block 0 has no norm of its own: it reads the fused input as it is (spec §2.3).
+        // Block 0 has no norm of its own: it reads the fused input as it is (method.md, Draft
+        // heads).
         let normed = match &self.input_norm {
             Some(weight) => ops::rms_norm(&x, weight, config.rms_eps)?,
             None => x.clone(),

@@ -144,7 +144,7 @@ impl Buffers {
         });
     }
 
-    /// `fused` from `features` and `embeddings` (spec §2.1, §2.2).
+    /// `fused` from `features` and `embeddings` (method.md, Draft heads).
     fn fuse(&mut self, fusion: &PackedFusion, blocks: &mut Blocks<'_>) {
         let (pool, hidden) = (blocks.pool, blocks.config.hidden);
         let size = self.embeddings.len();

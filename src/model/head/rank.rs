@@ -1,4 +1,4 @@
-//! From logits on any device to the likeliest children of each row (spec §4).
+//! From logits on any device to the likeliest children of each row (method.md, Tree growth).
 
 use candle_core::{D, DType, Device, Tensor};
 
@@ -7,9 +7,10 @@ use crate::speculate::{Ranking, top_k};
 
 /// The candidates of each row of logits `[rows, V]` by `ranking`, with log-probabilities in f32.
 ///
-/// If the likeliest tokens are asked for, of a device other than the CPU only the maxima of the rows' chunks and then each row's `width`
-/// best chunks are fetched, instead of all logits: a row's `width` best tokens lie in the chunks
-/// whose maxima are its `width` best. Coupled ranking may favour any token and takes whole rows.
+/// If the likeliest tokens are asked for, of a device other than the CPU only the maxima of the
+/// rows' chunks and then each row's `width` best chunks are fetched, instead of all logits: a row's
+/// `width` best tokens lie in the chunks whose maxima are its `width` best. Coupled ranking may
+/// favour any token and takes whole rows.
 ///
 /// # Errors
 /// If the device fails.

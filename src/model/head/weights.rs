@@ -1,4 +1,5 @@
-//! The head's tensors by their published names (spec §9), checked as a whole before any is used.
+//! The head's tensors by their published names (method.md, Published files of a head), checked as a
+//! whole before any is used.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,9 +39,9 @@ impl TensorSource for HashMap<String, Tensor> {
 /// Which fusion a head has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FusionKind {
-    /// Dynamic gated fusion (spec §2.2).
+    /// Dynamic gated fusion (method.md, Draft heads).
     Dgf,
-    /// EAGLE's `fc` (spec §2.1).
+    /// EAGLE's `fc` (method.md, Draft heads).
     Eagle,
 }
 
@@ -187,8 +188,8 @@ impl BlockWeights {
 const EMBEDDING: &str = "embed_tokens.weight";
 const FC_BIAS: &str = "fc.bias";
 
-/// The tensors of a head of this shape by their published names (spec §9), without the embedding
-/// and the biases of q, k and v, which only some checkpoints have.
+/// The tensors of a head of this shape by their published names (method.md, Published files of a
+/// head), without the embedding and the biases of q, k and v, which only some checkpoints have.
 pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usize>> {
     let body = &config.body;
     let (h, i) = (body.hidden, body.intermediate);

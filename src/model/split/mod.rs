@@ -1,8 +1,9 @@
-//! A target split over two devices (spec §8): its first blocks on a GPU, the others, the final norm
-//! and the head on the CPU. Only the residual stream travels, H floats a row.
+//! A target split over two devices (method.md, Split target): its first blocks on a GPU, the
+//! others, the final norm and the head on the CPU. Only the residual stream travels, H floats a
+//! row.
 //!
-//! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in every
-//! bit: its text may differ from that of the same model on the CPU alone.
+//! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in
+//! every bit: its text may differ from that of the same model on the CPU alone.
 
 mod layers;
 
@@ -36,7 +37,8 @@ pub struct SplitTarget {
 }
 
 impl SplitTarget {
-    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, the rest as [`CpuTarget::load`] does.
+    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, the rest as
+    /// [`CpuTarget::load`] does.
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.

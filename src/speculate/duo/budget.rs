@@ -1,4 +1,4 @@
-//! γ for drafting while the target checks, from measured times (spec §5).
+//! γ for drafting while the target checks, from measured times (method.md, DuoDecoding).
 
 /// Budgets to choose from: numbers with many divisors, so that k has a choice, of which the
 /// smallest still lets two sequences win something.
@@ -15,10 +15,10 @@ pub struct DuoTimes<'a> {
 }
 
 /// γ: a budget with which the draft is done when the target is, (γ − k + 1)·T_d ≤ T_t(γ) for k = 1,
-/// the commonest k and the dearest; of all in [`BUDGETS`] the largest or, where it is known how often the draft is right, the one that wins
-/// the most tokens a time. The paper's target runs in the same time whatever it checks, and there
-/// the two are the same; where every further token costs time of its own, the largest can be a
-/// loss.
+/// the commonest k and the dearest; of all in [`BUDGETS`] the largest or, where it is known how
+/// often the draft is right, the one that wins the most tokens a time. The paper's target runs in
+/// the same time whatever it checks, and there the two are the same; where every further token
+/// costs time of its own, the largest can be a loss.
 pub fn budget(times: &DuoTimes<'_>) -> usize {
     let fits = |&gamma: &usize| gamma as f64 * times.step <= (times.pass)(gamma);
     // Of two that are as good the smaller one is taken: the last that `max_by` meets.

@@ -5,9 +5,9 @@ pub const MOST_SEQUENCES: usize = 8;
 
 /// k by the paper's rule, before it is made a divisor of γ.
 ///
-/// `first` are the log-probabilities of the likeliest first tokens, best first; `second` that of the
-/// likeliest token after the best of them. Another first token is worth a sequence of its own where
-/// it is likelier than the best sequence's first two tokens are together.
+/// `first` are the log-probabilities of the likeliest first tokens, best first; `second` that of
+/// the likeliest token after the best of them. Another first token is worth a sequence of its own
+/// where it is likelier than the best sequence's first two tokens are together.
 pub fn count(first: &[f32], second: f32) -> usize {
     let Some(&best) = first.first() else { return 1 };
     let threshold = best + second;

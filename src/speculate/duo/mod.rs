@@ -3,7 +3,8 @@
 //! Draft and target work on the same text at the same time. Behind the last committed token, the
 //! root, stands a **tail**: drafted tokens that the target has not checked yet. While it checks
 //! them, the draft goes on from the tail's end with k **sequences** of γ/k tokens each
-//! ([`Sequences`]), whose first tokens are its k likeliest. When the target is done ([`SequencesAhead`]):
+//! ([`Sequences`]), whose first tokens are its k likeliest. When the target is done
+//! ([`SequencesAhead`]):
 //! - the tail held and the target's next token begins sequence j: that token is the new root, the
 //!   rest of sequence j the new tail;
 //! - anything else: what was drafted ahead is worth nothing and there is no tail, so that the next

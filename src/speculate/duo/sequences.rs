@@ -103,8 +103,8 @@ impl Sequences {
         self.rows
     }
 
-    /// The sequences so far as the branches of a tree under `end`, the text's last token; best first,
-    /// each of at most γ/k tokens. May be called before the beam is empty, when time is up.
+    /// The sequences so far as the branches of a tree under `end`, the text's last token; best
+    /// first, each of at most γ/k tokens. May be called before the beam is empty, when time is up.
     pub fn finish(&self, end: u32) -> Tree {
         let mut tree = Tree::root(end);
         let length = self.length();

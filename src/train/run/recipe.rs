@@ -78,8 +78,8 @@ impl Recipe {
         Self { blocks: 2, options, ..paper }
     }
 
-    /// The paper's figures (spec §11), with a depth drawn each step and a last phase on the head's own
-    /// outputs; `used.share = 0` and `Elastic::Off` take these two away.
+    /// The paper's figures (method.md, Training a head), with a depth drawn each step and a last
+    /// phase on the head's own outputs; `used.share = 0` and `Elastic::Off` take these two away.
     pub fn paper() -> Self {
         Self {
             target: "bundled".into(),

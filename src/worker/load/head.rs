@@ -102,7 +102,8 @@ pub(super) fn most_bytes(files: &HeadFiles, context: usize) -> u64 {
     (weights as f64 * HALF) as u64 + blocks * cache
 }
 
-/// Sizes of a head with its share of the target, as the cost model asks for them (spec §2).
+/// Sizes of a head with its share of the target, as the cost model asks for them (method.md, Draft
+/// heads).
 fn size(
     files: &HeadFiles,
     target: &CpuTarget,

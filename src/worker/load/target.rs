@@ -1,5 +1,5 @@
-//! Gets the target ready: on the CPU, or with its first blocks on a GPU where the user wants that and
-//! they fit.
+//! Gets the target ready: on the CPU, or with its first blocks on a GPU where the user wants that
+//! and they fit.
 
 use std::sync::Arc;
 

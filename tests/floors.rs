@@ -1,0 +1,167 @@
+//! The rooms of the crate stand on the floors that the table in `src/lib.rs` says: a module imports
+//! only from floors below its own, so no two rooms import each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Room to floor, from the rows `| 4 | [`decode`] | … |`.
+fn floors() -> BTreeMap<String, usize> {
+    let table = read(&source().join("lib.rs"));
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("//! |")?.split('|').map(str::trim);
+        let floor = cells.next()?.parse().ok()?;
+        let room = cells.next()?.trim_matches(['[', ']', '`']).to_owned();
+        Some((room, floor))
+    };
+    table.lines().filter_map(row).collect()
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Modules from the crate's root down to the file: `src/decode/mod.rs` is `[decode]`.
+fn modules(path: &Path) -> Vec<String> {
+    let inside = path.strip_prefix(source()).unwrap().with_extension("");
+    let mut names: Vec<String> =
+        inside.iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    if names.last().is_some_and(|last| last == "mod") {
+        names.pop();
+    }
+    names
+}
+
+/// The rooms that a line of code names: `crate::decode::…`, `crate::{decode::…, plan::…}`.
+fn named(code: &str) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let before = code[..at].chars().next_back();
+        if before.is_some_and(is_name) {
+            continue;
+        }
+        let rest = &code[at + "crate::".len()..];
+        let parts: Vec<&str> = match rest.strip_prefix('{') {
+            Some(list) => list.split(',').map(str::trim).collect(),
+            None => vec![rest],
+        };
+        found.extend(parts.iter().map(|part| part.split(|c| !is_name(c)).next().unwrap().into()));
+    }
+    found
+}
+
+/// The longest chain of `super::` in a line of code.
+fn supers(code: &str) -> usize {
+    let chain = |mut rest: &str| {
+        let mut count = 0;
+        while let Some(more) = rest.strip_prefix("super::") {
+            (rest, count) = (more, count + 1);
+        }
+        count
+    };
+    code.match_indices("super::").map(|(at, _)| chain(&code[at..])).max().unwrap_or(0)
+}
+
+/// Each line of code with the number of inline modules (`mod tests { … }`) around it.
+fn code_lines(text: &str) -> Vec<(usize, &str)> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        let code = line.split("//").next().unwrap_or_default();
+        if open.last() == Some(&indent) && line.trim() == "}" {
+            open.pop();
+        }
+        lines.push((open.len(), code));
+        let mut words = code.split_whitespace().skip_while(|word| word.starts_with("pub"));
+        if words.next() == Some("mod") && code.trim_end().ends_with('{') {
+            open.push(indent);
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_room_imports_only_from_floors_below() {
+    let floors = floors();
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    let mut broken = Vec::new();
+    for path in paths {
+        let modules = modules(&path);
+        let room = modules[0].as_str();
+        if matches!(room, "lib" | "main") {
+            continue;
+        }
+        let Some(&floor) = floors.get(room) else {
+            // Text alone, without code.
+            assert_eq!(room, "method", "{room} has no floor in the table of src/lib.rs");
+            continue;
+        };
+        for (inline, code) in code_lines(&read(&path)) {
+            for other in named(code).iter().filter(|other| *other != room) {
+                match floors.get(other) {
+                    Some(&below) if below < floor => {}
+                    Some(&below) => broken.push(format!(
+                        "{}: {room} (floor {floor}) imports {other} (floor {below})",
+                        path.display()
+                    )),
+                    None => {}
+                }
+            }
+            if supers(code) >= modules.len() + inline {
+                broken.push(format!("{}: `{}` leaves {room}", path.display(), code.trim()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn imports_are_found_in_every_form() {
+    assert_eq!(named("use crate::plan::Setting;"), ["plan"]);
+    assert_eq!(named("use crate::{decode::Round, plan};"), ["decode", "plan"]);
+    assert_eq!(named("fn f(x: crate::draft::Depths, y: crate::model::Config)"), ["draft", "model"]);
+    assert_eq!(named("use super::plan; let _ = my_crate::plan;"), [""; 0]);
+    assert_eq!(supers("use super::super::plan::Setting;"), 2);
+    let text = "use a;\nmod tests {\n    use super::*;\n}\nuse b;";
+    let depths: Vec<usize> = code_lines(text).iter().map(|(depth, _)| *depth).collect();
+    assert_eq!(depths, [0, 0, 1, 0, 0]);
+}
+
+/// Comments point into `src/method.md` by section: "method.md, Tree growth".
+#[test]
+fn comments_point_to_sections_of_the_method_that_are_there() {
+    let method = read(&source().join("method.md"));
+    let sections: Vec<&str> = method.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    for path in paths {
+        let text = read(&path);
+        assert!(!text.contains("spec §"), "{}: cites a text that is not here", path.display());
+        // A citation may be wrapped.
+        let comment = |line: &str| line.trim_start().trim_start_matches(['/', '!']).to_owned();
+        let text: String = text.lines().map(comment).collect();
+        for (at, found) in text.match_indices("method.md, ") {
+            let cited = &text[at + found.len()..];
+            let is_there = sections.iter().any(|section| cited.starts_with(section));
+            let words: String = cited.chars().take(30).collect();
+            assert!(is_there, "{}: no section of method.md is \"{words}\"", path.display());
+        }
+    }
+}
