@@ -65,7 +65,7 @@ fn answers_are_played_in_turn() {
 fn live_controls_show_in_the_rounds_and_leave_the_text() {
     let (worker, events) = play("answers.jsonl");
     worker.controls().update(|c| {
-        c.gamma = Setting::Fixed(5);
+        c.tree.gamma = Setting::Fixed(5);
         c.speculate = false;
     });
     worker.generate(job(1));

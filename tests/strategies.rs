@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
 use dovetail::hardware::Machine;
-use dovetail::plan::{DraftKind, STRATEGIES, Strategy};
+use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::Settings;
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
@@ -175,7 +175,8 @@ fn samplers() -> [SamplerSettings; 3] {
 fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
     let held = |value| if strategy.shape.is_none() { Setting::Fixed(value) } else { Setting::Auto };
     let (gamma, width, depth) = (held(14), held(4), held(5));
-    Controls { strategy: Some(strategy), gamma, width, depth, sampler, ..Controls::default() }
+    let tree = TreeOverrides { gamma, width, depth, blocks: Setting::Auto };
+    Controls { strategy: Some(strategy), tree, sampler, ..Controls::default() }
 }
 
 fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {

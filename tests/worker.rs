@@ -20,11 +20,11 @@ struct Fixed;
 impl Planner for Fixed {
     fn choose(&mut self, controls: &Controls) -> RoundPlan {
         let shape = Shape {
-            gamma: controls.gamma.or(6),
-            width: controls.width.or(2),
-            depth: controls.depth.or(3),
+            gamma: controls.tree.gamma.or(6),
+            width: controls.tree.width.or(2),
+            depth: controls.tree.depth.or(3),
         };
-        let budget = Budget::new(shape, controls.blocks.or(1));
+        let budget = Budget::new(shape, controls.tree.blocks.or(1));
         RoundPlan { strategy: Strategy::default_with(true), drafter: Some(0), budget }
     }
     fn observe(&mut self, _: &Round) {}
@@ -186,11 +186,11 @@ fn a_turned_control_acts_from_the_next_round() {
         (**round).clone()
     };
     assert_eq!(step(|_| ()).budget, Budget::new(Shape { gamma: 6, width: 2, depth: 3 }, 1));
-    let round = step(|c| (c.gamma, c.blocks) = (Setting::Fixed(3), Setting::Fixed(4)));
+    let round = step(|c| (c.tree.gamma, c.tree.blocks) = (Setting::Fixed(3), Setting::Fixed(4)));
     assert_eq!((round.budget.shape.gamma, round.budget.blocks, round.tree.len()), (3, 4, 3));
     let round = step(|c| c.speculate = false);
     assert_eq!((round.tree.len(), round.speculative), (1, false));
-    assert_eq!(step(|c| (c.speculate, c.gamma) = (true, Setting::Auto)).tree.len(), 6);
+    assert_eq!(step(|c| (c.speculate, c.tree.gamma) = (true, Setting::Auto)).tree.len(), 6);
     assert_eq!(events.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
     worker.controls().update(|c| c.paused = false);
     got.extend(rest(&events));

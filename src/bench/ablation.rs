@@ -4,7 +4,7 @@
 
 use super::strategies::{Contender, PLAIN, Sweep};
 use crate::draft::Depths;
-use crate::plan::{Setting, Strategy};
+use crate::plan::{Setting, Strategy, TreeOverrides};
 use crate::worker::Controls;
 
 /// The paper's tree: nodes with the root, children a node, expansions.
@@ -67,7 +67,7 @@ impl Variants {
         };
         let base = paper(base);
         let values = blocks.map(|blocks| {
-            let controls = Controls { blocks: Setting::Fixed(blocks.max(1)), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.blocks = Setting::Fixed(blocks.max(1)));
             (format!("{head} m={blocks}"), Some(blocks as f64), controls)
         });
         self.sweep(&format!("Blocks of {head}"), "blocks m", values);
@@ -76,19 +76,20 @@ impl Variants {
     /// γ, width and depth, the other two as in the paper, with `blocks` blocks unless the user
     /// holds another number.
     pub fn tree(&mut self, base: &Controls, blocks: usize) {
-        let base = Controls { blocks: Setting::Fixed(base.blocks.or(blocks)), ..paper(base) };
+        let blocks = Setting::Fixed(base.tree.blocks.or(blocks));
+        let base = with_tree(&paper(base), |tree| tree.blocks = blocks);
         let gammas = GAMMAS.map(|gamma| {
-            let controls = Controls { gamma: Setting::Fixed(gamma), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.gamma = Setting::Fixed(gamma));
             (format!("γ={gamma}"), Some(gamma as f64), controls)
         });
         self.sweep("Nodes of the tree", "γ, nodes with the root", gammas);
         let widths = WIDTHS.map(|width| {
-            let controls = Controls { width: Setting::Fixed(width), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.width = Setting::Fixed(width));
             (format!("width {width}"), Some(width as f64), controls)
         });
         self.sweep("Width of the tree", "children a node", widths);
         let depths = DEPTHS.map(|depth| {
-            let controls = Controls { depth: Setting::Fixed(depth), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.depth = Setting::Fixed(depth));
             (format!("depth {depth}"), Some(depth as f64), controls)
         });
         self.sweep("Depth of the tree", "expansions", depths);
@@ -100,12 +101,12 @@ impl Variants {
         let base = Controls { speculate: true, strategy: Some(duo), ..base.clone() };
         let own = || std::iter::once((name.to_owned(), None, base.clone()));
         let sequences = SEQUENCES.map(|k| {
-            let controls = Controls { width: Setting::Fixed(k), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.width = Setting::Fixed(k));
             (format!("{name} k={k}"), Some(k as f64), controls)
         });
         self.sweep("Sequences of DuoDecoding", "sequences k", own().chain(sequences));
         let budgets = BUDGETS.map(|gamma| {
-            let controls = Controls { gamma: Setting::Fixed(gamma), ..base.clone() };
+            let controls = with_tree(&base, |tree| tree.gamma = Setting::Fixed(gamma));
             (format!("{name} γ={gamma}"), Some(gamma as f64), controls)
         });
         self.sweep("Budget of DuoDecoding", "budget γ, tokens", own().chain(budgets));
@@ -114,13 +115,20 @@ impl Variants {
 
 /// What the user holds, and the paper's tree where they hold nothing.
 fn paper(base: &Controls) -> Controls {
-    Controls {
-        speculate: true,
-        gamma: Setting::Fixed(base.gamma.or(GAMMA)),
-        width: Setting::Fixed(base.width.or(WIDTH)),
-        depth: Setting::Fixed(base.depth.or(DEPTH)),
-        ..base.clone()
-    }
+    let tree = TreeOverrides {
+        gamma: Setting::Fixed(base.tree.gamma.or(GAMMA)),
+        width: Setting::Fixed(base.tree.width.or(WIDTH)),
+        depth: Setting::Fixed(base.tree.depth.or(DEPTH)),
+        blocks: base.tree.blocks,
+    };
+    Controls { speculate: true, tree, ..base.clone() }
+}
+
+/// `base` with one of the four values changed.
+fn with_tree(base: &Controls, change: impl FnOnce(&mut TreeOverrides)) -> Controls {
+    let mut controls = base.clone();
+    change(&mut controls.tree);
+    controls
 }
 
 #[cfg(test)]
@@ -138,7 +146,7 @@ mod tests {
         let unique: std::collections::HashSet<&&str> = names.iter().collect();
         assert_eq!(unique.len(), names.len(), "{names:?}");
         let blocks: Vec<Setting> =
-            variants.contenders[1..4].iter().map(|c| c.controls.blocks).collect();
+            variants.contenders[1..4].iter().map(|c| c.controls.tree.blocks).collect();
         assert_eq!(blocks, [Setting::Fixed(1), Setting::Fixed(2), Setting::Fixed(3)]);
         // The paper's tree with two blocks is a point of all four curves and is run once.
         assert_eq!(variants.sweeps.len(), 4);
@@ -149,8 +157,8 @@ mod tests {
             }
         }
         let alone = variants.contenders.iter().find(|c| c.name == "γ=1").unwrap();
-        assert_eq!(alone.controls.gamma, Setting::Fixed(1));
-        assert_eq!(alone.controls.width, Setting::Fixed(10));
+        assert_eq!(alone.controls.tree.gamma, Setting::Fixed(1));
+        assert_eq!(alone.controls.tree.width, Setting::Fixed(10));
     }
 
     #[test]
@@ -169,10 +177,10 @@ mod tests {
 
     #[test]
     fn what_the_user_holds_stays() {
-        let base = Controls { width: Setting::Fixed(4), ..Controls::default() };
+        let base = with_tree(&Controls::default(), |tree| tree.width = Setting::Fixed(4));
         let mut variants = Variants::new(&base);
         variants.tree(&base, 1);
         let gamma = variants.contenders.iter().find(|c| c.name == "γ=8").unwrap();
-        assert_eq!(gamma.controls.width, Setting::Fixed(4));
+        assert_eq!(gamma.controls.tree.width, Setting::Fixed(4));
     }
 }

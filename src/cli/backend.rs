@@ -28,10 +28,7 @@ pub fn controls(settings: &Settings) -> SharedControls {
         overlap: settings.overlap,
         coupled: settings.coupled,
         pace: settings.pace,
-        gamma: settings.controls.gamma,
-        blocks: settings.controls.blocks,
-        width: settings.controls.width,
-        depth: settings.controls.depth,
+        tree: settings.controls,
         sampler: settings.sampler,
         ..Controls::default()
     })

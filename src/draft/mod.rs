@@ -14,27 +14,10 @@ pub use lookup::PromptLookup;
 pub use retrieval::Retrieval;
 pub use small_model::SmallModel;
 
-use crate::speculate::{Coupling, Growth, Method, Ranking, Shape, Tree};
+pub use crate::speculate::Budget;
+
+use crate::speculate::{Coupling, Growth, Ranking, Tree};
 use std::sync::atomic::AtomicBool;
-
-/// What a round may spend on drafting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Budget {
-    /// γ, width and depth of the tree.
-    pub shape: Shape,
-    /// m: blocks of the head to run; ignored by drafters without [`Depths::Elastic`].
-    pub blocks: usize,
-    /// How the candidates are looked for; drafters that know one way only ignore it.
-    #[serde(default)]
-    pub method: Method,
-}
-
-impl Budget {
-    /// A dynamic tree of this shape.
-    pub fn new(shape: Shape, blocks: usize) -> Self {
-        Self { shape, blocks, method: Method::default() }
-    }
-}
 
 /// What a drafter is asked for.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 
-use super::{Pick, prior};
-use crate::speculate::{Shape, Tree};
+use super::prior;
+use crate::speculate::{Budget, Shape, Tree};
 
 /// Rounds remembered for each M: long enough to average over, short enough to follow the text.
 const MEMORY: usize = 96;
@@ -97,21 +97,21 @@ impl AcceptanceHistory {
         right / (right + wrong)
     }
 
-    /// Sum over the remembered rounds of the tokens that `pick` would have gained in them. Where
-    /// `pick` asks for more nodes or width than a round offered, what it offered is raised as the
+    /// Sum over the remembered rounds of the tokens that `budget` would have gained in them. Where
+    /// `budget` asks for more nodes or width than a round offered, what it offered is raised as the
     /// prior rises; where it asks for more depth, a path that was still right where its tree ended
     /// goes on as paths in this history do.
-    fn gains(&self, pick: &Pick) -> f64 {
+    fn gains(&self, budget: &Budget) -> f64 {
         let goes_on = self.goes_on();
         // Neighbouring rounds were mostly offered the same tree.
         let mut last: Option<(Shape, InCommon)> = None;
-        let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
+        let most = (budget.shape.gamma.max(1) - 1).min(budget.shape.depth + 1) as f64;
         self.entries
             .iter()
             .map(|entry| {
                 let InCommon { shape: common, rise } = match last {
                     Some((offered, common)) if offered == entry.shape => common,
-                    _ => InCommon::of(pick, &entry.shape),
+                    _ => InCommon::of(budget, &entry.shape),
                 };
                 last = Some((entry.shape, InCommon { shape: common, rise }));
                 let seen = entry.within(&common);
@@ -121,7 +121,7 @@ impl AcceptanceHistory {
                     Some((wanted, _)) => wanted,
                 };
                 let deeper =
-                    if seen == common.depth + 1 { pick.shape.depth - common.depth } else { 0 };
+                    if seen == common.depth + 1 { budget.shape.depth - common.depth } else { 0 };
                 let further: f64 = (1..=deeper).map(|level| goes_on.powi(level as i32)).sum();
                 (raised + further).min(most)
             })
@@ -129,24 +129,24 @@ impl AcceptanceHistory {
     }
 }
 
-/// What a pick and a tree that was offered have in common.
+/// What a budget and a tree that was offered have in common.
 #[derive(Clone, Copy, Debug)]
 struct InCommon {
     shape: Shape,
-    /// Where the pick asks for more nodes or width: what the prior gives the pick and what it gives
+    /// Where the budget asks for more nodes or width: what the prior gives the budget and what it gives
     /// the common part, both as deep as that.
     rise: Option<(f64, f64)>,
 }
 
 impl InCommon {
-    fn of(pick: &Pick, offered: &Shape) -> Self {
+    fn of(budget: &Budget, offered: &Shape) -> Self {
         let shape = Shape {
-            gamma: pick.shape.gamma.min(offered.gamma),
-            width: pick.shape.width.min(offered.width),
-            depth: pick.shape.depth.min(offered.depth),
+            gamma: budget.shape.gamma.min(offered.gamma),
+            width: budget.shape.width.min(offered.width),
+            depth: budget.shape.depth.min(offered.depth),
         };
-        let as_deep = Shape { depth: shape.depth, ..pick.shape };
-        let gain = |shape| prior::gain(&Pick { shape, ..*pick });
+        let as_deep = Shape { depth: shape.depth, ..budget.shape };
+        let gain = |shape| prior::gain(&Budget { shape, ..*budget });
         Self { shape, rise: (shape != as_deep).then(|| (gain(as_deep), gain(shape))) }
     }
 }
@@ -158,12 +158,12 @@ pub struct AcceptanceHistories {
 }
 
 impl AcceptanceHistories {
-    /// Notes a round drafted with `pick`.
-    pub fn note(&mut self, pick: &Pick, tree: &Tree, accepted: &[usize]) {
-        if self.by_blocks.len() <= pick.blocks {
-            self.by_blocks.resize_with(pick.blocks + 1, AcceptanceHistory::default);
+    /// Notes a round drafted with `budget`.
+    pub fn note(&mut self, budget: &Budget, tree: &Tree, accepted: &[usize]) {
+        if self.by_blocks.len() <= budget.blocks {
+            self.by_blocks.resize_with(budget.blocks + 1, AcceptanceHistory::default);
         }
-        self.by_blocks[pick.blocks].note(pick.shape, tree, accepted);
+        self.by_blocks[budget.blocks].note(budget.shape, tree, accepted);
     }
 
     /// Forgets all but the last `keep` rounds of each M: what was learned long ago must not drown
@@ -180,43 +180,44 @@ impl AcceptanceHistories {
         self.by_blocks.iter().map(AcceptanceHistory::len).sum()
     }
 
-    /// Ω expected of `pick`: its own M's rounds, with a little of what is expected without them,
+    /// Ω expected of `budget`: its own M's rounds, with a little of what is expected without them,
     /// which is the best-known M's rounds carried over in the prior's proportion.
-    pub fn omega(&self, pick: &Pick) -> f64 {
-        self.omega_from(pick, |blocks, pick| self.by_blocks[blocks].gains(pick))
+    pub fn omega(&self, budget: &Budget) -> f64 {
+        self.omega_from(budget, |blocks, budget| self.by_blocks[blocks].gains(budget))
     }
 
-    /// [`Self::omega`] for many picks: what they have in common is computed once.
-    pub fn omegas(&self) -> impl Fn(&Pick) -> f64 + '_ {
+    /// [`Self::omega`] for many budgets: what they have in common is computed once.
+    pub fn omegas(&self) -> impl Fn(&Budget) -> f64 + '_ {
         let known = RefCell::new(HashMap::new());
-        move |pick| {
-            self.omega_from(pick, |blocks, pick| {
-                let gains = || self.by_blocks[blocks].gains(pick);
-                *known.borrow_mut().entry((blocks, pick.shape)).or_insert_with(gains)
+        move |budget| {
+            self.omega_from(budget, |blocks, budget| {
+                let gains = || self.by_blocks[blocks].gains(budget);
+                *known.borrow_mut().entry((blocks, budget.shape)).or_insert_with(gains)
             })
         }
     }
 
-    /// Ω from the gains of a pick in the history of its own M.
-    fn omega_from(&self, pick: &Pick, gains: impl Fn(usize, &Pick) -> f64) -> f64 {
-        let most = (pick.shape.gamma.max(1) - 1).min(pick.shape.depth + 1) as f64;
+    /// Ω from the gains of a budget in the history of its own M.
+    fn omega_from(&self, budget: &Budget, gains: impl Fn(usize, &Budget) -> f64) -> f64 {
+        let most = (budget.shape.gamma.max(1) - 1).min(budget.shape.depth + 1) as f64;
         if most == 0.0 {
             return 1.0;
         }
-        let own = self.by_blocks.get(pick.blocks).filter(|history| !history.is_empty());
-        let (seen, rounds) = own.map_or((0.0, 0.0), |l| (gains(pick.blocks, pick), l.len() as f64));
+        let own = self.by_blocks.get(budget.blocks).filter(|history| !history.is_empty());
+        let (seen, rounds) =
+            own.map_or((0.0, 0.0), |l| (gains(budget.blocks, budget), l.len() as f64));
         let best_known = self.by_blocks.iter().enumerate().max_by_key(|(blocks, history)| {
             // Of equally well known ones the nearest M.
-            (history.len(), usize::MAX - blocks.abs_diff(pick.blocks))
+            (history.len(), usize::MAX - blocks.abs_diff(budget.blocks))
         });
         let carried = match best_known {
-            Some((blocks, history)) if blocks != pick.blocks && !history.is_empty() => {
-                let there = Pick { blocks, ..*pick };
+            Some((blocks, history)) if blocks != budget.blocks && !history.is_empty() => {
+                let there = Budget { blocks, ..*budget };
                 let mean = (gains(blocks, &there) + PRIOR_ROUNDS * prior::gain(&there))
                     / (history.len() as f64 + PRIOR_ROUNDS);
-                mean * prior::gain(pick) / prior::gain(&there).max(f64::MIN_POSITIVE)
+                mean * prior::gain(budget) / prior::gain(&there).max(f64::MIN_POSITIVE)
             }
-            _ => prior::gain(pick),
+            _ => prior::gain(budget),
         };
         1.0 + ((seen + PRIOR_ROUNDS * carried) / (rounds + PRIOR_ROUNDS)).min(most)
     }
@@ -241,21 +242,21 @@ mod tests {
         histories
     }
 
-    fn chain(depth: usize) -> Pick {
-        Pick { shape: Shape { gamma: depth + 2, width: 1, depth }, blocks: 1 }
+    fn chain(depth: usize) -> Budget {
+        Budget::new(Shape { gamma: depth + 2, width: 1, depth }, 1)
     }
 
     #[test]
     fn many_picks_are_worth_what_each_is_alone() {
         let mut histories = chains(4, &[0, 2, 5, 1, 3]);
-        histories.note(&Pick { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
+        histories.note(&Budget { blocks: 3, ..chain(2) }, &Tree::root(0), &[]);
         let omegas = histories.omegas();
         for gamma in [1, 2, 6, 16] {
             for width in [1, 3] {
                 for depth in [0, 2, 7] {
                     for blocks in 0..5 {
-                        let pick = Pick { shape: Shape { gamma, width, depth }, blocks };
-                        assert_eq!(omegas(&pick).to_bits(), histories.omega(&pick).to_bits());
+                        let budget = Budget::new(Shape { gamma, width, depth }, blocks);
+                        assert_eq!(omegas(&budget).to_bits(), histories.omega(&budget).to_bits());
                     }
                 }
             }

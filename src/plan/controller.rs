@@ -1,12 +1,13 @@
 //! The live controller: from the rounds themselves to the next round's tree.
 //!
-//! It never decides a token: whatever it picks, the text is the target's own. Given the same
-//! overrides and rounds it makes the same picks (no clock, no chance).
+//! It never decides a token: whatever it budgets, the text is the target's own. Given the same
+//! overrides and rounds it makes the same budgets (no clock, no chance).
 
-use super::choose::{Pick, Plan, SearchSpace, rate};
+use super::choose::Plan;
 use super::overrides::TreeOverrides;
+use super::search_space::{SearchSpace, rate};
 use super::{AcceptanceHistories, Costs, Prefer, reasons};
-use crate::speculate::Tree;
+use crate::speculate::{Budget, Tree};
 
 /// Rounds between two decisions.
 const EVERY: u64 = 8;
@@ -25,7 +26,7 @@ const LONGEST_WAIT: u64 = 768;
 #[derive(Clone, Copy, Debug)]
 pub struct RoundObservation<'a> {
     /// What the round was allowed to spend.
-    pub pick: Pick,
+    pub budget: Budget,
     /// The tree that was checked.
     pub tree: &'a Tree,
     /// Accepted nodes, root's child first.
@@ -34,38 +35,33 @@ pub struct RoundObservation<'a> {
     pub draft_ms: Option<f64>,
     /// T_V, milliseconds.
     pub verify_ms: f64,
+    /// How long the drafter worked beside the target, the target's wait for it included.
+    pub overlap_ms: f64,
 }
 
 /// Chooses γ, M, width and depth round by round, as far as they are automatic.
 #[derive(Clone, Debug)]
-pub struct Controller {
+pub struct TreeController {
     space: SearchSpace,
     costs: Costs,
     histories: AcceptanceHistories,
-    current: Pick,
+    current: Budget,
     /// Rounds seen since the last decision.
     since: u64,
     /// Plain rounds since speculation was last tried.
     plain: u64,
     wait: u64,
     probe_left: u64,
-    /// What is true whatever is chosen, said before the reasons.
-    preface: Vec<String>,
-    /// What the reasons were last given for.
-    reported: Option<(Pick, TreeOverrides)>,
 }
 
-impl Controller {
-    /// Starts from the plan, in the space it was made for. `preface` is said before the reasons:
-    /// where the draft runs, for one.
-    pub fn new(plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
+impl TreeController {
+    /// Starts from the plan, in the space it was made for.
+    pub fn new(plan: &Plan, space: SearchSpace) -> Self {
         Self {
-            preface,
-            reported: Some((plan.pick, space.overrides)),
             space,
             costs: plan.costs.clone(),
             histories: AcceptanceHistories::default(),
-            current: plan.pick,
+            current: plan.budget,
             since: 0,
             plain: 0,
             wait: FIRST_WAIT,
@@ -75,7 +71,7 @@ impl Controller {
 
     /// What the next round may spend: held values as they are, the rest as it is best. Call before
     /// every round; a changed wish acts at once.
-    pub fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
+    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         if *overrides != self.space.overrides {
             self.space.overrides = *overrides;
             self.probe_left = 0;
@@ -91,12 +87,12 @@ impl Controller {
         self.costs.learn_verify(nodes, round.verify_ms);
         // A tree that was asked for and not made (speculation off, draft lost) says nothing of it.
         if let Some(ms) = round.draft_ms
-            && (nodes > 1 || round.pick.shape.gamma <= 1)
+            && (nodes > 1 || round.budget.shape.gamma <= 1)
         {
-            self.costs.learn_draft(&round.pick.shape, round.pick.blocks, ms);
+            self.costs.learn_draft(&round.budget.shape, round.budget.blocks, ms);
         }
         if nodes > 1 {
-            self.histories.note(&round.pick, round.tree, round.accepted);
+            self.histories.note(&round.budget, round.tree, round.accepted);
         }
         self.since += 1;
         if self.current.shape.gamma > 1 {
@@ -118,18 +114,9 @@ impl Controller {
         }
     }
 
-    /// Makes [`Self::take_new_reasons`] speak the next time, changed or not.
-    pub fn repeat_reasons(&mut self) {
-        self.reported = None;
-    }
-
-    /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
-    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        let now = Some((self.current, self.space.overrides));
-        if std::mem::replace(&mut self.reported, now) == now {
-            return None;
-        }
-        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
+    /// The choice in force and what it was made under.
+    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
+        (self.current, self.space.overrides)
     }
 
     /// Why the current choice, one sentence a line.
@@ -154,7 +141,7 @@ impl Controller {
         rate(&self.costs, &self.current, self.histories.omega(&self.current))
     }
 
-    fn best(&self) -> (Pick, f64) {
+    fn best(&self) -> (Budget, f64) {
         self.space.best(&self.costs, self.histories.omegas())
     }
 
@@ -171,8 +158,8 @@ impl Controller {
         self.costs.can_draft() && !self.space.overrides.gamma.is_fixed()
     }
 
-    /// The best pick that has a tree.
-    fn best_tree(&self) -> Pick {
+    /// The best budget that has a tree.
+    fn best_tree(&self) -> Budget {
         let trees = SearchSpace { prefer: Prefer::Show, ..self.space };
         trees.best(&self.costs, self.histories.omegas()).0
     }

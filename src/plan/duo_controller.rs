@@ -2,13 +2,13 @@
 //! of a pass, from measured times that follow the rounds as the context grows.
 //!
 //! As the controller, it never decides a token and has no clock of its own: given the same rounds
-//! it makes the same picks.
+//! it makes the same budgets.
 
-use super::choose::{Pick, Plan};
+use super::choose::Plan;
 use super::overrides::{Setting, TreeOverrides};
 use super::{Costs, RoundObservation};
-use crate::speculate::Shape;
 use crate::speculate::duo::{self, MOST_SEQUENCES};
+use crate::speculate::{Budget, Shape};
 
 /// Rounds between two decisions.
 const EVERY: u64 = 8;
@@ -37,17 +37,14 @@ pub struct DuoController {
     overrides: TreeOverrides,
     gamma: usize,
     rounds: u64,
-    /// What is true whatever is chosen, said before the reasons.
-    preface: Vec<String>,
-    reported: Option<(usize, TreeOverrides)>,
 }
 
 impl DuoController {
     /// Starts from a plan's times: those of the draft are taken for a token each.
-    pub fn new(plan: &Plan, overrides: TreeOverrides, preface: Vec<String>) -> Self {
+    pub fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
         let step = Shape { gamma: 2, width: 1, depth: 0 };
         let mut controller = Self {
-            step_ms: plan.costs.draft_ms(&step, plan.pick.blocks),
+            step_ms: plan.costs.draft_ms(&step, plan.budget.blocks),
             costs: plan.costs.clone(),
             right: 0.0,
             checked: 0.0,
@@ -55,35 +52,28 @@ impl DuoController {
             overrides,
             gamma: 1,
             rounds: 0,
-            preface,
-            reported: None,
         };
         controller.decide();
-        controller.reported = Some((controller.gamma, overrides));
         controller
     }
 
     /// What the next round may spend: γ tokens in sequences. Their width is k, or the most it may
     /// be; their depth has room for a single one.
-    pub fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
+    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         if *overrides != self.overrides {
             self.overrides = *overrides;
             self.decide();
         }
-        let gamma = self.gamma;
-        let width = self.overrides.width.or(MOST_SEQUENCES);
-        let depth = self.overrides.depth.or(gamma.saturating_sub(2));
-        Pick { shape: Shape { gamma, width, depth }, blocks: 0 }
+        self.current().0
     }
 
-    /// Learns from a round that the drafter worked beside for `beside_ms`, the time that the target
-    /// waited for it included.
-    pub fn observe(&mut self, round: &RoundObservation<'_>, beside_ms: f64) {
-        let nodes = round.tree.len();
+    /// Learns from a round.
+    pub fn observe(&mut self, round: &RoundObservation<'_>) {
+        let (nodes, overlap_ms) = (round.tree.len(), round.overlap_ms);
         self.costs.learn_verify(nodes, round.verify_ms);
-        let gamma = round.pick.shape.gamma;
-        if beside_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
-            let off = (beside_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
+        let gamma = round.budget.shape.gamma;
+        if overlap_ms > 0.0 && gamma > 1 && round.draft_ms.is_some() {
+            let off = (overlap_ms / gamma as f64 / self.step_ms.max(f64::MIN_POSITIVE)) - 1.0;
             // Bounded: one stalled round must not turn it over.
             self.step_ms *= 1.0 + NEAR * off.clamp(-0.5, 1.0);
         }
@@ -94,25 +84,19 @@ impl DuoController {
             self.right = self.right * FADE + right;
             self.checked = self.checked * FADE + 1.0;
         }
-        self.held = round.accepted.len() + 1 == nodes && beside_ms > 0.0;
+        self.held = round.accepted.len() + 1 == nodes && overlap_ms > 0.0;
         self.rounds += 1;
         if self.rounds.is_multiple_of(EVERY) {
             self.decide();
         }
     }
 
-    /// Makes [`Self::take_new_reasons`] speak the next time, changed or not.
-    pub fn repeat_reasons(&mut self) {
-        self.reported = None;
-    }
-
-    /// [`Self::reasons`] with their preface, if there is another choice than when last asked.
-    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        let now = Some((self.gamma, self.overrides));
-        if std::mem::replace(&mut self.reported, now) == now {
-            return None;
-        }
-        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
+    /// The choice in force and what it was made under.
+    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
+        let gamma = self.gamma;
+        let width = self.overrides.width.or(MOST_SEQUENCES);
+        let depth = self.overrides.depth.or(gamma.saturating_sub(2));
+        (Budget::new(Shape { gamma, width, depth }, 0), self.overrides)
     }
 
     /// Why the current choice, one sentence a line.
@@ -122,7 +106,7 @@ impl DuoController {
         let beside =
             format!("drafting {gamma} tokens takes {draft:.1} ms, checking them {target:.1} ms");
         let mut lines = vec![match self.overrides.gamma {
-            Setting::Fixed(_) => format!("γ = {gamma}: held by you; {beside}."),
+            Setting::Fixed(_) => format!("γ = {gamma}: set by you; {beside}."),
             Setting::Auto => format!("γ = {gamma}: {beside}, at the same time."),
         }];
         lines.push(match self.overrides.width {
@@ -200,24 +184,30 @@ mod tests {
         let mut next = 1;
         for i in 0..count {
             let overrides = controller.overrides;
-            let pick = controller.pick(&overrides);
+            let budget = controller.budget(&overrides);
             let tree = chain(next);
             let accepted: Vec<usize> =
                 (1..tree.len()).take_while(|j| (i + j) % 8 < right).collect();
             let all = accepted.len() + 1 == tree.len() && i % 8 < right;
-            let gamma = pick.shape.gamma;
+            let gamma = budget.shape.gamma;
             next = if all { gamma } else { 1 };
             let (tree, accepted) = (&tree, accepted.as_slice());
             let verify_ms = pass + 0.1 * tree.len() as f64;
-            let round = RoundObservation { pick, tree, accepted, draft_ms: Some(0.0), verify_ms };
-            controller.observe(&round, step * gamma as f64);
+            let round = RoundObservation {
+                budget,
+                tree,
+                accepted,
+                draft_ms: Some(0.0),
+                verify_ms,
+                overlap_ms: step * gamma as f64,
+            };
+            controller.observe(&round);
         }
     }
 
     #[test]
     fn the_first_budget_is_drafted_in_the_time_of_a_pass_and_no_larger_than_it_pays() {
-        let gamma =
-            |step| DuoController::new(&plan(step), TreeOverrides::default(), Vec::new()).gamma;
+        let gamma = |step| DuoController::new(&plan(step), TreeOverrides::default()).gamma;
         assert_eq!(gamma(0.5), 12);
         assert_eq!(gamma(0.9), 8);
         assert_eq!(gamma(0.01), 12);
@@ -227,7 +217,7 @@ mod tests {
 
     #[test]
     fn it_follows_the_times_as_they_drift() {
-        let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default(), Vec::new());
+        let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default());
         // The draft turns out slower beside the target.
         rounds(&mut controller, 200, 7, 1.5, 9.9);
         assert!((controller.step_ms - 1.5).abs() < 0.05, "{}", controller.step_ms);
@@ -241,8 +231,7 @@ mod tests {
     #[test]
     fn it_learns_how_often_the_draft_is_right() {
         let share = |right| {
-            let mut controller =
-                DuoController::new(&plan(0.5), TreeOverrides::default(), Vec::new());
+            let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default());
             rounds(&mut controller, 300, right, 0.5, 9.9);
             controller.known().unwrap()
         };
@@ -252,26 +241,22 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_holds_is_held_and_said() {
-        let held = TreeOverrides {
+    fn fixed_values_are_kept_and_named() {
+        let fixed = TreeOverrides {
             gamma: Setting::Fixed(20),
             width: Setting::Fixed(3),
             depth: Setting::Fixed(5),
             ..TreeOverrides::default()
         };
-        let mut controller =
-            DuoController::new(&plan(0.5), TreeOverrides::default(), vec!["Here.".to_owned()]);
-        assert_eq!(controller.take_new_reasons(), None);
-        let shape = controller.pick(&held).shape;
+        let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default());
+        let shape = controller.budget(&fixed).shape;
         assert_eq!(shape, Shape { gamma: 20, width: 3, depth: 5 });
         rounds(&mut controller, 50, 2, 0.5, 9.9);
-        assert_eq!(controller.pick(&held).shape, shape);
-        let news = controller.take_new_reasons().unwrap();
-        assert_eq!(news[0], "Here.");
-        assert!(news[1].starts_with("γ = 20: held by you; drafting 20 tokens takes 10.0 ms"));
-        assert!(news[2].starts_with("3 sequences share them"));
-        assert_eq!(controller.take_new_reasons(), None);
-        let free = controller.pick(&TreeOverrides::default()).shape;
+        assert_eq!(controller.budget(&fixed).shape, shape);
+        let reasons = controller.reasons();
+        assert!(reasons[0].starts_with("γ = 20: set by you; drafting 20 tokens takes 10.0 ms"));
+        assert!(reasons[1].starts_with("3 sequences share them"));
+        let free = controller.budget(&TreeOverrides::default()).shape;
         assert_eq!((free.width, free.depth), (MOST_SEQUENCES, free.gamma - 2));
     }
 }

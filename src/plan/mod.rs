@@ -13,9 +13,10 @@
 //! - **Width and depth.** Every level of depth is another draft pass; width costs rows in each.
 //!
 //! [`choose`] does this from the machine's description, [`correct`] again from times measured at
-//! load, and the [`Controller`] again from the rounds as they come.
+//! load, and the [`BudgetController`] again from the rounds as they come.
 
 mod acceptance_history;
+mod budget_controller;
 mod choose;
 mod controller;
 mod cost;
@@ -26,14 +27,16 @@ mod overrides;
 mod place;
 mod prior;
 mod reasons;
+mod search_space;
 mod strategy;
 #[cfg(test)]
 mod tests;
 mod thread_split;
 
 pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
-pub use choose::{Pick, Plan, SearchSpace, choose, correct, rate};
-pub use controller::{Controller, RoundObservation};
+pub use budget_controller::BudgetController;
+pub use choose::{Plan, choose, correct};
+pub use controller::{RoundObservation, TreeController};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 pub use duo_controller::DuoController;
@@ -42,5 +45,6 @@ pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{DraftDevice, Placement, place};
+pub use search_space::{SearchSpace, rate};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

@@ -4,20 +4,20 @@
 //! 4.73 tokens a round with γ = 16, k = 10, D = 7 (Dovetail, Table III, "DGF+4": MT-bench,
 //! Llama-2-chat 7B). It is only used until the rounds themselves tell (`super::AcceptanceHistory`).
 
-use super::Pick;
+use crate::speculate::Budget;
 
 /// Tokens beyond the first that the paper's best head commits with its published tree.
 const PAPER_GAIN: f64 = 4.73 - 1.0;
 
 /// Tokens a round is expected to commit: 1 (the target's own choice) plus [`gain`].
-pub fn omega(pick: &Pick) -> f64 {
-    1.0 + gain(pick)
+pub fn omega(budget: &Budget) -> f64 {
+    1.0 + gain(budget)
 }
 
 /// Accepted tokens a round, the target's own choice not counted. Rises with γ (ever slower: the
 /// draft's likelier guesses come first), with k and D (until the tree is γ nodes large), with M.
-pub fn gain(pick: &Pick) -> f64 {
-    let shape = pick.shape;
+pub fn gain(budget: &Budget) -> f64 {
+    let shape = budget.shape;
     // A beam of k over D expansions offers no more than this many nodes.
     let pool = 1 + shape.width + shape.depth * shape.width * shape.width;
     let nodes = shape.gamma.min(pool) - 1;
@@ -26,7 +26,7 @@ pub fn gain(pick: &Pick) -> f64 {
     }
     let by_nodes = (1.0 + nodes as f64 / 2.0).ln() / (1.0f64 + 15.0 / 2.0).ln();
     let by_width = (1.0 - 0.25 / shape.width as f64) / (1.0 - 0.25 / 10.0);
-    let unbounded = PAPER_GAIN * by_nodes * by_width * quality(pick.blocks);
+    let unbounded = PAPER_GAIN * by_nodes * by_width * quality(budget.blocks);
     // As if every level held with the same chance p: p + p² + … = unbounded, cut after D + 1 terms.
     let p = unbounded / (1.0 + unbounded);
     let levels = |depth: usize| 1.0 - p.powi(depth as i32 + 1);
@@ -45,13 +45,13 @@ mod tests {
     use super::*;
     use crate::speculate::Shape;
 
-    fn pick(gamma: usize, width: usize, depth: usize, blocks: usize) -> Pick {
-        Pick { shape: Shape { gamma, width, depth }, blocks }
+    fn budget(gamma: usize, width: usize, depth: usize, blocks: usize) -> Budget {
+        Budget::new(Shape { gamma, width, depth }, blocks)
     }
 
     #[test]
     fn it_meets_the_paper_where_the_paper_measured() {
-        assert!((omega(&pick(16, 10, 7, 5)) - 4.73).abs() < 1e-9);
+        assert!((omega(&budget(16, 10, 7, 5)) - 4.73).abs() < 1e-9);
     }
 
     #[test]
@@ -60,12 +60,12 @@ mod tests {
             for width in 1..10 {
                 for depth in 0..8 {
                     for blocks in 1..6 {
-                        let here = gain(&pick(gamma, width, depth, blocks));
+                        let here = gain(&budget(gamma, width, depth, blocks));
                         for more in [
-                            pick(gamma + 1, width, depth, blocks),
-                            pick(gamma, width + 1, depth, blocks),
-                            pick(gamma, width, depth + 1, blocks),
-                            pick(gamma, width, depth, blocks + 1),
+                            budget(gamma + 1, width, depth, blocks),
+                            budget(gamma, width + 1, depth, blocks),
+                            budget(gamma, width, depth + 1, blocks),
+                            budget(gamma, width, depth, blocks + 1),
                         ] {
                             assert!(gain(&more) >= here - 1e-12, "{more:?}");
                         }

@@ -1,15 +1,16 @@
 //! Why a choice was made, in sentences for the controls and for `doctor`.
 
-use super::choose::{Pick, SearchSpace, rate};
 use super::overrides::Setting;
+use super::search_space::{SearchSpace, rate};
 use super::{Costs, Prefer};
+use crate::speculate::Budget;
 
-/// Explains `pick`, one sentence a line; `basis` says where the times come from.
+/// Explains `budget`, one sentence a line; `basis` says where the times come from.
 pub(super) fn explain(
-    pick: &Pick,
+    budget: &Budget,
     space: &SearchSpace,
     costs: &Costs,
-    omega: impl Fn(&Pick) -> f64,
+    omega: impl Fn(&Budget) -> f64,
     basis: &str,
 ) -> Vec<String> {
     let Some((fewest, most)) = space.blocks else {
@@ -17,13 +18,13 @@ pub(super) fn explain(
     };
     let mut lines = Vec::new();
     let plain = space.plain(costs);
-    let expected = rate(costs, pick, omega(pick));
-    lines.push(gamma_line(pick, space, costs, &omega));
-    if pick.shape.gamma > 1 {
+    let expected = rate(costs, budget, omega(budget));
+    lines.push(gamma_line(budget, space, costs, &omega));
+    if budget.shape.gamma > 1 {
         if most > 0 {
-            lines.push(blocks_line(pick, space.overrides.blocks, fewest, most, costs));
+            lines.push(blocks_line(budget, space.overrides.blocks, fewest, most, costs));
         }
-        lines.push(tree_line(pick, space, costs));
+        lines.push(tree_line(budget, space, costs));
         let held = space.overrides.gamma.is_fixed();
         if expected < plain && space.prefer == Prefer::Show && !held {
             lines.push(format!(
@@ -34,7 +35,7 @@ pub(super) fn explain(
             lines.push(format!(
                 "Expected: {:.1} tokens a round, about {expected:.0} tokens/s against {plain:.0} \
                  without speculation.",
-                omega(pick)
+                omega(budget)
             ));
         }
     }
@@ -43,14 +44,14 @@ pub(super) fn explain(
 }
 
 fn gamma_line(
-    pick: &Pick,
+    budget: &Budget,
     space: &SearchSpace,
     costs: &Costs,
-    omega: impl Fn(&Pick) -> f64,
+    omega: impl Fn(&Budget) -> f64,
 ) -> String {
-    let gamma = pick.shape.gamma;
+    let gamma = budget.shape.gamma;
     if space.overrides.gamma.is_fixed() {
-        return format!("γ = {gamma}: held by you.");
+        return format!("γ = {gamma}: set by you.");
     }
     if gamma <= 1 {
         let trees = SearchSpace { prefer: Prefer::Show, ..*space };
@@ -68,15 +69,21 @@ fn gamma_line(
     )
 }
 
-fn blocks_line(pick: &Pick, wish: Setting, fewest: usize, most: usize, costs: &Costs) -> String {
-    let m = pick.blocks;
+fn blocks_line(
+    budget: &Budget,
+    wish: Setting,
+    fewest: usize,
+    most: usize,
+    costs: &Costs,
+) -> String {
+    let m = budget.blocks;
     if fewest == most {
         return format!("M = {m}: this head has a fixed number of blocks.");
     }
     if wish.is_fixed() {
-        return format!("M = {m} of {most}: held by you.");
+        return format!("M = {m} of {most}: set by you.");
     }
-    let (less, more) = (costs.draft_ms(&pick.shape, fewest), costs.draft_ms(&pick.shape, most));
+    let (less, more) = (costs.draft_ms(&budget.shape, fewest), costs.draft_ms(&budget.shape, most));
     let each = (more - less) / (most - fewest) as f64;
     let why = if m == most {
         "all of them guess better than fewer and are worth it"
@@ -86,12 +93,12 @@ fn blocks_line(pick: &Pick, wish: Setting, fewest: usize, most: usize, costs: &C
     format!("M = {m} of {most}: each block adds {each:.2} ms to a round's draft; {why}.")
 }
 
-fn tree_line(pick: &Pick, space: &SearchSpace, costs: &Costs) -> String {
-    let shape = pick.shape;
+fn tree_line(budget: &Budget, space: &SearchSpace, costs: &Costs) -> String {
+    let shape = budget.shape;
     let whose = match (space.overrides.width.is_fixed(), space.overrides.depth.is_fixed()) {
-        (true, true) => " (held by you)",
-        (true, false) => " (width held by you)",
-        (false, true) => " (depth held by you)",
+        (true, true) => " (set by you)",
+        (true, false) => " (width set by you)",
+        (false, true) => " (depth set by you)",
         (false, false) => "",
     };
     format!(
@@ -100,7 +107,7 @@ fn tree_line(pick: &Pick, space: &SearchSpace, costs: &Costs) -> String {
         shape.width,
         shape.depth,
         shape.depth + 1,
-        costs.draft_ms(&shape, pick.blocks),
+        costs.draft_ms(&shape, budget.blocks),
         costs.verify_ms(shape.gamma)
     )
 }

@@ -2,7 +2,7 @@ use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
 use super::*;
 use crate::hardware::{Cpu, Gpu, GpuFinding, Machine, Memory};
-use crate::speculate::{Shape, Tree};
+use crate::speculate::{Budget, Shape, Tree};
 
 const GIB: u64 = 1 << 30;
 
@@ -67,10 +67,10 @@ fn the_rule_over_a_table_of_machines() {
     let (server, on_gpu) = plan_on(&server, TARGET_7B, HEAD_7B);
     let rows: Vec<String> = [("laptop", &laptop), ("8 cores", &dovetail), ("server", &server)]
         .map(|(name, plan)| {
-            let shape = plan.pick.shape;
+            let shape = plan.budget.shape;
             format!(
                 "{name}: gamma {} width {} depth {} blocks {}",
-                shape.gamma, shape.width, shape.depth, plan.pick.blocks
+                shape.gamma, shape.width, shape.depth, plan.budget.blocks
             )
         })
         .to_vec();
@@ -79,11 +79,11 @@ fn the_rule_over_a_table_of_machines() {
     assert_eq!(on_gpu.device, DraftDevice::Cuda);
     insta::assert_snapshot!(rows.join("\n"));
     // The order is the claim; the snapshot only shows the figures.
-    assert!(laptop.pick.shape.gamma <= dovetail.pick.shape.gamma);
-    assert!(dovetail.pick.shape.gamma <= server.pick.shape.gamma);
-    assert!(laptop.pick.blocks <= dovetail.pick.blocks);
-    assert!(dovetail.pick.blocks <= server.pick.blocks);
-    assert!(laptop.pick.shape.depth <= server.pick.shape.depth);
+    assert!(laptop.budget.shape.gamma <= dovetail.budget.shape.gamma);
+    assert!(dovetail.budget.shape.gamma <= server.budget.shape.gamma);
+    assert!(laptop.budget.blocks <= dovetail.budget.blocks);
+    assert!(dovetail.budget.blocks <= server.budget.blocks);
+    assert!(laptop.budget.shape.depth <= server.budget.shape.depth);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn without_a_draft_there_is_only_plain_decoding() {
     let space =
         SearchSpace { overrides: TreeOverrides::default(), blocks: None, prefer: Prefer::Show };
     let plan = choose(&inputs, &space);
-    assert_eq!((plan.pick.shape.gamma, plan.pick.blocks), (1, 0));
+    assert_eq!((plan.budget.shape.gamma, plan.budget.blocks), (1, 0));
     assert_eq!(plan.reasons, ["There is no draft model: the target decodes alone."]);
 }
 
@@ -141,13 +141,13 @@ fn a_measurement_overrules_the_guess() {
     let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
     let space = space(&HEAD_7B, Prefer::Speed);
     let guess = choose(&inputs, &space);
-    assert!(guess.pick.shape.gamma > 4);
+    assert!(guess.budget.shape.gamma > 4);
     // Every node costs a full pass: no tree can pay.
     let steep = Measured { verify: vec![(1, 100.0), (8, 800.0), (16, 1600.0)], level: None };
-    assert_eq!(correct(guess.clone(), &steep, &space).pick.shape.gamma, 1);
+    assert_eq!(correct(guess.clone(), &steep, &space).budget.shape.gamma, 1);
     // All nodes are free: the largest tree pays most.
     let flat = Measured { verify: vec![(1, 100.0), (64, 100.0)], level: None };
-    assert_eq!(correct(guess.clone(), &flat, &space).pick.shape.gamma, 64);
+    assert_eq!(correct(guess.clone(), &flat, &space).budget.shape.gamma, 64);
     // Times beyond the measured ones keep their proportion, and never fall.
     let costs =
         guess.costs.clone().measured(&Measured { verify: vec![(4, 9.0), (1, 10.0)], level: None });
@@ -171,8 +171,12 @@ fn show_keeps_a_tree_where_none_pays_and_says_so() {
     let (inputs, _) = inputs(&machine, tiny, head);
     let speed = choose(&inputs, &space(&head, Prefer::Speed));
     let show = choose(&inputs, &space(&head, Prefer::Show));
-    assert_eq!(speed.pick.shape.gamma, 1, "{:?}", speed.reasons);
-    assert!(show.pick.shape.gamma >= 8 && show.pick.shape.depth >= 3 && show.pick.shape.width >= 3);
+    assert_eq!(speed.budget.shape.gamma, 1, "{:?}", speed.reasons);
+    assert!(
+        show.budget.shape.gamma >= 8
+            && show.budget.shape.depth >= 3
+            && show.budget.shape.width >= 3
+    );
     assert!(show.reasons.iter().any(|line| line.contains("Plain decoding would give")));
     assert!(speed.reasons[0].starts_with("γ = 1: no tree pays here"));
 }
@@ -195,7 +199,7 @@ proptest! {
             let gpu = gpu.then_some((24 * GIB, bandwidth));
             let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) }).pick.shape.gamma
+            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) }).budget.shape.gamma
         };
         prop_assert!(gamma(cores) <= gamma(cores + more));
     }
@@ -209,7 +213,7 @@ proptest! {
         let blocks = |bandwidth| {
             let machine = machine(cpu(cores, LEVELS[level]), Some((24 * GIB, bandwidth)), &["cuda"]);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) }).pick.blocks
+            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) }).budget.blocks
         };
         prop_assert!(blocks(bandwidth) <= blocks(bandwidth * faster));
     }
@@ -229,15 +233,15 @@ proptest! {
         let gpu = gpu.then_some((4 * GIB, bandwidth));
         let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
         let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-        let pick = choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).pick;
-        prop_assert_eq!(pick.shape.gamma, overrides.gamma.or(pick.shape.gamma));
-        prop_assert_eq!(pick.blocks, overrides.blocks.or(pick.blocks).min(5));
-        if pick.shape.gamma > 1 {
-            prop_assert_eq!(pick.shape.width, overrides.width.or(pick.shape.width));
-            prop_assert_eq!(pick.shape.depth, overrides.depth.or(pick.shape.depth));
+        let budget = choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, prefer) }).budget;
+        prop_assert_eq!(budget.shape.gamma, overrides.gamma.or(budget.shape.gamma));
+        prop_assert_eq!(budget.blocks, overrides.blocks.or(budget.blocks).min(5));
+        if budget.shape.gamma > 1 {
+            prop_assert_eq!(budget.shape.width, overrides.width.or(budget.shape.width));
+            prop_assert_eq!(budget.shape.depth, overrides.depth.or(budget.shape.depth));
         }
-        prop_assert!((1..=64).contains(&pick.shape.gamma) && (1..=5).contains(&pick.blocks));
-        prop_assert!((1..=10).contains(&pick.shape.width) && pick.shape.depth <= 8);
+        prop_assert!((1..=64).contains(&budget.shape.gamma) && (1..=5).contains(&budget.blocks));
+        prop_assert!((1..=10).contains(&budget.shape.width) && budget.shape.depth <= 8);
     }
 }
 
@@ -305,43 +309,44 @@ impl World {
         }
     }
 
-    fn times(&self, pick: &Pick, nodes: usize) -> (f64, f64) {
-        let draft = if pick.shape.gamma > 1 { 1.0 + pick.shape.depth as f64 } else { 0.2 };
+    fn times(&self, budget: &Budget, nodes: usize) -> (f64, f64) {
+        let draft = if budget.shape.gamma > 1 { 1.0 + budget.shape.depth as f64 } else { 0.2 };
         (draft * self.level_ms, (self.verify)(nodes))
     }
 
-    /// Runs `rounds` rounds; returns the picks and tokens per ms of the second half.
+    /// Runs `rounds` rounds; returns the budgets and tokens per ms of the second half.
     fn run(
         &mut self,
-        controller: &mut Controller,
+        controller: &mut TreeController,
         overrides: &TreeOverrides,
         rounds: usize,
-    ) -> (Vec<Pick>, f64) {
-        let (mut picks, mut tokens, mut ms) = (Vec::new(), 0.0, 0.0);
+    ) -> (Vec<Budget>, f64) {
+        let (mut budgets, mut tokens, mut ms) = (Vec::new(), 0.0, 0.0);
         for round in 0..rounds {
-            let pick = controller.pick(overrides);
-            let tree = self.tree(&pick.shape);
+            let budget = controller.budget(overrides);
+            let tree = self.tree(&budget.shape);
             let accepted = self.walk(&tree);
-            let (draft_ms, verify_ms) = self.times(&pick, tree.len());
+            let (draft_ms, verify_ms) = self.times(&budget, tree.len());
             controller.observe(&RoundObservation {
-                pick,
+                budget,
                 tree: &tree,
                 accepted: &accepted,
                 draft_ms: Some(draft_ms),
                 verify_ms,
+                overlap_ms: 0.0,
             });
             if round >= rounds / 2 {
                 tokens += 1.0 + accepted.len() as f64;
                 ms += draft_ms + verify_ms;
             }
-            picks.push(pick);
+            budgets.push(budget);
         }
-        (picks, tokens / ms)
+        (budgets, tokens / ms)
     }
 }
 
 /// A controller whose plan was corrected by times measured in `world`.
-fn started(prefer: Prefer, world: &World) -> (Controller, SearchSpace) {
+fn started(prefer: Prefer, world: &World) -> (TreeController, SearchSpace) {
     let machine = machine(cpu(8, &["AVX2"]), Some((4 * GIB, 128e9)), &["cuda"]);
     let head = DraftSize { elastic: false, blocks: 4, ..HEAD_7B };
     let (inputs, _) = inputs(&machine, TARGET_7B, head);
@@ -351,7 +356,7 @@ fn started(prefer: Prefer, world: &World) -> (Controller, SearchSpace) {
         level: Some(LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[world.level_ms; 2]; 2] }),
     };
     let plan = correct(choose(&inputs, &space), &found, &space);
-    (Controller::new(&plan, space, vec!["Drafting runs somewhere.".into()]), space)
+    (TreeController::new(&plan, space), space)
 }
 
 #[test]
@@ -363,8 +368,8 @@ fn it_finds_a_tree_about_as_good_as_the_best_held_one() {
     ] {
         let world = || World { state: 88_172_645_463_325_252, sure, verify, level_ms };
         let (mut controller, space) = started(Prefer::Speed, &world());
-        let (picks, found) = world().run(&mut controller, &TreeOverrides::default(), 1200);
-        let mut best = (0.0, picks[0]);
+        let (budgets, found) = world().run(&mut controller, &TreeOverrides::default(), 1200);
+        let mut best = (0.0, budgets[0]);
         for gamma in [1, 4, 8, 16, 32, 64] {
             for depth in [0, 1, 3, 5, 8] {
                 let overrides = TreeOverrides {
@@ -374,20 +379,20 @@ fn it_finds_a_tree_about_as_good_as_the_best_held_one() {
                     ..TreeOverrides::default()
                 };
                 let (mut held, _) = started(Prefer::Speed, &world());
-                let (picks, rate) = world().run(&mut held, &overrides, 400);
+                let (budgets, rate) = world().run(&mut held, &overrides, 400);
                 if rate > best.0 {
-                    best = (rate, picks[0]);
+                    best = (rate, budgets[0]);
                 }
             }
         }
         assert!(
             found > 0.9 * best.0,
             "sure {sure}: found {found:.4} with {:?}, best held {best:?}",
-            picks.last()
+            budgets.last()
         );
-        let changes = picks.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let changes = budgets.windows(2).filter(|pair| pair[0] != pair[1]).count();
         assert!(changes < 40, "{changes} changes in 1200 rounds");
-        assert!(space.blocks == Some((4, 4)) && picks.iter().all(|pick| pick.blocks == 4));
+        assert!(space.blocks == Some((4, 4)) && budgets.iter().all(|budget| budget.blocks == 4));
     }
 }
 
@@ -397,34 +402,34 @@ fn it_gives_speculation_up_where_it_does_not_pay_and_takes_it_up_again() {
     let mut world =
         World { state: 5, sure: 0.15, verify: |n| 40.0 + 10.0 * n as f64, level_ms: 5.0 };
     let (mut controller, _) = started(Prefer::Speed, &world);
-    let (picks, _) = world.run(&mut controller, &overrides, 1000);
-    let plain = picks[500..].iter().filter(|pick| pick.shape.gamma == 1).count();
+    let (budgets, _) = world.run(&mut controller, &overrides, 1000);
+    let plain = budgets[500..].iter().filter(|budget| budget.shape.gamma == 1).count();
     assert!(plain > 450, "{plain} of the last 500 rounds were plain");
-    assert!(picks[100..].iter().any(|pick| pick.shape.gamma > 1), "it must probe now and then");
+    assert!(
+        budgets[100..].iter().any(|budget| budget.shape.gamma > 1),
+        "it must probe now and then"
+    );
     // The text becomes easy: a probe has to notice.
     world.sure = 0.95;
-    let (picks, _) = world.run(&mut controller, &overrides, 2000);
-    assert!(picks[1000..].iter().all(|pick| pick.shape.gamma > 1), "{:?}", picks.last());
+    let (budgets, _) = world.run(&mut controller, &overrides, 2000);
+    assert!(budgets[1000..].iter().all(|budget| budget.shape.gamma > 1), "{:?}", budgets.last());
 }
 
 #[test]
 fn show_never_drops_the_tree_and_a_changed_wish_acts_at_once() {
     let mut world = World { state: 5, sure: 0.2, verify: |n| 20.0 * n as f64, level_ms: 20.0 };
     let (mut controller, _) = started(Prefer::Show, &world);
-    let (picks, _) = world.run(&mut controller, &TreeOverrides::default(), 300);
-    assert!(picks.iter().all(|pick| pick.shape.gamma >= 8 && pick.shape.depth >= 3));
+    let (budgets, _) = world.run(&mut controller, &TreeOverrides::default(), 300);
+    assert!(budgets.iter().all(|budget| budget.shape.gamma >= 8 && budget.shape.depth >= 3));
     let held = TreeOverrides {
         gamma: Setting::Fixed(5),
         width: Setting::Fixed(2),
         ..TreeOverrides::default()
     };
-    let pick = controller.pick(&held);
-    assert_eq!((pick.shape.gamma, pick.shape.width), (5, 2));
-    assert_eq!(controller.reasons()[0], "γ = 5: held by you.");
-    let news = controller.take_new_reasons().unwrap();
-    assert_eq!(news[..2], ["Drafting runs somewhere.", "γ = 5: held by you."]);
-    assert_eq!(controller.take_new_reasons(), None, "nothing has changed since");
-    assert!(controller.pick(&TreeOverrides::default()).shape.gamma >= 8);
+    let budget = controller.budget(&held);
+    assert_eq!((budget.shape.gamma, budget.shape.width), (5, 2));
+    assert_eq!(controller.reasons()[0], "γ = 5: set by you.");
+    assert!(controller.budget(&TreeOverrides::default()).shape.gamma >= 8);
 }
 
 #[test]
@@ -446,7 +451,7 @@ fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
     for _ in 0..96 {
         let tree = world.tree(&wide);
         let accepted = world.walk(&tree);
-        histories.note(&Pick { shape: wide, blocks: 2 }, &tree, &accepted);
+        histories.note(&Budget::new(wide, 2), &tree, &accepted);
     }
     for shape in [
         Shape { gamma: 2, width: 1, depth: 0 },
@@ -459,7 +464,7 @@ fn one_run_with_a_large_tree_predicts_all_smaller_ones() {
             let tree = world.tree(&shape);
             tokens += 1 + world.walk(&tree).len();
         }
-        let (truth, guess) = (tokens as f64 / 4000.0, histories.omega(&Pick { shape, blocks: 2 }));
+        let (truth, guess) = (tokens as f64 / 4000.0, histories.omega(&Budget::new(shape, 2)));
         // 96 rounds know a mean of this spread to about 0.2.
         assert!((truth - guess).abs() < 0.45, "{shape:?}: {truth:.2} against {guess:.2}");
     }

@@ -22,4 +22,4 @@ pub use noise::Noise;
 pub use ranking::Ranking;
 pub use rows::{argmax, log_softmax, top_k, top_log_probs};
 pub use sampler::{Sampler, SamplerSettings};
-pub use tree::{Method, Node, Shape, Tree};
+pub use tree::{Budget, Method, Node, Shape, Tree};

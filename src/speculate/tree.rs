@@ -32,6 +32,25 @@ pub enum Method {
     },
 }
 
+/// What a round may spend on drafting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// γ, width and depth of the tree.
+    pub shape: Shape,
+    /// M: blocks of the head to run; 0 without a draft, ignored by drafters that have none.
+    pub blocks: usize,
+    /// How the candidates are looked for; drafters that know one way only ignore it.
+    #[serde(default)]
+    pub method: Method,
+}
+
+impl Budget {
+    /// A dynamic tree of this shape.
+    pub fn new(shape: Shape, blocks: usize) -> Self {
+        Self { shape, blocks, method: Method::default() }
+    }
+}
+
 /// One token of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::plan::Strategy;
+use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::Setting;
@@ -22,14 +22,8 @@ pub struct Controls {
     pub coupled: bool,
     /// Least milliseconds from round to round, for watching; 0 does not wait.
     pub pace: usize,
-    /// γ.
-    pub gamma: Setting,
-    /// M.
-    pub blocks: Setting,
-    /// Tree width k.
-    pub width: Setting,
-    /// Tree depth D.
-    pub depth: Setting,
+    /// γ, M, k and D, each automatic or fixed.
+    pub tree: TreeOverrides,
     /// Temperature, filters, penalties, seed.
     pub sampler: SamplerSettings,
     /// Whether rounds wait for a step.
@@ -49,10 +43,7 @@ impl Default for Controls {
             overlap: false,
             coupled: true,
             pace: 0,
-            gamma: Setting::Auto,
-            blocks: Setting::Auto,
-            width: Setting::Auto,
-            depth: Setting::Auto,
+            tree: TreeOverrides::default(),
             sampler: SamplerSettings::default(),
             paused: false,
             steps: 0,

@@ -231,10 +231,10 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
         strategy.name.clone_into(&mut round.strategy);
     }
     let shape = &mut round.budget.shape;
-    shape.gamma = controls.gamma.or(shape.gamma);
-    shape.width = controls.width.or(shape.width);
-    shape.depth = controls.depth.or(shape.depth);
-    round.budget.blocks = controls.blocks.or(round.budget.blocks);
+    shape.gamma = controls.tree.gamma.or(shape.gamma);
+    shape.width = controls.tree.width.or(shape.width);
+    shape.depth = controls.tree.depth.or(shape.depth);
+    round.budget.blocks = controls.tree.blocks.or(round.budget.blocks);
     if controls.speculate && done == 0 {
         return round;
     }

@@ -3,50 +3,18 @@
 
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::Round;
-use crate::draft::Budget;
-use crate::plan::{Controller, DuoController, Pick, RoundObservation, Strategy, TreeOverrides};
+use crate::plan::{BudgetController, RoundObservation, Strategy};
+use crate::speculate::Budget;
 
 /// A strategy that can run here.
 #[derive(Clone, Debug)]
 pub struct StrategyController {
     /// The row of the table.
     pub strategy: &'static Strategy,
-    /// Its drafter's place in the engine; `None` for the target alone.
+    /// Its drafter's index in the engine; `None` for the target alone.
     pub drafter: Option<usize>,
-    /// Chooses its trees.
-    pub controller: Controller,
-    /// Chooses its budget instead, where it drafts sequences while the target checks.
-    pub duo: Option<DuoController>,
-}
-
-impl StrategyController {
-    fn pick(&mut self, overrides: &TreeOverrides) -> Pick {
-        match &mut self.duo {
-            Some(duo) => duo.pick(overrides),
-            None => self.controller.pick(overrides),
-        }
-    }
-
-    fn observe(&mut self, round: &RoundObservation<'_>, beside_ms: f64) {
-        match &mut self.duo {
-            Some(duo) => duo.observe(round, beside_ms),
-            None => self.controller.observe(round),
-        }
-    }
-
-    fn repeat_reasons(&mut self) {
-        match &mut self.duo {
-            Some(duo) => duo.repeat_reasons(),
-            None => self.controller.repeat_reasons(),
-        }
-    }
-
-    fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        match &mut self.duo {
-            Some(duo) => duo.take_new_reasons(),
-            None => self.controller.take_new_reasons(),
-        }
-    }
+    /// Chooses its budgets.
+    pub budgets: BudgetController,
 }
 
 /// The strategies that can run here and which of them is in use.
@@ -86,14 +54,12 @@ impl Planner for StrategyPlanner {
         if wanted != self.current {
             self.current = wanted;
             self.fresh = true;
-            self.controllers[wanted].repeat_reasons();
+            self.controllers[wanted].budgets.repeat_reasons();
         }
         let controller = &mut self.controllers[wanted];
-        let &Controls { gamma, blocks, width, depth, .. } = controls;
-        let user = TreeOverrides { gamma, blocks, width, depth };
-        let strategy = controller.strategy;
-        let Pick { shape, blocks } = controller.pick(&strategy.overrides(&user));
-        let budget = Budget { shape, blocks, method: strategy.method_with(&user) };
+        let (strategy, user) = (controller.strategy, &controls.tree);
+        let budget = controller.budgets.budget(&strategy.overrides(user));
+        let budget = Budget { method: strategy.method_with(user), ..budget };
         RoundPlan { strategy, drafter: controller.drafter, budget }
     }
 
@@ -101,18 +67,18 @@ impl Planner for StrategyPlanner {
         // Whoever has just been taken up has first to read what it missed.
         let steady = !std::mem::replace(&mut self.fresh, false);
         let observation = RoundObservation {
-            pick: Pick { shape: round.budget.shape, blocks: round.budget.blocks },
+            budget: round.budget,
             tree: &round.tree,
             accepted: &round.accepted,
             draft_ms: steady.then_some(round.timing.target_idle_ms()),
             verify_ms: round.timing.verify_ms,
+            overlap_ms: round.timing.ahead_ms + round.timing.wait_ms,
         };
-        let timing = round.timing;
-        self.controllers[self.current].observe(&observation, timing.ahead_ms + timing.wait_ms);
+        self.controllers[self.current].budgets.observe(&observation);
     }
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
-        self.controllers[self.current].take_new_reasons()
+        self.controllers[self.current].budgets.take_new_reasons()
     }
 }
 
@@ -121,6 +87,7 @@ mod tests {
     use super::*;
     use crate::plan::{
         CostInputs, DraftKind, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput,
+        TreeOverrides,
     };
     use crate::plan::{choose, correct};
 
@@ -137,8 +104,9 @@ mod tests {
             prefer: Prefer::Speed,
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
-        let controller = Controller::new(&plan, space, vec![format!("{name} it is.")]);
-        StrategyController { strategy, drafter, controller, duo: None }
+        let preface = vec![format!("{name} it is.")];
+        let budgets = BudgetController::new(strategy.method, &plan, space, preface);
+        StrategyController { strategy, drafter, budgets }
     }
 
     #[test]
@@ -159,7 +127,10 @@ mod tests {
         assert_eq!(Some(other.budget.shape), other.strategy.shape);
         assert_eq!(planning.take_new_reasons().unwrap()[0], "lookahead it is.");
         assert_eq!(planning.take_new_reasons(), None);
-        let held = Controls { gamma: Setting::Fixed(7), ..with("lookahead") };
+        let held = Controls {
+            tree: TreeOverrides { gamma: Setting::Fixed(7), ..TreeOverrides::default() },
+            ..with("lookahead")
+        };
         assert_eq!(planning.choose(&held).budget.shape.gamma, 7);
 
         let plain = planning.choose(&with("plain"));

@@ -293,7 +293,9 @@ fn useful(model: &Model, row: &Binding) -> bool {
         A::Pause => model.answering() && (row.scope == S::Panel) == panels,
         A::Auto => {
             let c = &model.controls;
-            [c.gamma, c.blocks, c.width, c.depth].iter().any(|choice| choice.is_fixed())
+            [c.tree.gamma, c.tree.blocks, c.tree.width, c.tree.depth]
+                .iter()
+                .any(|choice| choice.is_fixed())
         }
         A::Regenerate => !model.answering() && model.chat.can_regenerate(),
         A::Meters => !model.wide(),

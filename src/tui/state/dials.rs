@@ -218,7 +218,7 @@ impl Bench<'_> {
             self.latest.map(spent).or(self.ready.map(start))
         };
         Some(match dial {
-            Dial::Gamma => (controls.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
+            Dial::Gamma => (controls.tree.gamma, now(|b| b.shape.gamma, |r| r.gamma), GAMMA),
             Dial::Blocks => {
                 let depths = self.depths(controls);
                 let most = match depths {
@@ -227,12 +227,12 @@ impl Bench<'_> {
                 };
                 let limits = Limits { most, ..BLOCKS };
                 match depths {
-                    Some(Depths::Fixed(blocks)) => (controls.blocks, Some(blocks), limits),
-                    _ => (controls.blocks, now(|b| b.blocks, |r| r.blocks), limits),
+                    Some(Depths::Fixed(blocks)) => (controls.tree.blocks, Some(blocks), limits),
+                    _ => (controls.tree.blocks, now(|b| b.blocks, |r| r.blocks), limits),
                 }
             }
-            Dial::Width => (controls.width, now(|b| b.shape.width, |r| r.width), WIDTH),
-            Dial::Depth => (controls.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
+            Dial::Width => (controls.tree.width, now(|b| b.shape.width, |r| r.width), WIDTH),
+            Dial::Depth => (controls.tree.depth, now(|b| b.shape.depth, |r| r.depth), DEPTH),
             Dial::Temperature | Dial::Strategy | Dial::Pace => return None,
         })
     }
@@ -265,10 +265,10 @@ impl Bench<'_> {
 
 fn slot(dial: Dial, controls: &mut Controls) -> &mut Setting {
     match dial {
-        Dial::Gamma | Dial::Temperature | Dial::Strategy | Dial::Pace => &mut controls.gamma,
-        Dial::Blocks => &mut controls.blocks,
-        Dial::Width => &mut controls.width,
-        Dial::Depth => &mut controls.depth,
+        Dial::Gamma | Dial::Temperature | Dial::Strategy | Dial::Pace => &mut controls.tree.gamma,
+        Dial::Blocks => &mut controls.tree.blocks,
+        Dial::Width => &mut controls.tree.width,
+        Dial::Depth => &mut controls.tree.depth,
     }
 }
 
@@ -284,13 +284,13 @@ mod tests {
         let mut controls = controls();
         assert_eq!(bench.view(Dial::Gamma, &controls).state, "auto");
         bench.turn(Dial::Gamma, 1, &mut controls).unwrap();
-        assert_eq!(controls.gamma, Setting::Fixed(ready.gamma + 1));
+        assert_eq!(controls.tree.gamma, Setting::Fixed(ready.gamma + 1));
         bench.turn(Dial::Gamma, 500, &mut controls).unwrap();
-        assert_eq!(controls.gamma, Setting::Fixed(GAMMA.most));
+        assert_eq!(controls.tree.gamma, Setting::Fixed(GAMMA.most));
         bench.turn(Dial::Temperature, 7, &mut controls).unwrap();
         assert_eq!(bench.view(Dial::Temperature, &controls).value, "0.70");
         bench.release(Dial::Gamma, &mut controls);
-        assert_eq!(controls.gamma, Setting::Auto);
+        assert_eq!(controls.tree.gamma, Setting::Auto);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::{Effect, save, slash, stop};
+use crate::plan::TreeOverrides;
 use crate::tui::keymap::{self, Action};
 use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side, strategies};
 use crate::tui::theme;
-use crate::worker::{Command, Job, Setting};
+use crate::worker::{Command, Job};
 
 /// A key was pressed.
 pub fn key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
@@ -67,15 +68,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Speculate => return speculate(model, !model.controls.speculate),
         Action::Auto => {
-            let controls = &mut model.controls;
-            for choice in [
-                &mut controls.gamma,
-                &mut controls.blocks,
-                &mut controls.width,
-                &mut controls.depth,
-            ] {
-                *choice = Setting::Auto;
-            }
+            model.controls.tree = TreeOverrides::default();
             model.say("γ, M, k and D are automatic");
             return apply(model);
         }

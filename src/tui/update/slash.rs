@@ -2,7 +2,7 @@
 
 use super::keys::{act, apply, choose, speculate, with_bench};
 use super::{Effect, stop};
-use crate::plan::{Setting, TreeOverrides};
+use crate::plan::Setting;
 use crate::settings::{Settings, Value};
 use crate::tui::commands::{self, Deed};
 use crate::tui::keymap::Action;
@@ -26,7 +26,7 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
             if dial == Dial::Blocks && argument != "auto" {
                 with_bench(model, |bench, controls| bench.turn(dial, 0, controls))?;
             }
-            model.say(match model.controls.blocks {
+            model.say(match model.controls.tree.blocks {
                 Setting::Fixed(most)
                     if dial == Dial::Blocks && argument.parse().is_ok_and(|n| most < n) =>
                 {
@@ -131,21 +131,13 @@ fn set(model: &mut Model, key: &str, value: &str) -> Result<(), String> {
         sampler: controls.sampler,
         max_tokens: model.max_tokens,
         pace: controls.pace,
-        controls: TreeOverrides {
-            gamma: controls.gamma,
-            blocks: controls.blocks,
-            width: controls.width,
-            depth: controls.depth,
-        },
+        controls: controls.tree,
         ..Settings::default()
     };
     settings.set(key, &Value::text(value)).map_err(|problem| problem.to_string())?;
     controls.sampler = settings.sampler;
     controls.pace = settings.pace;
-    controls.gamma = settings.controls.gamma;
-    controls.blocks = settings.controls.blocks;
-    controls.width = settings.controls.width;
-    controls.depth = settings.controls.depth;
+    controls.tree = settings.controls;
     model.max_tokens = settings.max_tokens;
     Ok(())
 }

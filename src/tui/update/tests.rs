@@ -125,17 +125,17 @@ fn controls_act_in_the_middle_of_an_answer() {
     type_keys(&mut model, "one<enter>");
     let effects = type_keys(&mut model, "<a-up>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.gamma == Setting::Fixed(17)),
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.tree.gamma == Setting::Fixed(17)),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f4><down><down><left>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.blocks == Setting::Fixed(3)),
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.tree.blocks == Setting::Fixed(3)),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f8>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)]
-        if controls.gamma == Setting::Auto && controls.blocks == Setting::Auto));
+        if controls.tree.gamma == Setting::Auto && controls.tree.blocks == Setting::Auto));
     let effects = type_keys(&mut model, "<f7>");
     assert!(matches!(&effects[..], [Effect::Apply(controls)] if !controls.speculate));
     assert!(model.answering());
@@ -240,9 +240,9 @@ fn an_answer_outlives_a_regeneration_that_gives_nothing() {
 fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/gamma 24<enter>");
-    assert_eq!(model.controls.gamma, Setting::Fixed(24));
+    assert_eq!(model.controls.tree.gamma, Setting::Fixed(24));
     type_keys(&mut model, "/gamma auto<enter>");
-    assert_eq!(model.controls.gamma, Setting::Auto);
+    assert_eq!(model.controls.tree.gamma, Setting::Auto);
     type_keys(&mut model, "/top-p 0.9<enter>/max-tokens 9<enter>");
     assert_eq!(model.controls.sampler.top_p, 0.9);
     assert_eq!(model.max_tokens, 9);
@@ -565,7 +565,7 @@ fn a_loaded_model_brings_its_sampler_but_for_what_was_turned_meanwhile() {
 fn more_blocks_than_there_are_is_said() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/blocks 9<enter>");
-    assert_eq!(model.controls.blocks, Setting::Fixed(4));
+    assert_eq!(model.controls.tree.blocks, Setting::Fixed(4));
     let toast = model.toast.as_ref().map(|toast| toast.text.as_str());
     assert!(toast.is_some_and(|text| text.ends_with("4, as many as this head has")), "{toast:?}");
 }

@@ -20,8 +20,8 @@ use crate::library::{self, LibraryError, Spec, TargetFiles, Tokenizer};
 use crate::model::head::HeadError;
 use crate::model::{self, Target};
 use crate::plan::{
-    Controller, CostInputs, DraftKind, DuoController, LayerPlacement, Measured, Plan, Prefer,
-    STRATEGIES, SearchSpace, Setting, Strategy, TargetSize, Throughput, choose, correct,
+    BudgetController, CostInputs, DraftKind, LayerPlacement, Measured, Plan, Prefer, STRATEGIES,
+    SearchSpace, Setting, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::{LOOKUP, Settings};
 use crate::speculate::Method;
@@ -314,9 +314,8 @@ impl PlanInputs<'_> {
         let (plan, space) = self.plan(strategy, drafter);
         let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
         let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
-        let controller = Controller::new(&plan, space, preface.clone());
-        let duo = self.duo(strategy, &plan, preface);
-        StrategyController { strategy, drafter, controller, duo }
+        let budgets = BudgetController::new(strategy.method, &plan, space, preface);
+        StrategyController { strategy, drafter, budgets }
     }
 
     fn plan(&self, strategy: &Strategy, drafter: Option<&LoadedDrafter>) -> (Plan, SearchSpace) {
@@ -333,18 +332,12 @@ impl PlanInputs<'_> {
         let mut found = self.found.clone();
         found.level = found.level.filter(|_| strategy.draft == self.drafted);
         let mut plan = correct(choose(&inputs, &space), &found, &space);
-        if let Some(mut duo) = self.duo(strategy, &plan, Vec::new()) {
-            plan.pick = duo.pick(&space.overrides);
-            plan.reasons = duo.reasons();
+        if let Method::Sequences { .. } = strategy.method {
+            let mut budgets = BudgetController::new(strategy.method, &plan, space, Vec::new());
+            plan.budget = budgets.budget(&space.overrides);
+            plan.reasons = budgets.reasons();
         }
         (plan, space)
-    }
-
-    /// What chooses the budget of a strategy that drafts sequences while the target checks.
-    fn duo(&self, strategy: &Strategy, plan: &Plan, preface: Vec<String>) -> Option<DuoController> {
-        let overrides = strategy.overrides(&self.settings.controls);
-        let is_duo = matches!(strategy.method, Method::Sequences { .. });
-        is_duo.then(|| DuoController::new(plan, overrides, preface))
     }
 }
 
@@ -354,7 +347,7 @@ fn ready(
     statuses: Vec<StrategyStatus>,
     plan: &Plan,
 ) -> Ready {
-    let pick = plan.pick;
+    let budget = plan.budget;
     let status = statuses.iter().find(|status| status.name == strategy.name);
     Ready {
         target: files.name.clone(),
@@ -362,10 +355,10 @@ fn ready(
         draft: status.and_then(|status| status.draft.clone()),
         depths: status.map_or(Depths::Fixed(0), |status| status.depths),
         context: 0,
-        gamma: pick.shape.gamma,
-        blocks: pick.blocks,
-        width: pick.shape.width,
-        depth: pick.shape.depth,
+        gamma: budget.shape.gamma,
+        blocks: budget.blocks,
+        width: budget.shape.width,
+        depth: budget.shape.depth,
         reasons: Vec::new(),
         vram_used: 0,
         strategy: strategy.name.to_owned(),

@@ -1,0 +1,117 @@
+//! What chooses a strategy's budgets round by round, whichever way it drafts, and when the user is
+//! given new reasons. It never decides a token.
+
+use super::choose::Plan;
+use super::controller::{RoundObservation, TreeController};
+use super::duo_controller::DuoController;
+use super::overrides::TreeOverrides;
+use super::search_space::SearchSpace;
+use crate::speculate::{Budget, Method};
+
+/// The controller of one strategy.
+#[derive(Clone, Debug)]
+pub struct BudgetController {
+    rule: Rule,
+    /// What is true whatever is chosen, said before the reasons: where the draft runs, for one.
+    preface: Vec<String>,
+    /// What the reasons were last given for.
+    reported: Option<(Budget, TreeOverrides)>,
+}
+
+/// How budgets are chosen.
+#[derive(Clone, Debug)]
+enum Rule {
+    /// Trees drafted before each pass.
+    Tree(TreeController),
+    /// Sequences drafted during each pass.
+    Duo(DuoController),
+}
+
+impl BudgetController {
+    /// Starts from `plan`, in the space it was made for. Its reasons count as given.
+    pub fn new(method: Method, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
+        let rule = match method {
+            Method::Sequences { .. } => Rule::Duo(DuoController::new(plan, space.overrides)),
+            Method::Tree | Method::Search => Rule::Tree(TreeController::new(plan, space)),
+        };
+        let mut controller = Self { rule, preface, reported: None };
+        controller.reported = Some(controller.current());
+        controller
+    }
+
+    /// What the next round may spend: fixed values as they are, the rest as it is best. Call before
+    /// every round; changed overrides act at once.
+    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
+        match &mut self.rule {
+            Rule::Tree(controller) => controller.budget(overrides),
+            Rule::Duo(controller) => controller.budget(overrides),
+        }
+    }
+
+    /// Learns from a round, speculative or not.
+    pub fn observe(&mut self, round: &RoundObservation<'_>) {
+        match &mut self.rule {
+            Rule::Tree(controller) => controller.observe(round),
+            Rule::Duo(controller) => controller.observe(round),
+        }
+    }
+
+    /// Why the current choice, one sentence a line.
+    pub fn reasons(&self) -> Vec<String> {
+        match &self.rule {
+            Rule::Tree(controller) => controller.reasons(),
+            Rule::Duo(controller) => controller.reasons(),
+        }
+    }
+
+    /// The preface and [`Self::reasons`], if the choice is another than when last asked.
+    pub fn take_new_reasons(&mut self) -> Option<Vec<String>> {
+        let now = Some(self.current());
+        if std::mem::replace(&mut self.reported, now) == now {
+            return None;
+        }
+        Some(self.preface.iter().cloned().chain(self.reasons()).collect())
+    }
+
+    /// Makes the next [`Self::take_new_reasons`] give the reasons, changed or not.
+    pub fn repeat_reasons(&mut self) {
+        self.reported = None;
+    }
+
+    fn current(&self) -> (Budget, TreeOverrides) {
+        match &self.rule {
+            Rule::Tree(controller) => controller.current(),
+            Rule::Duo(controller) => controller.current(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{CostInputs, DraftSize, Prefer, Setting, TargetSize, Throughput, choose};
+
+    #[test]
+    fn reasons_are_given_once_for_each_choice_behind_their_preface() {
+        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        let draft = Some((DraftSize::NOTHING, throughput));
+        let inputs = CostInputs { verifier: throughput, target, draft };
+        let overrides = TreeOverrides::default();
+        let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed };
+        let plan = choose(&inputs, &space);
+        for method in [Method::Tree, Method::Sequences { fixed: None }] {
+            let preface = vec!["Drafting runs somewhere.".to_owned()];
+            let mut controller = BudgetController::new(method, &plan, space, preface);
+            assert_eq!(controller.take_new_reasons(), None, "they were given with the plan");
+            let fixed = TreeOverrides { gamma: Setting::Fixed(5), ..overrides };
+            assert_eq!(controller.budget(&fixed).shape.gamma, 5);
+            let reasons = controller.take_new_reasons().unwrap();
+            assert_eq!(reasons[0], "Drafting runs somewhere.");
+            assert!(reasons[1].starts_with("γ = 5: set by you"), "{reasons:?}");
+            assert_eq!(controller.take_new_reasons(), None, "nothing has changed since");
+            controller.repeat_reasons();
+            assert_eq!(controller.take_new_reasons(), Some(reasons));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What may be chosen from, and which of it commits most tokens a second (method.md, Cost model).
+
+use super::overrides::{DEPTH, GAMMA, Setting, TreeOverrides, WIDTH};
+use super::{Costs, Prefer};
+use crate::speculate::{Budget, Shape};
+
+/// γ worth trying: finer where a node more or less matters.
+const GAMMAS: [usize; 17] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64];
+/// k worth trying.
+const WIDTHS: [usize; 7] = [1, 2, 3, 4, 6, 8, 10];
+/// The smallest tree that `Prefer::Show` keeps: eight nodes over four levels, three abreast.
+const SHOWN: Shape = Shape { gamma: 8, width: 3, depth: 3 };
+
+/// What may be chosen from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchSpace {
+    /// What the user holds.
+    pub overrides: TreeOverrides,
+    /// Smallest and largest M the head can run with; `None` without a draft.
+    pub blocks: Option<(usize, usize)>,
+    /// `Show` keeps a tree worth looking at; `Auto` counts as `Speed`.
+    pub prefer: Prefer,
+}
+
+impl SearchSpace {
+    fn values(held: Setting, all: &[usize], least: usize) -> Vec<usize> {
+        match held {
+            Setting::Fixed(value) => vec![value],
+            Setting::Auto => all.iter().copied().filter(|&value| value >= least).collect(),
+        }
+    }
+
+    /// Every budget allowed, from small to large. Without speculation width and depth mean nothing:
+    /// such a budget comes once, with the smallest.
+    pub fn budgets(&self) -> Vec<Budget> {
+        let Some((fewest, most)) = self.blocks else {
+            return vec![Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0)];
+        };
+        let least = if self.prefer == Prefer::Show {
+            SHOWN
+        } else {
+            Shape { gamma: GAMMA.least, width: WIDTH.least, depth: DEPTH.least }
+        };
+        let depths: Vec<_> = (DEPTH.least..=DEPTH.most).collect();
+        let gammas = Self::values(self.overrides.gamma, &GAMMAS, least.gamma);
+        let widths = Self::values(self.overrides.width, &WIDTHS, least.width);
+        let depths = Self::values(self.overrides.depth, &depths, least.depth);
+        let blocks = match self.overrides.blocks {
+            Setting::Fixed(m) => vec![m.clamp(fewest, most)],
+            Setting::Auto => (fewest..=most).collect(),
+        };
+        let mut budgets = Vec::new();
+        for &blocks in &blocks {
+            for &gamma in &gammas {
+                for (i, &width) in widths.iter().enumerate() {
+                    for (j, &depth) in depths.iter().enumerate() {
+                        if gamma > 1 || (i == 0 && j == 0) {
+                            budgets.push(Budget::new(Shape { gamma, width, depth }, blocks));
+                        }
+                    }
+                }
+            }
+        }
+        budgets
+    }
+
+    /// The budget that commits most tokens a second, and how many. Of equals the smaller one.
+    pub fn best(&self, costs: &Costs, omega: impl Fn(&Budget) -> f64) -> (Budget, f64) {
+        let mut best: Option<(Budget, f64)> = None;
+        for budget in self.budgets() {
+            let rate = rate(costs, &budget, omega(&budget));
+            if best.is_none_or(|(_, so_far)| rate > so_far * (1.0 + 1e-9)) {
+                best = Some((budget, rate));
+            }
+        }
+        // The space is never empty; plain decoding is what an empty one would mean.
+        best.unwrap_or((Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0), 0.0))
+    }
+
+    /// The best budget without speculation: what a gain is measured against.
+    pub fn plain(&self, costs: &Costs) -> f64 {
+        1e3 / costs.verify_ms(1)
+    }
+}
+
+/// Tokens per second: Ω over T_D + T_V.
+pub fn rate(costs: &Costs, budget: &Budget, omega: f64) -> f64 {
+    omega * 1e3 / costs.round_ms(&budget.shape, budget.blocks).max(f64::MIN_POSITIVE)
+}
