@@ -74,7 +74,7 @@ impl Variants {
     }
 
     /// γ, width and depth, the other two as in the paper, with `blocks` blocks unless the user
-    /// holds another number.
+    /// has fixed another number.
     pub fn tree(&mut self, base: &Controls, blocks: usize) {
         let blocks = Setting::Fixed(base.tree.blocks.or(blocks));
         let base = with_tree(&paper(base), |tree| tree.blocks = blocks);
@@ -113,7 +113,7 @@ impl Variants {
     }
 }
 
-/// What the user holds, and the paper's tree where they hold nothing.
+/// What the user has fixed, and the paper's tree for the rest.
 fn paper(base: &Controls) -> Controls {
     let tree = TreeOverrides {
         gamma: Setting::Fixed(base.tree.gamma.or(GAMMA)),
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_turned_while_the_others_are_held() {
+    fn one_setting_is_swept_while_the_others_are_fixed() {
         let base = Controls::default();
         let mut variants = Variants::new(&base);
         variants.blocks("DGF", &base, Depths::Elastic(3));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn duo_is_set_beside_its_own_choice() {
+    fn duo_is_swept_beside_its_own_choice() {
         let mut variants = Variants::new(&Controls::default());
         let duo = Strategy::named("sps").unwrap();
         variants.duo(&Controls::default(), duo);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_holds_stays() {
+    fn fixed_values_stay() {
         let base = with_tree(&Controls::default(), |tree| tree.width = Setting::Fixed(4));
         let mut variants = Variants::new(&base);
         variants.tree(&base, 1);

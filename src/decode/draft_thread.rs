@@ -1,10 +1,10 @@
-//! The thread on which a drafter works ahead while the target verifies. It has the drafter for that
-//! time only and gives it back whatever happens; nothing here decides a token.
+//! The thread on which a drafter drafts ahead while the target verifies (overlap). It owns the
+//! drafter for that time only and gives it back whatever happens; nothing here decides a token.
 
 use super::drafter_set::DrafterSet;
+use super::panic::panic_message;
 use crate::draft::{DraftRequest, Drafter};
 use crate::speculate::Tree;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,13 @@ struct DraftJob {
 
 struct Done {
     drafter: Box<dyn Drafter>,
-    /// Why the drafter is of no use before it has fallen back.
+    /// Why the drafter cannot be used before it has fallen back to another device.
     failure: Option<String>,
     began: Instant,
     ended: Instant,
 }
 
-/// A thread that waits, parked, for a drafter to work with. Ends when it is dropped.
+/// A thread that waits for drafters to run. Ends when it is dropped.
 struct DraftThread {
     /// `None` only while it is dropped.
     jobs: Option<Sender<DraftJob>>,
@@ -39,7 +39,7 @@ struct DraftThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What came back from working ahead.
+/// What comes back from drafting ahead.
 struct Returned {
     /// `None` if the thread is gone and the drafter with it.
     drafter: Option<Box<dyn Drafter>>,
@@ -47,12 +47,12 @@ struct Returned {
     spent: OverlapTimes,
 }
 
-/// Time that a drafter spent beside the target.
+/// Time that a drafter worked while the target verified.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OverlapTimes {
-    /// At work while the target verified.
+    /// At work during the target's pass.
     pub(super) ahead: Duration,
-    /// At work, or on its way back, after that: the target waits for it.
+    /// After the pass: the target waits for it.
     pub(super) wait: Duration,
 }
 
@@ -75,7 +75,7 @@ impl DraftThread {
         Ok(Self { jobs: Some(jobs), done, stop, thread: Some(thread) })
     }
 
-    /// Lets `drafter` work ahead of `tree`. Every success is followed by one [`Self::recall`].
+    /// Lets `drafter` draft ahead of `tree`. Every success is followed by one [`Self::recall`].
     ///
     /// # Errors
     /// Gives the drafter back if the thread is gone.
@@ -95,12 +95,12 @@ impl DraftThread {
 
     /// Tells the drafter to stop and waits until it does.
     fn recall(&self) -> Returned {
-        let told = Instant::now();
+        let recalled = Instant::now();
         self.stop.store(true, Ordering::Release);
         match self.done.recv() {
             Ok(Done { drafter, failure, began, ended }) => {
-                let ahead = ended.min(told).saturating_duration_since(began);
-                let spent = OverlapTimes { ahead, wait: told.elapsed() };
+                let ahead = ended.min(recalled).saturating_duration_since(began);
+                let spent = OverlapTimes { ahead, wait: recalled.elapsed() };
                 Returned { drafter: Some(drafter), failure, spent }
             }
             Err(_) => {
@@ -116,17 +116,17 @@ impl Drop for DraftThread {
         self.stop.store(true, Ordering::Release);
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // It catches what a drafter throws and has nothing to say when it ends.
+            // A drafter's panic is caught on the thread; there is nothing to report when it ends.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's half of a [`DrafterSet`]; started when it is first needed.
+/// The thread of a [`DrafterSet`], started when it is first needed.
 #[derive(Default)]
 pub(super) struct LazyDraftThread {
     thread: Option<DraftThread>,
-    /// Whether there is none to be had, which the user was told.
+    /// Whether it could not be started, which the user was told.
     refused: bool,
 }
 
@@ -146,17 +146,16 @@ impl LazyDraftThread {
     }
 }
 
-/// While it lives, the drafter works ahead. However it ends, the drafter is back then.
+/// While it lives, the drafter drafts ahead. When it is dropped, the drafter is back.
 pub(super) struct OverlapGuard<'a> {
     drafting: &'a mut DrafterSet,
-    /// The drafter's place.
+    /// The drafter's index.
     at: usize,
     over: bool,
 }
 
 impl DrafterSet {
-    /// Sends the drafter at a place ahead of `tree`, its answer to `request`. `None` if it cannot
-    /// go.
+    /// Starts drafting ahead of `tree`, which answers `request`. `None` if that cannot be done.
     pub(super) fn draft_ahead(
         &mut self,
         at: usize,
@@ -180,7 +179,7 @@ impl DrafterSet {
 }
 
 impl OverlapGuard<'_> {
-    /// Calls the drafter back.
+    /// Stops the drafter and takes it back.
     pub(super) fn end(mut self) -> OverlapTimes {
         self.recall()
     }
@@ -208,13 +207,9 @@ fn work(job: DraftJob) -> Done {
     let worked = catch_unwind(AssertUnwindSafe(|| drafter.draft_ahead(&tree, &request, &stop)));
     let failure = match worked {
         Ok(result) => result.err().map(|error| error.to_string()),
-        Err(panic) => Some(format!("the draft failed while it worked ahead: {}", reason(&*panic))),
+        Err(panic) => {
+            Some(format!("the draft failed while drafting ahead: {}", panic_message(&*panic)))
+        }
     };
     Done { drafter, failure, began, ended: Instant::now() }
-}
-
-fn reason(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "unknown".to_owned())
 }

@@ -1,13 +1,14 @@
-//! The drafters and what happens when one fails. Nothing here decides a token.
+//! The drafters of an engine and how decoding goes on when one fails. Nothing here decides a token.
 //!
-//! All of them observe all the time, which is cheap: work waits until a tree is asked for. So any
-//! of them can propose in any round. One that fails for good loses its own place only.
+//! Every drafter observes every committed token, which is cheap since work waits until a tree is
+//! requested; so any of them can propose in any round. A failed one is not used any more, the
+//! others are.
 
 use super::draft_thread::LazyDraftThread;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::speculate::Tree;
 
-/// Drafters that may fail at any time, by the places they were given.
+/// Drafters that may fail at any time, by index.
 pub(super) struct DrafterSet {
     pub(super) slots: Vec<DrafterSlot>,
     /// Pairs that every drafter has observed.
@@ -19,11 +20,11 @@ pub(super) struct DrafterSet {
     pub(super) thread: LazyDraftThread,
 }
 
-/// A drafter's place.
+/// A drafter and whether it still works.
 pub(super) struct DrafterSlot {
-    /// `None` while it works ahead, and once it is lost.
+    /// `None` while it drafts ahead on its thread, and once it has failed for good.
     pub(super) drafter: Option<Box<dyn Drafter>>,
-    /// Whether the user was told that the context is beyond the drafter's.
+    /// Whether the user was told that the drafter's context is full.
     reported_full: bool,
 }
 
@@ -38,7 +39,7 @@ impl DrafterSet {
         Self { slots, observed: 0, first: 0, notices, thread }
     }
 
-    /// The drafter at a place, if it works.
+    /// The drafter of this index, if it works.
     pub(super) fn drafter(&self, at: usize) -> Option<&dyn Drafter> {
         self.slots.get(at)?.drafter.as_deref()
     }
@@ -48,7 +49,7 @@ impl DrafterSet {
         self.slots.iter().any(|slot| slot.drafter.is_some())
     }
 
-    /// What the user should know and was not told yet.
+    /// Notices for the user since the last call.
     pub(super) fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -58,7 +59,7 @@ impl DrafterSet {
         self.observed
     }
 
-    /// Forgets what was observed beyond the first `pairs`.
+    /// Rolls back what was observed beyond the first `pairs`.
     pub(super) fn truncate(&mut self, pairs: usize) {
         if pairs < self.observed {
             self.observed = pairs;
@@ -66,18 +67,18 @@ impl DrafterSet {
         }
     }
 
-    /// Tells the drafters how the text begins.
+    /// Gives the drafters the token at position 0.
     pub(super) fn begin(&mut self, first: u32) {
         self.first = first;
         self.working().for_each(|drafter| drafter.begin(first));
     }
 
-    /// Tells the drafters of the pairs that follow those observed.
+    /// Lets the drafters observe the pairs that follow those observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
         for at in 0..self.slots.len() {
             while let Some(drafter) = &mut self.slots[at].drafter {
                 let Err(error) = drafter.observe(features, tokens) else { break };
-                // Whatever it took of these pairs is told again.
+                // Whatever it took of these pairs is observed again.
                 if self.fall_back(at, &error.to_string()) {
                     self.resume(at);
                 }
@@ -88,7 +89,7 @@ impl DrafterSet {
         }
     }
 
-    /// Lets a drafter do now what it would otherwise do before its next tree.
+    /// Lets a drafter bring its cache up to date now instead of before its next tree.
     pub(super) fn prepare(&mut self, at: usize, blocks: usize) {
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         if let Some(Err(error)) = drafter.map(|drafter| drafter.prepare(blocks)) {
@@ -96,8 +97,8 @@ impl DrafterSet {
         }
     }
 
-    /// The tree of the drafter at a place under `request.root`, the last token observed; the root
-    /// alone if there is none or it fails.
+    /// The draft tree of a drafter under `request.root`, the last token observed; the root alone
+    /// if there is none or it fails.
     pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
         let &DraftRequest { root, budget, .. } = request;
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
@@ -112,18 +113,18 @@ impl DrafterSet {
         }
     }
 
-    /// Whether the last tree of the drafter at a place was drafted ahead.
+    /// Whether the drafter's last tree was drafted ahead.
     pub(super) fn was_drafted_ahead(&self, at: usize) -> bool {
         self.drafter(at).is_some_and(Drafter::was_drafted_ahead)
     }
 
-    /// Tells the drafters what the target made of the tree.
+    /// Gives the drafters the target's logits for the tree.
     pub(super) fn verified(&mut self, tree: &Tree, logits: &[f32]) {
         self.working().for_each(|drafter| drafter.verified(tree, logits));
     }
 
-    /// Levels below the root for which the drafter has room; tells the user when there are none
-    /// left.
+    /// Levels below the root for which the drafter's context has room; adds a notice once there
+    /// are none left.
     pub(super) fn room(&mut self, at: usize) -> usize {
         let Some(DrafterSlot { drafter: Some(drafter), reported_full }) = self.slots.get_mut(at)
         else {
@@ -140,7 +141,7 @@ impl DrafterSet {
         room
     }
 
-    /// Takes back the drafter that was ahead; `None` if it is lost.
+    /// Takes the drafter back from its thread; `None` if it is lost.
     pub(super) fn returned(
         &mut self,
         at: usize,
@@ -160,7 +161,7 @@ impl DrafterSet {
         self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
     }
 
-    /// Moves the failed drafter to its other device, or does without. Returns whether it goes on.
+    /// Moves a failed drafter to its fallback device, or gives it up. Returns whether it goes on.
     fn fall_back(&mut self, at: usize, error: &str) -> bool {
         let Some(drafter) = &mut self.slots[at].drafter else { return false };
         let name = drafter.describe();
@@ -175,7 +176,7 @@ impl DrafterSet {
         goes_on
     }
 
-    /// Says that a drafter is lost.
+    /// Notes that a drafter is given up.
     fn lost(&mut self, error: &str, name: &str) {
         self.notices.push(if self.any() {
             format!("{error}; {name} is not used any more")
@@ -185,7 +186,7 @@ impl DrafterSet {
         });
     }
 
-    /// Brings a drafter that has moved back to what all have observed.
+    /// Rolls a drafter that has moved back to what all have observed.
     fn resume(&mut self, at: usize) {
         let (observed, first) = (self.observed, self.first);
         if let Some(drafter) = &mut self.slots[at].drafter {
@@ -197,7 +198,7 @@ impl DrafterSet {
     }
 }
 
-/// The tree, unless it is one that the target cannot be given.
+/// The tree, if the target can verify it.
 fn check(tree: Tree, root: u32, budget: &Budget, vocab: usize) -> Result<Tree, String> {
     let gamma = budget.shape.gamma.max(1);
     if tree.len() > gamma {

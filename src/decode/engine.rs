@@ -1,4 +1,4 @@
-//! A target, its drafters, and the text that all remember between answers.
+//! A target with its drafters, and the text whose KV cache they keep between generations.
 
 use super::drafter_set::DrafterSet;
 use super::generation::{Generation, RoundOptions};
@@ -42,21 +42,21 @@ pub enum DecodeError {
     Target(#[from] TargetError),
 }
 
-/// Decodes answers one after the other. What two prompts have in common is computed once.
+/// Runs one generation after the other. The common prefix of two prompts is computed once.
 pub struct Engine {
     pub(super) target: Box<dyn Target>,
     pub(super) drafting: DrafterSet,
     /// The committed positions' tokens, and behind them the root while an answer is under way.
     pub(super) text: Vec<u32>,
-    /// Features the drafters were not told of because the token after them is not known yet:
-    /// `[rows, hidden]`, the first one of position `drafting.observed()`.
+    /// Features of committed positions that no drafter has observed, since the token after them is
+    /// not known yet: `[rows, hidden]`, the first one of position `drafting.observed()`.
     pending_features: Vec<f32>,
     chunk: PrefillChunk,
 }
 
 impl Engine {
-    /// An engine with nothing remembered. Anything `target` and `drafters` hold is forgotten. A
-    /// [`RoundOptions`] names a drafter by its place in `drafters`.
+    /// An engine with empty KV caches: what `target` and `drafters` hold is truncated. A
+    /// [`RoundOptions`] names a drafter by its index in `drafters`.
     pub fn new(
         mut target: Box<dyn Target>,
         drafters: impl IntoIterator<Item = Box<dyn Drafter>>,
@@ -77,12 +77,12 @@ impl Engine {
         self.target.as_ref()
     }
 
-    /// The drafter at this place, if there is one and it works.
+    /// The drafter of this index, if it has not failed.
     pub fn drafter(&self, at: usize) -> Option<&dyn Drafter> {
         self.drafting.drafter(at)
     }
 
-    /// Forgets every text, so that nothing of it is built upon.
+    /// Truncates all KV caches, so that no prefix is reused.
     pub fn forget(&mut self) {
         self.target.truncate(0);
         self.text.clear();
@@ -90,7 +90,7 @@ impl Engine {
         self.pending_features.clear();
     }
 
-    /// Begins an answer; the next calls are the [`Generation`]'s.
+    /// Begins a generation; the next calls are the [`Generation`]'s.
     ///
     /// # Errors
     /// [`DecodeError`] for an empty prompt or one that does not fit.
@@ -111,9 +111,9 @@ impl Engine {
         Ok(Generation::new(self, names, request, reused))
     }
 
-    /// Keeps what the remembered text and `prompt` have in common and returns how many tokens that
-    /// is. At least the prompt's last token is run again, for its logits; and with a drafter the
-    /// last common one, since the drafter needs its feature together with the token after it.
+    /// Rolls the caches back to the common prefix of their text and `prompt` and returns its
+    /// length. At least the prompt's last token is run again, for its logits; and with a drafter
+    /// the last common one, since the drafter needs its feature with the token after it.
     fn reuse(&mut self, prompt: &[u32]) -> usize {
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
@@ -127,7 +127,7 @@ impl Engine {
         common
     }
 
-    /// Runs the next slice of the prompt; returns the last token's logits.
+    /// Prefills the next chunk of the prompt; returns the last token's logits.
     pub(super) fn prefill(
         &mut self,
         rest: &[u32],
@@ -145,13 +145,14 @@ impl Engine {
         Ok(verified.logits)
     }
 
-    /// Appends the root: a token of the text whose position is not committed.
+    /// Appends the root of the next tree: a token of the text whose position is not committed.
     pub(super) fn push_root(&mut self, token: u32) {
         self.text.push(token);
         self.observe(&[]);
     }
 
-    /// Keeps `path` of the verified tree; `features` are those of all its nodes.
+    /// Commits `path` of the verified tree, dropping the KV rows of rejected nodes; `features` are
+    /// those of all nodes.
     pub(super) fn commit(&mut self, tree: &Tree, path: &[usize], features: &[f32]) {
         let hidden = self.target.hidden();
         self.target.commit(path);
@@ -161,8 +162,8 @@ impl Engine {
         self.observe(&kept);
     }
 
-    /// Takes the features of positions just committed and tells the drafters of every pair that is
-    /// complete.
+    /// Adds the features of positions just committed and lets the drafters observe every pair that
+    /// is complete.
     fn observe(&mut self, features: &[f32]) {
         if !self.drafting.any() {
             return;
@@ -183,7 +184,7 @@ impl Engine {
     }
 }
 
-/// Rows a prefill slice has: many for speed, few enough that a stop key is obeyed within a second.
+/// Rows of a prefill chunk: many for speed, few enough to be cancelled within a second.
 #[derive(Clone, Copy, Debug)]
 struct PrefillChunk {
     rows: usize,
@@ -202,7 +203,7 @@ impl PrefillChunk {
     const LONG: Duration = Duration::from_millis(600);
 
     fn adapt(&mut self, rows: usize, time: Duration) {
-        // The last slice of a prompt is shorter and says nothing.
+        // The last chunk of a prompt is shorter and says nothing.
         if rows < self.rows {
             return;
         }

@@ -1,4 +1,4 @@
-//! One answer: the prompt in slices, the first token, then rounds until it ends.
+//! One generation: prefill in chunks, the first token, then rounds until the answer ends.
 
 use super::draft_thread::{OverlapGuard, OverlapTimes};
 use super::engine::{DecodeError, Engine, Request};
@@ -9,27 +9,27 @@ use crate::plan::Schedule;
 use crate::speculate::{Accepted, Coupling, History, Sampler, SamplerSettings, Tree, accept};
 use std::time::{Duration, Instant};
 
-/// What holds for one round; may be another for the next. None of it but `sampler` changes a token.
+/// Options of one round; the next may have others. Only `sampler` can change a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundOptions {
-    /// What drafting may spend. Less is spent where the context or the answer ends sooner.
+    /// γ, k, D and M of the draft; cut where the context or the answer ends sooner.
     pub budget: Budget,
     /// Whether to draft at all.
     pub speculate: bool,
     /// How tokens are drawn.
     pub sampler: SamplerSettings,
-    /// Which of the engine's drafters proposes.
+    /// Index of the drafter in the engine.
     pub drafter: usize,
     /// Name of the strategy, for the record.
     pub strategy: &'static str,
-    /// Whether drafting waits for the target.
+    /// Whether draft and target take turns or overlap.
     pub schedule: Schedule,
     /// Whether the draft ranks its candidates with the target's noise.
     pub coupled: bool,
 }
 
 impl RoundOptions {
-    /// A turn that speculates with the first drafter, in turn with the target.
+    /// Speculation with the first drafter, draft and target taking turns.
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
         let (drafter, strategy) = (0, "");
@@ -37,17 +37,17 @@ impl RoundOptions {
     }
 }
 
-/// How much of the prompt was read.
+/// Progress of the prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tokens done, those taken over from the answer before included.
+    /// Tokens done, those reused from the KV cache included.
     pub done: usize,
     /// Tokens of the prompt.
     pub total: usize,
 }
 
 impl Progress {
-    /// Whether the prompt is read.
+    /// Whether the whole prompt is prefilled.
     pub fn is_complete(self) -> bool {
         self.done == self.total
     }
@@ -84,12 +84,12 @@ impl<'a> Generation<'a> {
         Self { engine, names, request, stream, history, sampler, logits, summary }
     }
 
-    /// How much of the prompt is read.
+    /// Progress of the prefill.
     pub fn progress(&self) -> Progress {
         Progress { done: self.engine.target.len(), total: self.request.prompt.len() }
     }
 
-    /// Reads the next slice of the prompt, the drafter too if it is to speculate.
+    /// Prefills the next chunk of the prompt, the drafter's cache too if speculation is on.
     ///
     /// # Errors
     /// [`DecodeError::Target`].
@@ -103,7 +103,7 @@ impl<'a> Generation<'a> {
         Ok(self.progress())
     }
 
-    /// Draws the first token from the prompt's last logits; reads what is left of the prompt.
+    /// Prefills what is left of the prompt and samples the first token from its last logits.
     ///
     /// # Errors
     /// [`DecodeError::Target`].
@@ -158,7 +158,7 @@ impl<'a> Generation<'a> {
                 break;
             }
         }
-        // Positions of tokens behind the end of the answer are not kept.
+        // Rollback: positions behind the end of the answer are not committed.
         let kept = committed.len().min(path.len() - 1);
         self.engine.commit(&tree, &path[..=kept], &verified.features);
         if self.end_if_full() {
@@ -189,7 +189,7 @@ impl<'a> Generation<'a> {
         Ok(round)
     }
 
-    /// Ends the answer before its time. Text held back as half a stop string stays unsaid.
+    /// Cancels the generation. Text held back as the beginning of a stop string is not given out.
     pub fn cancel(&mut self) {
         self.summary.finish.get_or_insert(Finish::Cancelled);
     }
@@ -204,7 +204,7 @@ impl<'a> Generation<'a> {
         &self.summary
     }
 
-    /// What the user should know and was not told yet.
+    /// Notices for the user since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.engine.drafting.take_notices()
     }
@@ -215,7 +215,7 @@ impl<'a> Generation<'a> {
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
-        // The bonus is one of the tokens left, so the draft can win one less.
+        // The bonus token is one of those left, so the accepted length is at most one less.
         let left = self.request.max_tokens - self.summary.tokens - 1;
         let mut budget = options.budget;
         budget.shape.gamma = budget.shape.gamma.min(room);

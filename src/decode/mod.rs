@@ -1,17 +1,20 @@
-//! One round (draft → verify → accept → commit) and the loop over rounds. Owns the [`Round`]
-//! record. Must never know terminals or files.
+//! One round of speculative decoding (draft → verify → accept → commit) and the loop over rounds.
+//! Owns the [`Round`] record. Must never know terminals or files.
 //!
-//! Plain decoding is the same loop with trees of one node, so that nothing but the drafter can make
-//! a difference, and the drafter decides no token.
+//! A round verifies a draft tree in one target pass, commits the accepted path and the bonus token,
+//! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
+//! same loop with trees of one node, so only the drafter differs, and the drafter decides no token.
 
 mod draft_thread;
 mod drafter_set;
 mod engine;
 mod generation;
+mod panic;
 mod round;
 mod text;
 
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, Progress, RoundOptions};
+pub use panic::panic_message;
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
 pub use text::{Piece, TextStream, TokenText};

@@ -5,13 +5,13 @@ use crate::draft::Budget;
 use crate::speculate::Tree;
 use serde::{Deserialize, Serialize};
 
-/// Who put a token into the text first. Either way it is the target's own choice.
+/// Where a committed token came from. Either way it is the target's own choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// Proposed by the draft and confirmed by the target.
     Accepted,
-    /// Chosen by the target where the draft had nothing right.
+    /// The bonus token: chosen by the target where the accepted path ends.
     Target,
 }
 
@@ -45,16 +45,16 @@ pub enum Finish {
 /// Wall-clock split of a round, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// T_draft: observing and growing the tree.
+    /// T_D: observing committed tokens and growing the tree.
     pub draft_ms: f64,
-    /// T_verify: the target's forward pass.
+    /// T_V: the target's pass over the tree.
     pub verify_ms: f64,
     /// Acceptance, commit, text, bookkeeping.
     pub other_ms: f64,
-    /// Of `verify_ms`, how long the drafter was at work beside the target.
+    /// Of `verify_ms`, how long the drafter drafted ahead during the target's pass.
     #[serde(default)]
     pub ahead_ms: f64,
-    /// How long the target waited after its pass for the drafter beside it.
+    /// How long the target waited after its pass for the drafter to stop.
     #[serde(default)]
     pub wait_ms: f64,
 }
@@ -65,7 +65,7 @@ impl Timing {
         self.draft_ms + self.verify_ms + self.wait_ms + self.other_ms
     }
 
-    /// How long the drafter was idle: the target's pass, as far as it did not work beside it.
+    /// How long the drafter was idle: the target's pass, less the drafting ahead.
     pub fn draft_idle_ms(&self) -> f64 {
         (self.verify_ms - self.ahead_ms).max(0.0)
     }
@@ -86,33 +86,32 @@ impl std::ops::AddAssign for Timing {
     }
 }
 
-/// One round of speculation. Round 0 of an answer follows the prefill and has a tree as any other.
+/// One round. Round 0 follows the prefill and has a draft tree as any other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Number of the round in its answer, from 0.
     pub index: usize,
-    /// The tree that was checked; node 0 is the last committed token.
+    /// The draft tree that was verified; node 0, the root, is the last committed token.
     pub tree: Tree,
     /// Display text of each node's token (whitespace kept, bytes of split characters as `\xNN`).
     pub labels: Vec<String>,
-    /// Accepted nodes from the root's child down; empty if the draft had nothing right.
+    /// Accepted nodes from the root's child down; their number is the accepted length.
     pub accepted: Vec<usize>,
-    /// The token the target chose where the path ended (the bonus, root of the next round).
+    /// The bonus token: the target's own choice where the path ended, root of the next round.
     pub bonus: u32,
     /// Display text of `bonus`.
     pub bonus_label: String,
     /// What this round added to the answer, in order: accepted tokens, then the bonus, cut at the
     /// end of the answer.
     pub committed: Vec<Committed>,
-    /// What the round was allowed to spend; the end of the context or of the answer may have cut
-    /// the tree shorter.
+    /// The budget of the tree; the end of the context or of the answer may have cut it.
     pub budget: Budget,
     /// The strategy it was drafted under; empty if none was named.
     #[serde(default)]
     pub strategy: String,
     /// Whether speculation was on.
     pub speculative: bool,
-    /// Whether the tree was drafted while the target checked the one before.
+    /// Whether the tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: bool,
     /// Where its time went.
@@ -128,16 +127,16 @@ pub struct Round {
 pub struct Summary {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Of these, taken over from the KV cache of the turn before.
+    /// Of these, reused from the KV cache.
     pub reused_tokens: usize,
     /// Tokens of the answer.
     pub tokens: usize,
     /// Target passes after the prefill.
     pub rounds: usize,
-    /// Rounds whose tree was drafted while the target checked the one before.
+    /// Rounds whose tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: usize,
-    /// Mean tokens a round.
+    /// τ: mean tokens committed a round.
     pub tau: f64,
     /// Committed tokens per second of decoding, prefill excluded.
     pub tokens_per_second: f64,
@@ -149,10 +148,10 @@ pub struct Summary {
     pub verify_ms: f64,
     /// Sum over rounds.
     pub other_ms: f64,
-    /// Sum over rounds: of `verify_ms`, the drafter's work beside the target.
+    /// Sum over rounds: of `verify_ms`, drafting ahead.
     #[serde(default)]
     pub ahead_ms: f64,
-    /// Sum over rounds: the target's waiting for the drafter beside it.
+    /// Sum over rounds: the target waiting for the drafter to stop.
     #[serde(default)]
     pub wait_ms: f64,
     /// Why the answer ended.

@@ -1,11 +1,11 @@
-//! How much a proposal without probabilities is worth: counted, since nothing computed says it.
+//! Acceptance rates by counting, for drafters whose proposals have no probabilities.
 
 use crate::speculate::Tree;
 
-/// Proposals after which old ones count half: the text changes, and with it what is right.
+/// Proposals after which the counts are halved, since the acceptance rate follows the text.
 const MEMORY: u32 = 256;
 
-/// How often proposals of one kind were right when their turn came.
+/// Acceptance rate of one kind of proposal: how often its parent was accepted and it was too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AcceptanceStats {
     right: u32,
@@ -13,7 +13,7 @@ pub(super) struct AcceptanceStats {
 }
 
 impl AcceptanceStats {
-    /// Notes one proposal.
+    /// Counts one proposal.
     pub(super) fn note(&mut self, right: bool) {
         if self.tried >= MEMORY {
             self.right /= 2;
@@ -23,27 +23,27 @@ impl AcceptanceStats {
         self.tried += 1;
     }
 
-    /// Log-probability that the next one is right (Laplace's rule: an even chance at first).
+    /// Log of the estimated acceptance rate (Laplace's rule: one half at first).
     pub(super) fn log_prob(self) -> f32 {
         ((self.right + 1) as f32 / (self.tried + 2) as f32).ln()
     }
 }
 
-/// A tree that was proposed, while the text shows which of it was right.
+/// A proposed tree whose outcome is not known yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
     tree: Option<Tree>,
-    /// The last node that the text confirmed.
+    /// The last accepted node.
     node: usize,
 }
 
 impl Pending {
-    /// Waits for what follows the root of `tree`.
+    /// Waits for the outcome of `tree`.
     pub(super) fn wait(&mut self, tree: &Tree) {
         *self = Self { tree: Some(tree.clone()), node: 0 };
     }
 
-    /// Gives up: the text went another way.
+    /// Drops the tree: the text was changed.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -53,8 +53,8 @@ impl Pending {
         self.node == 0 && self.tree.as_ref() == Some(tree)
     }
 
-    /// Takes the text's next tokens and tells `note` of every node whose turn came, and whether it
-    /// was right.
+    /// Takes the next committed tokens and calls `note` for every node whose parent was accepted,
+    /// with whether the node was.
     pub(super) fn follow(&mut self, tokens: &[u32], mut note: impl FnMut(usize, bool)) {
         for &token in tokens {
             let Some(tree) = &self.tree else { return };
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odds_follow_the_counts_and_forget() {
+    fn the_acceptance_rate_follows_the_counts_and_forgets() {
         let mut stats = AcceptanceStats::default();
         assert_eq!(stats.log_prob(), 0.5f32.ln());
         (0..8).for_each(|i| stats.note(i < 6));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_whose_turn_came_is_judged() {
+    fn every_node_with_an_accepted_parent_is_counted() {
         let mut tree = Tree::root(9);
         let a = tree.push(0, 1, -1.0);
         let b = tree.push(0, 2, -1.0);

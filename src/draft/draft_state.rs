@@ -1,19 +1,18 @@
-//! A small language model's view of a text and of what may follow it: the text as the model reads
-//! it, and a tree of rows behind it that grows by passes over new rows alone. Whoever grows it need
-//! not know what was run before: a row that is there is not run again, not even if it was run ahead
-//! of the target and the text has come to it since.
+//! The state of a drafting language model: the committed text in its own tokens, and a tree of
+//! scratch rows behind it that grows by passes over new rows alone. A row that is there is not run
+//! again, even if it was drafted ahead and has been committed since.
 
 use super::DraftError;
 use crate::model::{Branch, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 
-/// RankedTokens of a row as (target's token, log-probability), likeliest first.
+/// Candidates of a row as (target's token, log-probability), likeliest first.
 pub(super) type RankedTokens = Vec<(u32, f32)>;
 
 /// Fewest candidates that are kept of a row, so that a slightly wider tree need not run it again.
 const LEAST: usize = 16;
 
-/// A row in flight.
+/// A scratch row.
 #[derive(Debug)]
 struct Row {
     parent: Option<usize>,
@@ -25,7 +24,7 @@ struct Row {
     candidates: RankedTokens,
 }
 
-/// How candidates are ranked; a row ranked otherwise is of no use.
+/// How candidates are ranked; rows ranked otherwise are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RankingOrder {
     width: usize,
@@ -33,7 +32,7 @@ struct RankingOrder {
     coupled: Option<SamplerSettings>,
 }
 
-/// A tree that a state machine grows behind `base`: which of our rows its scratch rows are.
+/// Which of our rows the scratch rows of a growing tree behind `base` are.
 #[derive(Debug, Default)]
 pub(super) struct RowMap {
     pub(super) base: Option<usize>,
@@ -88,7 +87,7 @@ impl DraftState {
     /// The text goes on with `tokens`, of the target's.
     pub(super) fn push_all(&mut self, tokens: &[u32]) {
         if self.ends.is_empty() {
-            // How it begins was not told.
+            // The token at position 0 was not observed.
             self.ends.push(0);
         }
         tokens.iter().for_each(|&token| self.push(token));
@@ -99,8 +98,8 @@ impl DraftState {
         self.ends.push(self.text.len());
     }
 
-    /// Keeps the first `tokens` of the target's tokens. What the model has computed stays: the text
-    /// may be told again as it was.
+    /// Rolls the text back to the target's first `tokens` tokens. The model's KV cache stays: the
+    /// same tokens may come again.
     pub(super) fn truncate(&mut self, tokens: usize) {
         self.ends.truncate(tokens);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
@@ -117,9 +116,9 @@ impl DraftState {
         }
     }
 
-    /// Lets the model read what it lacks of the text. Rows in flight that the text has come to are
-    /// taken into it; those that it may still come to stay. Does nothing if the text is longer than
-    /// the model's context.
+    /// Prefills what the model lacks of the text. Scratch rows that were committed since become
+    /// part of it; those below the last of them stay. Does nothing if the text is longer than the
+    /// model's context.
     pub(super) fn catch_up(&mut self) -> Result<(), DraftError> {
         let alike = self.held.iter().zip(&self.text).take_while(|(a, b)| a == b).count();
         if alike < self.held.len() {
@@ -208,7 +207,7 @@ impl DraftState {
         Ok(rows.into_iter().map(|row| self.rows[row].candidates.clone()).collect())
     }
 
-    /// Takes rows in flight into the text as far as it has come to them.
+    /// Commits the scratch rows that the text has reached.
     fn follow(&mut self) {
         let mut path = Vec::new();
         for &token in &self.text[self.held.len()..] {
@@ -232,7 +231,7 @@ impl DraftState {
             .collect();
     }
 
-    /// Forgets what the model holds from `len` on.
+    /// Rolls the model's KV cache back to `len` tokens.
     fn go_back(&mut self, len: usize) {
         self.lm.truncate(len);
         self.held.truncate(len);

@@ -1,4 +1,5 @@
-//! Drafting: the [`Drafter`] trait and its members. Must never know where its device is chosen.
+//! Drafting: the [`Drafter`] trait and its members, which propose draft trees. Must never know
+//! where a device is chosen.
 
 mod acceptance_stats;
 mod draft_state;
@@ -19,14 +20,14 @@ pub use crate::speculate::Budget;
 use crate::speculate::{Coupling, Growth, Ranking, Tree};
 use std::sync::atomic::AtomicBool;
 
-/// What a drafter is asked for.
+/// A request for a draft tree.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftRequest {
     /// The last token observed.
     pub root: u32,
-    /// What the tree may cost.
+    /// γ, k, D, M and the method.
     pub budget: Budget,
-    /// The target's own noise, if the candidates are to be ranked with it.
+    /// The target's noise, if candidates are to be ranked with it (coupled drafting).
     pub coupling: Option<Coupling>,
 }
 
@@ -51,7 +52,7 @@ impl DraftRequest {
     }
 }
 
-/// Which values of M a drafter can run with.
+/// Which M a drafter can run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Depths {
     /// Exactly this many blocks; 0 for drafters that have none.
@@ -60,7 +61,7 @@ pub enum Depths {
     Elastic(usize),
 }
 
-/// Why drafting failed. Decoding goes on without a draft: no token depends on it.
+/// Why drafting failed. Decoding goes on without it: no token depends on a draft.
 #[derive(Debug, thiserror::Error)]
 pub enum DraftError {
     /// The drafter's device failed or ran out of memory.
@@ -68,8 +69,8 @@ pub enum DraftError {
     Device(String),
 }
 
-/// Proposes trees. It is told every committed token with the target's features and owns whatever
-/// cache it needs; the tree may be anything, since the target decides every token.
+/// Proposes draft trees. It observes every committed token with the target's features and owns its
+/// caches; the tree may be anything, since the target decides every token.
 pub trait Drafter: Send {
     /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
     fn describe(&self) -> String;
@@ -77,16 +78,16 @@ pub trait Drafter: Send {
     fn depths(&self) -> Depths;
     /// Most pairs after which a tree can be proposed. Further ones are observed all the same.
     fn capacity(&self) -> usize;
-    /// Keeps only the first `len` observed pairs (0: a fresh start; no effect if there are fewer).
+    /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if fewer).
     /// Called when the text changes from position `len + 1` on, before the changed pairs are
     /// observed again.
     fn truncate(&mut self, len: usize);
-    /// Tells of the text's token at position 0, which no pair holds: for drafters that run a
-    /// language model of their own. Comes before the first pair after `truncate(0)`.
+    /// Observes the text's token at position 0, which is in no pair: for drafters that run a
+    /// language model. Comes before the first pair after `truncate(0)`.
     fn begin(&mut self, first: u32) {
         let _ = first;
     }
-    /// Tells of newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
+    /// Observes newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
     /// feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i, x_{i+1}) of
     /// method.md, Features. Pairs arrive in order and without gaps; the last token is the new root.
     /// Called while drafting is off too, so work that can wait should wait for `prepare`.
@@ -95,8 +96,8 @@ pub trait Drafter: Send {
     /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a
     /// replay.
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
-    /// Does now what the next `propose` with `blocks` blocks would have to catch up with. Called
-    /// while the prompt is read, so that the first round is as quick as the others.
+    /// Prefills the drafter's cache for the next `propose` with `blocks` blocks. Called during the
+    /// target's prefill, so that the first round is as quick as the others.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
@@ -110,10 +111,10 @@ pub trait Drafter: Send {
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError>;
-    /// Works on what may come next while the target checks `tree`: called on a thread of its own,
+    /// Drafts ahead while the target verifies `tree`: called on a thread of its own,
     /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set,
     /// or after a budget that is measured to be spent by then (DuoDecoding's sequences). The next
-    /// `propose` uses what the target confirmed and throws the rest away; between them come
+    /// `propose` uses what turned out right and drops the rest; between them come
     /// `verified`, `truncate` and `observe` as always.
     ///
     /// # Errors
@@ -127,11 +128,11 @@ pub trait Drafter: Send {
         let _ = (tree, request, stop);
         Ok(())
     }
-    /// Whether the last tree proposed had been drafted by `ahead`, before the target had spoken.
+    /// Whether the last tree proposed was drafted ahead, before the target's pass ended.
     fn was_drafted_ahead(&self) -> bool {
         false
     }
-    /// Tells what the target made of `tree`: raw logits of every node, `[tree.len(), vocab]`
+    /// Gives the target's verification of `tree`: raw logits of every node, `[tree.len(), vocab]`
     /// row-major. Called after each pass of the target, before what it committed is observed.
     fn verified(&mut self, tree: &Tree, logits: &[f32]) {
         let _ = (tree, logits);

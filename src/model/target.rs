@@ -53,14 +53,14 @@ pub trait Target: Send {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Runs `tokens` after the committed prefix and commits them. Returns the features of every
-    /// token `[tokens, hidden]` and the logits of the last `[1, vocab]`.
+    /// Runs `tokens` after the committed prefix under the causal mask and commits them. Returns the
+    /// features of every token `[tokens, hidden]` and the logits of the last `[1, vocab]`.
     ///
     /// # Errors
     /// [`TargetError`]; the committed prefix is then unchanged.
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError>;
-    /// One forward pass over all nodes of `tree`, each seeing the committed prefix, its ancestors
-    /// and itself, at RoPE position `len + depth`. Commits nothing.
+    /// One forward pass over all nodes of `tree` under the tree attention mask: each sees the
+    /// committed prefix, its ancestors and itself, at RoPE position `len + depth`. Commits nothing.
     ///
     /// # Errors
     /// [`TargetError`]; the committed prefix is then unchanged.
@@ -68,6 +68,6 @@ pub trait Target: Send {
     /// Keeps the KV rows of `path` (ascending node indices of the last verified tree, root first,
     /// each the parent of the next) as the next committed positions.
     fn commit(&mut self, path: &[usize]);
-    /// Forgets every position from `len` on.
+    /// Rolls the KV cache back: forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
 }

@@ -1,7 +1,7 @@
 //! What past rounds say about trees that were not tried: Ω for any smaller γ, k and D.
 //!
 //! The tree of a smaller γ is the top of the larger one's ranking (method.md, Tree growth), so the
-//! rank of each accepted node tells whether a smaller tree would have held it too; one run with a
+//! rank of each accepted node says whether a smaller tree would have held it too; one run with a
 //! large γ predicts all smaller ones (method.md, Cost model).
 
 use std::cell::RefCell;
@@ -133,8 +133,8 @@ impl AcceptanceHistory {
 #[derive(Clone, Copy, Debug)]
 struct InCommon {
     shape: Shape,
-    /// Where the budget asks for more nodes or width: what the prior gives the budget and what it gives
-    /// the common part, both as deep as that.
+    /// Where the budget asks for more nodes or width: what the prior gives the budget and what it
+    /// gives the common part, both as deep as that.
     rise: Option<(f64, f64)>,
 }
 

@@ -1,4 +1,5 @@
-//! The live controller: from the rounds themselves to the next round's tree.
+//! The controller of draft trees: γ, k, D and M of the next round from the measured acceptance and
+//! times of those before.
 //!
 //! It never decides a token: whatever it budgets, the text is the target's own. Given the same
 //! overrides and rounds it makes the same budgets (no clock, no chance).
@@ -69,8 +70,8 @@ impl TreeController {
         }
     }
 
-    /// What the next round may spend: held values as they are, the rest as it is best. Call before
-    /// every round; a changed wish acts at once.
+    /// What the next round may spend: fixed values as they are, the rest as it is best. Call before
+    /// every round; changed overrides act at once.
     pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         if *overrides != self.space.overrides {
             self.space.overrides = *overrides;

@@ -12,7 +12,7 @@ use crate::speculate::Shape;
 /// Share of the shorter of two overlapping times that is not hidden (β). Measured times replace it.
 const BETA: f64 = 0.3;
 
-/// How much of a surprise the nearest known times take over, and how much the others.
+/// Share of a deviation that the nearest known times take over, and the others.
 const NEAR: f64 = 0.15;
 const FAR: f64 = 0.1;
 

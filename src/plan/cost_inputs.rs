@@ -41,7 +41,7 @@ impl Throughput {
     }
 
     /// A GPU: its bandwidth decides, since drafts are read whole for every level; a card that does
-    /// not tell is taken for a weak one (a GTX 1050's 112 GB/s).
+    /// not say is taken for a weak one (a GTX 1050's 112 GB/s).
     pub fn of_gpu(gpu: Option<&Gpu>) -> Self {
         let bandwidth = gpu.and_then(|gpu| gpu.bandwidth).unwrap_or(112e9);
         Self { multiply_adds: bandwidth * 15.0, bandwidth: bandwidth * 0.7, overhead: 30e-6 }

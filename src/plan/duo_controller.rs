@@ -1,5 +1,6 @@
-//! γ for drafting while the target checks (DuoDecoding): as much as the draft can make in the time
-//! of a pass, from measured times that follow the rounds as the context grows.
+//! γ for drafting while the target verifies (DuoDecoding): as much as the draft can make in the
+//! time of a pass, from measured times that follow the rounds as the context grows, and from the
+//! measured acceptance rate.
 //!
 //! As the controller, it never decides a token and has no clock of its own: given the same rounds
 //! it makes the same budgets.
@@ -16,9 +17,9 @@ const EVERY: u64 = 8;
 const NEAR: f64 = 0.15;
 /// By how much older tokens count less with every further one.
 const FADE: f64 = 0.98;
-/// Drafted tokens after which it is known how often they are right.
+/// Drafted tokens after which their acceptance rate is known.
 const ENOUGH: f64 = 8.0;
-/// How often they are taken to be right before: the largest budget in time is a loss on a CPU,
+/// The acceptance rate assumed before: the largest budget in time is a loss on a CPU,
 /// where every token checked costs time, and short answers end before the rounds have shown it.
 const EXPECTED: f64 = 0.7;
 
@@ -29,10 +30,11 @@ pub struct DuoController {
     costs: Costs,
     /// T_d, milliseconds a drafted token.
     step_ms: f64,
-    /// Drafted tokens that were right, and all that were checked, older ones for less.
+    /// Accepted and verified drafted tokens, older ones for less: their ratio is the acceptance
+    /// rate.
     right: f64,
     checked: f64,
-    /// Whether everything that the round before checked was right.
+    /// Whether the round before accepted its whole tail.
     held: bool,
     overrides: TreeOverrides,
     gamma: usize,
@@ -117,17 +119,17 @@ impl DuoController {
                 "One to eight sequences share them, as sure as the draft is.".to_owned()
             }
         });
-        lines.push(match self.known() {
+        lines.push(match self.acceptance_rate() {
             Some(right) => {
-                format!("Of the drafted tokens {:.0} % were right lately.", right * 100.0)
+                format!("Acceptance rate of the drafted tokens lately: {:.0} %.", right * 100.0)
             }
-            None => "Nothing that was drafted has been checked yet.".to_owned(),
+            None => "No drafted token has been verified yet.".to_owned(),
         });
         lines
     }
 
-    /// Share of drafted tokens that are right, once enough were checked.
-    fn known(&self) -> Option<f64> {
+    /// The acceptance rate, once enough tokens were verified.
+    fn acceptance_rate(&self) -> Option<f64> {
         (self.checked >= ENOUGH).then_some(self.right / self.checked)
     }
 
@@ -136,7 +138,7 @@ impl DuoController {
         let times = duo::DuoTimes {
             step: self.step_ms,
             pass: &pass,
-            right: Some(self.known().unwrap_or(EXPECTED)),
+            right: Some(self.acceptance_rate().unwrap_or(EXPECTED)),
         };
         self.gamma = self.overrides.gamma.or(duo::budget(&times));
     }
@@ -229,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_how_often_the_draft_is_right() {
+    fn it_learns_the_acceptance_rate() {
         let share = |right| {
             let mut controller = DuoController::new(&plan(0.5), TreeOverrides::default());
             rounds(&mut controller, 300, right, 0.5, 9.9);
-            controller.known().unwrap()
+            controller.acceptance_rate().unwrap()
         };
         assert_eq!(share(8), 1.0);
         assert_eq!(share(0), 0.0);

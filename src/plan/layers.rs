@@ -26,22 +26,22 @@ pub struct LayerPlacement {
     pub device: DraftDevice,
     /// How many; 0 leaves the whole target on the CPU.
     pub layers: usize,
-    /// Whether any were wished for.
-    pub wished: bool,
+    /// Whether any were requested.
+    pub requested: bool,
     /// Why, in one sentence.
     pub reason: String,
 }
 
 /// Decides how many blocks of the target leave the CPU. The last one, the final norm and the head
 /// stay: the features that the draft reads are made there.
-pub fn place_layers(wish: Setting, machine: &Machine, size: &LayerSize) -> LayerPlacement {
+pub fn place_layers(setting: Setting, machine: &Machine, size: &LayerSize) -> LayerPlacement {
     let stay = |reason: String| LayerPlacement {
         device: DraftDevice::Cpu,
         layers: 0,
-        wished: wish != Setting::Fixed(0),
+        requested: setting != Setting::Fixed(0),
         reason: format!("The whole target stays on the CPU: {reason}."),
     };
-    if wish == Setting::Fixed(0) {
+    if setting == Setting::Fixed(0) {
         return stay("as you asked".to_owned());
     }
     let (device, name, room) = match room(machine) {
@@ -50,7 +50,7 @@ pub fn place_layers(wish: Setting, machine: &Machine, size: &LayerSize) -> Layer
     };
     let most = size.layers.saturating_sub(1);
     let fit = (room.saturating_sub(size.draft) / size.layer.max(1)) as usize;
-    let asked = wish.or(most).min(most);
+    let asked = setting.or(most).min(most);
     let layers = asked.min(fit);
     if layers == 0 {
         return stay(format!(
@@ -60,8 +60,8 @@ pub fn place_layers(wish: Setting, machine: &Machine, size: &LayerSize) -> Layer
             room >> 20
         ));
     }
-    let wanted = if wish.is_fixed() && layers < wish.or(0) {
-        format!(" (you asked for {})", wish.or(0))
+    let wanted = if setting.is_fixed() && layers < setting.or(0) {
+        format!(" (you asked for {})", setting.or(0))
     } else {
         String::new()
     };
@@ -69,7 +69,7 @@ pub fn place_layers(wish: Setting, machine: &Machine, size: &LayerSize) -> Layer
         "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text is that of this mixture.",
         size.layers
     );
-    LayerPlacement { device, layers, wished: true, reason }
+    LayerPlacement { device, layers, requested: true, reason }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What is left to the plan and what the user holds.
+//! What is automatic and what the user has fixed.
 
-/// A value left to the controller or held by the user.
+/// A value that is automatic or fixed by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
     /// The plan and its controller choose.
@@ -10,7 +10,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// The held value, or `auto` where there is none.
+    /// The fixed value, or `auto` where there is none.
     pub fn or(self, auto: usize) -> usize {
         match self {
             Self::Auto => auto,
@@ -18,7 +18,7 @@ impl Setting {
         }
     }
 
-    /// Whether the user holds it.
+    /// Whether the user has fixed it.
     pub fn is_fixed(self) -> bool {
         matches!(self, Self::Fixed(_))
     }
@@ -33,7 +33,8 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// The four choices of a round together.
+/// γ, M, k and D, each automatic or fixed: the record that settings, controls and controllers
+/// share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeOverrides {
     /// γ.
@@ -80,7 +81,7 @@ pub const BLOCKS: Limits = Limits { least: 1, most: 16 };
 /// Least milliseconds from round to round: 0 does not wait.
 pub const PACE: Limits = Limits { least: 0, most: 10_000 };
 
-/// What automatic control strives for.
+/// What automatic control optimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
     /// `Show` for the bundled pair in a chat, which is there to be looked at; otherwise `Speed`.

@@ -59,7 +59,7 @@ fn idle(gpu: &str) -> String {
 /// fits into its free memory with a tenth to spare: then the target keeps the CPU to itself and
 /// drafting costs it nothing (method.md, Cost model). Everything else drafts on the CPU.
 pub fn place(
-    wish: DeviceChoice,
+    choice: DeviceChoice,
     machine: &Machine,
     draft: &DraftSize,
     cache_bytes: u64,
@@ -72,7 +72,7 @@ pub fn place(
         reason: format!("Drafting runs on the CPU: {reason}."),
         refused,
     };
-    match wish {
+    match choice {
         DeviceChoice::Cpu => return cpu("as you asked".into(), false),
         DeviceChoice::Metal if !built("metal") => {
             return cpu("this build has no Metal (build with --features metal)".into(), true);
@@ -91,7 +91,7 @@ pub fn place(
         }
         _ => {}
     }
-    let asked = wish == DeviceChoice::Cuda;
+    let asked = choice == DeviceChoice::Cuda;
     let gpu = match &machine.gpu {
         GpuFinding::Absent { reason } => return cpu(reason.clone(), asked),
         GpuFinding::Found(gpu) => gpu,

@@ -2,7 +2,7 @@
 //!
 //! The shape of the curve is an assumption, its height is the paper's: a 5-block DGF head commits
 //! 4.73 tokens a round with γ = 16, k = 10, D = 7 (Dovetail, Table III, "DGF+4": MT-bench,
-//! Llama-2-chat 7B). It is only used until the rounds themselves tell (`super::AcceptanceHistory`).
+//! Llama-2-chat 7B). It is only used until rounds were measured (`super::AcceptanceHistory`).
 
 use crate::speculate::Budget;
 

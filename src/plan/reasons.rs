@@ -71,7 +71,7 @@ fn gamma_line(
 
 fn blocks_line(
     budget: &Budget,
-    wish: Setting,
+    setting: Setting,
     fewest: usize,
     most: usize,
     costs: &Costs,
@@ -80,7 +80,7 @@ fn blocks_line(
     if fewest == most {
         return format!("M = {m}: this head has a fixed number of blocks.");
     }
-    if wish.is_fixed() {
+    if setting.is_fixed() {
         return format!("M = {m} of {most}: set by you.");
     }
     let (less, more) = (costs.draft_ms(&budget.shape, fewest), costs.draft_ms(&budget.shape, most));

@@ -14,7 +14,7 @@ const SHOWN: Shape = Shape { gamma: 8, width: 3, depth: 3 };
 /// What may be chosen from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchSpace {
-    /// What the user holds.
+    /// What the user has fixed.
     pub overrides: TreeOverrides,
     /// Smallest and largest M the head can run with; `None` without a draft.
     pub blocks: Option<(usize, usize)>,
@@ -23,8 +23,8 @@ pub struct SearchSpace {
 }
 
 impl SearchSpace {
-    fn values(held: Setting, all: &[usize], least: usize) -> Vec<usize> {
-        match held {
+    fn values(setting: Setting, all: &[usize], least: usize) -> Vec<usize> {
+        match setting {
             Setting::Fixed(value) => vec![value],
             Setting::Auto => all.iter().copied().filter(|&value| value >= least).collect(),
         }

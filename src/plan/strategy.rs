@@ -2,7 +2,7 @@
 //!
 //! A strategy is a row of [`STRATEGIES`] and nothing else: `--strategy`, the picker, `doctor`, the
 //! bench and the test that every text is the target's own all read this table. Pure data; which
-//! rows can run with the models at hand is the worker's to say.
+//! rows can run with the models at hand is decided by the worker.
 
 use super::overrides::{Setting, TreeOverrides};
 use crate::speculate::{Method, Shape};
@@ -210,8 +210,8 @@ impl Strategy {
         }
     }
 
-    /// How candidates are looked for: as the strategy has it; a width that the user holds is the
-    /// number of sequences.
+    /// How candidates are looked for: as the strategy has it; a width that the user has fixed is
+    /// the number of sequences.
     pub fn method_with(&self, user: &TreeOverrides) -> Method {
         match (self.method, user.width) {
             (Method::Sequences { fixed: None }, Setting::Fixed(k)) => {
@@ -221,10 +221,10 @@ impl Strategy {
         }
     }
 
-    /// What is held in a round: the user's own values, then the strategy's size.
+    /// What is fixed in a round: the user's own values, then the strategy's size.
     pub fn overrides(&self, user: &TreeOverrides) -> TreeOverrides {
         let Some(shape) = self.shape else { return *user };
-        let held = |wish: Setting, own: usize| Setting::Fixed(wish.or(own));
+        let held = |setting: Setting, own: usize| Setting::Fixed(setting.or(own));
         TreeOverrides {
             gamma: held(user.gamma, shape.gamma),
             width: held(user.width, shape.width),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_size_gives_way_to_what_the_user_holds() {
+    fn a_published_size_gives_way_to_fixed_values() {
         let eagle = Strategy::named("eagle2-60").unwrap();
         let user = TreeOverrides { gamma: Setting::Fixed(9), ..TreeOverrides::default() };
         let overrides = eagle.overrides(&user);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_width_is_the_number_of_sequences_where_there_are_some() {
+    fn a_fixed_width_is_the_number_of_sequences_where_there_are_some() {
         let user = TreeOverrides { width: Setting::Fixed(3), ..TreeOverrides::default() };
         let method = |name: &str, overrides: &TreeOverrides| {
             Strategy::named(name).unwrap().method_with(overrides)

@@ -1,4 +1,4 @@
-//! How the cores are shared out between a target and a draft that work at the same time.
+//! How threads are split between a target and a draft that work at the same time (overlap).
 
 use super::cost::Costs;
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn many_cores_that_share_one_memory_give_the_draft_few() {
+    fn many_cores_on_one_memory_give_the_draft_few() {
         let (target, draft) = seven();
         let found = split_threads(&cpu(16), 16, None, target, draft);
         assert!((2..=8).contains(&found.draft), "{found:?}");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_holds_is_kept_as_far_as_both_can_work() {
+    fn a_fixed_number_is_kept_as_far_as_both_can_work() {
         let (target, draft) = seven();
         let split = |threads, fixed| split_threads(&cpu(8), threads, Some(fixed), target, draft);
         assert_eq!([split(8, 3).draft, split(8, 8).draft, split(1, 4).draft], [3, 7, 1]);
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_have_a_thread_and_no_other_share_is_better(
+        fn both_have_a_thread_and_no_other_split_is_better(
             threads in 1usize..64,
             weights in 1_000_000u64..20_000_000_000,
             block in 100_000u64..500_000_000,

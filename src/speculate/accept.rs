@@ -1,31 +1,32 @@
-//! The acceptance walk: one draw of the target a position, then down to the child that holds it
-//! (method.md, Acceptance). Since the candidates are a deterministic function of the text, this is
-//! the same law as rejecting them one by one, for every sampler; and the draws are those of plain
-//! decoding.
+//! Acceptance, lossless speculative sampling: one draw of the target a position, then down to the
+//! child that holds it (method.md, Acceptance). Since the candidates are a deterministic function
+//! of the text, this is the same law as rejecting them one by one, for every sampler; and the draws
+//! are those of plain decoding.
 
 use super::{History, Sampler, Tree};
 
-/// How far a tree was right.
+/// The accepted path of a tree and the bonus token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Accepted nodes, root first, each the parent of the next.
     pub path: Vec<usize>,
-    /// The target's token after the last of them.
+    /// The bonus token: the target's own after the last of them.
     pub bonus: u32,
 }
 
 impl Accepted {
-    /// The tokens that `tree` won: accepted drafts, then the bonus.
+    /// The tokens the round commits: accepted drafts, then the bonus token.
     pub fn tokens<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = u32> + 'a {
         let drafted = self.path[1..].iter().map(|&node| tree.nodes()[node].token);
         drafted.chain([self.bonus])
     }
 }
 
-/// Walks down `tree`.
+/// Walks down `tree` to the end of the accepted path.
 ///
 /// `logits` are the target's, `[tree.len(), vocab]` row-major; `position` is that of the root in
-/// the text; `history` is the text up to and including the root and is extended by every token won.
+/// the text; `history` is the text up to and including the root and is extended by every committed
+/// token.
 pub fn accept(
     tree: &Tree,
     logits: &[f32],

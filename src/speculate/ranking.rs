@@ -6,7 +6,7 @@
 //! is not, so the ranking needs a probability that a token wins *given* the noise. Suppose that the
 //! target's logits differ from the draft's by independent Gumbel noise of scale s. Then token x
 //! wins with probability softmax((log q + T·G) / s). Taking q itself for that probability at T = 0
-//! would be s = 1; the bundled pair's trees win most with s a little smaller ([`SHARPNESS`]).
+//! would be s = 1; the bundled pair's trees gain most with s a little smaller ([`SHARPNESS`]).
 //!
 //! Tokens a round of the bundled pair, its held-out prompts with three seeds, ranked by the draft
 //! alone and coupled: γ = 16, k = 10, D = 7: 4.87 and 5.94 at T = 0.7, 4.40 and 5.93 at T = 1;

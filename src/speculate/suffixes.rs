@@ -48,8 +48,8 @@ fn partition(ranks: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     start
 }
 
-/// The positions of `text` in sorted order; `done` is told how far it is, 0 to 1. Needs 16 bytes a
-/// token beside the result. At most `u32::MAX` tokens: the rest are not sorted.
+/// The positions of `text` in sorted order; `done` is called with the progress, 0 to 1. Needs 16
+/// bytes a token beside the result. At most `u32::MAX` tokens: the rest are not sorted.
 pub fn sort(text: &[u32], mut done: impl FnMut(f32)) -> Vec<u32> {
     let text = &text[..text.len().min(u32::MAX as usize)];
     // Ranks of the first tokens: places in the sorted list of those that occur.
@@ -181,8 +181,8 @@ mod tests {
 
     #[test]
     fn progress_rises_to_the_end() {
-        let mut told = Vec::new();
-        sort(&[1; 100], |done| told.push(done));
-        assert!(told.is_sorted() && told.len() == 5 && told[4] == 1.0, "{told:?}");
+        let mut reported = Vec::new();
+        sort(&[1; 100], |done| reported.push(done));
+        assert!(reported.is_sorted() && reported.len() == 5 && reported[4] == 1.0, "{reported:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The draft tree as plain data: a root (the last committed token, not yet checked) and the
-//! drafted tokens below it, parents before children.
+//! The draft tree as plain data: a root (the last committed token, not yet run) and the drafted
+//! tokens below it, parents before children.
 
 use serde::{Deserialize, Serialize};
 
@@ -116,7 +116,7 @@ impl Tree {
         std::iter::successors(Some(node), above)
     }
 
-    /// Whether `node` attends to `other`: its ancestors and itself.
+    /// The tree attention mask: whether `node` attends to `other`, an ancestor or itself.
     pub fn sees(&self, node: usize, other: usize) -> bool {
         self.ancestors(node).any(|i| i == other)
     }

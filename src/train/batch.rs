@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_a_feature_and_the_next_token_and_foresees_the_next_feature() {
+    fn a_pair_is_a_feature_with_the_next_token_and_predicts_the_next_feature() {
         let batch = batch(&[example("..##"), example(".##")], MaskRule::Aligned, 0.0);
         let features = batch.features.to_vec3::<f32>().unwrap();
         assert_eq!(features[0], [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]);

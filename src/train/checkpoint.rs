@@ -24,7 +24,7 @@ const WEIGHT: &str = "weight.";
 const FIRST: &str = "first.";
 const SECOND: &str = "second.";
 
-/// Where in its course a training is. Every random number is a function of the seed and of these.
+/// How far a training is. Every random number is a function of the seed and of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainPosition {
     /// Steps of the optimiser.

@@ -16,7 +16,7 @@ const AT_ONCE: usize = 1 << 20;
 /// Fewest rows of logits that are made at a time: fewer would read the LM head too often.
 const FEWEST_ROWS: usize = 64;
 
-/// One output of the head to be judged.
+/// One output of the head whose loss is computed.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// `[n, H]`: estimates of the next features.
@@ -29,7 +29,7 @@ pub struct Estimate {
     pub weight: f64,
 }
 
-/// Compares outputs with the target.
+/// Computes the losses of outputs against the target.
 #[derive(Clone, Debug)]
 pub struct LossComputer {
     /// `[V, H]`, frozen.
@@ -79,7 +79,7 @@ impl Sums {
 /// Added to the count of rows that a mean divides by, as the published trainer does.
 const TINY: f64 = 1e-5;
 
-/// What a [`LossComputer`] found.
+/// The result of [`LossComputer::compute`].
 #[derive(Debug)]
 pub struct LossOutput {
     /// The part of the loss that has gradients: a scalar.
@@ -89,7 +89,7 @@ pub struct LossOutput {
 }
 
 impl LossComputer {
-    /// A judge by the target's LM head `[V, H]` with the options' weights of the two losses.
+    /// Losses under the target's LM head `[V, H]` with the options' weights of the two losses.
     ///
     /// # Errors
     /// If the device fails.

@@ -31,7 +31,7 @@ pub enum Elastic {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MaskRule {
     /// Pair i, which predicts x_{i+2}, counts if both x_{i+1} and x_{i+2} are the assistant's: a
-    /// draft's root is always a token of the answer, and so is what it foresees.
+    /// draft's root is always a token of the answer, and so is what it predicts.
     #[default]
     Aligned,
     /// Pair i counts if x_i is the assistant's: the published trainer's mask, two tokens late at

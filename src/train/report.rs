@@ -1,4 +1,4 @@
-//! What a step of training tells of itself.
+//! The report of one training step.
 
 /// How good the head's estimates are, at one depth and after so many steps on its own outputs.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]

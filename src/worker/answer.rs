@@ -7,7 +7,7 @@ use crate::decode::{DecodeError, Generation, Request, RoundOptions, Summary};
 /// Why an answer has no end of its own.
 enum AnswerError {
     Failed(String),
-    /// Nobody listens any more.
+    /// The receiver of the events is gone.
     ReceiverGone,
 }
 
@@ -18,9 +18,9 @@ impl From<DecodeError> for AnswerError {
 }
 
 impl Backend {
-    /// Makes the answer `job` and tells `sink` of every step; the last event is `Finished` or
+    /// Makes the answer `job` and sends every step to `sink`; the last event is `Finished` or
     /// `Failed`. Stops between prefill slices and rounds once `Controls::generation` is not the
-    /// job's: set it before. Returns `false` if `sink` did, so nobody listens any more.
+    /// job's: set it before. Returns `false` if `sink` did: the receiver is gone.
     pub fn answer(
         &mut self,
         job: &Job,

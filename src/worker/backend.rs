@@ -15,7 +15,7 @@ pub type Prompter = Box<dyn Fn(&[Message]) -> Result<Vec<u32>, String> + Send>;
 pub struct RoundPlan {
     /// The strategy in use.
     pub strategy: &'static Strategy,
-    /// Its drafter's place in the engine; `None` for the target alone.
+    /// Its drafter's index in the engine; `None` for the target alone.
     pub drafter: Option<usize>,
     /// What the round may spend.
     pub budget: Budget,
@@ -27,7 +27,7 @@ pub trait Planner: Send {
     fn choose(&mut self, controls: &Controls) -> RoundPlan;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
-    /// Why it chooses as it does, one sentence each, if that has changed since it was last asked.
+    /// Reasons for its choice, one sentence each, if they have changed since the last call.
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         None
     }
@@ -49,7 +49,7 @@ pub struct Backend {
     pub planner: Box<dyn Planner>,
     /// For the screen.
     pub ready: Ready,
-    /// What the user should be told beside.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 

@@ -14,9 +14,9 @@ pub use crate::plan::Setting;
 pub struct Controls {
     /// Speculation on or off; the text is the same either way.
     pub speculate: bool,
-    /// How is drafted; `None` is what was chosen while loading.
+    /// The strategy; `None` is the one chosen while loading.
     pub strategy: Option<&'static Strategy>,
-    /// Whether the draft goes on while the target verifies, where it can.
+    /// Whether the drafter drafts ahead while the target verifies, where it can.
     pub overlap: bool,
     /// Whether drafts are ranked with the target's own noise when sampling.
     pub coupled: bool,

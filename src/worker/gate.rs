@@ -1,4 +1,4 @@
-//! Leave for the next round: pause, single steps, cancellation.
+//! When the next round may begin: pause, single steps, slow motion, cancellation.
 
 use super::{Controls, SharedControls};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::{Command, Event, Job, SharedControls};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Where events go. It must not block; `false` says that nobody listens any more.
+/// Where events go. It must not block; `false` says that the receiver is gone.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 
 /// A worker thread. Dropping it stops the answer in progress and ends the thread.

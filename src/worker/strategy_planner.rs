@@ -1,5 +1,5 @@
-//! One planner for every strategy: each has its own controller, with costs and ledgers of its own,
-//! so that what is learned of one says nothing wrong of another.
+//! One planner for every strategy: each has its own controller, with its own costs and acceptance
+//! history, so that what is learned under one does not distort another.
 
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::Round;
@@ -64,7 +64,7 @@ impl Planner for StrategyPlanner {
     }
 
     fn observe(&mut self, round: &Round) {
-        // Whoever has just been taken up has first to read what it missed.
+        // A drafter that was just switched to first prefills what it has missed.
         let steady = !std::mem::replace(&mut self.fresh, false);
         let observation = RoundObservation {
             budget: round.budget,

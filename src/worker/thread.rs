@@ -2,10 +2,11 @@
 //! and a panic in it becomes an event.
 
 use super::{Backend, Command, Event, SharedControls, Sink, Worker};
+use crate::decode::panic_message;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Name of the thread, for those who tell its panics apart.
+/// Name of the thread, by which its panics are told apart.
 pub const THREAD: &str = "dovetail-decode";
 
 /// Told of the stage of loading and how far it is, 0 to 1, where that is known.
@@ -54,9 +55,7 @@ pub fn spawn(
 }
 
 fn internal(panic: &(dyn Any + Send)) -> String {
-    let reason = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let reason = reason.or_else(|| panic.downcast_ref::<String>().cloned());
-    let reason = reason.unwrap_or_else(|| "unknown".to_owned());
+    let reason = panic_message(panic);
     tracing::error!("the decode thread panicked: {reason}");
     format!("internal error: {reason} (a fault of dovetail; the log has more)")
 }

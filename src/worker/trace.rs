@@ -65,7 +65,7 @@ pub enum Line {
     },
 }
 
-/// Turns the events of one answer into lines: remembers what only the last line tells.
+/// Turns the events of one answer into lines: remembers what the last line sums up.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     text: String,

@@ -40,8 +40,8 @@ pub enum ContenderError {
     },
 }
 
-/// The strategies `wanted`, or all that can run, over what `base` holds; plain is always among them
-/// and first.
+/// The strategies `wanted`, or all that can run, over the controls `base`; plain is always among
+/// them and first.
 ///
 /// # Errors
 /// [`ContenderError`].

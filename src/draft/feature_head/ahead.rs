@@ -1,13 +1,13 @@
-//! Growing the next round's trees while the target checks this one (`--overlap`).
+//! Drafting ahead: the next round's trees, while the target verifies this one (`--overlap`).
 //!
 //! A round ends somewhere in its tree and with a token that the tree does not hold there: an
-//! outcome. The head knows the outcomes' probabilities by its own lights: that of a node, the
+//! outcome. The head's own estimate of an outcome's probability is that of a node, the
 //! product down to it, times that of a token below it. From the likeliest on, each gets the tree
 //! that would be grown if it came, with the head's own outputs in the place of the target's
 //! features. Its rows are scratch rows behind those of the tree itself: since a level's rows are
 //! the pairs (own output, token) already, the tree of an outcome is nothing but this tree grown
-//! further. When the target has spoken, the tree of what came is taken as it is and the rest is
-//! dropped; the target's true features are caught up with beside its next pass.
+//! further. After the target's pass, the tree of the actual outcome is used as it is and the rest
+//! is dropped; the target's true features are prefilled during its next pass.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ use crate::speculate::{SamplerSettings, Tree};
 /// Outcomes that trees are grown for: each takes as long as drafting in turn does.
 const OUTCOMES: usize = 4;
 
-/// Trees for what may come.
+/// Trees for possible outcomes.
 #[derive(Debug)]
 pub(super) struct DraftedAhead {
     /// Pairs observed before the outcomes.
@@ -38,7 +38,7 @@ struct Outcome {
     growing: GrowingTree,
 }
 
-/// A step that the target may take.
+/// A possible step of the acceptance walk.
 struct Hypothesis {
     /// Log-probability, from the root on.
     score: f32,

@@ -38,14 +38,14 @@ pub struct FeatureHead {
     tokens: Vec<u32>,
     /// For each block, how many pairs' stable KV rows it holds.
     held: Vec<usize>,
-    /// What was run behind the stable rows.
+    /// The scratch rows behind the stable ones.
     scratch: ScratchTree,
     /// Pairs and blocks of the stable rows that the scratch rows stand on.
     settled: Option<(usize, usize)>,
     drafted_ahead: Option<DraftedAhead>,
     /// Whether the last tree came from it.
     was_drafted_ahead: bool,
-    /// The pool it works apart on while the target verifies.
+    /// The pool it runs on while the target verifies.
     cores: Option<Arc<Pool>>,
 }
 
@@ -127,7 +127,7 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// Forgets what stands on the stable rows as they were.
+    /// Drops the scratch rows, which stand on the stable rows as they were.
     fn clear_scratch(&mut self) {
         self.scratch = ScratchTree::default();
         self.settled = None;

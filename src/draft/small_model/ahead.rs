@@ -1,6 +1,6 @@
-//! What a small model does while the target checks its tree: it goes on behind the likeliest
-//! outcomes, each the path that is accepted and the target's own token after it. The rows stay in
-//! flight, so that the next tree finds those that came true without knowing of this.
+//! Drafting ahead with a small model while the target verifies its tree: behind the likeliest
+//! outcomes, each an accepted path and the bonus token after it. The rows stay as scratch rows, so
+//! the next tree reuses those of the actual outcome.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,7 +11,7 @@ use crate::speculate::Tree;
 /// Outcomes that trees are grown for: each takes as long as drafting in turn does.
 const OUTCOMES: usize = 4;
 
-/// A step that the target may take.
+/// A possible step of the acceptance walk.
 struct Hypothesis {
     /// Log-probability, from the root on.
     score: f32,
@@ -25,8 +25,7 @@ struct Hypothesis {
 }
 
 impl SmallModel {
-    /// Goes on behind the likeliest outcomes of checking `tree`, one after the other, until told to
-    /// stop.
+    /// Drafts behind the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
     pub(super) fn draft_outcomes(
         &mut self,
         tree: &Tree,

@@ -12,8 +12,8 @@ pub(super) struct Pass<'a> {
 
 impl Pass<'_> {
     /// Runs one row for each of `tokens`, row i at position `len + depth(i)` and seeing
-    /// `mask.visible(i)` behind the committed prefix; leaves their keys and values behind it. Writes
-    /// the outputs of the final norm to `features`, `[rows, H]`.
+    /// `mask.visible(i)` behind the committed prefix; leaves their keys and values behind it.
+    /// Writes the outputs of the final norm to `features`, `[rows, H]`.
     pub(super) fn run(
         &mut self,
         tokens: &[u32],

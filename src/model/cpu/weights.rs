@@ -108,7 +108,7 @@ impl Layer {
     }
 }
 
-/// Packs matrix after matrix and tells of it.
+/// Packs matrix after matrix and reports progress.
 pub(in crate::model) struct Packer<'a> {
     source: &'a dyn WeightSource,
     pool: &'a Pool,

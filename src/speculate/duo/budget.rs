@@ -1,7 +1,7 @@
 //! γ for drafting while the target checks, from measured times (method.md, DuoDecoding).
 
 /// Budgets to choose from: numbers with many divisors, so that k has a choice, of which the
-/// smallest still lets two sequences win something.
+/// smallest still lets two sequences gain something.
 pub const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
 /// Measured times in any one unit, and how often the draft is right.
@@ -10,7 +10,7 @@ pub struct DuoTimes<'a> {
     pub step: f64,
     /// T_t(m): the target's pass over m nodes while the draft works beside it.
     pub pass: &'a dyn Fn(usize) -> f64,
-    /// Share of drafted tokens that are the target's own; `None` while it is not known.
+    /// Acceptance rate of drafted tokens; `None` while it is not known.
     pub right: Option<f64>,
 }
 

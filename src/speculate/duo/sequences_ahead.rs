@@ -1,4 +1,4 @@
-//! What was drafted behind a tail that was not checked yet, and what remains of it afterwards.
+//! Sequences drafted behind a tail that is not verified yet, and which of them is adopted.
 
 use crate::speculate::Tree;
 
@@ -35,7 +35,7 @@ impl SequencesAhead {
         path.map(|node| tree.nodes()[node].token).collect()
     }
 
-    /// The sequence to go on with after the target's pass, which won the tokens `won`: those
+    /// The sequence to go on with after the target's pass, which committed the tokens `won`: those
     /// accepted and the target's own, the new root. `None` unless the whole tail was accepted and
     /// the root begins one of the sequences.
     pub fn adopt(&self, won: &[u32]) -> Option<Adopted> {

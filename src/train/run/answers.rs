@@ -1,5 +1,5 @@
 //! Before the first stage, if asked for: the target answers the questions of the file itself, so
-//! that the head learns from texts that it will be asked to foresee. Every answer is on the disk as
+//! that the head learns from texts that it will be asked to predict. Every answer is on the disk as
 //! soon as it is complete.
 
 use std::collections::BTreeMap;

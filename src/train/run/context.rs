@@ -1,4 +1,4 @@
-//! What every stage has at hand: the folder, the state, the wish to stop, the one who is told.
+//! What every stage works with: run directory, state, target files, pool, stop flag, event sink.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

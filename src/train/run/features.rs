@@ -1,4 +1,4 @@
-//! The second stage: the target runs once over every text, and what it feels goes into shards.
+//! The second stage: the target runs once over every text, and its features are written to shards.
 
 use super::RunError;
 use super::context::RunContext;
@@ -7,7 +7,7 @@ use crate::model::Target;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
 
-/// Tokens that pass together; between two such slices a wish to stop is heard.
+/// Tokens of one pass; between two passes the training can be stopped.
 const SLICE: usize = 256;
 
 /// The texts with their features, held-out ones first; made where they are not there yet.

@@ -1,4 +1,4 @@
-//! By what a target is known again: a training that goes on must meet the same one.
+//! The fingerprint of a target: a training that is resumed needs the same one.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::model::weights::tensors;
 /// Bytes looked at at either end of a tensor: a model of 14 GB is not read for this.
 const SAMPLE: usize = 4096;
 
-/// A target's marks.
+/// What identifies a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetFingerprint {
     /// Its name, for people.
@@ -25,7 +25,7 @@ pub struct TargetFingerprint {
 }
 
 impl TargetFingerprint {
-    /// Takes a target's print.
+    /// The fingerprint of a target.
     pub fn of(files: &TargetFiles) -> Self {
         let mut weights = Fnv::default();
         for (name, shape) in tensors(&files.config) {
@@ -104,7 +104,7 @@ mod tests {
     use crate::library::{Spec, open_target};
 
     #[test]
-    fn a_target_is_known_again_and_another_is_not() {
+    fn the_same_target_has_the_same_fingerprint_and_another_has_not() {
         let open = |spec| TargetFingerprint::of(&open_target(&spec, &mut |_| {}).unwrap());
         let bundled = open(Spec::Bundled);
         bundled.check(&open(Spec::Bundled)).unwrap();

@@ -1,5 +1,5 @@
 //! A training from a file of chats to a head: stages that can stop and go on. Owns the folder, the
-//! order of the stages and what is told of them; must never know terminals.
+//! order of the stages and their events; must never know terminals.
 //!
 //! `OUT/` holds the head, its card, the log and the curve; `OUT/work/` what is needed to go on:
 //! `run.json`, `texts.jsonl`, the shards with the features, the checkpoint.
@@ -39,7 +39,7 @@ use crate::plan::DeviceChoice;
 use context::RunContext;
 use run_dir::RunDir;
 
-/// What a training tells of itself.
+/// Events of a training.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A stage begins.
@@ -83,7 +83,7 @@ pub enum End {
     Stopped,
 }
 
-/// What is to be done.
+/// A request to train.
 #[derive(Debug)]
 pub struct RunRequest {
     /// The head's folder.
@@ -212,7 +212,7 @@ pub enum RunError {
     /// The curve could not be drawn.
     #[error("no curve of the loss: {0}")]
     Curve(String),
-    /// The one who waits for it does not want it any more.
+    /// It was stopped.
     #[error("stopped")]
     Stopped,
     /// A file.

@@ -13,7 +13,7 @@ use crate::train::shards::{ShardError, whole};
 const WORK: &str = "work";
 const STATE: &str = "run.json";
 
-/// A training's folder.
+/// The run directory of a training.
 #[derive(Clone, Debug)]
 pub struct RunDir {
     out: PathBuf,

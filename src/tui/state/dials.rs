@@ -328,13 +328,13 @@ mod tests {
         let mut controls = controls();
         assert_eq!(bench.view(Dial::Blocks, &controls).range, "1–2");
         bench.turn(Dial::Blocks, 1, &mut controls).unwrap();
-        assert_eq!(controls.blocks, Setting::Fixed(2));
+        assert_eq!(controls.tree.blocks, Setting::Fixed(2));
         let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
         assert_eq!(why, "M ends at 2: a card has room for 2 of the head's 4 blocks");
         bench.turn(Dial::Blocks, -1, &mut controls).unwrap();
-        assert_eq!(controls.blocks, Setting::Fixed(1));
+        assert_eq!(controls.tree.blocks, Setting::Fixed(1));
         // A value that was typed is more than there is.
-        controls.blocks = Setting::Fixed(4);
+        controls.tree.blocks = Setting::Fixed(4);
         assert!(bench.turn(Dial::Blocks, 0, &mut controls).is_err());
     }
 

@@ -50,7 +50,7 @@ pub struct Loaded {
     pub ready: Ready,
     /// How tokens are drawn and who says so.
     pub sampling: Vec<SampledBy>,
-    /// What the user should be told beside.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
@@ -101,8 +101,8 @@ pub enum LoadError {
     },
 }
 
-/// Loads what `settings` name. `progress` is told the stage and how far it is, 0 to 1, where that
-/// is known.
+/// Loads what `settings` name. `progress` is called with the stage and how far it is, 0 to 1, where
+/// that is known.
 ///
 /// # Errors
 /// [`LoadError`]. A draft that cannot go on the GPU is no error: it goes on the CPU and `notices`
@@ -304,7 +304,7 @@ struct PlanInputs<'a> {
 
 impl PlanInputs<'_> {
     /// A strategy ready to run. Only one drafter is measured: the others' times are estimated
-    /// until their first rounds tell.
+    /// until their first rounds are measured.
     fn controller(
         &self,
         strategy: &'static Strategy,

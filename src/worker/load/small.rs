@@ -1,5 +1,5 @@
 //! Gets a small language model ready to draft: compares its vocabulary with the target's, gives it
-//! a context and tells the cost model how large it is.
+//! a context and gives the cost model its size.
 
 use std::sync::Arc;
 

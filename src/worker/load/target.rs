@@ -30,9 +30,9 @@ pub(super) fn place(
     head: Option<&HeadFiles>,
     context: usize,
 ) -> LayerPlacement {
-    let wish = match (settings.gpu_layers, settings.strategy) {
+    let setting = match (settings.gpu_layers, settings.strategy) {
         (Setting::Fixed(0), Some(strategy)) if strategy.gpu_layers => Setting::Auto,
-        (wish, _) => wish,
+        (setting, _) => setting,
     };
     let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
@@ -44,12 +44,12 @@ pub(super) fn place(
         layer: (block as f64 * HALF) as u64 + cache,
         draft: head.map_or(0, |head| most_bytes(head, context)),
     };
-    place_layers(wish, machine, &size)
+    place_layers(setting, machine, &size)
 }
 
 /// Why no block of the target is on a GPU, for those who asked for some.
 pub(super) fn why_not_placed(placed: &LayerPlacement) -> String {
-    if placed.wished {
+    if placed.requested {
         return format!("target blocks on a GPU ({})", placed.reason.trim_end_matches('.'));
     }
     "target blocks on a GPU: start with --gpu-layers auto".to_owned()
@@ -67,7 +67,7 @@ impl LoadedTarget {
     ) -> Result<Self, LoadError> {
         let mut tell = percents(&files.name, progress);
         let (config, weights, kv) = (&files.config, files.weights.as_ref(), kv(settings));
-        let mut notice = (placed.wished && placed.layers == 0).then(|| placed.reason.clone());
+        let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
         match open_device(placed.device) {
             Ok(Some(device)) if placed.layers > 0 => {
                 let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
@@ -173,7 +173,7 @@ pub(super) fn kv(settings: &Settings) -> KvFormat {
     }
 }
 
-/// Tells of the reading of a model, a percent at a time: the screen need not hear of every matrix.
+/// Reports the loading of a model a percent at a time: the screen needs not every matrix.
 pub(super) fn percents(
     name: &str,
     progress: &mut dyn FnMut(&str, Option<f32>),
