@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | 7 | [`cli`] | one file a command, exit codes |
 //! | 6 | [`tui`] | the screen: state, update, view, keymap, terminal |
-//! | 6 | [`bench`] | measurements and their tables |
+//! | 6 | [`bench`](mod@bench) | measurements and their tables |
 //! | 5 | [`worker`] | the decode thread, its protocol and controls |
 //! | 5 | [`train`] | the draft-head trainer: net, losses, optimiser, checkpoints |
 //! | 4 | [`decode`] | one round, the loop over rounds, the [`decode::Round`] record |

@@ -18,7 +18,7 @@ fn floors() -> BTreeMap<String, usize> {
     let row = |line: &str| {
         let mut cells = line.strip_prefix("//! |")?.split('|').map(str::trim);
         let floor = cells.next()?.parse().ok()?;
-        let room = cells.next()?.trim_matches(['[', ']', '`']).to_owned();
+        let room = cells.next()?.split('`').nth(1)?.to_owned();
         Some((room, floor))
     };
     table.lines().filter_map(row).collect()
@@ -130,6 +130,15 @@ fn every_room_imports_only_from_floors_below() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_module_with_a_folder_lies_in_it_as_mod_rs() {
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    let beside = |path: &&PathBuf| path.with_extension("").is_dir();
+    let stray: Vec<&PathBuf> = paths.iter().filter(beside).collect();
+    assert!(stray.is_empty(), "move into the folder as mod.rs: {stray:?}");
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn a_drafter_that_fails_or_panics_ahead_is_told_once_and_costs_no_token() {
                 decode(&mut engine, &Letters, request(60), overlapping);
             assert_eq!(outcome.tokens, wanted(60));
             let what = if panics {
-                "the draft failed while it worked ahead: beyond the edge"
+                "the draft failed while drafting ahead: beyond the edge"
             } else {
                 "the draft device failed: lost"
             };

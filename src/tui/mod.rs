@@ -8,8 +8,8 @@
 //! | [`keymap`], [`commands`] | one table of keys, one of slash commands |
 //! | [`markdown`] | answers as rows, with every token's origin |
 //! | [`theme`] | every style |
-//! | [`run`](mod@run), [`effects`], [`terminal`] | the loop, the effects, the terminal |
-//! | [`input`], [`output`], [`signals`] | what may block or end the process, on threads of its own |
+//! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
+//! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
 pub mod commands;
 mod effects;

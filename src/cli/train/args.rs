@@ -185,7 +185,7 @@ pub enum ElasticArg {
 /// Which tokens have a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MaskArg {
-    /// What a draft will have to foresee.
+    /// What a draft will have to predict.
     Aligned,
     /// The published trainer's.
     Published,

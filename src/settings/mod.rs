@@ -1,7 +1,7 @@
 //! The TOML settings file and the flags, merged once into checked [`Settings`].
 //!
 //! Precedence: flags, then environment, then the file, then the defaults here. Every source goes
-//! through the one table of [`keys`], so a value is checked the same way wherever it comes from,
+//! through the one table of `keys`, so a value is checked the same way wherever it comes from,
 //! and an error names the place, the key and the remedy.
 
 mod check;
