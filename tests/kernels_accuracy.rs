@@ -26,12 +26,17 @@ fn normal(n: usize, seed: u64, deviation: f32, outliers: bool) -> Vec<f32> {
         .collect()
 }
 
-fn formats() -> [(Format, GgmlDType); 7] {
+fn formats() -> [(Format, GgmlDType); 12] {
     [
         (Format::F16, GgmlDType::F16),
         (Format::BF16, GgmlDType::BF16),
         (Format::Q8_0, GgmlDType::Q8_0),
         (Format::Q4_0, GgmlDType::Q4_0),
+        (Format::Q4_1, GgmlDType::Q4_1),
+        (Format::Q5_0, GgmlDType::Q5_0),
+        (Format::Q5_1, GgmlDType::Q5_1),
+        (Format::Q2K, GgmlDType::Q2K),
+        (Format::Q3K, GgmlDType::Q3K),
         (Format::Q4K, GgmlDType::Q4K),
         (Format::Q5K, GgmlDType::Q5K),
         (Format::Q6K, GgmlDType::Q6K),

@@ -1,11 +1,13 @@
 //! A weight matrix, packed once into tiles. Knows formats and tiles, not what the weights mean.
 
+use std::ops::Range;
+
 use super::format::Format;
 use super::lanes::LANES;
 use super::pages::{OutOfMemory, Pages};
 use super::pool::Pool;
 use super::random;
-use super::tile;
+use super::tile::Layout;
 
 /// Why a matrix cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +45,7 @@ pub enum PackError {
 }
 
 /// Weights `[outputs, inputs]` in the memory layout of the products, held once. Rows are padded to
-/// whole tiles of 16; the quantised formats cost what they cost in a file, and up to 3 % more.
+/// whole tiles of 16; the quantised formats cost what they cost in a file, and up to 5 % more.
 pub struct Matrix {
     format: Format,
     outputs: usize,
@@ -90,8 +92,12 @@ impl Matrix {
         if let Some(got) = (0..outputs).map(|i| row(i).len()).find(|&got| got != expected) {
             return Err(PackError::Bytes { format, outputs: 1, inputs, expected, got });
         }
-        Self::fill(format, outputs, inputs, pool, |i, lane, tile| {
-            tile::write_row(format, row(i), lane, tile);
+        Self::fill(format, outputs, inputs, pool, |layout, rows, tile| {
+            let mut all = [&[][..]; LANES];
+            for (to, i) in all.iter_mut().zip(rows.clone()) {
+                *to = row(i);
+            }
+            layout.write(&all[..rows.len()], tile);
         })
     }
 
@@ -108,28 +114,29 @@ impl Matrix {
         pool: &Pool,
     ) -> Result<Self, PackError> {
         row_bytes(format, inputs)?;
-        Self::fill(format, outputs, inputs, pool, |i, lane, tile| {
-            let row = random::row(format, inputs, seed.wrapping_add(i as u64));
-            tile::write_row(format, &row, lane, tile);
+        Self::fill(format, outputs, inputs, pool, |layout, rows, tile| {
+            let rows = rows.map(|i| random::row(format, inputs, seed.wrapping_add(i as u64)));
+            let rows: Vec<Vec<u8>> = rows.collect();
+            let all: Vec<&[u8]> = rows.iter().map(Vec::as_slice).collect();
+            layout.write(&all, tile);
         })
     }
 
-    /// Allocates the tiles and calls `write(row, lane, tile)` for every row.
+    /// Allocates the tiles and calls `write(layout, rows, tile)` for each.
     fn fill(
         format: Format,
         outputs: usize,
         inputs: usize,
         pool: &Pool,
-        write: impl Fn(usize, usize, &mut [u8]) + Sync,
+        write: impl Fn(&Layout, Range<usize>, &mut [u8]) + Sync,
     ) -> Result<Self, PackError> {
-        let tile_bytes = tile::tile_bytes(format, inputs);
+        let layout = Layout::of(format);
+        // A size beyond all numbers fails like one beyond the memory.
+        let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
         let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
         let mut data = Pages::zeroed(bytes)?;
         pool.chunks(&mut data, tile_bytes, |t, tile| {
-            let first = t * LANES;
-            for i in first..outputs.min(first + LANES) {
-                write(i, i - first, tile);
-            }
+            write(&layout, t * LANES..outputs.min((t + 1) * LANES), tile);
         });
         Ok(Self { format, outputs, inputs, tile_bytes, data })
     }
@@ -161,7 +168,7 @@ impl Matrix {
     pub fn row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
         assert_eq!(out.len(), self.inputs, "a row's floats");
-        tile::read_row(self.format, self.tile(i / LANES), i % LANES, out);
+        Layout::of(self.format).read(self.tile(i / LANES), i % LANES, out);
     }
 
     /// Tiles of 16 rows.

@@ -43,8 +43,8 @@
 
 mod apart;
 mod attention;
-mod blocks;
 mod cache;
+mod expand;
 mod format;
 mod isa;
 mod lanes;
@@ -63,7 +63,7 @@ mod tree_mask;
 pub use apart::Apart;
 pub use attention::attention;
 pub use cache::{KvCache, KvFormat};
-pub use format::Format;
+pub use format::{Format, Storage};
 pub use isa::Isa;
 pub use matrix::{Matrix, PackError};
 pub use pages::OutOfMemory;

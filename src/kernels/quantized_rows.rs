@@ -35,10 +35,14 @@ pub(super) struct Codes {
     /// Corrections for the zero point of unsigned weights: for 8 bits (fine) −128 · the sums of 32
     /// codes `[block][row][8]`; for 6 bits (coarse) −32 · the sums of 16 `[block][row][16]`.
     pub(super) wide: Vec<i32>,
-    /// The same for 4 bits (fine): −8 · the sums of 32 codes `[block][row][8]`.
+    /// The same for 4 bits (fine): −8 · the sums of 32 codes, `[block][row][8]`.
     pub(super) narrow: Vec<i32>,
+    /// For minima (fine): scale · the sum of 32 codes, `[block][row][8]`.
+    pub(super) offsets: Vec<f32>,
     /// For minima (coarse): the sums of 32 codes, `[block][row][8]`.
     pub(super) sums: Vec<i16>,
+    /// The same of 16 codes, `[block][row][16]`.
+    pub(super) run_sums: Vec<i16>,
     ready: bool,
 }
 
@@ -150,8 +154,10 @@ impl Codes {
         self.wide.resize(cells * if fine { 8 } else { 16 }, 0);
         if fine {
             self.narrow.resize(cells * 8, 0);
+            self.offsets.resize(cells * 8, 0.0);
         } else {
             self.sums.resize(cells * 8, 0);
+            self.run_sums.resize(cells * 16, 0);
         }
     }
 
@@ -161,7 +167,9 @@ impl Codes {
             scales: Shareable(self.scales.as_mut_ptr()),
             wide: Shareable(self.wide.as_mut_ptr()),
             narrow: Shareable(self.narrow.as_mut_ptr()),
+            offsets: Shareable(self.offsets.as_mut_ptr()),
             sums: Shareable(self.sums.as_mut_ptr()),
+            run_sums: Shareable(self.run_sums.as_mut_ptr()),
         }
     }
 }
@@ -171,7 +179,9 @@ struct Parts {
     scales: Shareable<f32>,
     wide: Shareable<i32>,
     narrow: Shareable<i32>,
+    offsets: Shareable<f32>,
     sums: Shareable<i16>,
+    run_sums: Shareable<i16>,
 }
 
 /// One block of one row into its cell, which exists in `to` and is this work's alone.
@@ -246,6 +256,7 @@ impl Quantise<'_> {
                     to.scales.get().add(cell * 8 + j).write(scales[j]);
                     to.wide.get().add(cell * 8 + j).write(-128 * sum);
                     to.narrow.get().add(cell * 8 + j).write(-8 * sum);
+                    to.offsets.get().add(cell * 8 + j).write(scales[j] * sum as f32);
                 } else {
                     to.sums.get().add(cell * 8 + j).write(sum as i16);
                 }
@@ -254,6 +265,7 @@ impl Quantise<'_> {
                 to.scales.get().add(cell).write(scales[0]);
                 for (j, sum) in sums.iter().enumerate() {
                     to.wide.get().add(cell * 16 + j).write(-32 * sum);
+                    to.run_sums.get().add(cell * 16 + j).write(*sum as i16);
                 }
             }
         }

@@ -2,51 +2,99 @@
 
 use half::{bf16, f16};
 
-use super::format::Format;
+use super::format::{Format, Storage};
 
 /// A row of `inputs` weights, centred near 0 with a deviation near 1/√inputs.
 pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
     let mut bits = Bits(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let deviation = 1.0 / (inputs.max(1) as f32).sqrt();
     let mut row = vec![0u8; inputs / format.block() * format.block_bytes()];
-    match format {
-        Format::F32 | Format::F16 | Format::BF16 => {
-            let size = format.block_bytes();
-            for to in row.chunks_exact_mut(size) {
-                let x = bits.uniform() * deviation * 3f32.sqrt();
-                match format {
-                    Format::F32 => to.copy_from_slice(&x.to_le_bytes()),
-                    Format::F16 => to.copy_from_slice(&f16::from_f32(x).to_le_bytes()),
-                    _ => to.copy_from_slice(&bf16::from_f32(x).to_le_bytes()),
-                }
+    if format.storage() == Storage::Floats {
+        for to in row.chunks_exact_mut(format.block_bytes()) {
+            let x = bits.uniform() * deviation * 3f32.sqrt();
+            match format {
+                Format::F32 => to.copy_from_slice(&x.to_le_bytes()),
+                Format::F16 => to.copy_from_slice(&f16::from_f32(x).to_le_bytes()),
+                _ => to.copy_from_slice(&bf16::from_f32(x).to_le_bytes()),
             }
         }
-        _ => {
-            for block in row.chunks_exact_mut(format.block_bytes()) {
-                for to in block.chunks_mut(8) {
-                    to.copy_from_slice(&bits.next().to_le_bytes()[..to.len()]);
-                }
-                // A uniform code of n bits deviates by 2ⁿ/√12, a six-bit scale is about 36 at the
-                // root of its mean square, a signed byte 74. The minima take the codes' mean off.
-                let d = deviation * (0.75 + 0.25 * bits.uniform());
-                let half = |x: f32| f16::from_f32(x).to_le_bytes();
-                match format {
-                    Format::Q8_0 => block[..2].copy_from_slice(&half(d / 74.0)),
-                    Format::Q4_0 => block[..2].copy_from_slice(&half(d / 4.6)),
-                    Format::Q4K => {
-                        block[..2].copy_from_slice(&half(d / (4.6 * 36.0)));
-                        block[2..4].copy_from_slice(&half(7.5 * d / (4.6 * 36.0)));
-                    }
-                    Format::Q5K => {
-                        block[..2].copy_from_slice(&half(d / (9.2 * 36.0)));
-                        block[2..4].copy_from_slice(&half(15.5 * d / (9.2 * 36.0)));
-                    }
-                    _ => block[208..].copy_from_slice(&half(d / (18.5 * 74.0))),
-                }
-            }
+        return row;
+    }
+    for block in row.chunks_exact_mut(format.block_bytes()) {
+        for to in block.chunks_mut(8) {
+            to.copy_from_slice(&bits.next().to_le_bytes()[..to.len()]);
         }
+        set_scale(format, block, deviation * (0.75 + 0.25 * bits.uniform()));
     }
     row
+}
+
+/// Sets the scale of a block of random codes and inner scales so that its weights deviate by
+/// `deviation`, and the minimum so that it takes the codes' mean off.
+fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
+    let mut put = |at: usize, x: f32| {
+        block[at..at + 2].copy_from_slice(&f16::from_f32(x).to_le_bytes());
+    };
+    // The divisors are the deviation of the weights at scale 1: a uniform code of n bits deviates
+    // by 2ⁿ/√12, a six-bit scale is about 36 at the root of its mean square, a signed byte 74.
+    match format {
+        Format::F32 | Format::F16 | Format::BF16 => {}
+        Format::Q8_0 => put(0, deviation / 74.0),
+        Format::Q4_0 => put(0, deviation / 4.6),
+        Format::Q4_1 => {
+            put(0, deviation / 4.6);
+            put(2, -7.5 * deviation / 4.6);
+        }
+        Format::Q5_0 => put(0, deviation / 9.2),
+        Format::Q5_1 => {
+            put(0, deviation / 9.2);
+            put(2, -15.5 * deviation / 9.2);
+        }
+        Format::Q2K => {
+            put(80, deviation / 13.9);
+            put(82, 1.5 * deviation / 13.9);
+        }
+        Format::Q3K => put(108, deviation / 43.0),
+        Format::Q4K => {
+            put(0, deviation / (4.6 * 36.0));
+            put(2, 7.5 * deviation / (4.6 * 36.0));
+        }
+        Format::Q5K => {
+            put(0, deviation / (9.2 * 36.0));
+            put(2, 15.5 * deviation / (9.2 * 36.0));
+        }
+        Format::Q6K => put(208, deviation / (18.5 * 74.0)),
+        Format::Iq4Nl => put(0, deviation / 67.0),
+        Format::Iq4Xs => put(0, deviation / 1250.0),
+        Format::Iq3Xxs | Format::Iq3S => put(0, deviation / 141.0),
+        Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => put(0, deviation / 55.0),
+        Format::Iq1S => put(0, deviation / 7.2),
+        Format::Tq1_0 => put(52, deviation / 0.82),
+        Format::Tq2_0 => put(64, deviation / 1.22),
+        Format::Q1_0 => put(0, deviation),
+        Format::Q2_0 => put(0, deviation / 1.22),
+        // Its scale lies in the high bits of four words.
+        Format::Iq1M => {
+            let d = f16::from_f32(deviation / 7.2).to_bits();
+            for i in 0..4 {
+                let byte = &mut block[49 + 2 * i];
+                *byte = *byte & 15 | ((d >> (4 * i) & 15) as u8) << 4;
+            }
+        }
+        // Exponents: the nearest power of two.
+        Format::Mxfp4 => block[0] = (128.0 + (deviation / 5.85).log2().round()) as u8,
+        Format::Nvfp4 => block[..4].fill(ue4m3(2.0 * deviation / 5.85)),
+    }
+}
+
+/// The unsigned 8-bit float of 4 exponent and 3 mantissa bits below a number under 1.
+fn ue4m3(x: f32) -> u8 {
+    let (exponent, fraction) = (x.to_bits() >> 23, x.to_bits() >> 20 & 7);
+    match exponent {
+        121.. => ((exponent - 120) << 3 | fraction) as u8,
+        // Steps of 2⁻⁹.
+        _ => (x * 512.0) as u8,
+    }
 }
 
 /// xorshift64.
@@ -63,5 +111,29 @@ impl Bits {
     /// In −1..1.
     fn uniform(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{Matrix, Pool};
+
+    #[test]
+    fn weights_of_every_format_keep_activations_at_their_size() {
+        let (pool, inputs) = (Pool::new(1), 1024);
+        for format in Format::ALL {
+            let matrix = Matrix::random(format, 16, inputs, 3, &pool).unwrap();
+            let (mut row, mut squares, mut sum) = (vec![0.0; inputs], 0.0, 0.0);
+            for i in 0..16 {
+                matrix.row(i, &mut row);
+                squares += row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+                sum += row.iter().map(|x| f64::from(*x)).sum::<f64>();
+            }
+            let deviation = (squares / 16.0).sqrt();
+            assert!((0.5..1.5).contains(&deviation), "{format}: {deviation}");
+            let mean = sum / (16.0 * inputs as f64) * (inputs as f64).sqrt();
+            assert!(mean.abs() < 0.6, "{format}: mean {mean}");
+        }
     }
 }

@@ -2,10 +2,11 @@
 //! count, one row alone and in a batch.
 
 mod attention;
+mod formats;
 mod products;
 mod rowwise;
 
-use dovetail::kernels::{Isa, Pool};
+use dovetail::kernels::*;
 
 /// Deterministic numbers, about normal, with a few outliers such as activations have.
 pub fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -31,4 +32,13 @@ pub fn bits(x: &[f32]) -> Vec<u32> {
 /// Every pool that must agree, one or several threads on each instruction set.
 pub fn pools() -> Vec<Pool> {
     Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
+}
+
+/// x · Wᵀ for rows of activations.
+pub fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
+    let mut rows = QuantizedRows::new();
+    rows.prepare(pool, x, matrix.inputs(), [matrix.format()]);
+    let mut y = vec![f32::NAN; rows.count() * matrix.outputs()];
+    multiply(pool, &rows, &mut [(matrix, &mut y)]);
+    y
 }

@@ -4,21 +4,15 @@ use dovetail::kernels::*;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
-use super::{bits, numbers};
-
-fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
-    let mut rows = QuantizedRows::new();
-    rows.prepare(pool, x, matrix.inputs(), [matrix.format()]);
-    let mut y = vec![f32::NAN; rows.count() * matrix.outputs()];
-    multiply(pool, &rows, &mut [(matrix, &mut y)]);
-    y
-}
+use super::{bits, numbers, product};
 
 /// Widths that each format allows: one block, an odd number of blocks, several superblocks.
 fn widths(format: Format) -> Vec<usize> {
     match format.block() {
         1 => vec![1, 63, 256, 300, 777],
         32 => vec![32, 96, 256, 288, 832],
+        64 => vec![64, 192, 832],
+        128 => vec![128, 384],
         _ => vec![256, 768],
     }
 }
@@ -134,7 +128,7 @@ fn rows_are_packed_in_any_order_at_the_size_of_the_file() {
             assert_eq!(bits(&a), bits(&b), "{format}");
         }
         // 48 rows in whole tiles.
-        assert!(plain.bytes() as f64 <= 1.03 * (48 * row) as f64, "{format}: {}", plain.bytes());
+        assert!(plain.bytes() as f64 <= 1.05 * (48 * row) as f64, "{format}: {}", plain.bytes());
     }
 }
 

@@ -8,6 +8,7 @@ use super::open_target;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
+use dovetail::kernels::Format;
 use dovetail::library::{LibraryError, Spec, TargetFiles};
 use dovetail::model::{Config, RopeLayout, RopeScaling};
 
@@ -17,6 +18,8 @@ pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 pub struct Gguf {
     pub metadata: BTreeMap<String, Value>,
     pub tensors: BTreeMap<String, QTensor>,
+    /// Type and `[rows, columns]` of tensors that candle cannot write; their bytes pass as floats.
+    blocks: BTreeMap<String, (Format, [usize; 2])>,
 }
 
 pub fn texts(items: &[String]) -> Value {
@@ -38,6 +41,15 @@ impl Gguf {
         self
     }
 
+    /// A matrix of these blocks, whose bytes are a multiple of 4 a row.
+    pub fn blocks(&mut self, name: &str, format: Format, shape: [usize; 2], bytes: &[u8]) {
+        let floats = [shape[0], bytes.len() / shape[0] / 4];
+        let placeholder =
+            Tensor::from_raw_buffer(bytes, candle_core::DType::F32, &floats, &Device::Cpu).unwrap();
+        self.tensor(name, &placeholder, GgmlDType::F32);
+        self.blocks.insert(name.to_owned(), (format, shape));
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         let metadata: Vec<_> =
             self.metadata.iter().map(|(key, value)| (key.as_str(), value)).collect();
@@ -45,7 +57,14 @@ impl Gguf {
             self.tensors.iter().map(|(name, data)| (name.as_str(), data)).collect();
         let mut file = std::io::Cursor::new(Vec::new());
         gguf_file::write(&mut file, &metadata, &tensors).unwrap();
-        file.into_inner()
+        let mut bytes = file.into_inner();
+        for (name, (format, [rows, columns])) in &self.blocks {
+            let at = dims_of(&bytes, name);
+            bytes[at..at + 8].copy_from_slice(&(*columns as u64).to_le_bytes());
+            bytes[at + 8..at + 16].copy_from_slice(&(*rows as u64).to_le_bytes());
+            bytes[at + 16..at + 20].copy_from_slice(&format.ggml().to_le_bytes());
+        }
+        bytes
     }
 
     pub fn open(&self) -> Result<TargetFiles, LibraryError> {
@@ -58,7 +77,8 @@ impl Gguf {
 
     /// Metadata of a model with these numbers and no tokenizer.
     pub fn with_config(architecture: &str, config: &Config) -> Self {
-        let mut file = Self { metadata: BTreeMap::new(), tensors: BTreeMap::new() };
+        let mut file =
+            Self { metadata: BTreeMap::new(), tensors: BTreeMap::new(), blocks: BTreeMap::new() };
         file.set("general.architecture", Value::String(architecture.to_owned()));
         let number = |n: usize| Value::U32(n as u32);
         for (key, value) in [
@@ -92,6 +112,12 @@ impl Gguf {
             .set("tokenizer.ggml.eos_token_id", Value::U32(2))
             .set("tokenizer.ggml.unknown_token_id", Value::U32(0))
     }
+}
+
+/// Where the two dimensions of a matrix lie in a file, its type number behind them.
+pub fn dims_of(file: &[u8], name: &str) -> usize {
+    let entry = [&(name.len() as u64).to_le_bytes(), name.as_bytes(), &2u32.to_le_bytes()].concat();
+    file.windows(entry.len()).position(|window| window == entry).unwrap() + entry.len()
 }
 
 /// A whole model of one layer, a few kilobytes.

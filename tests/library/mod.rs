@@ -2,6 +2,7 @@
 
 mod bundled;
 mod folder;
+mod formats;
 mod gguf;
 mod gguf_writer;
 mod hub;

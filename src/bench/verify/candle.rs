@@ -39,7 +39,7 @@ impl CandlePass {
             let tensor = tensor.ok_or_else(|| candle_core::Error::Msg(name.to_owned()))?;
             let (width, bytes) = (tensor.shape[1], tensor.bytes.len());
             let quantised =
-                qtensor_from_ggml(dtype(format), &tensor.bytes, tensor.shape, &Device::Cpu)?;
+                qtensor_from_ggml(dtype(format)?, &tensor.bytes, tensor.shape, &Device::Cpu)?;
             Ok((bytes, width, QMatMul::from_qtensor(quantised)?))
         };
         let mut layers = Vec::new();
@@ -73,15 +73,21 @@ impl CandlePass {
     }
 }
 
-fn dtype(format: Format) -> GgmlDType {
-    match format {
+fn dtype(format: Format) -> Result<GgmlDType> {
+    Ok(match format {
         Format::F32 => GgmlDType::F32,
         Format::F16 => GgmlDType::F16,
         Format::BF16 => GgmlDType::BF16,
         Format::Q8_0 => GgmlDType::Q8_0,
         Format::Q4_0 => GgmlDType::Q4_0,
+        Format::Q4_1 => GgmlDType::Q4_1,
+        Format::Q5_0 => GgmlDType::Q5_0,
+        Format::Q5_1 => GgmlDType::Q5_1,
+        Format::Q2K => GgmlDType::Q2K,
+        Format::Q3K => GgmlDType::Q3K,
         Format::Q4K => GgmlDType::Q4K,
         Format::Q5K => GgmlDType::Q5K,
         Format::Q6K => GgmlDType::Q6K,
-    }
+        other => candle_core::bail!("it has no product for {other}; leave --against away"),
+    })
 }

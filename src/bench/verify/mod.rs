@@ -114,7 +114,7 @@ pub fn run(
         Subject::Shape(shape, format) => {
             let target =
                 CpuTarget::random(&shape.config(), *format, 1, pool, positions, options.kv)?;
-            (format!("{} shape, {format}, random weights", shape.name()), target)
+            (format!("{} shape, {}, random weights", shape.name(), format.described()), target)
         }
         Subject::Model(spec) => {
             let files = open_target(spec, &mut |_| {})?;

@@ -47,8 +47,7 @@ fn subject(args: &VerifyArgs) -> Result<Subject, Failure> {
     let shape = shapes.into_iter().find(|shape| shape.name() == args.shape).ok_or_else(|| {
         unknown("shape", &args.shape, shapes.map(|shape| shape.name().to_owned()).to_vec())
     })?;
-    let named = |format: &Format| format.to_string().eq_ignore_ascii_case(&args.format);
-    let format = Format::ALL.into_iter().find(named).ok_or_else(|| {
+    let format = Format::from_name(&args.format).ok_or_else(|| {
         let known = Format::ALL.map(|format| format.to_string().to_lowercase());
         unknown("format", &args.format, known.to_vec())
     })?;

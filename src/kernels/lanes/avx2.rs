@@ -90,6 +90,53 @@ fn sixth<const PAIR: u32>(low: __m256i, plane: __m256i) -> __m256i {
     }
 }
 
+/// As [`Lanes::third`].
+#[inline(always)]
+fn third<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let bits = match BIT {
+            0 => _mm256_slli_epi16::<2>(plane),
+            1 => _mm256_slli_epi16::<1>(plane),
+            2 => plane,
+            3 => _mm256_srli_epi16::<1>(plane),
+            4 => _mm256_srli_epi16::<2>(plane),
+            5 => _mm256_srli_epi16::<3>(plane),
+            6 => _mm256_srli_epi16::<4>(plane),
+            _ => _mm256_srli_epi16::<5>(plane),
+        };
+        _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x04)))
+    }
+}
+
+/// As [`Lanes::pair`].
+#[inline(always)]
+fn pair<const PAIR: u32>(x: __m256i) -> __m256i {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let bits = match PAIR {
+            0 => x,
+            1 => _mm256_srli_epi16::<2>(x),
+            2 => _mm256_srli_epi16::<4>(x),
+            _ => _mm256_srli_epi16::<6>(x),
+        };
+        _mm256_and_si256(bits, _mm256_set1_epi8(3))
+    }
+}
+
+/// As [`Lanes::load_half_e8m0`]. Exponents below 2 give numbers below the normal ones.
+#[inline(always)]
+unsafe fn half_e8m0(p: *const u8) -> __m256 {
+    // SAFETY: the caller gives eight readable bytes and a machine with AVX2.
+    unsafe {
+        let e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast()));
+        let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, _mm256_set1_epi32(1)));
+        let small = _mm256_sllv_epi32(_mm256_set1_epi32(0x0020_0000), e);
+        let below = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+        _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, below))
+    }
+}
+
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
 // instructions, and pointers are the caller's promise (see the trait).
 impl Lanes for Avx2 {
@@ -149,6 +196,12 @@ impl Lanes for Avx2 {
             let high = _mm256_cvtepi8_epi32(_mm_loadl_epi64(p.add(8).cast()));
             [_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)]
         }
+    }
+
+    #[inline(always)]
+    unsafe fn load_half_e8m0(p: *const u8) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [half_e8m0(p), half_e8m0(p.add(8))] }
     }
 
     #[inline(always)]
@@ -269,6 +322,15 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn store_b(p: *mut u8, x: Self::B) {
+        // SAFETY: see the impl.
+        unsafe {
+            _mm256_storeu_si256(p.cast(), x[0]);
+            _mm256_storeu_si256(p.add(32).cast(), x[1]);
+        }
+    }
+
+    #[inline(always)]
     fn nibbles(x: Self::B) -> (Self::B, Self::B) {
         // SAFETY: see the impl.
         unsafe {
@@ -287,6 +349,24 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
         [sixth::<PAIR>(low[0], plane[0]), sixth::<PAIR>(low[1], plane[1])]
+    }
+
+    #[inline(always)]
+    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        [third::<BIT>(low[0], plane[0]), third::<BIT>(low[1], plane[1])]
+    }
+
+    #[inline(always)]
+    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
+        [pair::<PAIR>(x[0]), pair::<PAIR>(x[1])]
+    }
+
+    #[inline(always)]
+    fn lookup(table: Self::B, index: Self::B) -> Self::B {
+        // SAFETY: see the impl.
+        unsafe {
+            [_mm256_shuffle_epi8(table[0], index[0]), _mm256_shuffle_epi8(table[1], index[1])]
+        }
     }
 
     #[inline(always)]

@@ -66,6 +66,18 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_half_e8m0(p: *const u8) -> __m512 {
+        // SAFETY: see the impl. Exponents below 2 give numbers below the normal ones.
+        unsafe {
+            let e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
+            let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
+            let small = _mm512_sllv_epi32(_mm512_set1_epi32(0x0020_0000), e);
+            let below = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+            _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, below, small))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn store(p: *mut f32, x: __m512) {
         // SAFETY: see the impl.
         unsafe { _mm512_storeu_ps(p, x) }
@@ -166,6 +178,12 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn store_b(p: *mut u8, x: __m512i) {
+        // SAFETY: see the impl.
+        unsafe { _mm512_storeu_si512(p.cast(), x) }
+    }
+
+    #[inline(always)]
     fn nibbles(x: __m512i) -> (__m512i, __m512i) {
         // SAFETY: see the impl.
         unsafe {
@@ -205,6 +223,44 @@ impl Lanes for Avx512 {
             };
             _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x30), low)
         }
+    }
+
+    #[inline(always)]
+    fn third<const BIT: u32>(low: __m512i, plane: __m512i) -> __m512i {
+        // SAFETY: see the impl; as in `fifth`.
+        unsafe {
+            let bits = match BIT {
+                0 => _mm512_slli_epi16::<2>(plane),
+                1 => _mm512_slli_epi16::<1>(plane),
+                2 => plane,
+                3 => _mm512_srli_epi16::<1>(plane),
+                4 => _mm512_srli_epi16::<2>(plane),
+                5 => _mm512_srli_epi16::<3>(plane),
+                6 => _mm512_srli_epi16::<4>(plane),
+                _ => _mm512_srli_epi16::<5>(plane),
+            };
+            _mm512_ternarylogic_epi32::<0xea>(bits, _mm512_set1_epi8(0x04), low)
+        }
+    }
+
+    #[inline(always)]
+    fn pair<const PAIR: u32>(x: __m512i) -> __m512i {
+        // SAFETY: see the impl. The mask drops what the shifts carry between bytes.
+        unsafe {
+            let bits = match PAIR {
+                0 => x,
+                1 => _mm512_srli_epi16::<2>(x),
+                2 => _mm512_srli_epi16::<4>(x),
+                _ => _mm512_srli_epi16::<6>(x),
+            };
+            _mm512_and_si512(bits, _mm512_set1_epi8(3))
+        }
+    }
+
+    #[inline(always)]
+    fn lookup(table: __m512i, index: __m512i) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_shuffle_epi8(table, index) }
     }
 
     #[inline(always)]

@@ -47,6 +47,8 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_u8(p: *const u8) -> Self::F;
     /// 16 signed bytes as floats.
     unsafe fn load_i8(p: *const i8) -> Self::F;
+    /// 16 bytes that are exponents, as half of 2 to the power of the byte − 127.
+    unsafe fn load_half_e8m0(p: *const u8) -> Self::F;
     /// 16 floats.
     unsafe fn store(p: *mut f32, x: Self::F);
     /// 16 floats, rounded to the nearest half floats.
@@ -81,12 +83,21 @@ pub(super) trait Lanes: Copy + 'static {
     fn float(x: Self::I) -> Self::F;
     /// 64 bytes.
     unsafe fn load_b(p: *const u8) -> Self::B;
+    /// Writes 64 bytes.
+    unsafe fn store_b(p: *mut u8, x: Self::B);
     /// The low and the high four bits of every byte.
     fn nibbles(x: Self::B) -> (Self::B, Self::B);
     /// `low` with bit `BIT` of `plane`'s bytes as its fifth bit.
     fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
     /// `low` with bits `2·PAIR` and above it of `plane`'s bytes as its fifth and sixth bits.
     fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B;
+    /// `low` with bit `BIT` of `plane`'s bytes as its third bit.
+    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
+    /// Bits `2·PAIR` and above it of every byte.
+    fn pair<const PAIR: u32>(x: Self::B) -> Self::B;
+    /// For every byte of `index`, all below 16, that byte of `table`, which holds 16 bytes four
+    /// times.
+    fn lookup(table: Self::B, index: Self::B) -> Self::B;
     /// acc + w · x over four columns: w unsigned and at most 127, x four signed bytes from −127.
     unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
     /// What a sum of [`Lanes::dot_biased`] starts from, given −128 · the sum of x over all its

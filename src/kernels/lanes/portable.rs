@@ -62,6 +62,17 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_half_e8m0(p: *const u8) -> Self::F {
+        // SAFETY: the caller gives 16 readable bytes.
+        let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
+        each(|i| match u32::from(bytes[i]) {
+            // Below the normal numbers.
+            e @ 0..2 => f32::from_bits(0x0020_0000 << e),
+            e => f32::from_bits((e - 1) << 23),
+        })
+    }
+
+    #[inline(always)]
     unsafe fn store(p: *mut f32, x: Self::F) {
         // SAFETY: the caller gives room for 16 floats.
         unsafe { p.cast::<Self::F>().write_unaligned(x) }
@@ -147,6 +158,12 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn store_b(p: *mut u8, x: Self::B) {
+        // SAFETY: the caller gives room for 64 bytes.
+        unsafe { p.cast::<Self::B>().write_unaligned(x) }
+    }
+
+    #[inline(always)]
     fn nibbles(x: Self::B) -> (Self::B, Self::B) {
         (each(|i| x[i].map(|b| b & 15)), each(|i| x[i].map(|b| b >> 4)))
     }
@@ -159,6 +176,21 @@ impl Lanes for Portable {
     #[inline(always)]
     fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
         each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> (2 * PAIR) & 3) << 4))
+    }
+
+    #[inline(always)]
+    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> BIT & 1) << 2))
+    }
+
+    #[inline(always)]
+    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
+        each(|i| x[i].map(|b| b >> (2 * PAIR) & 3))
+    }
+
+    #[inline(always)]
+    fn lookup(table: Self::B, index: Self::B) -> Self::B {
+        each(|i| index[i].map(|b| table[usize::from(b >> 2 & 3)][usize::from(b & 3)]))
     }
 
     #[inline(always)]

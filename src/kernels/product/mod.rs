@@ -5,17 +5,22 @@
 //! block's part in an order that its format fixes; lanes, rows, tiles and threads only decide
 //! where it is computed. So a row gives the same bits alone and in a batch.
 
+mod block256;
+mod block32;
+mod expanded;
 mod float;
-mod integer;
 
+use block32::Block32;
+use expanded::AnyExpanded;
 use float::Float;
 
-use super::format::Format;
+use super::expand::Expanded;
+use super::format::{Format, Storage};
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
-use super::tile;
+use super::tile::{BLOCK, LINE, Layout};
 
 /// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
 /// reading the thread's tiles from the second-level cache again.
@@ -84,11 +89,31 @@ impl Work for Tiles<'_> {
                 Format::F32 => self.each::<L, Float<element::F32>>(),
                 Format::F16 => self.each::<L, Float<element::F16>>(),
                 Format::BF16 => self.each::<L, Float<element::BF16>>(),
-                Format::Q8_0 => self.each::<L, integer::Q8_0>(),
-                Format::Q4_0 => self.each::<L, integer::Q4_0>(),
-                Format::Q4K => self.each::<L, integer::Q4K>(),
-                Format::Q5K => self.each::<L, integer::Q5K>(),
-                Format::Q6K => self.each::<L, integer::Q6K>(),
+                Format::Q8_0 => self.each::<L, block32::Q8_0>(),
+                Format::Q4_0 => self.each::<L, Block32<block32::Q4_0>>(),
+                Format::Q4_1 => self.each::<L, Block32<block32::Q4_1>>(),
+                Format::Q5_0 => self.each::<L, Block32<block32::Q5_0>>(),
+                Format::Q5_1 => self.each::<L, Block32<block32::Q5_1>>(),
+                Format::Iq4Nl => self.each::<L, Block32<block32::Iq4Nl>>(),
+                Format::Mxfp4 => self.each::<L, Block32<block32::Mxfp4>>(),
+                Format::Q2K => self.each::<L, block256::Q2K>(),
+                Format::Q3K => self.each::<L, block256::Q3K>(),
+                Format::Q4K => self.each::<L, block256::Q4K>(),
+                Format::Q5K => self.each::<L, block256::Q5K>(),
+                Format::Q6K => self.each::<L, block256::Q6K>(),
+                Format::Iq4Xs => self.each::<L, block256::Iq4Xs>(),
+                Format::Iq3Xxs
+                | Format::Iq3S
+                | Format::Iq2Xxs
+                | Format::Iq2Xs
+                | Format::Iq2S
+                | Format::Iq1S
+                | Format::Iq1M
+                | Format::Tq1_0
+                | Format::Tq2_0
+                | Format::Nvfp4
+                | Format::Q1_0
+                | Format::Q2_0 => self.each::<L, AnyExpanded>(),
             }
         }
     }
@@ -96,6 +121,9 @@ impl Work for Tiles<'_> {
 
 /// How one format multiplies one superblock.
 trait Kernel {
+    /// Whether [`Kernel::block`] reads an [`Expanded`] in place of the matrix itself.
+    const EXPANDED: bool = false;
+
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
     /// `sums`, `[M][16]`.
     ///
@@ -107,7 +135,7 @@ trait Kernel {
 /// Where one step of a product reads.
 struct Step<'a> {
     rows: &'a QuantizedRows,
-    /// The superblock.
+    /// The superblock, or what it was expanded to.
     weights: *const u8,
     /// Its columns that exist; a multiple of 64 for the integer formats.
     columns: usize,
@@ -129,12 +157,13 @@ impl Tiles<'_> {
     #[inline(always)]
     unsafe fn each<L: Lanes, K: Kernel>(&self) {
         let mut sums = Sums([[0.0; LANES]; PART]);
+        let mut room = Expanded::ZERO;
         let mut start = 0;
         while start < self.rows.count() {
             let part = PART.min(self.rows.count() - start);
             for t in self.tiles.clone() {
                 // SAFETY: this function's own contract; `part` rows from `start` exist.
-                unsafe { self.tile::<L, K>(t, start, part, &mut sums) };
+                unsafe { self.tile::<L, K>(t, start, part, &mut sums, &mut room) };
             }
             start += part;
         }
@@ -151,28 +180,36 @@ impl Tiles<'_> {
         start: usize,
         part: usize,
         sums: &mut Sums,
+        room: &mut Expanded,
     ) {
-        let weights = self.matrix.tile(t).as_ptr();
-        let superblock = tile::superblock_bytes(self.matrix.format());
-        let quantum = if self.matrix.format().block() == 1 { 1 } else { 64 };
+        let tile = self.matrix.tile(t);
+        let layout = Layout::of(self.matrix.format());
+        let superblock = layout.superblock_bytes();
+        let floats = self.matrix.format().storage() == Storage::Floats;
+        let quantum = if floats { 1 } else { 64 };
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
         let groups = part.div_ceil(L::ROWS);
         for sum in &mut sums.0[..part] {
             *sum = [0.0; LANES];
         }
         for block in 0..self.rows.blocks() {
-            // SAFETY: a tile holds all blocks of its rows.
-            let weights = unsafe { weights.add(block * superblock) };
-            let stride = tile::LINE / groups;
+            let rest = &tile[block * superblock..];
+            let mut weights = rest.as_ptr();
+            let prefetch = weights.wrapping_add(PREFETCH_DISTANCE);
+            let stride = LINE / groups;
+            if K::EXPANDED {
+                layout.expand(&rest[..superblock.min(rest.len())], room);
+                weights = std::ptr::from_ref(room).cast();
+            }
             let mut row = 0;
             for group in 0..groups {
                 let m = (part - row).div_ceil(groups - group);
                 let step = Step {
                     rows: self.rows,
                     weights,
-                    columns: tile::BLOCK.min(inputs - block * tile::BLOCK),
+                    columns: BLOCK.min(inputs - block * BLOCK),
                     cell: block * self.rows.count() + start + row,
-                    prefetch: weights.wrapping_add(PREFETCH_DISTANCE + superblock * group / groups),
+                    prefetch: prefetch.wrapping_add(superblock * group / groups),
                     stride,
                 };
                 let sums = sums.0[row..row + m].as_mut_ptr().cast();
@@ -246,5 +283,46 @@ unsafe fn store_sums<L: Lanes, const M: usize>(sums: *mut f32, total: [L::F; M])
     for (r, total) in total.into_iter().enumerate() {
         // SAFETY: the caller's promise.
         unsafe { L::store(sums.add(r * LANES), total) };
+    }
+}
+
+/// The next line to prefetch.
+struct Prefetch {
+    at: *const u8,
+    stride: usize,
+}
+
+impl Prefetch {
+    #[inline(always)]
+    fn next<L: Lanes>(&mut self) {
+        L::prefetch(self.at);
+        self.at = self.at.wrapping_add(self.stride);
+    }
+}
+
+/// dot += w · x for M rows; `x` is four columns of the first row.
+#[inline(always)]
+unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B, x: *const i8) {
+    for (r, dot) in dot.iter_mut().enumerate() {
+        // SAFETY: the caller gives M rows, 256 codes apart.
+        *dot = unsafe { L::dot(*dot, w, x.add(r * BLOCK)) };
+    }
+}
+
+/// One line of low bits: groups A and B = A + 1 of four columns.
+#[inline(always)]
+unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
+    dot: &mut [L::I; M],
+    plane: L::B,
+    lines: *const u8,
+    codes: *const i8,
+    prefetch: &mut Prefetch,
+) {
+    // SAFETY: the caller gives four lines and M rows of 32 codes.
+    unsafe {
+        prefetch.next::<L>();
+        let (low, high) = L::nibbles(L::load_b(lines.add(A as usize / 2 * LINE)));
+        dots::<L, M>(dot, L::fifth::<A>(low, plane), codes.add(A as usize * 4));
+        dots::<L, M>(dot, L::fifth::<B>(high, plane), codes.add(B as usize * 4));
     }
 }

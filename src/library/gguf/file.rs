@@ -194,10 +194,13 @@ fn read_tensors(
             origin: reader.origin().to_owned(),
             what: format!("the type of {what}"),
             found,
-            remedy: "take the model in F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K".to_owned(),
+            remedy: format!("take the model in one of {}", Format::names()),
         })?;
         let Some((shape, size)) = size_of(&extents, format) else {
-            let problem = format!("shape {extents:?} is impossible in {format}");
+            let problem = format!(
+                "shape {extents:?} is impossible in {format}, whose rows are multiples of {}",
+                format.block()
+            );
             return Err(reader.damaged(at, &what, problem));
         };
         claims.push(Claim { at, name, format, shape, offset, size });

@@ -1,0 +1,112 @@
+//! Formats that are held as the blocks of their file and expanded while a product runs: a
+//! superblock of sixteen rows at a time becomes 8-bit codes in the packed order with a float scale
+//! for every 16 columns, which all rows of activations then share. Knows blocks, not products.
+//!
+//! Every value of these formats is code · scale with a whole code within ±62, exactly.
+
+mod codebooks;
+mod iq;
+mod plain;
+
+use super::lanes::LANES;
+use super::tile::BLOCK;
+
+pub(super) use iq::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
+pub(super) use plain::{Nvfp4, Q1_0, Q2_0, Tq1_0, Tq2_0};
+
+/// Columns that share a scale.
+pub(super) const RUN: usize = 16;
+
+/// What is added to a code to make it unsigned.
+const BIAS: u32 = 64;
+
+/// The blocks of one format.
+pub(super) trait Blocks: 'static {
+    /// Weights a block.
+    const COLUMNS: usize;
+    /// Bytes a block.
+    const BYTES: usize;
+
+    /// Writes [`Blocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
+    fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]);
+}
+
+/// An expanded superblock of sixteen rows.
+#[repr(C, align(64))]
+pub(super) struct Expanded {
+    /// Four columns of each row in a line; a code is moved up by 64 to be unsigned.
+    codes: [[u32; LANES]; BLOCK / 4],
+    scales: [[f32; LANES]; BLOCK / RUN],
+}
+
+/// Where the scales of an [`Expanded`] begin.
+pub(super) const SCALES: usize = BLOCK * LANES;
+
+impl Expanded {
+    pub(super) const ZERO: Self =
+        Self { codes: [[0; LANES]; BLOCK / 4], scales: [[0.0; LANES]; BLOCK / RUN] };
+
+    /// Expands `raw`, the blocks of up to 256 columns, `[block][row][bytes]`. Columns behind them
+    /// get the scale 0.
+    pub(super) fn fill<B: Blocks>(&mut self, raw: &[u8]) {
+        let (quads, runs) = (B::COLUMNS / 4, B::COLUMNS / RUN);
+        let mut filled = 0;
+        for (b, blocks) in raw.chunks_exact(LANES * B::BYTES).enumerate() {
+            for (lane, block) in blocks.chunks_exact(B::BYTES).enumerate() {
+                let mut codes = [0i8; BLOCK];
+                let mut scales = [0f32; BLOCK / RUN];
+                B::expand(block, &mut codes[..B::COLUMNS], &mut scales[..runs]);
+                let to = &mut self.codes[b * quads..(b + 1) * quads];
+                for (to, quad) in to.iter_mut().zip(codes.as_chunks().0) {
+                    let quad = u32::from_le_bytes(quad.map(|code: i8| code as u8));
+                    // Byte by byte: the sign bit turned is an offset of 128, of which 64 go.
+                    let offset = (quad ^ 0x8080_8080) - (128 - BIAS) * 0x0101_0101;
+                    to[lane] = u32::from_ne_bytes(offset.to_le_bytes());
+                }
+                let to = &mut self.scales[b * runs..(b + 1) * runs];
+                for (to, scale) in to.iter_mut().zip(scales) {
+                    to[lane] = scale;
+                }
+            }
+            filled = (b + 1) * runs;
+        }
+        self.scales[filled..].fill([0.0; LANES]);
+    }
+}
+
+/// Writes rows, as they lie in a file, into a zeroed tile: `[block][row][bytes]`.
+pub(super) fn write_tile<B: Blocks>(rows: &[&[u8]], tile: &mut [u8]) {
+    for (lane, row) in rows.iter().enumerate() {
+        let blocks = tile.chunks_exact_mut(LANES * B::BYTES);
+        for (block, to) in row.chunks_exact(B::BYTES).zip(blocks) {
+            to[lane * B::BYTES..][..B::BYTES].copy_from_slice(block);
+        }
+    }
+}
+
+/// Reads a row of a tile back as floats, exactly as the format defines them.
+pub(super) fn read_row<B: Blocks>(tile: &[u8], lane: usize, out: &mut [f32]) {
+    let blocks = tile.chunks_exact(LANES * B::BYTES);
+    for (blocks, out) in blocks.zip(out.chunks_exact_mut(B::COLUMNS)) {
+        let mut codes = [0i8; BLOCK];
+        let mut scales = [0f32; BLOCK / RUN];
+        let block = &blocks[lane * B::BYTES..][..B::BYTES];
+        B::expand(block, &mut codes[..B::COLUMNS], &mut scales[..B::COLUMNS / RUN]);
+        for (i, (x, code)) in out.iter_mut().zip(codes).enumerate() {
+            *x = scales[i / RUN] * f32::from(code);
+        }
+    }
+}
+
+/// The float of a little-endian half at `at`.
+fn half_at(bytes: &[u8], at: usize) -> f32 {
+    half::f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,46 @@
+//! Weights expanded to 8-bit codes with a float scale for every 16 columns, and activations with a
+//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale.
+
+use super::{Kernel, Step, dots, load_sums, store_sums};
+use crate::kernels::expand::{RUN, SCALES};
+use crate::kernels::lanes::Lanes;
+use crate::kernels::tile::{BLOCK, LINE};
+
+/// The product of every format that is expanded.
+pub(super) struct AnyExpanded;
+
+impl Kernel for AnyExpanded {
+    const EXPANDED: bool = true;
+
+    #[inline(always)]
+    unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+        // SAFETY: the caller's promise: an expanded superblock, and M prepared rows.
+        unsafe {
+            let rows = &step.rows.coarse;
+            let x = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let starts = rows.wide.as_ptr().add(step.cell * 16);
+            let mut block = [L::splat(0.0); M];
+            for j in 0..BLOCK / RUN {
+                let mut dot = [L::splat_i(0); M];
+                for (r, dot) in dot.iter_mut().enumerate() {
+                    // −64 · the sum of 16 codes, from −32 times.
+                    *dot = L::splat_i(2 * *starts.add(r * 16 + j));
+                }
+                for g in 0..RUN / 4 {
+                    let w = L::load_b(step.weights.add((j * (RUN / 4) + g) * LINE));
+                    dots::<L, M>(&mut dot, w, x.add(j * RUN + 4 * g));
+                }
+                let scale = L::load(step.weights.add(SCALES + j * LINE).cast());
+                for r in 0..M {
+                    block[r] = L::fma(L::float(dot[r]), scale, block[r]);
+                }
+            }
+            let mut total = load_sums::<L, M>(sums);
+            for r in 0..M {
+                let scale = *rows.scales.as_ptr().add(step.cell + r);
+                total[r] = L::fma(block[r], L::splat(scale), total[r]);
+            }
+            store_sums::<L, M>(sums, total);
+        }
+    }
+}

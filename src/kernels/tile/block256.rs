@@ -1,0 +1,325 @@
+//! Formats of 256-weight blocks: a float or two, then integer scales for every 16 or 32 columns.
+
+use half::f16;
+
+use super::{
+    BLOCK, LINE, LOW, Packed, bit_planes, byte_of, eight, float_at, fold, half_at, low_of,
+    plane_bit, put, put_nibbles, put_quad,
+};
+use crate::kernels::lanes::LANES;
+use crate::kernels::tile::IQ4_LEVELS;
+
+/// Bytes before the codes of a Q4_K, Q5_K or Q6_K superblock.
+pub(in crate::kernels) const K_HEAD: usize = 320;
+/// Where the scales of these and of Q2_K and IQ4_XS begin.
+pub(in crate::kernels) const K_SCALES: usize = 64;
+/// Where the minima of a Q4_K or Q5_K superblock begin.
+pub(in crate::kernels) const K_MINIMA: usize = 192;
+/// Bytes before the codes of a Q2_K superblock.
+pub(in crate::kernels) const Q2_HEAD: usize = 320;
+/// Bytes before the codes of a Q3_K superblock: a line with d, a line with the high bits of the
+/// scales, two lines with their low bits.
+pub(in crate::kernels) const Q3_HEAD: usize = 4 * LINE;
+/// Bytes before the codes of an IQ4_XS superblock: d and the scales. The first line is half empty.
+pub(in crate::kernels) const IQ4_HEAD: usize = 3 * LINE;
+
+pub(super) struct Q2K;
+pub(super) struct Q3K;
+pub(super) struct Q4K;
+pub(super) struct Q5K;
+pub(super) struct Q6K;
+pub(super) struct Iq4Xs;
+
+/// Writes two bits of 16 codes: four columns in each of a byte's pairs.
+fn put_pairs(codes: &[u8], lane: usize, lines: &mut [u8], line: usize) {
+    let quads = (0..2).fold(0, |quads, i| {
+        let eight = eight(codes, 8 * i) & 0x0303_0303_0303_0303;
+        quads | (eight as u32) << (4 * i) | ((eight >> 32) as u32) << (4 * i + 2)
+    });
+    put_quad(lines, line, lane, quads);
+}
+
+/// Two bits of one of 16 codes.
+fn pair_of(lines: &[u8], line: usize, lane: usize, column: usize) -> u8 {
+    byte_of(lines, line, lane, column) >> (column / 4 % 4 * 2) & 3
+}
+
+/// Codes of two bits: 32 bytes hold 128 columns, 32 columns apart.
+fn two_bit_codes(bytes: &[u8]) -> [u8; BLOCK] {
+    let mut codes = [0; BLOCK];
+    for (bytes, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(128)) {
+        for (pair, codes) in codes.chunks_exact_mut(32).enumerate() {
+            for (code, byte) in codes.iter_mut().zip(bytes) {
+                *code = byte >> (2 * pair) & 3;
+            }
+        }
+    }
+    codes
+}
+
+/// 84 bytes: 16 bytes of a scale and a minimum, 64 of codes, d, dmin.
+impl Packed for Q2K {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 84;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = Q2_HEAD + 16 * LINE;
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        put(to, 2 * lane, &block[80..82]);
+        put(to, 32 + 2 * lane, &block[82..84]);
+        for (j, byte) in block[..16].iter().enumerate() {
+            // Scales lie 16 rows side by side, minima in pairs of one row, as they are read.
+            to[K_SCALES + LANES * j + lane] |= byte & 15;
+            to[K_SCALES + 2 * LANES * (j / 2) + 2 * lane + j % 2] |= byte & 0xf0;
+        }
+        for (j, codes) in two_bit_codes(&block[16..80]).chunks_exact(16).enumerate() {
+            put_pairs(codes, lane, &mut to[Q2_HEAD..], j);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
+        for (j, out) in out.chunks_exact_mut(16).enumerate() {
+            let scale = d * f32::from(from[K_SCALES + LANES * j + lane] & 15);
+            let minimum = from[K_SCALES + 2 * LANES * (j / 2) + 2 * lane + j % 2] >> 4;
+            let minimum = dmin * f32::from(minimum);
+            for (c, x) in out.iter_mut().enumerate() {
+                *x = scale * f32::from(pair_of(&from[Q2_HEAD..], j, lane, c)) - minimum;
+            }
+        }
+    }
+}
+
+/// 110 bytes: 32 of third bits (columns 32 apart side by side), 64 of two bits, 12 of scales, d.
+impl Packed for Q3K {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 110;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = Q3_HEAD + 8 * (3 * LINE);
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        put(to, 2 * lane, &block[108..110]);
+        let scales = &block[96..108];
+        // Line 1: bits 4 and 5 of scale 4 · i + k in pair i of byte 16 · k + lane; lines 2 and 3:
+        // their low bits, those of scales 4 and more above those of 0 to 3 and so on.
+        for j in 0..16 {
+            let (i, k) = (j / 4, j % 4);
+            let high = scales[8 + k] >> (2 * i) & 3;
+            let low = scales[j % 8] >> (4 * (j / 8)) & 15;
+            to[LINE + LANES * k + lane] |= high << (2 * i);
+            to[(2 + i / 2) * LINE + LANES * k + lane] |= low << (4 * (i % 2));
+        }
+        let codes = two_bit_codes(&block[32..96]);
+        let third = &block[..32];
+        for (j, (codes, to)) in
+            codes.chunks_exact(32).zip(to[Q3_HEAD..].chunks_exact_mut(3 * LINE)).enumerate()
+        {
+            put_quad(to, 0, lane, bit_planes(third, j as u32));
+            put_pairs(&codes[..16], lane, to, 1);
+            put_pairs(&codes[16..], lane, to, 2);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        let d = half_at(from, 2 * lane);
+        for (j, out) in out.chunks_exact_mut(16).enumerate() {
+            let (i, k) = (j / 4, j % 4);
+            let high = from[LINE + LANES * k + lane] >> (2 * i) & 3;
+            let low = from[(2 + i / 2) * LINE + LANES * k + lane] >> (4 * (i % 2)) & 15;
+            let scale = d * (f32::from(low | high << 4) - 32.0);
+            let lines = &from[Q3_HEAD + j / 2 * (3 * LINE)..][..3 * LINE];
+            for (c, x) in out.iter_mut().enumerate() {
+                let third = plane_bit(lines, lane, j % 2 * 16 + c);
+                let code = pair_of(lines, 1 + j % 2, lane, c) | third << 2;
+                *x = scale * (f32::from(code) - 4.0);
+            }
+        }
+    }
+}
+
+/// The eight scales and eight minima of six bits that begin at byte 4 of a Q4_K or Q5_K block.
+fn six_bit_scales(block: &[u8]) -> ([u8; 8], [u8; 8]) {
+    let packed = &block[4..16];
+    let (mut scales, mut minima) = ([0; 8], [0; 8]);
+    for j in 0..4 {
+        scales[j] = packed[j] & 63;
+        minima[j] = packed[j + 4] & 63;
+        scales[j + 4] = packed[j + 8] & 15 | packed[j] >> 6 << 4;
+        minima[j + 4] = packed[j + 8] >> 4 | packed[j + 4] >> 6 << 4;
+    }
+    (scales, minima)
+}
+
+/// The head of a Q4_K or Q5_K superblock.
+#[inline(always)]
+fn put_head(block: &[u8], lane: usize, to: &mut [u8]) {
+    put(to, 2 * lane, &block[..2]);
+    put(to, 32 + 2 * lane, &block[2..4]);
+    let (scales, minima) = six_bit_scales(block);
+    for j in 0..8 {
+        to[K_SCALES + LANES * j + lane] = scales[j];
+        to[K_MINIMA + 2 * LANES * (j / 2) + 2 * lane + j % 2] = minima[j];
+    }
+}
+
+/// Scale and minimum of sub-block `j`.
+fn head_of(from: &[u8], j: usize, lane: usize) -> (f32, f32) {
+    let scale = from[K_SCALES + LANES * j + lane];
+    let minimum = from[K_MINIMA + 2 * LANES * (j / 2) + 2 * lane + j % 2];
+    let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
+    (d * f32::from(scale), dmin * f32::from(minimum))
+}
+
+/// Writes 32 bytes of two sub-blocks' low bits, the first in the low halves; `lines` is where the
+/// first begins, the second follows `stride` bytes later.
+#[inline(always)]
+fn put_halves(bytes: &[u8], lane: usize, lines: &mut [u8], stride: usize) {
+    let (first, second) = lines.split_at_mut(stride);
+    for i in 0..4 {
+        let eight = eight(bytes, 8 * i);
+        put_quad(first, i, lane, fold(eight));
+        put_quad(second, i, lane, fold(eight >> 4));
+    }
+}
+
+/// 144 bytes: d, dmin, 12 of scales and minima, 128 of codes, two sub-blocks in 32 bytes.
+impl Packed for Q4K {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 144;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = K_HEAD + 8 * LOW;
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        put_head(block, lane, to);
+        let lines = to[K_HEAD..].chunks_exact_mut(2 * LOW);
+        for (bytes, lines) in block[16..144].chunks_exact(32).zip(lines) {
+            put_halves(bytes, lane, lines, LOW);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+            let (scale, minimum) = head_of(from, j, lane);
+            for (c, x) in out.iter_mut().enumerate() {
+                *x = scale * f32::from(low_of(&from[K_HEAD + j * LOW..], lane, c)) - minimum;
+            }
+        }
+    }
+}
+
+/// 176 bytes: as Q4_K, with the fifth bits of the eight sub-blocks side by side in 32 bytes.
+impl Packed for Q5K {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 176;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = K_HEAD + 8 * (LINE + LOW);
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        const SUB: usize = LINE + LOW;
+        put_head(block, lane, to);
+        let fifth = &block[16..48];
+        let lines = to[K_HEAD..].chunks_exact_mut(2 * SUB);
+        for (i, (bytes, lines)) in block[48..176].chunks_exact(32).zip(lines).enumerate() {
+            put_quad(lines, 0, lane, bit_planes(fifth, 2 * i as u32));
+            put_quad(&mut lines[SUB..], 0, lane, bit_planes(fifth, 2 * i as u32 + 1));
+            put_halves(bytes, lane, &mut lines[LINE..], SUB);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+            let (scale, minimum) = head_of(from, j, lane);
+            let lines = &from[K_HEAD + j * (LINE + LOW)..][..LINE + LOW];
+            for (c, x) in out.iter_mut().enumerate() {
+                let code = low_of(&lines[LINE..], lane, c) | plane_bit(lines, lane, c) << 4;
+                *x = scale * f32::from(code) - minimum;
+            }
+        }
+    }
+}
+
+/// 210 bytes: two halves of 128 columns, 64 bytes of low bits each, then 32 of high bits each, 16
+/// signed scales, d.
+impl Packed for Q6K {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 210;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = K_HEAD + 8 * (2 * LINE + LOW);
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        let d = f16::from_le_bytes([block[208], block[209]]);
+        put(to, 4 * lane, &d.to_f32().to_le_bytes());
+        for (j, scale) in block[192..208].iter().enumerate() {
+            to[K_SCALES + LANES * j + lane] = *scale;
+        }
+        let lines = to[K_HEAD..].chunks_exact_mut(2 * LINE + LOW);
+        for (j, lines) in lines.enumerate() {
+            // Sub-block j: bytes 32 · (j % 2) of its half's low bits, below in the first two.
+            let (half, quarter) = (j / 4, j % 4);
+            let low = &block[64 * half + 32 * (quarter % 2)..][..32];
+            let high = &block[128 + 32 * half..][..32];
+            for line in 0..4 {
+                let eight = eight(low, 8 * line) >> (4 * (quarter / 2));
+                put_quad(&mut lines[2 * LINE..], line, lane, fold(eight));
+            }
+            let mut pairs = [0; 32];
+            for (pair, byte) in pairs.iter_mut().zip(high) {
+                *pair = byte >> (2 * quarter) & 3;
+            }
+            put_pairs(&pairs[..16], lane, lines, 0);
+            put_pairs(&pairs[16..], lane, lines, 1);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        let d = float_at(from, 4 * lane);
+        for (j, out) in out.chunks_exact_mut(16).enumerate() {
+            let scale = d * f32::from(from[K_SCALES + LANES * j + lane] as i8);
+            let lines = &from[K_HEAD + j / 2 * (2 * LINE + LOW)..][..2 * LINE + LOW];
+            for (c, x) in out.iter_mut().enumerate() {
+                let low = low_of(&lines[2 * LINE..], lane, j % 2 * 16 + c);
+                let code = low | pair_of(lines, j % 2, lane, c) << 4;
+                *x = scale * (f32::from(code) - 32.0);
+            }
+        }
+    }
+}
+
+/// 136 bytes: d, 2 of scales' high bits, 4 of their low bits, 128 of codes, 16 bytes a sub-block.
+impl Packed for Iq4Xs {
+    const COLUMNS: usize = BLOCK;
+    const BLOCK_BYTES: usize = 136;
+    const BLOCKS: usize = 1;
+    const BYTES: usize = IQ4_HEAD + 8 * LOW;
+
+    #[inline(always)]
+    fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
+        put(to, 2 * lane, &block[..2]);
+        let high = u16::from_le_bytes([block[2], block[3]]);
+        let (head, lines) = to.split_at_mut(IQ4_HEAD);
+        for (j, (codes, lines)) in
+            block[8..136].chunks_exact(16).zip(lines.chunks_exact_mut(LOW)).enumerate()
+        {
+            let low = block[4 + j / 2] >> (4 * (j % 2)) & 15;
+            let scale = low | ((high >> (2 * j) & 3) as u8) << 4;
+            head[K_SCALES + LANES * j + lane] = scale.wrapping_sub(32);
+            put_nibbles(codes, lane, lines);
+        }
+    }
+
+    fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
+        let d = half_at(from, 2 * lane);
+        for (j, out) in out.chunks_exact_mut(32).enumerate() {
+            let scale = d * f32::from(from[K_SCALES + LANES * j + lane] as i8);
+            for (c, x) in out.iter_mut().enumerate() {
+                let index = low_of(&from[IQ4_HEAD + j * LOW..], lane, c);
+                *x = scale * f32::from(IQ4_LEVELS[usize::from(index)]);
+            }
+        }
+    }
+}

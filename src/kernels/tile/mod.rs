@@ -1,0 +1,279 @@
+//! The packed layout: tiles of 16 weight rows, cut into superblocks of 256 columns that a product
+//! reads strictly forward, scales first. Four columns of all sixteen rows share a cache line (one
+//! operand of a dot-product instruction); 4-bit codes put two such groups in one line, 2-bit codes
+//! four; further bits lie in planes beside them. No byte is stored twice.
+//!
+//! | format | superblock |
+//! |---|---|
+//! | F32, F16, BF16 | 256 × 16 weights, column by column |
+//! | blocks of 32 | groups of 2 (MXFP4: 4) blocks: scales, minima, codes block by block |
+//! | Q2_K | d, dmin, 16 × 16 scales and minima, 16 × low bits |
+//! | Q3_K | d, 16 × 16 scales of 6 bits, 8 × (third bits, low bits) |
+//! | Q4_K, Q5_K | d, dmin, 8 × 16 scales, 8 × 16 minima, 8 × (fifth bits, low bits) |
+//! | Q6_K | d as f32, 16 × 16 scales, 8 × (high bits, low bits) |
+//! | IQ4_XS | d, 8 × 16 scales, 8 × codes |
+//! | expanded | the file's blocks, 16 rows side by side |
+
+mod block256;
+mod block32;
+
+use half::{bf16, f16};
+
+use super::expand::{self, Blocks, Expanded};
+use super::format::Format;
+use super::lanes::LANES;
+
+pub(super) use block32::{FP4_LEVELS, IQ4_LEVELS};
+pub(super) use block32::{PAIR_4, PAIR_4_1, PAIR_5, PAIR_5_1, PAIR_8, QUAD_FP4};
+pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
+
+/// Columns of a superblock.
+pub(super) const BLOCK: usize = 256;
+/// Bytes of the low four bits of 32 columns.
+pub(super) const LOW: usize = 256;
+/// Bytes of a line: one operand.
+pub(super) const LINE: usize = 64;
+
+/// How the tiles of one format are laid out.
+pub(super) struct Layout {
+    /// Columns that are laid out together; a tile's columns are padded to a multiple.
+    columns: usize,
+    /// Bytes that they take.
+    bytes: usize,
+    write: fn(&[&[u8]], &mut [u8]),
+    read: fn(&[u8], usize, &mut [f32]),
+    expand: Option<fn(&mut Expanded, &[u8])>,
+}
+
+impl Layout {
+    /// The layout of a format.
+    pub(super) fn of(format: Format) -> Self {
+        use block32::*;
+        use block256::*;
+        match format {
+            Format::F32 => Self::floats::<f32, 4>(),
+            Format::F16 => Self::floats::<f16, 2>(),
+            Format::BF16 => Self::floats::<bf16, 2>(),
+            Format::Q8_0 => Self::packed::<Q8_0>(),
+            Format::Q4_0 => Self::packed::<Q4_0>(),
+            Format::Q4_1 => Self::packed::<Q4_1>(),
+            Format::Q5_0 => Self::packed::<Q5_0>(),
+            Format::Q5_1 => Self::packed::<Q5_1>(),
+            Format::Q2K => Self::packed::<Q2K>(),
+            Format::Q3K => Self::packed::<Q3K>(),
+            Format::Q4K => Self::packed::<Q4K>(),
+            Format::Q5K => Self::packed::<Q5K>(),
+            Format::Q6K => Self::packed::<Q6K>(),
+            Format::Iq4Nl => Self::packed::<Iq4Nl>(),
+            Format::Iq4Xs => Self::packed::<Iq4Xs>(),
+            Format::Mxfp4 => Self::packed::<Mxfp4>(),
+            Format::Iq3Xxs => Self::expanded::<expand::Iq3Xxs>(),
+            Format::Iq3S => Self::expanded::<expand::Iq3S>(),
+            Format::Iq2Xxs => Self::expanded::<expand::Iq2Xxs>(),
+            Format::Iq2Xs => Self::expanded::<expand::Iq2Xs>(),
+            Format::Iq2S => Self::expanded::<expand::Iq2S>(),
+            Format::Iq1S => Self::expanded::<expand::Iq1S>(),
+            Format::Iq1M => Self::expanded::<expand::Iq1M>(),
+            Format::Tq1_0 => Self::expanded::<expand::Tq1_0>(),
+            Format::Tq2_0 => Self::expanded::<expand::Tq2_0>(),
+            Format::Nvfp4 => Self::expanded::<expand::Nvfp4>(),
+            Format::Q1_0 => Self::expanded::<expand::Q1_0>(),
+            Format::Q2_0 => Self::expanded::<expand::Q2_0>(),
+        }
+    }
+
+    fn floats<W: Plain<SIZE>, const SIZE: usize>() -> Self {
+        Self {
+            columns: 1,
+            bytes: SIZE * LANES,
+            write: write_floats::<SIZE>,
+            read: read_floats::<W, SIZE>,
+            expand: None,
+        }
+    }
+
+    fn packed<P: Packed>() -> Self {
+        Self {
+            columns: P::COLUMNS * P::BLOCKS,
+            bytes: P::BYTES,
+            write: write_packed::<P>,
+            read: read_packed::<P>,
+            expand: None,
+        }
+    }
+
+    fn expanded<B: Blocks>() -> Self {
+        Self {
+            columns: B::COLUMNS,
+            bytes: LANES * B::BYTES,
+            write: expand::write_tile::<B>,
+            read: expand::read_row::<B>,
+            expand: Some(Expanded::fill::<B>),
+        }
+    }
+
+    /// Bytes of a whole superblock.
+    pub(super) fn superblock_bytes(&self) -> usize {
+        BLOCK / self.columns * self.bytes
+    }
+
+    /// Bytes of a tile of `inputs` columns, or `None` if there is no such number.
+    pub(super) fn tile_bytes(&self, inputs: usize) -> Option<usize> {
+        inputs.div_ceil(self.columns).checked_mul(self.bytes)
+    }
+
+    /// Writes up to sixteen rows, as they lie in a file, into a zeroed tile.
+    pub(super) fn write(&self, rows: &[&[u8]], tile: &mut [u8]) {
+        (self.write)(rows, tile);
+    }
+
+    /// Expands a superblock, or as much of one as a tile ends with, if the format is expanded.
+    pub(super) fn expand(&self, superblock: &[u8], to: &mut Expanded) {
+        if let Some(expand) = self.expand {
+            expand(to, superblock);
+        }
+    }
+
+    /// Reads a row of a tile back as floats, exactly as the format defines them.
+    pub(super) fn read(&self, tile: &[u8], lane: usize, out: &mut [f32]) {
+        (self.read)(tile, lane, out);
+    }
+}
+
+/// The packed order of one quantised format.
+trait Packed {
+    /// Weights a block.
+    const COLUMNS: usize;
+    /// Bytes of a block in a file.
+    const BLOCK_BYTES: usize;
+    /// Blocks that are laid out together.
+    const BLOCKS: usize;
+    /// Bytes of as many blocks of sixteen rows.
+    const BYTES: usize;
+
+    /// Writes a row's block, the `at`-th of its group.
+    fn write(block: &[u8], at: usize, lane: usize, group: &mut [u8]);
+    /// Reads it back.
+    fn read(group: &[u8], at: usize, lane: usize, out: &mut [f32]);
+}
+
+/// Group after group, all rows of each, so that what is written stays in the first-level cache.
+fn write_packed<P: Packed>(rows: &[&[u8]], tile: &mut [u8]) {
+    for (g, group) in tile.chunks_exact_mut(P::BYTES).enumerate() {
+        for (lane, row) in rows.iter().enumerate().take(LANES) {
+            let blocks = row.chunks_exact(P::BLOCK_BYTES).skip(g * P::BLOCKS);
+            for (at, block) in blocks.take(P::BLOCKS).enumerate() {
+                P::write(block, at, lane, group);
+            }
+        }
+    }
+}
+
+fn read_packed<P: Packed>(tile: &[u8], lane: usize, out: &mut [f32]) {
+    for (i, out) in out.chunks_exact_mut(P::COLUMNS).enumerate() {
+        let group = &tile[i / P::BLOCKS * P::BYTES..][..P::BYTES];
+        P::read(group, i % P::BLOCKS, lane, out);
+    }
+}
+
+fn write_floats<const SIZE: usize>(rows: &[&[u8]], tile: &mut [u8]) {
+    for (lane, row) in rows.iter().enumerate() {
+        for (from, to) in row.as_chunks::<SIZE>().0.iter().zip(tile.chunks_exact_mut(SIZE * LANES))
+        {
+            to[lane * SIZE..(lane + 1) * SIZE].copy_from_slice(from);
+        }
+    }
+}
+
+fn read_floats<W: Plain<SIZE>, const SIZE: usize>(tile: &[u8], lane: usize, out: &mut [f32]) {
+    for (from, x) in tile.as_chunks::<SIZE>().0.chunks_exact(LANES).zip(out) {
+        *x = W::value(from[lane]);
+    }
+}
+
+/// Floats as they lie in memory.
+trait Plain<const SIZE: usize> {
+    fn value(bytes: [u8; SIZE]) -> f32;
+}
+
+impl Plain<4> for f32 {
+    fn value(bytes: [u8; 4]) -> f32 {
+        Self::from_le_bytes(bytes)
+    }
+}
+
+impl Plain<2> for f16 {
+    fn value(bytes: [u8; 2]) -> f32 {
+        Self::from_le_bytes(bytes).to_f32()
+    }
+}
+
+impl Plain<2> for bf16 {
+    fn value(bytes: [u8; 2]) -> f32 {
+        Self::from_le_bytes(bytes).to_f32()
+    }
+}
+
+fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
+    to[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn float_at(bytes: &[u8], at: usize) -> f32 {
+    f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// The float of a little-endian half at `at`.
+fn half_at(bytes: &[u8], at: usize) -> f32 {
+    f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
+}
+
+/// Eight codes at `at`, the first in the lowest byte.
+fn eight(codes: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&codes[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+/// The low halves of eight bytes in a line's four: the first four bytes' below, the others' above.
+fn fold(eight: u64) -> u32 {
+    let low = eight & 0x0f0f_0f0f_0f0f_0f0f;
+    (low | low >> 28) as u32
+}
+
+/// Writes a row's four bytes of a line.
+fn put_quad(lines: &mut [u8], line: usize, lane: usize, quad: u32) {
+    let line = &mut lines[line * LINE..][..LINE];
+    line.as_chunks_mut().0[lane] = quad.to_le_bytes();
+}
+
+/// Byte `column % 4` of a row in a line.
+fn byte_of(lines: &[u8], line: usize, lane: usize, column: usize) -> u8 {
+    lines[line * LINE + lane * 4 + column % 4]
+}
+
+/// Writes 16 bytes of two codes each, the first 16 columns below, into four lines.
+fn put_nibbles(bytes: &[u8], lane: usize, to: &mut [u8]) {
+    for i in 0..2 {
+        let eight = eight(bytes, 8 * i);
+        put_quad(to, i, lane, fold(eight));
+        put_quad(to, i + 2, lane, fold(eight >> 4));
+    }
+}
+
+/// The low four bits of one of 32 codes.
+fn low_of(lines: &[u8], lane: usize, column: usize) -> u8 {
+    byte_of(lines, column / 8, lane, column) >> (column / 4 % 2 * 4) & 15
+}
+
+/// One bit of each of 32 codes, a bit plane for every four columns, in the four bytes of a line.
+fn bit_planes(codes: &[u8], bit: u32) -> u32 {
+    (0..4).fold(0, |planes, i| {
+        let pair = eight(codes, 8 * i) >> bit & 0x0101_0101_0101_0101;
+        planes | (pair as u32) << (2 * i) | ((pair >> 32) as u32) << (2 * i + 1)
+    })
+}
+
+/// The bit of a column in the planes of 32.
+fn plane_bit(line: &[u8], lane: usize, column: usize) -> u8 {
+    byte_of(line, 0, lane, column) >> (column / 4) & 1
+}

@@ -1,0 +1,134 @@
+//! Every weight format against recorded blocks and the values that ggml gives them.
+
+use std::path::Path;
+
+use dovetail::kernels::*;
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+use super::{bits, numbers, product};
+
+/// The recorded blocks of one format.
+struct Vectors {
+    format: Format,
+    bytes: Vec<u8>,
+    /// Hash of the bits of all values.
+    hash: u64,
+    /// Block and its values, for a few.
+    values: Vec<(usize, Vec<f32>)>,
+}
+
+fn vectors() -> Vec<Vectors> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/quants.safetensors");
+    let file = std::fs::read(path).unwrap();
+    let all = SafeTensors::deserialize(&file).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&file).unwrap();
+    let read = |(name, meta): (&String, &String)| {
+        let meta: Value = serde_json::from_str(meta).unwrap();
+        let format = Format::from_ggml(meta["type"].as_u64().unwrap() as u32).unwrap();
+        assert_eq!(format.name(), name);
+        assert_eq!(format.block() as u64, meta["block"]);
+        assert_eq!(format.block_bytes() as u64, meta["bytes"]);
+        let values = all.tensor(&format!("{name}.values")).unwrap();
+        let width = values.shape()[1];
+        let floats = values.data().as_chunks().0.iter().map(|&word| f32::from_le_bytes(word));
+        let floats: Vec<f32> = floats.collect();
+        let rows = meta["rows"].as_array().unwrap().iter().map(|row| row.as_u64().unwrap());
+        Vectors {
+            format,
+            bytes: all.tensor(&format!("{name}.bytes")).unwrap().data().to_vec(),
+            hash: u64::from_str_radix(meta["hash"].as_str().unwrap(), 16).unwrap(),
+            values: rows.map(|row| row as usize).zip(floats.chunks(width).map(Vec::from)).collect(),
+        }
+    };
+    let mut all: Vec<Vectors> = header.metadata().as_ref().unwrap().iter().map(read).collect();
+    all.sort_by_key(|vectors| vectors.format as usize);
+    all
+}
+
+impl Vectors {
+    /// The blocks as rows of 512 columns.
+    fn matrix(&self, pool: &Pool) -> Matrix {
+        let row = self.format.row_bytes(512).unwrap();
+        Matrix::pack(self.format, self.bytes.len() / row, 512, &self.bytes, pool).unwrap()
+    }
+
+    fn floats(&self, pool: &Pool) -> Vec<f32> {
+        let matrix = self.matrix(pool);
+        let mut all = vec![0.0; matrix.outputs() * 512];
+        for (i, row) in all.chunks_exact_mut(512).enumerate() {
+            matrix.row(i, row);
+        }
+        all
+    }
+}
+
+#[test]
+fn every_block_has_the_recorded_values_in_every_bit() {
+    let pool = Pool::new(1);
+    let all = vectors();
+    // A format with no recorded block is the one that is its own value.
+    assert_eq!(all.len() + 1, Format::ALL.len());
+    for vectors in all {
+        let got = vectors.floats(&pool);
+        for (block, expected) in &vectors.values {
+            let got = &got[block * expected.len()..][..expected.len()];
+            assert_eq!(bits(got), bits(expected), "{} block {block}", vectors.format);
+        }
+        let hash = got.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, value| {
+            (hash ^ u64::from(value.to_bits())).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!(hash, vectors.hash, "{}: a block beside the first", vectors.format);
+    }
+}
+
+/// Scales at the ends of their range, as random blocks have them, too.
+#[test]
+fn products_of_recorded_blocks_are_the_same_bits_everywhere() {
+    let portable = Pool::with_isa(1, Isa::Portable);
+    for vectors in vectors() {
+        let matrix = vectors.matrix(&portable);
+        let x = numbers(9 * 512, 3);
+        let expected = product(&portable, &matrix, &x);
+        for pool in super::pools() {
+            let y = product(&pool, &matrix, &x);
+            assert_eq!(bits(&y), bits(&expected), "{} {pool:?}", vectors.format);
+            let alone = product(&pool, &matrix, &x[8 * 512..]);
+            let last = &expected[8 * matrix.outputs()..];
+            assert_eq!(bits(&alone), bits(last), "{}, a row alone", vectors.format);
+        }
+    }
+}
+
+#[test]
+fn products_of_recorded_blocks_are_near_the_exact_ones() {
+    let pool = Pool::new(1);
+    // The recorded floats are all bit patterns: their products overflow.
+    let quantised = |vectors: &Vectors| vectors.format.storage() != Storage::Floats;
+    for vectors in vectors().into_iter().filter(quantised) {
+        let weights = vectors.floats(&pool);
+        let matrix = vectors.matrix(&pool);
+        let x = numbers(512, 5);
+        let y = product(&pool, &matrix, &x);
+        // The error of each row in terms of what a sum of its parts deviates by, since the rows'
+        // scales differ by orders of magnitude.
+        let mut squares = 0.0;
+        for (got, weights) in y.iter().zip(weights.chunks_exact(512)) {
+            let parts = || x.iter().zip(weights).map(|(x, w)| f64::from(*x) * f64::from(*w));
+            let (exact, size) = (parts().sum::<f64>(), parts().map(|p| p * p).sum::<f64>());
+            squares += (f64::from(*got) - exact).powi(2) / size.max(f64::MIN_POSITIVE);
+        }
+        let error = (squares / y.len() as f64).sqrt();
+        assert!(error < 0.06, "{}: {error}", vectors.format);
+    }
+}
+
+#[test]
+fn the_readme_names_every_format() {
+    let readme = include_str!("../../README.md");
+    let list = format!("Formats: {}.", Format::names());
+    assert!(readme.contains(&list), "README.md should say: {list}");
+    let expanded = Format::ALL.into_iter().filter(|f| f.storage() == Storage::Expanded);
+    let expanded = expanded.map(Format::name).collect::<Vec<_>>().join(", ");
+    assert!(readme.contains(&expanded), "README.md should name the expanded ones: {expanded}");
+}
