@@ -154,7 +154,8 @@ fn tokens(tree: &Tree) -> Vec<u32> {
     tree.nodes().iter().map(|node| node.token).collect()
 }
 
-/// Replays a run with `draft` as the draft, and beside it with `small`, which must propose the same.
+/// Replays a run with `draft` as the draft, and beside it with `small`, which must propose the
+/// same.
 fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut SmallModel) {
     let prompt = numbers(&case["prompt"]);
     let gamma = number(&case["gamma"]);

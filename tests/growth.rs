@@ -1,5 +1,5 @@
-//! Growth of the draft tree: against the description in method.md, Tree growth, taken literally, and against the
-//! recorded trees.
+//! Growth of the draft tree: against the description in method.md, Tree growth, taken literally,
+//! and against the recorded trees.
 
 use dovetail::speculate::{
     Growth, Method, Node, SEARCH_BEAM, SEARCH_DECAY, Shape, Tree, top_log_probs,
@@ -43,7 +43,8 @@ impl Oracle for Hashed {
     }
 }
 
-/// The description taken literally: every beam row is expanded, the whole pool is kept and ranked at the end.
+/// The description taken literally: every beam row is expanded, the whole pool is kept and ranked
+/// at the end.
 fn literal(shape: Shape, oracle: &dyn Oracle) -> Tree {
     struct Candidate {
         path: Vec<u32>,

@@ -48,7 +48,8 @@ pub struct PromptSet {
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// Neither a bundled set nor a file.
-    #[error("`{}` is neither a file or folder of prompts nor a bundled set; these are bundled: {}", .0, bundled_names().join(", "))]
+    #[error("`{}` is neither a file or folder of prompts nor a bundled set; these are bundled: \
+        {}", .0, bundled_names().join(", "))]
     Unknown(String),
     /// A file or folder that cannot be read.
     #[error("cannot read the prompts {}: {source}", path.display())]

@@ -29,7 +29,8 @@ pub enum DecodeError {
     EmptyPrompt,
     /// The prompt does not fit the KV cache.
     #[error(
-        "the prompt has {tokens} tokens, the context holds {capacity}; shorten the conversation or raise `context`"
+        "the prompt has {tokens} tokens, the context holds {capacity}; shorten the conversation \
+         or raise `context`"
     )]
     PromptTooLong {
         /// Of the prompt.

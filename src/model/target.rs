@@ -17,7 +17,8 @@ pub struct Verified {
 pub enum TargetError {
     /// The KV cache has no room.
     #[error(
-        "the context is full: {needed} positions needed, {capacity} available; shorten the conversation or raise `context`"
+        "the context is full: {needed} positions needed, {capacity} available; shorten the \
+         conversation or raise `context`"
     )]
     ContextFull {
         /// Positions the pass would need.

@@ -66,7 +66,8 @@ pub fn place_layers(setting: Setting, machine: &Machine, size: &LayerSize) -> La
         String::new()
     };
     let reason = format!(
-        "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text is that of this mixture.",
+        "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text is \
+         that of this mixture.",
         size.layers
     );
     LayerPlacement { device, layers, requested: true, reason }

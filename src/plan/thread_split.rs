@@ -52,7 +52,8 @@ pub fn split_threads(
     } else if at_best < in_turn {
         let saved = 100.0 * (1.0 - at_best / in_turn);
         format!(
-            "where the tree was drafted ahead it saves about {saved:.0} % of a round, elsewhere it costs"
+            "where the tree was drafted ahead it saves about {saved:.0} % of a round, elsewhere \
+             it costs"
         )
     } else {
         "it saves nothing here, since each is slowed by as much as it no longer waits".to_owned()

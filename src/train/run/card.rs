@@ -104,7 +104,8 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     let (first, second) = options.betas;
     writeln!(
         text,
-        "| AdamW | rate {}, {} steps of warm-up, then linear to 0; betas {first}, {second}; decay {}; clip ±{} |",
+        "| AdamW | rate {}, {} steps of warm-up, then linear to 0; betas {first}, {second}; \
+         decay {}; clip ±{} |",
         options.learning_rate, options.warmup, options.weight_decay, options.clip
     )?;
     writeln!(text, "| loss | {} SmoothL1 + {} cross-entropy |", options.vloss, options.ploss)?;
@@ -133,7 +134,8 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
         writeln!(text, "\n## Held-out chats\n")?;
         writeln!(
             text,
-            "How often the target's likeliest token is the head's first choice, or among its first two or three, where it reads the target's features (0) and its own outputs once or more in a row.\n"
+            "How often the target's likeliest token is the head's first choice, or among its \
+             first two or three, where it reads the target's features (0) and its own outputs once or more in a row.\n"
         )?;
         writeln!(
             text,
@@ -153,7 +155,8 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "\n## Decoding\n")?;
     writeln!(
         text,
-        "Greedy, tree of 16 nodes with the root, width 10, depth 7, each way in turn on each held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain decoding's at every m: {} of {}.\n",
+        "Greedy, tree of 16 nodes with the root, width 10, depth 7, each way in turn on each \
+         held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain decoding's at every m: {} of {}.\n",
         decoded.same, decoded.prompts
     )?;
     writeln!(text, "| blocks | τ | tokens/s | tokens |\n|---|---|---|---|")?;

@@ -87,7 +87,8 @@ pub enum LoadError {
     },
     /// The target is larger than the machine.
     #[error(
-        "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with fewer bits a weight",
+        "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with \
+         fewer bits a weight",
         needed >> 20,
         total >> 20
     )]
