@@ -1,7 +1,6 @@
 //! The thread on which a drafter drafts ahead while the target verifies (overlap). It owns the
 //! drafter for that time only and gives it back whatever happens; nothing here decides a token.
 
-use super::drafter_set::DrafterSet;
 use super::panic::panic_message;
 use crate::draft::{DraftRequest, Drafter};
 use crate::speculate::Tree;
@@ -31,7 +30,7 @@ struct Done {
 }
 
 /// A thread that waits for drafters to run. Ends when it is dropped.
-struct DraftThread {
+pub(super) struct DraftThread {
     /// `None` only while it is dropped.
     jobs: Option<Sender<DraftJob>>,
     done: Receiver<Done>,
@@ -40,11 +39,11 @@ struct DraftThread {
 }
 
 /// What comes back from drafting ahead.
-struct Returned {
+pub(super) struct Returned {
     /// `None` if the thread is gone and the drafter with it.
-    drafter: Option<Box<dyn Drafter>>,
-    failure: Option<String>,
-    spent: OverlapTimes,
+    pub(super) drafter: Option<Box<dyn Drafter>>,
+    pub(super) failure: Option<String>,
+    pub(super) spent: OverlapTimes,
 }
 
 /// Time that a drafter worked while the target verified.
@@ -79,7 +78,7 @@ impl DraftThread {
     ///
     /// # Errors
     /// Gives the drafter back if the thread is gone.
-    fn send(
+    pub(super) fn send(
         &self,
         drafter: Box<dyn Drafter>,
         tree: Tree,
@@ -94,7 +93,7 @@ impl DraftThread {
     }
 
     /// Tells the drafter to stop and waits until it does.
-    fn recall(&self) -> Returned {
+    pub(super) fn recall(&self) -> Returned {
         let recalled = Instant::now();
         self.stop.store(true, Ordering::Release);
         match self.done.recv() {
@@ -125,14 +124,14 @@ impl Drop for DraftThread {
 /// The thread of a [`DrafterSet`], started when it is first needed.
 #[derive(Default)]
 pub(super) struct LazyDraftThread {
-    thread: Option<DraftThread>,
+    pub(super) thread: Option<DraftThread>,
     /// Whether it could not be started, which the user was told.
     refused: bool,
 }
 
 impl LazyDraftThread {
     /// The thread; with the reason if there is none, given once.
-    fn get(&mut self) -> Result<&DraftThread, Option<String>> {
+    pub(super) fn get(&mut self) -> Result<&DraftThread, Option<String>> {
         if self.refused {
             return Err(None);
         }
@@ -143,61 +142,6 @@ impl LazyDraftThread {
             })?);
         }
         self.thread.as_ref().ok_or(None)
-    }
-}
-
-/// While it lives, the drafter drafts ahead. When it is dropped, the drafter is back.
-pub(super) struct OverlapGuard<'a> {
-    drafting: &'a mut DrafterSet,
-    /// The drafter's index.
-    at: usize,
-    over: bool,
-}
-
-impl DrafterSet {
-    /// Starts drafting ahead of `tree`, which answers `request`. `None` if that cannot be done.
-    pub(super) fn draft_ahead(
-        &mut self,
-        at: usize,
-        tree: &Tree,
-        request: DraftRequest,
-    ) -> Option<OverlapGuard<'_>> {
-        let drafter = self.slots.get_mut(at)?.drafter.take()?;
-        let sent = match self.thread.get() {
-            Ok(thread) => thread.send(drafter, tree.clone(), request).map_err(|d| (d, None)),
-            Err(reason) => Err((drafter, reason)),
-        };
-        match sent {
-            Ok(()) => Some(OverlapGuard { drafting: self, at, over: false }),
-            Err((drafter, reason)) => {
-                self.slots[at].drafter = Some(drafter);
-                self.notices.extend(reason);
-                None
-            }
-        }
-    }
-}
-
-impl OverlapGuard<'_> {
-    /// Stops the drafter and takes it back.
-    pub(super) fn end(mut self) -> OverlapTimes {
-        self.recall()
-    }
-
-    fn recall(&mut self) -> OverlapTimes {
-        let Some(thread) = self.drafting.thread.thread.as_ref().filter(|_| !self.over) else {
-            return OverlapTimes::default();
-        };
-        self.over = true;
-        let Returned { drafter, failure, spent } = thread.recall();
-        self.drafting.returned(self.at, drafter, failure);
-        spent
-    }
-}
-
-impl Drop for OverlapGuard<'_> {
-    fn drop(&mut self) {
-        self.recall();
     }
 }
 

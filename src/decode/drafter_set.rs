@@ -4,7 +4,7 @@
 //! requested; so any of them can propose in any round. A failed one is not used any more, the
 //! others are.
 
-use super::draft_thread::LazyDraftThread;
+use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::speculate::Tree;
 
@@ -195,6 +195,61 @@ impl DrafterSet {
                 drafter.begin(first);
             }
         }
+    }
+}
+
+/// While it lives, the drafter drafts ahead. When it is dropped, the drafter is back.
+pub(super) struct OverlapGuard<'a> {
+    drafting: &'a mut DrafterSet,
+    /// The drafter's index.
+    at: usize,
+    over: bool,
+}
+
+impl DrafterSet {
+    /// Starts drafting ahead of `tree`, which answers `request`. `None` if that cannot be done.
+    pub(super) fn draft_ahead(
+        &mut self,
+        at: usize,
+        tree: &Tree,
+        request: DraftRequest,
+    ) -> Option<OverlapGuard<'_>> {
+        let drafter = self.slots.get_mut(at)?.drafter.take()?;
+        let sent = match self.thread.get() {
+            Ok(thread) => thread.send(drafter, tree.clone(), request).map_err(|d| (d, None)),
+            Err(reason) => Err((drafter, reason)),
+        };
+        match sent {
+            Ok(()) => Some(OverlapGuard { drafting: self, at, over: false }),
+            Err((drafter, reason)) => {
+                self.slots[at].drafter = Some(drafter);
+                self.notices.extend(reason);
+                None
+            }
+        }
+    }
+}
+
+impl OverlapGuard<'_> {
+    /// Stops the drafter and takes it back.
+    pub(super) fn end(mut self) -> OverlapTimes {
+        self.recall()
+    }
+
+    fn recall(&mut self) -> OverlapTimes {
+        let Some(thread) = self.drafting.thread.thread.as_ref().filter(|_| !self.over) else {
+            return OverlapTimes::default();
+        };
+        self.over = true;
+        let Returned { drafter, failure, spent } = thread.recall();
+        self.drafting.returned(self.at, drafter, failure);
+        spent
+    }
+}
+
+impl Drop for OverlapGuard<'_> {
+    fn drop(&mut self) {
+        self.recall();
     }
 }
 

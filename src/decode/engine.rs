@@ -1,8 +1,7 @@
 //! A target with its drafters, and the text whose KV cache they keep between generations.
 
 use super::drafter_set::DrafterSet;
-use super::generation::{Generation, RoundOptions};
-use super::text::TokenText;
+use super::options::RoundOptions;
 use crate::draft::Drafter;
 use crate::model::{Target, TargetError};
 use crate::speculate::Tree;
@@ -91,31 +90,10 @@ impl Engine {
         self.pending_features.clear();
     }
 
-    /// Begins a generation; the next calls are the [`Generation`]'s.
-    ///
-    /// # Errors
-    /// [`DecodeError`] for an empty prompt or one that does not fit.
-    pub fn generate<'a>(
-        &'a mut self,
-        request: Request,
-        names: &'a dyn TokenText,
-    ) -> Result<Generation<'a>, DecodeError> {
-        let tokens = request.prompt.len();
-        let capacity = self.target.capacity();
-        if tokens == 0 {
-            return Err(DecodeError::EmptyPrompt);
-        }
-        if tokens > capacity {
-            return Err(DecodeError::PromptTooLong { tokens, capacity });
-        }
-        let reused = self.reuse(&request.prompt);
-        Ok(Generation::new(self, names, request, reused))
-    }
-
     /// Rolls the caches back to the common prefix of their text and `prompt` and returns its
     /// length. At least the prompt's last token is run again, for its logits; and with a drafter
     /// the last common one, since the drafter needs its feature with the token after it.
-    fn reuse(&mut self, prompt: &[u32]) -> usize {
+    pub(super) fn reuse(&mut self, prompt: &[u32]) -> usize {
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
         if self.drafting.any() {

@@ -1,41 +1,15 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends.
 
-use super::draft_thread::{OverlapGuard, OverlapTimes};
+use super::draft_thread::OverlapTimes;
+use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
+use super::options::RoundOptions;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{TextStream, TokenText};
-use crate::draft::{Budget, DraftRequest};
+use crate::draft::DraftRequest;
 use crate::plan::Schedule;
-use crate::speculate::{Accepted, Coupling, History, Sampler, SamplerSettings, Tree, accept};
+use crate::speculate::{Accepted, Coupling, History, Sampler, Tree, accept};
 use std::time::{Duration, Instant};
-
-/// Options of one round; the next may have others. Only `sampler` can change a token.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundOptions {
-    /// γ, k, D and M of the draft; cut where the context or the answer ends sooner.
-    pub budget: Budget,
-    /// Whether to draft at all.
-    pub speculate: bool,
-    /// How tokens are drawn.
-    pub sampler: SamplerSettings,
-    /// Index of the drafter in the engine.
-    pub drafter: usize,
-    /// Name of the strategy, for the record.
-    pub strategy: &'static str,
-    /// Whether draft and target take turns or overlap.
-    pub schedule: Schedule,
-    /// Whether the draft ranks its candidates with the target's noise.
-    pub coupled: bool,
-}
-
-impl RoundOptions {
-    /// Speculation with the first drafter, draft and target taking turns.
-    pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
-        let schedule = Schedule::Alternate;
-        let (drafter, strategy) = (0, "");
-        Self { budget, speculate: true, sampler, drafter, strategy, schedule, coupled: false }
-    }
-}
 
 /// Progress of the prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +40,29 @@ pub struct Generation<'a> {
     /// Logits of the prompt's last token, once it is read.
     logits: Vec<f32>,
     summary: Summary,
+}
+
+impl Engine {
+    /// Begins a generation; the next calls are the [`Generation`]'s.
+    ///
+    /// # Errors
+    /// [`DecodeError`] for an empty prompt or one that does not fit.
+    pub fn generate<'a>(
+        &'a mut self,
+        request: Request,
+        names: &'a dyn TokenText,
+    ) -> Result<Generation<'a>, DecodeError> {
+        let tokens = request.prompt.len();
+        let capacity = self.target.capacity();
+        if tokens == 0 {
+            return Err(DecodeError::EmptyPrompt);
+        }
+        if tokens > capacity {
+            return Err(DecodeError::PromptTooLong { tokens, capacity });
+        }
+        let reused = self.reuse(&request.prompt);
+        Ok(Generation::new(self, names, request, reused))
+    }
 }
 
 impl<'a> Generation<'a> {

@@ -9,12 +9,14 @@ mod draft_thread;
 mod drafter_set;
 mod engine;
 mod generation;
+mod options;
 mod panic;
 mod round;
 mod text;
 
 pub use engine::{DecodeError, Engine, Request};
-pub use generation::{Generation, Progress, RoundOptions};
+pub use generation::{Generation, Progress};
+pub use options::RoundOptions;
 pub use panic::panic_message;
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
 pub use text::{Piece, TextStream, TokenText};
