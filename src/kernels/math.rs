@@ -25,6 +25,22 @@ pub(super) fn exp<L: Lanes>(x: L::F) -> L::F {
     L::mul(y, L::power(power))
 }
 
+/// x = cap · tanh(x / cap) for whole vectors, within 1e-7 · cap.
+#[inline(always)]
+pub(super) fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
+    let one = L::splat(1.0);
+    for x in x.chunks_exact_mut(LANES) {
+        // SAFETY: chunks of 16.
+        unsafe {
+            // tanh(x) = (e²ˣ − 1) / (e²ˣ + 1).
+            let t = L::mul(L::load(x.as_ptr()), L::splat(2.0 / cap));
+            let e = exp::<L>(t);
+            let tanh = L::div(L::sub(e, one), L::add(e, one));
+            L::store(x.as_mut_ptr(), L::mul(tanh, L::splat(cap)));
+        }
+    }
+}
+
 /// The sum of the lanes, in an order that does not depend on how they are held.
 #[inline(always)]
 pub(super) fn sum<L: Lanes>(x: L::F) -> f32 {

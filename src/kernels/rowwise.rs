@@ -23,14 +23,59 @@ pub fn rms_norm(pool: &Pool, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32
     });
 }
 
+/// Layer norm of each row of `x`, `[m, n]`: out = (x − mean) / √(variance + eps) · weight + bias,
+/// with `weight` and `bias` `[n]`. Sums in f64, in the order of the row.
+///
+/// # Panics
+/// If the shapes disagree.
+pub fn layer_norm(
+    pool: &Pool,
+    x: &[f32],
+    weight: &[f32],
+    bias: &[f32],
+    eps: f32,
+    out: &mut [f32],
+) {
+    let n = weight.len();
+    assert!(n > 0 && x.len().is_multiple_of(n) && bias.len() == n, "rows of {n}");
+    assert_eq!(x.len(), out.len(), "a result for each element");
+    rows(pool, out, n, |i, out| {
+        for (x, out) in x[i * n..].chunks_exact(n).zip(out.chunks_exact_mut(n)) {
+            let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / n as f64;
+            let squares = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>();
+            let scale = 1.0 / (squares / n as f64 + f64::from(eps)).sqrt();
+            for (((out, &x), &w), &b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
+                *out = ((f64::from(x) - mean) * scale) as f32 * w + b;
+            }
+        }
+    });
+}
+
 /// Rotates each head of each row of `x`, `[m, heads · head_dim]`, in place: dimensions d and
 /// d + head_dim/2 by the angle whose cosine and sine are `cos` and `sin`, `[m, head_dim/2]`.
 ///
 /// # Panics
 /// If the shapes disagree or `head_dim` is odd.
 pub fn rope(pool: &Pool, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
-    let half = head_dim / 2;
-    assert!(half > 0 && head_dim.is_multiple_of(2), "{head_dim} dimensions in pairs");
+    partial_rope(pool, x, head_dim, head_dim, cos, sin);
+}
+
+/// [`rope`] on the first `rotary_dim` dimensions of each head alone; `cos` and `sin` are
+/// `[m, rotary_dim/2]`.
+///
+/// # Panics
+/// If the shapes disagree or `rotary_dim` is odd or above `head_dim`.
+pub fn partial_rope(
+    pool: &Pool,
+    x: &mut [f32],
+    head_dim: usize,
+    rotary_dim: usize,
+    cos: &[f32],
+    sin: &[f32],
+) {
+    let half = rotary_dim / 2;
+    assert!(half > 0 && rotary_dim.is_multiple_of(2), "{rotary_dim} dimensions in pairs");
+    assert!(rotary_dim <= head_dim, "{rotary_dim} of {head_dim} dimensions");
     assert!(cos.len() == sin.len() && cos.len().is_multiple_of(half), "angles of {half}");
     let m = cos.len() / half;
     if m == 0 {
@@ -43,22 +88,60 @@ pub fn rope(pool: &Pool, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32
             let at = (i + r) * half;
             lanes::run(
                 pool.isa(),
-                Rotate { x, cos: &cos[at..at + half], sin: &sin[at..at + half] },
+                Rotate { x, head_dim, cos: &cos[at..at + half], sin: &sin[at..at + half] },
             );
         }
     });
 }
 
-/// gate = silu(gate) · up, element by element, with silu(x) = x / (1 + e⁻ˣ).
+/// The activation function of a gated MLP.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Activation {
+    /// silu(x) = x / (1 + e⁻ˣ) (SwiGLU).
+    #[default]
+    Silu,
+    /// GELU in its tanh form, x / (1 + e⁻²ᵘ) with u = √(2/π) · (x + 0.044715 x³) (GeGLU).
+    GeluTanh,
+    /// gpt-oss's clamped SwiGLU: min(x, limit) · σ(alpha · min(x, limit)), times up clipped to
+    /// ±limit, plus 1.
+    ClampedSwiGlu {
+        /// Factor inside σ.
+        alpha: f32,
+        /// Greatest gate, and greatest absolute value of up.
+        limit: f32,
+    },
+}
+
+/// gate = activation(gate) · up, element by element.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn gated(pool: &Pool, activation: Activation, gate: &mut [f32], up: &[f32]) {
+    assert_eq!(gate.len(), up.len(), "a factor for each element");
+    pool.chunks(gate, WORTH, |i, gate| {
+        let up = &up[i * WORTH..i * WORTH + gate.len()];
+        lanes::run(pool.isa(), Gate { activation, gate, up: Some(up) });
+    });
+}
+
+/// gate = silu(gate) · up, element by element: [`gated`] by [`Activation::Silu`].
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn silu_mul(pool: &Pool, gate: &mut [f32], up: &[f32]) {
-    assert_eq!(gate.len(), up.len(), "a factor for each element");
-    pool.chunks(gate, WORTH, |i, gate| {
-        let up = &up[i * WORTH..i * WORTH + gate.len()];
-        lanes::run(pool.isa(), Gate { gate, up });
+    gated(pool, Activation::Silu, gate, up);
+}
+
+/// x = activation(x), element by element: an MLP without a gate.
+pub fn activate(pool: &Pool, activation: Activation, x: &mut [f32]) {
+    pool.chunks(x, WORTH, |_, x| {
+        lanes::run(pool.isa(), Gate { activation, gate: x, up: None });
     });
+}
+
+/// x = cap · tanh(x / cap), element by element, within 1e-7 · cap.
+pub fn softcap(pool: &Pool, x: &mut [f32], cap: f32) {
+    pool.chunks(x, WORTH, |_, x| lanes::run(pool.isa(), Cap { x, cap }));
 }
 
 /// gate = σ(gate) · a + (1 − σ(gate)) · b, element by element, with σ(x) = 1 / (1 + e⁻ˣ).
@@ -126,6 +209,7 @@ impl Work for Norm<'_> {
 
 struct Rotate<'a> {
     x: &'a mut [f32],
+    head_dim: usize,
     cos: &'a [f32],
     sin: &'a [f32],
 }
@@ -136,8 +220,8 @@ impl Work for Rotate<'_> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
         let half = self.cos.len();
-        for head in self.x.chunks_exact_mut(2 * half) {
-            let (a, b) = head.split_at_mut(half);
+        for head in self.x.chunks_exact_mut(self.head_dim) {
+            let (a, b) = head[..2 * half].split_at_mut(half);
             for (((a, b), c), s) in a.iter_mut().zip(b).zip(self.cos).zip(self.sin) {
                 (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
             }
@@ -146,8 +230,9 @@ impl Work for Rotate<'_> {
 }
 
 struct Gate<'a> {
+    activation: Activation,
     gate: &'a mut [f32],
-    up: &'a [f32],
+    up: Option<&'a [f32]>,
 }
 
 impl Work for Gate<'_> {
@@ -155,27 +240,96 @@ impl Work for Gate<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
-        let (ups, up) = self.up.as_chunks::<LANES>();
-        for (gate, up) in gates.iter_mut().zip(ups) {
-            gated::<L>(gate, up);
+        match self.activation {
+            Activation::Silu => self.each::<L>(silu_gate::<L>),
+            Activation::GeluTanh => self.each::<L>(gelu_gate::<L>),
+            Activation::ClampedSwiGlu { alpha, limit } => {
+                self.each::<L>(
+                    #[inline(always)]
+                    |x, up| clamped_gate::<L>(x, up, alpha, limit),
+                );
+            }
         }
-        let (mut last, mut factor) = ([0.0; LANES], [0.0; LANES]);
+    }
+}
+
+impl Gate<'_> {
+    #[inline(always)]
+    fn each<L: Lanes>(self, function: impl Fn(L::F, L::F) -> L::F) {
+        let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
+        let one = [1.0; LANES];
+        let ups = self.up.map_or(&[][..], |up| up.as_chunks::<LANES>().0);
+        for (i, gate) in gates.iter_mut().enumerate() {
+            apply::<L>(gate, ups.get(i).unwrap_or(&one), &function);
+        }
+        let (mut last, mut factor) = ([0.0; LANES], one);
         last[..gate.len()].copy_from_slice(gate);
-        factor[..up.len()].copy_from_slice(up);
-        gated::<L>(&mut last, &factor);
+        if let Some(up) = self.up {
+            factor[..gate.len()].copy_from_slice(&up[up.len() - gate.len()..]);
+        }
+        apply::<L>(&mut last, &factor, &function);
         gate.copy_from_slice(&last[..gate.len()]);
     }
 }
 
 #[inline(always)]
-fn gated<L: Lanes>(gate: &mut [f32; LANES], up: &[f32; LANES]) {
+fn apply<L: Lanes>(
+    gate: &mut [f32; LANES],
+    up: &[f32; LANES],
+    function: &impl Fn(L::F, L::F) -> L::F,
+) {
     // SAFETY: 16 floats each.
     unsafe {
-        let (x, up) = (L::load(gate.as_ptr()), L::load(up.as_ptr()));
-        let e = math::exp::<L>(L::sub(L::splat(0.0), x));
-        let silu = L::div(x, L::add(L::splat(1.0), e));
-        L::store(gate.as_mut_ptr(), L::mul(silu, up));
+        let out = function(L::load(gate.as_ptr()), L::load(up.as_ptr()));
+        L::store(gate.as_mut_ptr(), out);
+    }
+}
+
+/// x / (1 + e^(−t)): x · σ(t).
+#[inline(always)]
+fn times_sigmoid<L: Lanes>(x: L::F, t: L::F) -> L::F {
+    let e = math::exp::<L>(L::sub(L::splat(0.0), t));
+    L::div(x, L::add(L::splat(1.0), e))
+}
+
+#[inline(always)]
+fn silu_gate<L: Lanes>(x: L::F, up: L::F) -> L::F {
+    L::mul(times_sigmoid::<L>(x, x), up)
+}
+
+#[inline(always)]
+fn gelu_gate<L: Lanes>(x: L::F, up: L::F) -> L::F {
+    /// √(2/π).
+    const ROOT: f32 = 0.797_884_6;
+    let cube = L::mul(L::mul(x, x), x);
+    let u = L::fma(cube, L::splat(0.044_715), x);
+    L::mul(times_sigmoid::<L>(x, L::mul(u, L::splat(2.0 * ROOT))), up)
+}
+
+#[inline(always)]
+fn clamped_gate<L: Lanes>(x: L::F, up: L::F, alpha: f32, limit: f32) -> L::F {
+    let x = L::min(x, L::splat(limit));
+    let up = L::max(L::min(up, L::splat(limit)), L::splat(-limit));
+    let gate = times_sigmoid::<L>(x, L::mul(x, L::splat(alpha)));
+    L::mul(gate, L::add(up, L::splat(1.0)))
+}
+
+struct Cap<'a> {
+    x: &'a mut [f32],
+    cap: f32,
+}
+
+impl Work for Cap<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
+        math::softcap::<L>(whole.as_flattened_mut(), self.cap);
+        let mut last = [0.0; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        math::softcap::<L>(&mut last, self.cap);
+        rest.copy_from_slice(&last[..rest.len()]);
     }
 }
 

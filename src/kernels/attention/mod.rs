@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use super::cache::{KvCache, KvFormat, Plane};
 use super::lanes::element::{Element, F16, F32};
 use super::lanes::{self, LANES, Lanes, Work};
+use super::math;
 use super::pool::{Pool, Shareable};
 use super::tree_mask::TreeMask;
 use steps::{Keys, Values};
@@ -28,19 +29,50 @@ thread_local! {
     static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
-/// positions of `layer` and behind `mask.first()` rows in flight: `queries` and `out` are
-/// `[m, heads · head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h
-/// reads key head h · `cache.heads()` / heads.
+/// What a family adds to softmax attention. The default is plain causal attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AttentionOptions<'a> {
+    /// Factor of the scores; `None` is 1/√head_dim.
+    pub scale: Option<f32>,
+    /// Soft cap c of the scores: s becomes c · tanh(s / c) (Gemma 2).
+    pub softcap: Option<f32>,
+    /// Sliding window: a row sees itself and `window` − 1 positions before it.
+    pub window: Option<usize>,
+    /// One more score for each query head, `[heads]`, whose value is nothing (gpt-oss's attention
+    /// sinks): it takes weight and adds none to the result.
+    pub sinks: Option<&'a [f32]>,
+}
+
+/// [`attention_with`] under the default options.
 ///
 /// # Panics
-/// If shapes disagree, the heads are no multiple of the cache's, or rows lie beyond the cache.
+/// As [`attention_with`].
 pub fn attention(
     pool: &Pool,
     cache: &KvCache,
     layer: usize,
     queries: &[f32],
     mask: &TreeMask,
+    out: &mut [f32],
+) {
+    attention_with(pool, cache, layer, queries, mask, &AttentionOptions::default(), out);
+}
+
+/// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
+/// positions of `layer` and behind `mask.first()` rows in flight: `queries` and `out` are
+/// `[m, heads · head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h
+/// reads key head h · `cache.heads()` / heads.
+///
+/// # Panics
+/// If shapes disagree, the heads are no multiple of the cache's, rows lie beyond the cache, or a
+/// window is 0.
+pub fn attention_with(
+    pool: &Pool,
+    cache: &KvCache,
+    layer: usize,
+    queries: &[f32],
+    mask: &TreeMask,
+    options: &AttentionOptions<'_>,
     out: &mut [f32],
 ) {
     let m = mask.len();
@@ -53,6 +85,10 @@ pub fn attention(
     assert_eq!(queries.len(), out.len(), "a result for each query");
     assert!(cache.len() + mask.first() + m <= cache.capacity(), "rows within the cache");
     let shared = queries.len() / (m * keys);
+    assert!(options.window != Some(0), "a row sees itself");
+    if let Some(sinks) = options.sinks {
+        assert_eq!(sinks.len(), cache.heads() * shared, "a sink for each query head");
+    }
     // A task that holds all queries of a head reads its keys and values from memory once; a head
     // is split into several tasks only if there are too few heads for the threads.
     let parts = (pool.threads() * TASKS).div_ceil(cache.heads());
@@ -68,6 +104,7 @@ pub fn attention(
             shared,
             queries,
             mask,
+            options,
             first,
             count: part.min(m * shared - first),
             out: out.get(),
@@ -88,6 +125,7 @@ struct Attend<'a> {
     shared: usize,
     queries: &'a [f32],
     mask: &'a TreeMask,
+    options: &'a AttentionOptions<'a>,
     first: usize,
     count: usize,
     out: *mut f32,
@@ -154,6 +192,19 @@ struct Scratch<'a> {
     sums: &'a mut [f32],
 }
 
+/// Which results are summed together.
+struct Part<'a> {
+    /// The first query and how many there are.
+    first: usize,
+    n: usize,
+    /// The first dimension.
+    d: usize,
+    /// The first position that any of the queries sees, or one before it.
+    from: usize,
+    /// The path that all of them share.
+    common: &'a [u32],
+}
+
 impl Attend<'_> {
     /// The path of query i.
     #[inline(always)]
@@ -161,12 +212,24 @@ impl Attend<'_> {
         self.mask.visible(i / self.shared)
     }
 
+    /// The first position in the window of query i.
+    #[inline(always)]
+    fn begin(&self, i: usize) -> usize {
+        let visible = self.cache.len() + self.path(i).len();
+        self.options.window.map_or(0, |window| visible.saturating_sub(window))
+    }
+
+    /// The query head of query i.
+    #[inline(always)]
+    fn head(&self, i: usize) -> usize {
+        self.head * self.shared + i % self.shared
+    }
+
     /// Where query i begins in `queries` and in `out`.
     #[inline(always)]
     fn place(&self, i: usize) -> usize {
         let heads = self.cache.heads() * self.shared;
-        let head = self.head * self.shared + i % self.shared;
-        (i / self.shared * heads + head) * self.cache.head_dim()
+        (i / self.shared * heads + self.head(i)) * self.cache.head_dim()
     }
 
     /// `n` queries from `first` on, at most M at once (missing ones are zero); T tiles of keys and
@@ -193,6 +256,10 @@ impl Attend<'_> {
         // An odd number of lines, so that the queries' weights fall on different cache sets.
         let stride = ((len + longest).div_ceil(LANES) | 1) * LANES;
 
+        // Tiles before every query's window are neither scored nor summed.
+        let skip = (first..first + n).map(|i| self.begin(i)).min().unwrap_or(0);
+        let skip = (skip / LANES).min(whole);
+
         let sizes = [M * dim, M * stride, M * tree_tiles * LANES, M * V * LANES];
         let total: usize = sizes.iter().sum();
         if scratch.len() < total {
@@ -203,7 +270,7 @@ impl Attend<'_> {
         let (tree, rest) = rest.split_at_mut(sizes[2]);
         let mut scratch = Scratch { query, weights, stride, tree, sums: &mut rest[..sizes[3]] };
 
-        let scale = 1.0 / (dim as f32).sqrt();
+        let scale = self.options.scale.unwrap_or(1.0 / (dim as f32).sqrt());
         for (i, to) in scratch.query.chunks_exact_mut(dim).enumerate() {
             if i < n {
                 let from = &self.queries[self.place(first + i)..][..dim];
@@ -220,7 +287,8 @@ impl Attend<'_> {
         unsafe {
             let (weights, tree) = (scratch.weights.as_mut_ptr(), scratch.tree.as_mut_ptr());
             let keys = Keys { tiles: self.plane.keys, dim };
-            keys.scores::<L, E, M, T>(scratch.query, 0..whole, weights, stride);
+            let from = weights.add(skip * LANES);
+            keys.scores::<L, E, M, T>(scratch.query, skip..whole, from, stride);
             let tiles = whole..whole + tree_tiles;
             keys.scores::<L, E, M, T>(scratch.query, tiles, tree, tree_tiles * LANES);
         }
@@ -233,7 +301,18 @@ impl Attend<'_> {
                 for (to, &node) in weights[len..].iter_mut().zip(path) {
                     *to = tree[len % LANES + node as usize];
                 }
-                totals[i] = steps::softmax::<L>(weights, len + path.len());
+                let (begin, end) = (self.begin(first + i), len + path.len());
+                // From a whole vector on, so that a position's lane does not depend on the window.
+                let vector = begin / LANES * LANES;
+                if let Some(cap) = self.options.softcap {
+                    math::softcap::<L>(&mut weights[vector..end.next_multiple_of(LANES)], cap);
+                }
+                weights[vector..begin].fill(f32::NEG_INFINITY);
+                let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);
+                totals[i] = steps::softmax::<L>(&mut weights[vector..], end - vector, sink);
+                // Adding 0 · v to a sum that is still 0 leaves 0, so it does not matter where the
+                // group's sums begin.
+                weights[skip * LANES..begin].fill(0.0);
             } else {
                 weights.fill(0.0);
             }
@@ -243,20 +322,21 @@ impl Attend<'_> {
         let width = dim.next_multiple_of(LANES);
         let mut d = 0;
         while d < width {
+            let at = Part { first, n, d, from: skip * LANES, common };
             // SAFETY: the dimensions are below the padded width.
             unsafe {
                 if d + V * LANES <= width {
-                    self.values::<L, E, M, V>(first, n, d, common, &totals, &mut scratch);
+                    self.values::<L, E, M, V>(&at, &totals, &mut scratch);
                     d += V * LANES;
                 } else {
-                    self.values::<L, E, M, 1>(first, n, d, common, &totals, &mut scratch);
+                    self.values::<L, E, M, 1>(&at, &totals, &mut scratch);
                     d += LANES;
                 }
             }
         }
     }
 
-    /// V vectors of the results from dimension `d` on: the prefix and the path that all queries
+    /// V vectors of the results of a part: the prefix and the path that all queries
     /// share for all together, then each query's own rest of its path, divided by its total.
     ///
     /// # Safety
@@ -264,10 +344,7 @@ impl Attend<'_> {
     #[inline(always)]
     unsafe fn values<L: Lanes, E: Element, const M: usize, const V: usize>(
         &self,
-        first: usize,
-        n: usize,
-        d: usize,
-        common: &[u32],
+        &Part { first, n, d, from, common }: &Part<'_>,
         totals: &[f32],
         scratch: &mut Scratch,
     ) {
@@ -277,7 +354,7 @@ impl Attend<'_> {
         // `sums` M × V × 16 floats, and the result is this task's.
         unsafe {
             let row = dim.next_multiple_of(LANES) * E::SIZE;
-            let values = Values { start: self.plane.values.add(d * E::SIZE), row, len };
+            let values = Values { start: self.plane.values.add(d * E::SIZE), row, from, len };
             let (weights, stride) = (scratch.weights.as_ptr(), scratch.stride);
             let sums = scratch.sums.as_mut_ptr();
             values.sums::<L, E, M, V>(common, weights, stride, sums);

@@ -82,10 +82,12 @@ impl Keys {
     }
 }
 
-/// A head's values from some dimension on: slots are `row` bytes apart, the first `len` committed.
+/// A head's values from some dimension on: slots are `row` bytes apart, the first `len` committed,
+/// of which those before `from` have no weight.
 pub(super) struct Values {
     pub(super) start: *const u8,
     pub(super) row: usize,
+    pub(super) from: usize,
     pub(super) len: usize,
 }
 
@@ -106,7 +108,7 @@ impl Values {
         // SAFETY: the caller's promise.
         unsafe {
             let mut totals = [[L::splat(0.0); V]; M];
-            for slot in 0..self.len {
+            for slot in self.from..self.len {
                 self.add::<L, E, M, V>(&mut totals, slot, weights.add(slot), stride);
             }
             for (p, &node) in path.iter().enumerate() {
@@ -185,13 +187,14 @@ impl Values {
 const LOWEST_SCORE: f32 = -40.0;
 
 /// Turns the first `n` scores into unnormalised weights and returns their sum: sixteen sums over
-/// every sixteenth, then one of those. The rest of the last sixteen is overwritten.
+/// every sixteenth, then one of those, then the weight of the `sink`, a score without a value. The
+/// rest of the last sixteen is overwritten.
 #[inline(always)]
-pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize) -> f32 {
+pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize, sink: Option<f32>) -> f32 {
     let end = n.next_multiple_of(LANES);
     scores[n..end].fill(f32::NEG_INFINITY);
     let scores = &mut scores[..end];
-    let mut peak = L::splat(f32::NEG_INFINITY);
+    let mut peak = L::splat(sink.unwrap_or(f32::NEG_INFINITY));
     for scores in scores.chunks_exact(LANES) {
         // SAFETY: chunks of 16.
         peak = L::max(unsafe { L::load(scores.as_ptr()) }, peak);
@@ -207,7 +210,14 @@ pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize) -> f32 {
             sum = L::add(sum, weight);
         }
     }
-    math::sum::<L>(sum)
+    let total = math::sum::<L>(sum);
+    match sink {
+        Some(sink) => {
+            let below = L::max(L::splat(LOWEST_SCORE), L::sub(L::splat(sink), peak));
+            total + L::greatest(math::exp::<L>(below))
+        }
+        None => total,
+    }
 }
 
 #[cfg(test)]
@@ -223,7 +233,7 @@ mod tests {
 
         #[inline(always)]
         fn run<L: Lanes>(self) -> f32 {
-            softmax::<L>(self.0, self.1)
+            softmax::<L>(self.0, self.1, None)
         }
     }
 
