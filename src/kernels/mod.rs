@@ -61,7 +61,7 @@ mod tile;
 mod tree_mask;
 
 pub use apart::Apart;
-pub use attention::attention;
+pub use attention::{AttentionOptions, attention, attention_with};
 pub use cache::{KvCache, KvFormat};
 pub use format::{Format, Storage};
 pub use isa::Isa;
@@ -72,5 +72,8 @@ pub use product::multiply;
 pub use quantized_rows::QuantizedRows;
 pub use random::row as random_row;
 pub use roofline::Roofline;
-pub use rowwise::{add, rms_norm, rope, sigmoid_blend, silu_mul};
+pub use rowwise::{
+    Activation, activate, add, gated, layer_norm, partial_rope, rms_norm, rope, sigmoid_blend,
+    silu_mul, softcap,
+};
 pub use tree_mask::TreeMask;

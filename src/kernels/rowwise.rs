@@ -28,14 +28,7 @@ pub fn rms_norm(pool: &Pool, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32
 ///
 /// # Panics
 /// If the shapes disagree.
-pub fn layer_norm(
-    pool: &Pool,
-    x: &[f32],
-    weight: &[f32],
-    bias: &[f32],
-    eps: f32,
-    out: &mut [f32],
-) {
+pub fn layer_norm(pool: &Pool, x: &[f32], weight: &[f32], bias: &[f32], eps: f32, out: &mut [f32]) {
     let n = weight.len();
     assert!(n > 0 && x.len().is_multiple_of(n) && bias.len() == n, "rows of {n}");
     assert_eq!(x.len(), out.len(), "a result for each element");

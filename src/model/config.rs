@@ -1,5 +1,6 @@
 //! What a decoder-only transformer is made of, as numbers, and the check that they can be run.
 
+use super::BlockOptions;
 use super::rope::RopeScaling;
 
 /// The order in which a checkpoint stores the rows of q and k.
@@ -15,8 +16,8 @@ pub enum RopeLayout {
     Interleaved,
 }
 
-/// Shape and constants of a Llama-family transformer: pre-norm RMSNorm blocks, grouped-query
-/// attention with RoPE, SwiGLU.
+/// Shape and constants of a decoder-only transformer: Llama's blocks (pre-norm RMSNorm,
+/// grouped-query attention with RoPE, SwiGLU), changed by [`BlockOptions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// V: rows of the embedding and of the head.
@@ -49,8 +50,10 @@ pub struct Config {
     pub qk_norm: bool,
     /// Whether the head is the embedding matrix.
     pub tied_head: bool,
-    /// Positions the model was made for; a sliding window caps it (see [`Config::from_hf_json`]).
+    /// Positions the model was made for.
     pub max_positions: usize,
+    /// What the family's blocks do differently from Llama's.
+    pub block: BlockOptions,
 }
 
 /// Why a configuration cannot be run.
@@ -94,11 +97,43 @@ impl Config {
         self.kv_heads * self.head_dim
     }
 
-    /// Weights of the linear layers, the head included once: what one pass reads.
+    /// Dimensions of a head that are rotated.
+    pub fn rotary_dim(&self) -> usize {
+        self.block.rotary_dim.unwrap_or(self.head_dim)
+    }
+
+    /// Weights of the linear layers, the head included once: what a pass over one row reads. Of a
+    /// mixture of experts only those that the row uses.
     pub fn linear_weights(&self) -> u64 {
-        let [q, kv] = [self.q_width() as u64, self.kv_width() as u64];
-        let [h, i] = [self.hidden as u64, self.intermediate as u64];
-        self.layers as u64 * h * (2 * q + 2 * kv + 3 * i) + self.vocab as u64 * h
+        let h = self.hidden as u64;
+        let mlp = |width: usize| if self.block.gated { 3 } else { 2 } * h * width as u64;
+        let blocks: u64 = (0..self.layers)
+            .map(|layer| match self.block.experts_of(layer) {
+                Some(experts) => {
+                    let router = h * experts.count as u64;
+                    let chosen = experts.used as u64 * mlp(experts.intermediate);
+                    router + chosen + mlp(experts.shared_intermediate)
+                }
+                None => mlp(self.intermediate),
+            })
+            .sum();
+        self.layers as u64 * self.attention_weights() + blocks + self.vocab as u64 * h
+    }
+
+    fn attention_weights(&self) -> u64 {
+        let [h, heads] = [self.hidden as u64, self.heads as u64];
+        match &self.block.latent {
+            None => 2 * h * (self.q_width() + self.kv_width()) as u64,
+            Some(latent) => {
+                let [kv, rope] = [latent.kv_rank as u64, latent.rope_dim as u64];
+                let [nope, value] = [latent.nope_dim as u64, latent.value_dim as u64];
+                let q = match latent.q_rank {
+                    Some(rank) => rank as u64 * (h + heads * (nope + rope)),
+                    None => h * heads * (nope + rope),
+                };
+                q + h * (kv + rope) + heads * kv * (nope + value) + h * heads * value
+            }
+        }
     }
 
     /// Checks that the numbers fit together and that the transformer can run them.
@@ -152,7 +187,8 @@ impl Config {
                 "it must be a positive number such as 10000",
             ));
         }
-        self.rope_scaling.check(self.head_dim)?;
+        self.rope_scaling.check(self.rotary_dim())?;
+        self.block.check(self.layers, self.heads, self.head_dim)?;
         Ok(self)
     }
 }
@@ -179,6 +215,7 @@ pub(crate) mod tests {
             qk_norm: false,
             tied_head: false,
             max_positions: 64,
+            block: BlockOptions::default(),
         }
     }
 

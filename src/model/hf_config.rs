@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::rope::RopeScaling;
-use super::{Config, ConfigError, RopeLayout};
+use super::{BlockOptions, Config, ConfigError, RopeLayout};
 
 const FAMILIES: &str = "the model must be of type llama, mistral, qwen2 or qwen3";
 
@@ -57,6 +57,7 @@ impl Config {
             qk_norm: family == Family::Qwen3,
             tied_head: fields.flag("tie_word_embeddings")?,
             max_positions,
+            block: BlockOptions::default(),
         }
         .checked()
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::rope::RopeScaling;
 use super::weights::{RawTensor, WeightSource, tensors};
-use super::{Config, RopeLayout};
+use super::{BlockOptions, Config, RopeLayout};
 use crate::kernels::{Format, random_row};
 
 /// A source of random weights. The same seed gives the same bytes.
@@ -106,6 +106,7 @@ impl KnownShape {
             qk_norm: false,
             tied_head: false,
             max_positions: 4096,
+            block: BlockOptions::default(),
         }
     }
 }

@@ -25,8 +25,34 @@ pub enum RopeScaling {
         /// Context before the stretching.
         original_positions: usize,
     },
-    /// A divisor for each frequency, `[head_dim / 2]` (the `rope_freqs.weight` of GGUF files).
+    /// A divisor for each frequency, `[rotary_dim / 2]` (the `rope_freqs.weight` of GGUF files).
     Factors(Vec<f32>),
+    /// YaRN (Peng et al. 2023): frequencies that turn often are kept, slow ones divided by
+    /// `factor`, with a ramp over the pairs between.
+    Yarn {
+        /// Divisor of the slow frequencies.
+        factor: f64,
+        /// Context before the stretching.
+        original_positions: usize,
+        /// Turns over the original context above which a pair is kept.
+        beta_fast: f64,
+        /// Turns below which a pair is divided.
+        beta_slow: f64,
+        /// Factor of cosines and sines.
+        attention_factor: f64,
+    },
+    /// LongRoPE (Phi-3): divisors by pair for contexts above `original_positions` and others for
+    /// those up to it, `[rotary_dim / 2]` each. The *configured* context decides, not the text.
+    Long {
+        /// Divisors up to the original context.
+        short: Vec<f32>,
+        /// Divisors above it.
+        long: Vec<f32>,
+        /// Context before the stretching.
+        original_positions: usize,
+        /// Factor of cosines and sines.
+        attention_factor: f64,
+    },
 }
 
 impl RopeScaling {
@@ -35,6 +61,15 @@ impl RopeScaling {
         let refuse =
             |reason: &str| Err(ConfigError::new("rope_scaling", format!("{self:?}"), reason));
         let positive = |x: f64| x.is_finite() && x > 0.0;
+        let divisors = |factors: &[f32]| {
+            if factors.len() != head_dim / 2 {
+                refuse(&format!("it must hold {} numbers, half of head_dim", head_dim / 2))
+            } else if factors.iter().all(|&x| positive(f64::from(x))) {
+                Ok(())
+            } else {
+                refuse("all its numbers must be positive")
+            }
+        };
         match self {
             Self::None => Ok(()),
             Self::Linear { factor } if positive(*factor) => Ok(()),
@@ -50,16 +85,71 @@ impl RopeScaling {
                     Ok(())
                 }
             }
-            Self::Factors(factors) if factors.len() != head_dim / 2 => {
-                refuse(&format!("it must hold {} numbers, half of head_dim", head_dim / 2))
+            Self::Factors(factors) => divisors(factors),
+            &Self::Yarn { factor, original_positions, beta_fast, beta_slow, attention_factor } => {
+                if ![factor, beta_fast, beta_slow, attention_factor].into_iter().all(positive)
+                    || original_positions == 0
+                {
+                    refuse("all its numbers must be positive")
+                } else {
+                    Ok(())
+                }
             }
-            Self::Factors(factors) if factors.iter().all(|&x| positive(f64::from(x))) => Ok(()),
-            Self::Factors(_) => refuse("all its numbers must be positive"),
+            Self::Long { short, long, original_positions, attention_factor } => {
+                if *original_positions == 0 || !positive(*attention_factor) {
+                    return refuse("all its numbers must be positive");
+                }
+                divisors(short)?;
+                divisors(long)
+            }
+        }
+    }
+
+    /// Factor of cosines and sines.
+    fn attention_factor(&self) -> f32 {
+        match self {
+            Self::Yarn { attention_factor, .. } | Self::Long { attention_factor, .. } => {
+                *attention_factor as f32
+            }
+            _ => 1.0,
         }
     }
 }
 
-/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied.
+/// What one pass turns heads by: angle per position of each pair of components, and the factor of
+/// cosines and sines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RopeTable {
+    /// `[rotary_dim / 2]`.
+    pub frequencies: Vec<f32>,
+    /// Factor of cosines and sines; 1 but for YaRN and LongRoPE.
+    pub scale: f32,
+}
+
+impl RopeTable {
+    /// The tables of a model run with a context of `capacity` positions: the first for layers that
+    /// see everything, the second, if there is one, for layers with a window.
+    pub fn of(config: &super::Config, capacity: usize) -> Vec<Self> {
+        let dim = config.rotary_dim();
+        let scaling = &config.rope_scaling;
+        let scale = scaling.attention_factor();
+        let scaled = match scaling {
+            RopeScaling::Long { short, long, original_positions, .. } => {
+                let divisors = if capacity > *original_positions { long } else { short };
+                frequencies(dim, config.rope_theta, &RopeScaling::Factors(divisors.clone()))
+            }
+            other => frequencies(dim, config.rope_theta, other),
+        };
+        let local = config.block.local_rope_theta.map(|theta| Self {
+            frequencies: frequencies(dim, theta, &RopeScaling::None),
+            scale: 1.0,
+        });
+        [Self { frequencies: scaled, scale }].into_iter().chain(local).collect()
+    }
+}
+
+/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE the
+/// divisors of short contexts ([`RopeTable::of`] chooses by context).
 pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
     (0..head_dim / 2)
         .map(|i| {
@@ -67,7 +157,21 @@ pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f3
             let scaled = match scaling {
                 RopeScaling::None => plain,
                 RopeScaling::Linear { factor } => plain / factor,
-                RopeScaling::Factors(factors) => plain / f64::from(factors[i]),
+                RopeScaling::Factors(factors) | RopeScaling::Long { short: factors, .. } => {
+                    plain / f64::from(factors[i])
+                }
+                &RopeScaling::Yarn { factor, original_positions, beta_fast, beta_slow, .. } => {
+                    // The pair that makes this many turns over the original context.
+                    let pair = |turns: f64| {
+                        let positions = original_positions as f64;
+                        head_dim as f64 * (positions / (turns * 2.0 * std::f64::consts::PI)).ln()
+                            / (2.0 * theta.ln())
+                    };
+                    let low = pair(beta_fast).floor().max(0.0);
+                    let high = pair(beta_slow).ceil().min(head_dim as f64 - 1.0);
+                    let kept = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+                    kept * plain + (1.0 - kept) * plain / factor
+                }
                 &RopeScaling::Llama3 {
                     factor,
                     low_freq_factor: low,
@@ -106,11 +210,12 @@ impl Rotations {
     ///
     /// # Panics
     /// If there is no such row.
-    pub fn set(&mut self, row: usize, position: usize, frequencies: &[f32]) {
+    pub fn set(&mut self, row: usize, position: usize, table: &RopeTable) {
         let at = row * self.half..(row + 1) * self.half;
         let row = self.cos[at.clone()].iter_mut().zip(&mut self.sin[at]);
-        for ((cos, sin), &frequency) in row.zip(frequencies) {
-            (*sin, *cos) = (position as f32 * frequency).sin_cos();
+        for ((cos, sin), &frequency) in row.zip(&table.frequencies) {
+            let (s, c) = (position as f32 * frequency).sin_cos();
+            (*sin, *cos) = (s * table.scale, c * table.scale);
         }
     }
 
@@ -129,7 +234,8 @@ mod tests {
     fn turned(head: &[f32], position: usize, scaling: &RopeScaling) -> Vec<f32> {
         let mut rotations = Rotations::default();
         rotations.fit(1, head.len());
-        rotations.set(0, position, &frequencies(head.len(), 10_000.0, scaling));
+        let frequencies = frequencies(head.len(), 10_000.0, scaling);
+        rotations.set(0, position, &RopeTable { frequencies, scale: 1.0 });
         let mut head = head.to_vec();
         let (width, (cos, sin)) = (head.len(), rotations.rows());
         rope(&Pool::new(1), &mut head, width, cos, sin);

@@ -110,7 +110,7 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
         push("mlp.up_proj.weight", &[i, h]);
         push("mlp.down_proj.weight", &[h, i]);
     }
-    all.push((NORM.to_owned(), vec![h]));
+    all.push((format!("{NORM}.weight"), vec![h]));
     if !config.tied_head {
         all.push((HEAD.to_owned(), vec![config.vocab, h]));
     }
@@ -119,10 +119,16 @@ pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
 
 /// Name of the embedding matrix `[V, H]`.
 pub const EMBEDDING: &str = "model.embed_tokens.weight";
-/// Name of the final norm `[H]`.
-pub const NORM: &str = "model.norm.weight";
+/// Name of the final norm, without `.weight`, `[H]`.
+pub const NORM: &str = "model.norm";
 /// Name of the LM head `[V, H]`.
 pub const HEAD: &str = "lm_head.weight";
+
+/// Part of a layer: the norm of attention's output (Gemma 2 and 3, OLMo 2). Families give it names
+/// of their own, some of which mean the norm before the MLP in others, so it has one here.
+pub const ATTENTION_OUT_NORM: &str = "self_attn.out_norm";
+/// Part of a layer: the norm of the MLP's output.
+pub const MLP_OUT_NORM: &str = "mlp.out_norm";
 
 /// Name of a tensor of one layer.
 pub fn layer_name(layer: usize, part: &str) -> String {

@@ -12,19 +12,29 @@ use super::TrainError;
 use super::checkpoint::write;
 use super::net::DraftNet;
 use crate::model::head::{FusionKind, HeadConfig, HeadWeights};
-use crate::model::{Config, RopeScaling};
+use crate::model::{BlockOptions, Config, RopeScaling};
 
 /// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without
 /// the biases and norms that some targets add.
 pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig {
     let rope_scaling = match &target.rope_scaling {
-        // Only GGUF files list divisors, and `config.json` has no field for them. A head is trained
-        // with its own positions and needs none.
-        RopeScaling::Factors(_) => RopeScaling::None,
+        // A head is trained with its own positions and needs none of what `config.json` of a Llama
+        // has no field for.
+        RopeScaling::Factors(_) | RopeScaling::Yarn { .. } | RopeScaling::Long { .. } => {
+            RopeScaling::None
+        }
         other => other.clone(),
+    };
+    // A latent target's one wide key head is the absorbed form of as many as it has queries.
+    let (head_dim, kv_heads) = match &target.block.latent {
+        Some(latent) => ((latent.nope_dim + latent.rope_dim).next_multiple_of(2), target.heads),
+        None => (target.head_dim, target.kv_heads),
     };
     let body = Config {
         layers: blocks,
+        head_dim,
+        kv_heads,
+        block: BlockOptions::default(),
         rope_scaling,
         rope_layout: crate::model::RopeLayout::Halves,
         qkv_bias: false,
@@ -40,7 +50,10 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
 pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     let body = &config.body;
     let scaling = match &body.rope_scaling {
-        RopeScaling::None | RopeScaling::Factors(_) => Value::Null,
+        RopeScaling::None
+        | RopeScaling::Factors(_)
+        | RopeScaling::Yarn { .. }
+        | RopeScaling::Long { .. } => Value::Null,
         RopeScaling::Linear { factor } => json!({"type": "linear", "factor": factor}),
         RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_positions } => {
             json!({
@@ -137,6 +150,7 @@ mod tests {
             qk_norm: true,
             tied_head: true,
             max_positions: 2048,
+            block: Default::default(),
         }
     }
 

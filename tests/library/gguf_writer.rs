@@ -139,6 +139,7 @@ pub fn small() -> Gguf {
         qk_norm: false,
         tied_head: true,
         max_positions: 64,
+        block: Default::default(),
     };
     let mut file = Gguf::with_config("llama", &config);
     file.with_letters();

@@ -31,6 +31,7 @@ fn config() -> Config {
         qk_norm: false,
         tied_head: true,
         max_positions: CAPACITY,
+        block: Default::default(),
     }
 }
 
@@ -199,6 +200,7 @@ fn a_tree_of_128_nodes_is_plain_decoding() {
         intermediate: 256,
         head_dim: 64,
         max_positions: 256,
+        block: Default::default(),
         ..config()
     };
     for format in Format::ALL {

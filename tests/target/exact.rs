@@ -29,6 +29,7 @@ fn config() -> Config {
         qk_norm: false,
         tied_head: false,
         max_positions: 512,
+        block: Default::default(),
     }
 }
 

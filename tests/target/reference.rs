@@ -39,6 +39,7 @@ fn config() -> Config {
         qk_norm: false,
         tied_head: false,
         max_positions: POSITIONS,
+        block: Default::default(),
     }
 }
 

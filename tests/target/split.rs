@@ -33,6 +33,7 @@ fn config() -> Config {
         qk_norm: false,
         tied_head: false,
         max_positions: 1024,
+        block: Default::default(),
     }
 }
 

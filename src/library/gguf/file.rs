@@ -21,6 +21,38 @@ pub(super) struct Entry {
     pub(super) range: Range<usize>,
 }
 
+impl Entry {
+    /// The rows `at` of a matrix, or `None` if it has not so many.
+    pub(super) fn rows(&self, at: Range<usize>) -> Option<Self> {
+        let &[rows, cols] = self.shape.as_slice() else { return None };
+        if at.end > rows || at.start >= at.end {
+            return None;
+        }
+        let row = self.range.len() / rows;
+        let start = self.range.start;
+        Some(Self {
+            format: self.format,
+            shape: vec![at.len(), cols],
+            range: start + at.start * row..start + at.end * row,
+        })
+    }
+
+    /// The tensor at each index of the first dimension.
+    pub(super) fn parts(&self) -> impl Iterator<Item = Self> {
+        let (count, shape) = match self.shape.split_first() {
+            Some((&count, rest)) if !rest.is_empty() => (count, rest.to_vec()),
+            _ => (0, Vec::new()),
+        };
+        let part = self.range.len() / count.max(1);
+        let (format, start) = (self.format, self.range.start);
+        (0..count).map(move |i| Self {
+            format,
+            shape: shape.clone(),
+            range: start + i * part..start + (i + 1) * part,
+        })
+    }
+}
+
 /// A GGUF file of version 2 or 3.
 #[derive(Debug)]
 pub(super) struct File {
@@ -104,6 +136,22 @@ impl File {
         self.get(key, "a text", |value| match value {
             Value::String(text) => Some(text.as_str()),
             _ => None,
+        })
+    }
+
+    /// The number of `key`, if it is there and is one.
+    pub(super) fn any_number(&self, key: &str) -> Option<u64> {
+        self.metadata.get(key).and_then(Value::as_u64)
+    }
+
+    pub(super) fn flag_list(&self, key: &str) -> Result<Option<Vec<bool>>, LibraryError> {
+        self.get(key, "a list of flags", |value| {
+            let items = value.items(&self.blob)?;
+            let flag = |item: &Value| match item {
+                Value::Bool(flag) => Some(*flag),
+                other => other.as_u64().map(|n| n != 0),
+            };
+            items.iter().map(flag).collect()
         })
     }
 

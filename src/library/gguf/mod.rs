@@ -4,6 +4,7 @@
 //! believed before it is held against the bytes that are there, and nothing is allocated by what
 //! it claims.
 
+mod architectures;
 mod config;
 mod file;
 mod names;
@@ -19,6 +20,7 @@ use super::blob::Blob;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{Config, RawTensor, WeightSource};
+use architectures::Architecture;
 use file::{Entry, File};
 
 /// What a file holds beside its weights.
@@ -38,7 +40,7 @@ pub(super) struct Parts {
 /// Opens a file as a target; `name` is what the file is called.
 pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
     let file = File::read(blob)?;
-    let config = config::config(&file)?;
+    let (config, architecture) = config::config(&file)?;
     let vocabulary = vocabulary::vocabulary(&file)?;
     let spelled = |id: Option<u32>| {
         id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
@@ -65,16 +67,8 @@ pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
     let tokenizer = vocabulary.build(file.name())?;
     // A recommendation of another type is none: the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
-    Ok(Parts {
-        config,
-        tokenizer,
-        template,
-        eos,
-        bos,
-        name: model_name,
-        sampling,
-        weights: Weights::new(file)?,
-    })
+    let weights = Weights::new(file, architecture, &config)?;
+    Ok(Parts { config, tokenizer, template, eos, bos, name: model_name, sampling, weights })
 }
 
 /// The tensors of a file by their Hugging Face names.
@@ -85,22 +79,22 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    fn new(file: File) -> Result<Self, LibraryError> {
+    fn new(file: File, architecture: &Architecture, config: &Config) -> Result<Self, LibraryError> {
         let (blob, found) = file.into_tensors();
         let mut tensors = BTreeMap::new();
         for (name, entry) in found {
-            match names::canonical(&name) {
-                Some(canonical) => {
-                    tensors.insert(canonical, entry);
-                }
-                None if names::is_aside(&name) => {}
+            if names::is_aside(&name) {
+                continue;
+            }
+            match names::canonical(&name, &entry, architecture, config) {
+                Some(parts) => tensors.extend(parts),
                 // A part that is left out would change every answer without a word.
                 None => {
                     return Err(LibraryError::Unsupported {
                         origin: blob.name().to_owned(),
-                        what: "a tensor's name".to_owned(),
-                        found: format!("`{name}`"),
-                        remedy: "take a plain llama, qwen2 or qwen3 model".to_owned(),
+                        what: format!("a tensor of architecture {}", architecture.name),
+                        found: format!("`{name}`, {:?}", entry.shape),
+                        remedy: "take a model without such a part".to_owned(),
                     });
                 }
             }

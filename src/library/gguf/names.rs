@@ -1,61 +1,216 @@
-//! GGUF's tensor names and the Hugging Face names the model asks for.
+//! GGUF's tensor names and the names the model asks for, which are Hugging Face's where those are
+//! of one mind. Fused tensors are taken apart here, so that the model knows no fusion.
 
-/// The Hugging Face name of a tensor, or `None` if no Llama-family model has it.
-pub(super) fn canonical(name: &str) -> Option<String> {
-    let fixed = match name {
-        "token_embd.weight" => Some("model.embed_tokens.weight"),
-        "output_norm.weight" => Some("model.norm.weight"),
-        "output.weight" => Some("lm_head.weight"),
-        _ => None,
-    };
-    if let Some(fixed) = fixed {
-        return Some(fixed.to_owned());
+use super::architectures::Architecture;
+use super::file::Entry;
+use crate::model::{Config, weights};
+
+/// Divisors of the rotary frequencies (Llama 3).
+pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
+/// Divisors for long contexts (Phi-3).
+pub(super) const ROPE_FACTORS_LONG: &str = "rope_factors_long.weight";
+/// Divisors for short contexts (Phi-3).
+pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
+
+/// Tensors without a part in the model's products: read elsewhere, or of no use.
+pub(super) fn is_aside(name: &str) -> bool {
+    [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, "attn_rot_embd.weight"]
+        .iter()
+        .any(|aside| name.ends_with(aside))
+}
+
+/// What the model calls a tensor of the file, or the parts it is made of; `None` if no model of
+/// the family has it or it has not the shape to be taken apart.
+pub(super) fn canonical(
+    name: &str,
+    entry: &Entry,
+    architecture: &Architecture,
+    config: &Config,
+) -> Option<Vec<(String, Entry)>> {
+    let whole = |name: String| Some(vec![(name, entry.clone())]);
+    match name {
+        "token_embd.weight" => return whole(weights::EMBEDDING.to_owned()),
+        "output.weight" => return whole(weights::HEAD.to_owned()),
+        _ => {}
+    }
+    if let Some(kind) = name.strip_prefix("output_norm.") {
+        return kind_of(kind).and_then(|kind| whole(format!("{}.{kind}", weights::NORM)));
     }
     let (layer, part) = name.strip_prefix("blk.")?.split_once('.')?;
-    let layer: u32 = layer.parse().ok()?;
-    let (part, kind) = part.split_once('.')?;
-    let part = match part {
+    let layer: usize = layer.parse().ok()?;
+    let layered = |part: &str| weights::layer_name(layer, part);
+    if let Some(part) = exact(part) {
+        return whole(layered(part));
+    }
+    let (part, kind) = part.rsplit_once('.')?;
+    let kind = kind_of(kind)?;
+    if let Some(part) = simple(part, architecture) {
+        // Fused gate and up: gate first.
+        if part == "mlp.up_proj" && entry.shape.first() == Some(&(2 * config.intermediate)) {
+            return split(entry, &[("gate", config.intermediate), ("up", config.intermediate)])
+                .map(|parts| named(parts, |part| layered(&format!("mlp.{part}_proj.{kind}"))));
+        }
+        return whole(layered(&format!("{part}.{kind}")));
+    }
+    if part == "attn_qkv" {
+        let (q, kv) = (config.q_width(), config.kv_width());
+        return split(entry, &[("q", q), ("k", kv), ("v", kv)])
+            .map(|parts| named(parts, |part| layered(&format!("self_attn.{part}_proj.{kind}"))));
+    }
+    // One tensor for all experts, or for all heads.
+    let each = match part {
+        "ffn_gate_exps" => ("mlp.experts", ".gate_proj"),
+        "ffn_up_exps" => ("mlp.experts", ".up_proj"),
+        "ffn_down_exps" => ("mlp.experts", ".down_proj"),
+        "attn_k_b" => ("self_attn.k_b", ""),
+        "attn_v_b" => ("self_attn.v_b", ""),
+        // Older files have a tensor for each expert: `ffn_gate.7.weight`.
+        _ => {
+            let (part, expert) = part.split_once('.')?;
+            let expert: usize = expert.parse().ok()?;
+            let part =
+                part.strip_prefix("ffn_").filter(|p| matches!(*p, "gate" | "up" | "down"))?;
+            return whole(layered(&format!("mlp.experts.{expert}.{part}_proj.{kind}")));
+        }
+    };
+    let parts = entry.parts().enumerate();
+    Some(
+        parts
+            .map(|(i, entry)| (layered(&format!("{}.{i}{}.{kind}", each.0, each.1)), entry))
+            .collect(),
+    )
+}
+
+fn kind_of(kind: &str) -> Option<&str> {
+    matches!(kind, "weight" | "bias").then_some(kind)
+}
+
+/// Tensors whose whole name is translated.
+fn exact(part: &str) -> Option<&'static str> {
+    Some(match part {
+        "attn_sinks.weight" => "self_attn.sinks",
+        "exp_probs_b.bias" => "mlp.gate.e_score_correction_bias",
+        _ => return None,
+    })
+}
+
+/// Parts that are translated whole, with their weight or bias.
+fn simple(part: &str, architecture: &Architecture) -> Option<&'static str> {
+    Some(match part {
         "attn_norm" => "input_layernorm",
+        "ffn_norm" => "post_attention_layernorm",
+        "post_attention_norm" if architecture.post_attention_norm_is_mlp_input => {
+            "post_attention_layernorm"
+        }
+        "post_attention_norm" => weights::ATTENTION_OUT_NORM,
+        "post_ffw_norm" => weights::MLP_OUT_NORM,
         "attn_q" => "self_attn.q_proj",
         "attn_k" => "self_attn.k_proj",
         "attn_v" => "self_attn.v_proj",
         "attn_output" => "self_attn.o_proj",
         "attn_q_norm" => "self_attn.q_norm",
         "attn_k_norm" => "self_attn.k_norm",
-        "ffn_norm" => "post_attention_layernorm",
+        "attn_q_a" => "self_attn.q_a_proj",
+        "attn_q_a_norm" => "self_attn.q_a_layernorm",
+        "attn_q_b" => "self_attn.q_b_proj",
+        "attn_kv_a_mqa" => "self_attn.kv_a_proj_with_mqa",
+        "attn_kv_a_norm" => "self_attn.kv_a_layernorm",
         "ffn_gate" => "mlp.gate_proj",
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",
+        "ffn_gate_inp" => "mlp.gate",
+        "ffn_gate_shexp" => "mlp.shared_experts.gate_proj",
+        "ffn_up_shexp" => "mlp.shared_experts.up_proj",
+        "ffn_down_shexp" => "mlp.shared_experts.down_proj",
         _ => return None,
+    })
+}
+
+/// The row ranges of a fused tensor, in order; `None` if they do not make it up.
+fn split<'a>(entry: &Entry, widths: &[(&'a str, usize)]) -> Option<Vec<(&'a str, Entry)>> {
+    let mut at = 0;
+    let mut parts = Vec::new();
+    // A fused bias is a vector: one row for each of its numbers.
+    let matrix = match *entry.shape.as_slice() {
+        [length] => Entry { shape: vec![length, 1], ..entry.clone() },
+        _ => entry.clone(),
     };
-    matches!(kind, "weight" | "bias").then(|| format!("model.layers.{layer}.{part}.{kind}"))
+    for &(name, width) in widths {
+        let mut part = matrix.rows(at..at.checked_add(width)?)?;
+        if entry.shape.len() == 1 {
+            part.shape.pop();
+        }
+        parts.push((name, part));
+        at += width;
+    }
+    (entry.shape.first() == Some(&at)).then_some(parts)
 }
 
-/// Tensors without a part in the model's products: read elsewhere, or of no use.
-pub(super) fn is_aside(name: &str) -> bool {
-    name.ends_with(ROPE_FACTORS) || name.ends_with("attn_rot_embd.weight")
+fn named(parts: Vec<(&str, Entry)>, name: impl Fn(&str) -> String) -> Vec<(String, Entry)> {
+    parts.into_iter().map(|(part, entry)| (name(part), entry)).collect()
 }
-
-/// Divisors of the rotary frequencies (Llama 3).
-pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Format;
+    use crate::model::config_for_tests;
+
+    fn entry(shape: &[usize]) -> Entry {
+        let bytes = shape.iter().product::<usize>() * 4;
+        Entry { format: Format::F32, shape: shape.to_vec(), range: 100..100 + bytes }
+    }
+
+    fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, Entry)>> {
+        let family = Architecture::named(family).unwrap();
+        canonical(name, &entry(shape), family, &config_for_tests())
+    }
 
     #[test]
     fn names_are_translated() {
         let pairs = [
             ("token_embd.weight", "model.embed_tokens.weight"),
+            ("output_norm.weight", "model.norm.weight"),
             ("blk.0.attn_q.weight", "model.layers.0.self_attn.q_proj.weight"),
             ("blk.31.attn_k.bias", "model.layers.31.self_attn.k_proj.bias"),
             ("blk.7.ffn_norm.weight", "model.layers.7.post_attention_layernorm.weight"),
+            ("blk.1.ffn_up.5.weight", "model.layers.1.mlp.experts.5.up_proj.weight"),
         ];
         for (gguf, expected) in pairs {
-            assert_eq!(canonical(gguf).as_deref(), Some(expected));
+            let parts = translated(gguf, &[3, 5], "llama").unwrap();
+            assert_eq!(parts.len(), 1);
+            assert_eq!(parts[0].0, expected);
         }
-        for unknown in ["blk.x.attn_q.weight", "blk.0.ffn_gate_exps.weight", "blk.0.attn_q", "x"] {
-            assert_eq!(canonical(unknown), None, "{unknown}");
+        for unknown in ["blk.x.attn_q.weight", "blk.0.ffn_glue.weight", "blk.0.attn_q", "x"] {
+            assert_eq!(translated(unknown, &[3, 5], "llama"), None, "{unknown}");
         }
+        let norm = |family| translated("blk.0.post_attention_norm.weight", &[4], family).unwrap();
+        assert!(norm("gemma2")[0].0.ends_with("self_attn.out_norm.weight"));
+        assert!(norm("gpt-oss")[0].0.ends_with("post_attention_layernorm.weight"));
+    }
+
+    #[test]
+    fn fused_tensors_are_taken_apart_by_rows() {
+        // The test configuration: q 32, k and v 16 wide, an MLP of 24.
+        let parts = translated("blk.0.attn_qkv.weight", &[64, 16], "phi3").unwrap();
+        let ranges: Vec<_> = parts.iter().map(|(_, entry)| entry.range.clone()).collect();
+        assert_eq!(ranges, [100..2148, 2148..3172, 3172..4196]);
+        assert_eq!(parts[1].1.shape, [16, 16]);
+        let bias = translated("blk.0.attn_qkv.bias", &[64], "phi3").unwrap();
+        assert_eq!(bias[2].1.shape, [16]);
+        let mlp = translated("blk.0.ffn_up.weight", &[48, 16], "phi3").unwrap();
+        assert!(mlp[0].0.ends_with("mlp.gate_proj.weight") && mlp[0].1.range.start == 100);
+        assert_eq!(translated("blk.0.attn_qkv.weight", &[63, 16], "phi3"), None);
+    }
+
+    #[test]
+    fn experts_are_taken_apart_by_number() {
+        let parts = translated("blk.2.ffn_down_exps.weight", &[4, 3, 5], "qwen3moe").unwrap();
+        assert_eq!(parts.len(), 4);
+        assert_eq!(parts[3].0, "model.layers.2.mlp.experts.3.down_proj.weight");
+        assert_eq!(
+            (parts[3].1.shape.as_slice(), parts[3].1.range.clone()),
+            (&[3, 5][..], 280..340)
+        );
     }
 }

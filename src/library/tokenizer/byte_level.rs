@@ -19,6 +19,23 @@ pub(super) struct Words {
 
 const LLAMA_3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const QWEN_2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// GPT-4o's (o200k): Tekken's words with a contraction at the end, numbers of three digits.
+const GPT_4O: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// DeepSeek LLM's and V2's: line ends, cased letters, punctuation, Chinese and Korean, numbers.
+const DEEPSEEK_LLM: [&str; 6] = [
+    r"[\r\n]",
+    r"\s?[\p{Lu}\p{Ll}\p{Lt}]+",
+    r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
+    r"\s+$",
+    r"[一-龥ࠀ-一가-퟿]+",
+    r"\p{N}+",
+];
+/// DeepSeek V3's: numbers of three digits, then Chinese and Japanese, then the rest.
+const DEEPSEEK_3: [&str; 3] = [
+    r"\p{N}{1,3}",
+    r"[一-龥぀-ゟ゠-ヿ]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+];
 const GPT_2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Mistral's Tekken: words also end where lower case is followed by upper case.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -38,6 +55,9 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
         "qwen2" | "deepseek-r1-qwen" => (&[QWEN_2], false, true),
         "gpt-2" | "gpt2" | "phi-2" | "olmo" | "mpt" => (&[GPT_2], false, false),
         "smollm" | "starcoder" | "refact" | "codeshell" => (&[ONE_DIGIT, GPT_2], false, false),
+        "gpt-4o" | "llama4" => (&[GPT_4O], true, false),
+        "deepseek-llm" => (&DEEPSEEK_LLM, false, false),
+        "deepseek-v3" => (&DEEPSEEK_3, false, false),
         "tekken" => (&[TEKKEN], true, false),
         "default" | "" => (&DEFAULT, false, false),
         other => {
@@ -45,7 +65,8 @@ pub(super) fn words(pre: &str, origin: &str) -> Result<Words, TokenizerError> {
                 origin: origin.to_owned(),
                 what: "tokenizer.ggml.pre",
                 found: other.to_owned(),
-                supported: "llama-bpe, qwen2, gpt-2, smollm, tekken, default",
+                supported: "llama-bpe, qwen2, gpt-2, smollm, tekken, gpt-4o, deepseek-llm, \
+                            deepseek-v3, default",
             });
         }
     };

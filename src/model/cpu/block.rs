@@ -3,13 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Config;
-use super::super::rope::Rotations;
-use super::weights::Layer;
+use super::experts::ExpertScratch;
+use super::latent::LatentScratch;
+use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 use crate::kernels::{
-    KvCache, Matrix, Pool, QuantizedRows, TreeMask, add, attention, multiply, rms_norm, rope,
-    silu_mul,
+    AttentionOptions, KvCache, Matrix, Pool, QuantizedRows, TreeMask, activate, add,
+    attention_with, gated, multiply, partial_rope, rms_norm,
 };
+use crate::model::rope::Rotations;
+use crate::model::{Config, RopeTable};
 
 /// Where the time of the last pass went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,10 +25,10 @@ pub struct PassTiming {
 }
 
 /// Measures the stretches between its calls.
-struct Clock(Instant);
+pub(super) struct Clock(Instant);
 
 impl Clock {
-    fn lap(&mut self) -> Duration {
+    pub(super) fn lap(&mut self) -> Duration {
         let now = Instant::now();
         now - std::mem::replace(&mut self.0, now)
     }
@@ -35,36 +37,48 @@ impl Clock {
 /// Buffers of a pass, kept from one to the next: they grow to the most rows ever seen.
 #[derive(Default)]
 pub(in crate::model) struct Scratch {
-    rows: QuantizedRows,
-    rotations: Rotations,
+    pub(super) rows: QuantizedRows,
+    /// One for each of the model's rope tables.
+    pub(super) rotations: Vec<Rotations>,
     /// The residual stream `[rows, H]`.
     pub(in crate::model) stream: Vec<f32>,
     /// A norm's output, later a branch's: `[rows, H]`.
-    branch: Vec<f32>,
-    q: Vec<f32>,
-    k: Vec<f32>,
-    v: Vec<f32>,
+    pub(super) branch: Vec<f32>,
+    /// Room for a branch's own norm: `[rows, H]`.
+    branch_norm: Vec<f32>,
+    /// Room for an MLP's output, `[rows, H]`.
+    pub(super) mlp_out: Vec<f32>,
+    pub(super) q: Vec<f32>,
+    pub(super) k: Vec<f32>,
+    pub(super) v: Vec<f32>,
     /// `[rows, heads · d]`: attention's output.
-    attended: Vec<f32>,
+    pub(super) attended: Vec<f32>,
     /// `[rows, kv_heads · d]`: room for normed keys.
     normed: Vec<f32>,
+    pub(super) mlp: MlpScratch,
+    pub(super) latent: LatentScratch,
+    pub(super) experts: ExpertScratch,
+}
+
+/// Buffers of one MLP, `[rows, I]` each.
+#[derive(Default)]
+pub(super) struct MlpScratch {
     gate: Vec<f32>,
     up: Vec<f32>,
 }
 
 impl Scratch {
     fn fit(&mut self, config: &Config, rows: usize) {
-        self.rotations.fit(rows, config.head_dim);
+        let block = &config.block;
         for (buffer, width) in [
             (&mut self.stream, config.hidden),
             (&mut self.branch, config.hidden),
+            (&mut self.branch_norm, if block.output_norms { config.hidden } else { 0 }),
             (&mut self.q, config.q_width()),
             (&mut self.attended, config.q_width()),
             (&mut self.k, config.kv_width()),
             (&mut self.v, config.kv_width()),
             (&mut self.normed, if config.qk_norm { config.kv_width() } else { 0 }),
-            (&mut self.gate, config.intermediate),
-            (&mut self.up, config.intermediate),
         ] {
             buffer.resize(rows * width, 0.0);
         }
@@ -78,7 +92,7 @@ pub(in crate::model) struct Blocks<'a> {
     pub(in crate::model) cache: &'a mut KvCache,
     pub(in crate::model) scratch: &'a mut Scratch,
     pub(in crate::model) timing: &'a mut PassTiming,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 impl<'a> Blocks<'a> {
@@ -99,11 +113,15 @@ impl<'a> Blocks<'a> {
         &mut self,
         rows: usize,
         position: impl Fn(usize) -> usize,
-        frequencies: &[f32],
+        tables: &[RopeTable],
     ) {
         self.scratch.fit(self.config, rows);
-        for row in 0..rows {
-            self.scratch.rotations.set(row, position(row), frequencies);
+        self.scratch.rotations.resize_with(tables.len(), Rotations::default);
+        for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
+            rotations.fit(rows, self.config.rotary_dim());
+            for row in 0..rows {
+                rotations.set(row, position(row), table);
+            }
         }
     }
 
@@ -128,64 +146,158 @@ impl<'a> Blocks<'a> {
 
     /// The attention half of a layer: stream += o(attention(q, k, v)).
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
+        self.norm(layer.attention_norm.as_ref());
+        match &layer.attention {
+            Attention::Grouped(weights) => self.grouped(weights, layer.rope),
+            Attention::Latent(weights) => self.latent_qkv(weights, layer.rope),
+        }
         let Self { config, pool, .. } = *self;
-        let (s, timing, clock) = (&mut *self.scratch, &mut *self.timing, &mut self.clock);
-        match &layer.attention_norm {
-            Some(weight) => rms_norm(pool, &s.stream, weight, config.rms_eps, &mut s.branch),
+        let s = &mut *self.scratch;
+        self.cache.write_behind(pool, index, mask.first(), &s.k, &s.v);
+        self.timing.other += self.clock.lap();
+        let options = AttentionOptions {
+            scale: config.block.attention_scale,
+            softcap: config.block.attention_softcap,
+            window: layer.window,
+            sinks: layer.sinks.as_deref(),
+        };
+        attention_with(pool, self.cache, index, &s.q, mask, &options, &mut s.attended);
+        self.timing.attention += self.clock.lap();
+        if let Attention::Latent(weights) = &layer.attention {
+            self.latent_values(weights);
+        }
+        let s = &mut *self.scratch;
+        let attended = match &layer.attention {
+            Attention::Grouped(_) => &s.attended,
+            Attention::Latent(_) => s.latent.values(),
+        };
+        products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
+        self.timing.products += self.clock.lap();
+        if let Some(bias) = &layer.o_bias {
+            add_bias(&mut s.branch, bias);
+        }
+        self.join(layer.attention_out_norm.as_ref());
+    }
+
+    /// The MLP half of a layer: stream += mlp(norm(stream)).
+    fn transform(&mut self, layer: &Layer) {
+        self.norm(layer.mlp_norm.as_ref());
+        let Self { config, pool, .. } = *self;
+        match &layer.mlp {
+            Mlp::Dense(dense) => {
+                let s = &mut *self.scratch;
+                self.timing.other += self.clock.lap();
+                let x = std::mem::take(&mut s.branch);
+                let mut out = std::mem::take(&mut s.mlp_out);
+                out.resize(x.len(), 0.0);
+                dense.run(pool, config, &mut s.rows, &mut s.mlp, &x, &mut out);
+                s.branch = out;
+                s.mlp_out = x;
+                self.timing.products += self.clock.lap();
+            }
+            Mlp::Experts(mixture) => self.experts(mixture),
+        }
+        self.join(layer.mlp_out_norm.as_ref());
+    }
+
+    /// branch = norm(stream), or the stream itself.
+    fn norm(&mut self, norm: Option<&Norm>) {
+        let s = &mut *self.scratch;
+        match norm {
+            Some(norm) => norm.apply(self.pool, &s.stream, self.config.rms_eps, &mut s.branch),
             None => s.branch.copy_from_slice(&s.stream),
         }
-        timing.other += clock.lap();
+        self.timing.other += self.clock.lap();
+    }
+
+    /// stream += branch, normed and scaled as the family does it.
+    fn join(&mut self, norm: Option<&Norm>) {
+        let s = &mut *self.scratch;
+        if let Some(norm) = norm {
+            norm.apply(self.pool, &s.branch, self.config.rms_eps, &mut s.branch_norm);
+            std::mem::swap(&mut s.branch, &mut s.branch_norm);
+        }
+        let scale = self.config.block.residual_scale;
+        if scale != 1.0 {
+            s.branch.iter_mut().for_each(|x| *x *= scale);
+        }
+        add(self.pool, &mut s.stream, &s.branch);
+        self.timing.other += self.clock.lap();
+    }
+
+    /// Queries, keys and values of grouped-query attention from `branch`, rotated.
+    fn grouped(&mut self, weights: &GroupedQuery, rope: Option<usize>) {
+        let Self { config, pool, .. } = *self;
+        let s = &mut *self.scratch;
         let mut qkv =
-            [(&layer.q, &mut s.q[..]), (&layer.k, &mut s.k[..]), (&layer.v, &mut s.v[..])];
+            [(&weights.q, &mut s.q[..]), (&weights.k, &mut s.k[..]), (&weights.v, &mut s.v[..])];
         products(pool, &mut s.rows, &s.branch, &mut qkv);
-        timing.products += clock.lap();
-        if let Some([q, k, v]) = &layer.qkv_bias {
+        self.timing.products += self.clock.lap();
+        if let Some([q, k, v]) = &weights.qkv_bias {
             add_bias(&mut s.q, q);
             add_bias(&mut s.k, k);
             add_bias(&mut s.v, v);
         }
-        if let Some([q, k]) = &layer.qk_norm {
+        if let Some([q, k]) = &weights.qk_norm {
             rms_norm(pool, &s.q, q, config.rms_eps, &mut s.attended);
             std::mem::swap(&mut s.q, &mut s.attended);
             rms_norm(pool, &s.k, k, config.rms_eps, &mut s.normed);
             std::mem::swap(&mut s.k, &mut s.normed);
         }
-        let (cos, sin) = s.rotations.rows();
-        rope(pool, &mut s.q, config.head_dim, cos, sin);
-        rope(pool, &mut s.k, config.head_dim, cos, sin);
-        self.cache.write_behind(pool, index, mask.first(), &s.k, &s.v);
-        timing.other += clock.lap();
-        attention(pool, self.cache, index, &s.q, mask, &mut s.attended);
-        timing.attention += clock.lap();
-        products(pool, &mut s.rows, &s.attended, &mut [(&layer.o, &mut s.branch[..])]);
-        timing.products += clock.lap();
-        if let Some(bias) = &layer.o_bias {
-            add_bias(&mut s.branch, bias);
+        if let Some(rope) = rope {
+            let (cos, sin) = s.rotations[rope].rows();
+            let rotary = config.rotary_dim();
+            partial_rope(pool, &mut s.q, config.head_dim, rotary, cos, sin);
+            partial_rope(pool, &mut s.k, config.head_dim, rotary, cos, sin);
         }
-        add(pool, &mut s.stream, &s.branch);
-        timing.other += clock.lap();
     }
+}
 
-    /// The MLP half of a layer: stream += down(silu(gate) · up).
-    fn transform(&mut self, layer: &Layer) {
-        let Self { config, pool, .. } = *self;
-        let (s, timing, clock) = (&mut *self.scratch, &mut *self.timing, &mut self.clock);
-        rms_norm(pool, &s.stream, &layer.mlp_norm, config.rms_eps, &mut s.branch);
-        timing.other += clock.lap();
-        let mut gate_up = [(&layer.gate, &mut s.gate[..]), (&layer.up, &mut s.up[..])];
-        products(pool, &mut s.rows, &s.branch, &mut gate_up);
-        timing.products += clock.lap();
-        silu_mul(pool, &mut s.gate, &s.up);
-        timing.other += clock.lap();
-        products(pool, &mut s.rows, &s.gate, &mut [(&layer.down, &mut s.branch[..])]);
-        timing.products += clock.lap();
-        add(pool, &mut s.stream, &s.branch);
-        timing.other += clock.lap();
+impl Dense {
+    /// out = down(activation(gate(x)) · up(x)), rows of `x` as they come.
+    pub(super) fn run(
+        &self,
+        pool: &Pool,
+        config: &Config,
+        rows: &mut QuantizedRows,
+        scratch: &mut MlpScratch,
+        x: &[f32],
+        out: &mut [f32],
+    ) {
+        let width = x.len() / self.up.inputs() * self.up.outputs();
+        let MlpScratch { gate, up } = scratch;
+        up.resize(width, 0.0);
+        let activation = config.block.activation;
+        let inner = match &self.gate {
+            Some(matrix) => {
+                gate.resize(width, 0.0);
+                products(pool, rows, x, &mut [(matrix, gate), (&self.up, up)]);
+                for (values, bias) in [(&mut *gate, &self.gate_bias), (&mut *up, &self.up_bias)] {
+                    if let Some(bias) = bias {
+                        add_bias(values, bias);
+                    }
+                }
+                gated(pool, activation, gate, up);
+                gate
+            }
+            None => {
+                products(pool, rows, x, &mut [(&self.up, up)]);
+                if let Some(bias) = &self.up_bias {
+                    add_bias(up, bias);
+                }
+                activate(pool, activation, up);
+                up
+            }
+        };
+        products(pool, rows, inner, &mut [(&self.down, out)]);
+        if let Some(bias) = &self.down_bias {
+            add_bias(out, bias);
+        }
     }
 }
 
 /// All products of the same input, in one dispatch.
-fn products(
+pub(super) fn products(
     pool: &Pool,
     rows: &mut QuantizedRows,
     x: &[f32],
@@ -196,7 +308,7 @@ fn products(
     multiply(pool, rows, products);
 }
 
-fn add_bias(rows: &mut [f32], bias: &[f32]) {
+pub(super) fn add_bias(rows: &mut [f32], bias: &[f32]) {
     for row in rows.chunks_exact_mut(bias.len()) {
         for (x, b) in row.iter_mut().zip(bias) {
             *x += b;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::block::{Blocks, PassTiming, Scratch};
+use super::packer::Progress;
 use super::pass::Pass;
-use super::weights::{Progress, Weights};
+use super::weights::Weights;
 use super::{CHUNK, LoadError};
 use crate::kernels::{Format, KvCache, KvFormat, Pool, TreeMask};
 use crate::model::weights::WeightSource;
@@ -51,7 +52,7 @@ impl CpuDraft {
         let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
         Ok(Self {
-            weights: Weights::load(config, source, &pool, progress)?,
+            weights: Weights::load(config, source, &pool, capacity, progress)?,
             config: config.clone(),
             pool,
             cache,
@@ -134,7 +135,8 @@ impl CpuDraft {
 
 impl SmallLm for CpuDraft {
     fn describe(&self) -> String {
-        let format = self.weights.layers.first().map_or(Format::F32, |layer| layer.gate.format());
+        let format =
+            self.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format());
         format!("{format} on CPU")
     }
 

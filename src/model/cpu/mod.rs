@@ -4,9 +4,13 @@
 
 pub(super) mod block;
 mod draft;
+mod experts;
+mod latent;
+pub(super) mod layer;
 mod lower;
+pub(super) mod packer;
 mod pass;
-pub(super) mod weights;
+mod weights;
 
 use std::sync::Arc;
 
@@ -18,7 +22,7 @@ use crate::speculate::Tree;
 pub use block::PassTiming;
 pub use draft::CpuDraft;
 pub(super) use lower::{Lower, Nothing};
-pub use weights::Progress;
+pub use packer::Progress;
 
 use block::{Blocks, Scratch};
 use pass::Pass;
@@ -111,7 +115,7 @@ impl CpuTarget {
         let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv)
             .map_err(|error| LoadError::Cache { capacity, error })?;
         Ok(Self {
-            weights: Weights::load_from(config, source, &pool, first, progress)?,
+            weights: Weights::load_from(config, source, &pool, first, capacity, progress)?,
             config: config.clone(),
             pool,
             cache,
@@ -155,7 +159,7 @@ impl CpuTarget {
 
     /// Format of its first MLP matrix: that of most weights in mixed files.
     pub fn format(&self) -> Format {
-        self.weights.layers.first().map_or(Format::F32, |layer| layer.gate.format())
+        self.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format())
     }
 
     /// The embedding matrix `[V, H]`, to be shared with a draft head.

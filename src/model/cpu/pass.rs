@@ -2,7 +2,7 @@
 
 use super::block::Blocks;
 use super::weights::Weights;
-use crate::kernels::{TreeMask, rms_norm};
+use crate::kernels::{TreeMask, softcap};
 
 /// What a pass works with.
 pub(super) struct Pass<'a> {
@@ -29,9 +29,13 @@ impl Pass<'_> {
     pub(super) fn embed(&mut self, tokens: &[u32], depth: impl Fn(usize) -> usize) -> &mut [f32] {
         let Self { weights, blocks } = self;
         let (config, pool, len) = (blocks.config, blocks.pool, blocks.cache.len());
-        blocks.place(tokens.len(), |row| len + depth(row), &weights.frequencies);
+        blocks.place(tokens.len(), |row| len + depth(row), &weights.rope);
         pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
             weights.embedding.row(tokens[row] as usize, stream);
+            let scale = config.block.embedding_scale;
+            if scale != 1.0 {
+                stream.iter_mut().for_each(|x| *x *= scale);
+            }
         });
         &mut blocks.scratch.stream
     }
@@ -43,12 +47,19 @@ impl Pass<'_> {
         for (index, layer) in weights.layers.iter().enumerate() {
             blocks.run(index, layer, mask);
         }
-        rms_norm(pool, &blocks.scratch.stream, &weights.norm, config.rms_eps, features);
+        weights.norm.apply(pool, &blocks.scratch.stream, config.rms_eps, features);
         blocks.lap();
     }
 
     /// The LM head on `features`, `[rows, H]`, into `logits`, `[rows, V]`.
     pub(super) fn head(&mut self, features: &[f32], logits: &mut [f32]) {
-        self.blocks.products(features, &mut [(self.weights.head(), logits)]);
+        self.blocks.products(features, &mut [(self.weights.head(), &mut *logits)]);
+        let options = &self.blocks.config.block;
+        if options.logit_divisor != 1.0 {
+            logits.iter_mut().for_each(|x| *x /= options.logit_divisor);
+        }
+        if let Some(cap) = options.final_softcap {
+            softcap(self.blocks.pool, logits, cap);
+        }
     }
 }

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 use super::weights::{BlockWeights, FusionWeights, HeadWeights};
 use super::{HeadError, Table};
 use crate::kernels::{Format, Matrix, Pool};
-use crate::model::cpu::weights::Layer;
+use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 
 /// How feature and token become the blocks' input.
 pub(super) enum PackedFusion {
@@ -64,8 +64,7 @@ impl Packer<'_> {
 
     pub(super) fn layer(&self, block: &BlockWeights) -> Result<Layer, HeadError> {
         let BlockWeights { q, k, v, .. } = block;
-        Ok(Layer {
-            attention_norm: block.input_norm.as_ref().map(floats).transpose()?,
+        let grouped = GroupedQuery {
             q: self.matrix(&q.weight)?,
             k: self.matrix(&k.weight)?,
             v: self.matrix(&v.weight)?,
@@ -74,12 +73,21 @@ impl Packer<'_> {
                 _ => None,
             },
             qk_norm: None,
+        };
+        let input_norm = block.input_norm.as_ref().map(floats).transpose()?;
+        let [gate, up] = [self.matrix(&block.gate)?, self.matrix(&block.up)?];
+        Ok(Layer {
+            attention_norm: input_norm.map(Norm::rms),
+            attention: Attention::Grouped(grouped),
             o: self.matrix(&block.o)?,
             o_bias: None,
-            mlp_norm: floats(&block.post_norm)?,
-            gate: self.matrix(&block.gate)?,
-            up: self.matrix(&block.up)?,
-            down: self.matrix(&block.down)?,
+            attention_out_norm: None,
+            mlp_norm: Some(Norm::rms(floats(&block.post_norm)?)),
+            mlp: Mlp::Dense(Dense::gated(gate, up, self.matrix(&block.down)?)),
+            mlp_out_norm: None,
+            window: None,
+            rope: Some(0),
+            sinks: None,
         })
     }
 

@@ -9,8 +9,8 @@ use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
 use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
-use crate::model::cpu::weights::Layer;
-use crate::model::{Config, frequencies};
+use crate::model::cpu::layer::Layer;
+use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
 /// KV slots behind the context for the rows of a tree and of those grown ahead of the target.
@@ -27,7 +27,7 @@ pub struct PackedHead {
     lm_head: Arc<Matrix>,
     /// Bytes of the embedding, if it is the head's own.
     own_embedding: usize,
-    frequencies: Vec<f32>,
+    rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
     rows: Rows,
@@ -88,7 +88,7 @@ impl PackedHead {
             own_embedding: own.map_or(0, |_| embedding.bytes()),
             embedding,
             lm_head: packer.table(&shared.lm_head)?,
-            frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
+            rope: RopeTable::of(&config, capacity),
             cache,
             blocks: config.layers,
             config,
@@ -109,7 +109,7 @@ impl PackedHead {
         let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
         buffers.fuse(&self.fusion, &mut blocks);
-        blocks.place(tokens.len(), position, &self.frequencies);
+        blocks.place(tokens.len(), position, &self.rope);
         blocks.scratch.stream.copy_from_slice(&buffers.fused);
         for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
             blocks.run(index, layer, mask);
@@ -187,7 +187,7 @@ impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
         match self.precision {
             HeadPrecision::Eight => "8 bits on CPU".into(),
-            HeadPrecision::Stored => format!("{} on CPU", self.layers[0].q.format()),
+            HeadPrecision::Stored => format!("{} on CPU", self.layers[0].o.format()),
         }
     }
 

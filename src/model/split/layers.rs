@@ -7,10 +7,13 @@ use candle_core::{DType, Device, Tensor};
 use super::DeviceLayers;
 use crate::kernels::{Matrix, Pool, TreeMask};
 use crate::model::cpu::Lower;
-use crate::model::cpu::weights::{Layer, Packer};
+use crate::model::cpu::layer::{Attention, Layer, Mlp, Norm};
+use crate::model::cpu::packer::Packer;
 use crate::model::head::{Block, BlockWeights, HeadCache, Linear, Places, Table};
 use crate::model::weights::WeightSource;
 use crate::model::{Config, LoadError, Progress, TargetError, frequencies};
+
+const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
 
 pub(super) struct TensorLayers {
     config: Config,
@@ -44,16 +47,19 @@ impl TensorLayers {
                 config.layers
             )));
         }
-        if config.o_bias || config.qk_norm {
-            let reason = "blocks with a bias behind attention or norms of q and k stay on the CPU";
-            return Err(failed(reason.to_owned()));
+        if config.o_bias || config.qk_norm || !config.block.is_plain() {
+            return Err(failed(ONLY_PLAIN.to_owned()));
         }
-        let mut packer = Packer::new(source, pool, 7 * layers, progress);
+        let total = Packer::count(config, 0..layers);
+        let mut packer = Packer::new(source, pool, total, progress);
         let mut blocks = Vec::with_capacity(layers);
         for index in 0..layers {
             // Packed first, which checks the shapes and puts q and k in order; then widened.
             let layer = packer.layer(config, index)?;
-            let block = tensors(layer, device, dtype).and_then(|block| Block::new(&block, config));
+            let Some(block) = tensors(layer, device, dtype) else {
+                return Err(failed(ONLY_PLAIN.to_owned()));
+            };
+            let block = block.and_then(|block| Block::new(&block, config));
             blocks.push(block.map_err(|error| failed(error.to_string()))?);
         }
         let cache = HeadCache::new(layers, config.kv_heads, config.head_dim, dtype, device);
@@ -164,13 +170,22 @@ impl Lower for TensorLayers {
     }
 }
 
-/// A packed block as tensors.
-fn tensors(layer: Layer, device: &Device, dtype: DType) -> candle_core::Result<BlockWeights> {
+/// A packed block as tensors; `None` if it is not of Llama's kind.
+fn tensors(
+    layer: Layer,
+    device: &Device,
+    dtype: DType,
+) -> Option<candle_core::Result<BlockWeights>> {
+    let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
+        return None;
+    };
+    let (gate, post_norm) = (mlp.gate?, layer.mlp_norm?);
     let matrix = |matrix: Matrix| Table::Packed(Arc::new(matrix)).to_tensor(device, dtype);
     let vector = |values: Vec<f32>| {
         Tensor::from_slice(&values, values.len(), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
     };
-    let [q_bias, k_bias, v_bias] = match layer.qkv_bias {
+    let norm = |norm: Norm| vector(norm.weight);
+    let [q_bias, k_bias, v_bias] = match attention.qkv_bias {
         Some(biases) => biases.map(Some),
         None => [const { None }; 3],
     };
@@ -180,15 +195,18 @@ fn tensors(layer: Layer, device: &Device, dtype: DType) -> candle_core::Result<B
             bias: bias.map(vector).transpose()?,
         })
     };
-    Ok(BlockWeights {
-        input_norm: layer.attention_norm.map(vector).transpose()?,
-        q: linear(layer.q, q_bias)?,
-        k: linear(layer.k, k_bias)?,
-        v: linear(layer.v, v_bias)?,
-        o: matrix(layer.o)?,
-        post_norm: vector(layer.mlp_norm)?,
-        gate: matrix(layer.gate)?,
-        up: matrix(layer.up)?,
-        down: matrix(layer.down)?,
-    })
+    let all = || {
+        Ok(BlockWeights {
+            input_norm: layer.attention_norm.map(norm).transpose()?,
+            q: linear(attention.q, q_bias)?,
+            k: linear(attention.k, k_bias)?,
+            v: linear(attention.v, v_bias)?,
+            o: matrix(layer.o)?,
+            post_norm: norm(post_norm)?,
+            gate: matrix(gate)?,
+            up: matrix(mlp.up)?,
+            down: matrix(mlp.down)?,
+        })
+    };
+    Some(all())
 }

@@ -1,0 +1,285 @@
+//! What a family's decoder block does differently from Llama's, as numbers: one description that the
+//! forward pass reads, instead of a copy of the pass for each family. Knows no names of tensors.
+
+use super::ConfigError;
+use crate::kernels::Activation;
+
+/// The options of a decoder block. The default is Llama's: pre-norm RMSNorm, full causal attention,
+/// SwiGLU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockOptions {
+    /// The kind of every norm but those of q and k.
+    pub norm: NormKind,
+    /// What is added to every stored norm weight: 1 in Gemma's Hugging Face checkpoints.
+    pub norm_offset: f32,
+    /// Whether attention and MLP read a norm of the residual stream (all but OLMo 2).
+    pub input_norms: bool,
+    /// Whether the outputs of attention and MLP pass a norm before they are added to the stream
+    /// (Gemma 2 and 3, OLMo 2).
+    pub output_norms: bool,
+    /// Whether the norms of q and k span all heads at once, before RoPE (OLMo 2), instead of each.
+    pub qk_norm_over_heads: bool,
+    /// The MLP's activation function.
+    pub activation: Activation,
+    /// Whether the MLP is gated; without a gate it is down(activation(up(x))) (StarCoder2).
+    pub gated: bool,
+    /// Whether the MLP's matrices have biases (StarCoder2).
+    pub mlp_bias: bool,
+    /// Factor of the embeddings (Gemma: √H; Granite).
+    pub embedding_scale: f32,
+    /// Factor of what attention and MLP add to the stream (Granite).
+    pub residual_scale: f32,
+    /// Divisor of the logits (Granite).
+    pub logit_divisor: f32,
+    /// Factor of the attention scores; `None` is 1/√d.
+    pub attention_scale: Option<f32>,
+    /// Soft cap of the attention scores (Gemma 2).
+    pub attention_softcap: Option<f32>,
+    /// Soft cap of the logits (Gemma 2).
+    pub final_softcap: Option<f32>,
+    /// Sliding-window attention in some or all layers.
+    pub window: Option<SlidingWindow>,
+    /// Dimensions of a head that are rotated, the first ones; `None` is all.
+    pub rotary_dim: Option<usize>,
+    /// Base of the rotary frequencies in layers with a window, unscaled there (Gemma 3).
+    pub local_rope_theta: Option<f64>,
+    /// Every so many layers one has no rotary positions (SmolLM3: 4); 0 is never.
+    pub no_rope_every: usize,
+    /// Whether each query head has an attention sink (gpt-oss).
+    pub sinks: bool,
+    /// A mixture of experts in place of the MLP.
+    pub experts: Option<Experts>,
+    /// Multi-head latent attention (DeepSeek V2 and V3).
+    pub latent: Option<LatentAttention>,
+}
+
+impl Default for BlockOptions {
+    fn default() -> Self {
+        Self {
+            norm: NormKind::Rms,
+            norm_offset: 0.0,
+            input_norms: true,
+            output_norms: false,
+            qk_norm_over_heads: false,
+            activation: Activation::Silu,
+            gated: true,
+            mlp_bias: false,
+            embedding_scale: 1.0,
+            residual_scale: 1.0,
+            logit_divisor: 1.0,
+            attention_scale: None,
+            attention_softcap: None,
+            final_softcap: None,
+            window: None,
+            rotary_dim: None,
+            local_rope_theta: None,
+            no_rope_every: 0,
+            sinks: false,
+            experts: None,
+            latent: None,
+        }
+    }
+}
+
+/// How a norm centres and scales.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NormKind {
+    /// By the root of the mean square, without a bias.
+    #[default]
+    Rms,
+    /// By mean and variance, with a bias (StarCoder2).
+    Layer,
+}
+
+/// Sliding-window attention: a position sees itself and `size` − 1 before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlidingWindow {
+    /// Positions seen.
+    pub size: usize,
+    /// For each layer whether it has the window; the others see everything.
+    pub layers: Vec<bool>,
+}
+
+/// A mixture of experts: a router chooses some MLPs for each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Experts {
+    /// E: experts of a layer.
+    pub count: usize,
+    /// Experts that a row uses.
+    pub used: usize,
+    /// Width of an expert.
+    pub intermediate: usize,
+    /// Layers at the start with a plain MLP.
+    pub dense_layers: usize,
+    /// How the router's logits become weights.
+    pub gating: Gating,
+    /// Whether the weights of the chosen are divided by their sum.
+    pub normalised: bool,
+    /// Factor of the weights.
+    pub scale: f32,
+    /// Experts are chosen within the best groups: (groups, groups used).
+    pub groups: Option<(usize, usize)>,
+    /// Width of the expert that every row uses beside the chosen; 0 is none.
+    pub shared_intermediate: usize,
+    /// Whether router and experts have biases (gpt-oss).
+    pub bias: bool,
+    /// Whether a bias is added to the router's scores for the choice alone (DeepSeek V3).
+    pub selection_bias: bool,
+}
+
+/// How a router's logits become the weights of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gating {
+    /// Softmax over all experts, then the choice.
+    Softmax,
+    /// The choice, then softmax over the chosen (gpt-oss).
+    SoftmaxOfChosen,
+    /// The logistic function of each (DeepSeek V3).
+    Sigmoid,
+}
+
+/// Multi-head latent attention. Keys and values of all heads are products of one latent vector of
+/// the position, and a rotated part of the key is common to all heads. Run in its absorbed form:
+/// the cache holds latent and rotated part as the one key head, and queries are brought to them, so
+/// that [`super::Config::head_dim`] is `rope_dim + kv_rank` and there is one key head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatentAttention {
+    /// Width of the latent that queries are made from; `None` makes them from the stream (Lite).
+    pub q_rank: Option<usize>,
+    /// Width of the latent that keys and values are made from.
+    pub kv_rank: usize,
+    /// Dimensions of a head without rotation.
+    pub nope_dim: usize,
+    /// Dimensions of a head with rotation.
+    pub rope_dim: usize,
+    /// Dimensions of a head's value.
+    pub value_dim: usize,
+}
+
+impl BlockOptions {
+    /// The window of a layer.
+    pub fn window_of(&self, layer: usize) -> Option<usize> {
+        let window = self.window.as_ref()?;
+        window.layers.get(layer).copied().unwrap_or(false).then_some(window.size)
+    }
+
+    /// The experts of a layer, if it has any.
+    pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
+        self.experts.as_ref().filter(|experts| layer >= experts.dense_layers)
+    }
+
+    /// Whether the block is Llama's but for biases and norms of q and k, which every backend runs.
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Checks the numbers against `layers`, `heads` and `head_dim` of the configuration.
+    pub(super) fn check(
+        &self,
+        layers: usize,
+        heads: usize,
+        head_dim: usize,
+    ) -> Result<(), ConfigError> {
+        let wrong =
+            |field, value: String, reason: &str| Err(ConfigError::new(field, value, reason));
+        for (field, value) in [
+            ("embedding_scale", Some(self.embedding_scale)),
+            ("residual_scale", Some(self.residual_scale)),
+            ("logit_scale", Some(self.logit_divisor)),
+            ("attention.scale", self.attention_scale),
+            ("attn_logit_softcapping", self.attention_softcap),
+            ("final_logit_softcapping", self.final_softcap),
+        ] {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return wrong(field, value.to_string(), "it must be a positive number");
+            }
+        }
+        if let Some(window) = &self.window
+            && (window.size == 0 || window.layers.len() != layers)
+        {
+            let value = format!("{} over {} layers", window.size, window.layers.len());
+            return wrong("sliding_window", value, "it must be positive, with a pattern by layer");
+        }
+        if let Some(dim) = self.rotary_dim
+            && (dim == 0 || dim > head_dim || !dim.is_multiple_of(2))
+        {
+            let reason = format!("it must be even and at most the head's width, {head_dim}");
+            return wrong("rope.dimension_count", dim.to_string(), &reason);
+        }
+        if let Some(theta) = self.local_rope_theta
+            && !(theta.is_finite() && theta > 0.0)
+        {
+            return wrong("rope.freq_base_swa", theta.to_string(), "it must be a positive number");
+        }
+        if let Some(experts) = &self.experts {
+            experts.check()?;
+        }
+        match &self.latent {
+            Some(latent) => latent.check(heads),
+            None => Ok(()),
+        }
+    }
+}
+
+// Far above every published model.
+const MOST_EXPERTS: usize = 1 << 12;
+const MOST_WIDTH: usize = 1 << 20;
+
+impl Experts {
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong =
+            |field, value: String, reason: String| Err(ConfigError::new(field, value, reason));
+        if self.count == 0 || self.count > MOST_EXPERTS {
+            let reason = format!("it must be between 1 and {MOST_EXPERTS}; is the file damaged?");
+            return wrong("expert_count", self.count.to_string(), reason);
+        }
+        if self.used == 0 || self.used > self.count {
+            let reason = format!("it must be between 1 and expert_count, {}", self.count);
+            return wrong("expert_used_count", self.used.to_string(), reason);
+        }
+        for (field, width, least) in [
+            ("expert_feed_forward_length", self.intermediate, 1),
+            ("expert_shared_feed_forward_length", self.shared_intermediate, 0),
+        ] {
+            if width < least || width > MOST_WIDTH {
+                let reason = format!("it must be at most {MOST_WIDTH}; is the file damaged?");
+                return wrong(field, width.to_string(), reason);
+            }
+        }
+        if !(self.scale.is_finite() && self.scale > 0.0) {
+            let reason = "it must be a positive number".to_owned();
+            return wrong("expert_weights_scale", self.scale.to_string(), reason);
+        }
+        if let Some((groups, used)) = self.groups {
+            let sound = groups > 0
+                && self.count.is_multiple_of(groups)
+                && (1..=groups).contains(&used)
+                && used * (self.count / groups) >= self.used;
+            if !sound {
+                let value = format!("{used} of {groups}");
+                let reason = format!("groups must divide the {} experts", self.count);
+                return wrong("expert_group_count", value, reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LatentAttention {
+    fn check(&self, heads: usize) -> Result<(), ConfigError> {
+        for (field, width) in [
+            ("attention.q_lora_rank", self.q_rank.unwrap_or(1)),
+            ("attention.kv_lora_rank", self.kv_rank),
+            ("qk_nope_head_dim", self.nope_dim),
+            ("qk_rope_head_dim", self.rope_dim),
+            ("attention.value_length_mla", self.value_dim),
+        ] {
+            // Bounds keep the sizes of a lying header from overflowing a product.
+            if width == 0 || width > (1 << 16) || width.saturating_mul(heads) > 1 << 24 {
+                let reason = "it must be a positive width; is the file damaged?";
+                return Err(ConfigError::new(field, width, reason));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! A mixture of experts over some rows: the router chooses for each row, rows that share an expert
+//! pass through it together. An expert's rows keep their own sums, and a row adds its experts in
+//! the order of their numbers, so its result does not depend on the other rows.
+
+use super::block::{Blocks, add_bias, products};
+use super::layer::Mixture;
+use crate::model::{Experts, Gating};
+
+/// Buffers of a mixture.
+#[derive(Default)]
+pub(super) struct ExpertScratch {
+    /// The router's logits, `[rows, E]`.
+    logits: Vec<f32>,
+    /// For each expert its rows and their weights; kept for their allocations.
+    chosen: Vec<Vec<(usize, f32)>>,
+    /// The rows of one expert, `[its rows, H]`, and what it makes of them.
+    input: Vec<f32>,
+    output: Vec<f32>,
+}
+
+impl Blocks<'_> {
+    /// branch = the weighted sum of what the chosen experts make of `branch`, and the shared one.
+    pub(super) fn experts(&mut self, mixture: &Mixture) {
+        let Self { config, pool, .. } = *self;
+        let Some(shape) = &config.block.experts else { return };
+        let s = &mut *self.scratch;
+        let h = config.hidden;
+        let rows = s.branch.len() / h;
+        let e = &mut s.experts;
+        e.logits.resize(rows * shape.count, 0.0);
+        products(pool, &mut s.rows, &s.branch, &mut [(&mixture.router, &mut e.logits)]);
+        if let Some(bias) = &mixture.router_bias {
+            add_bias(&mut e.logits, bias);
+        }
+        e.chosen.resize_with(shape.count, Vec::new);
+        e.chosen.iter_mut().for_each(Vec::clear);
+        for (row, logits) in e.logits.chunks_exact(shape.count).enumerate() {
+            for (expert, weight) in route(shape, logits, mixture.selection_bias.as_deref()) {
+                e.chosen[expert].push((row, weight));
+            }
+        }
+
+        s.mlp_out.clear();
+        s.mlp_out.resize(rows * h, 0.0);
+        if let Some(shared) = &mixture.shared {
+            shared.run(pool, config, &mut s.rows, &mut s.mlp, &s.branch, &mut s.mlp_out);
+        }
+        for (expert, chosen) in mixture.experts.iter().zip(&e.chosen) {
+            if chosen.is_empty() {
+                continue;
+            }
+            e.input.clear();
+            e.input.extend(chosen.iter().flat_map(|&(row, _)| &s.branch[row * h..(row + 1) * h]));
+            e.output.resize(e.input.len(), 0.0);
+            expert.run(pool, config, &mut s.rows, &mut s.mlp, &e.input, &mut e.output);
+            for (&(row, weight), output) in chosen.iter().zip(e.output.chunks_exact(h)) {
+                let sum = &mut s.mlp_out[row * h..(row + 1) * h];
+                for (sum, x) in sum.iter_mut().zip(output) {
+                    *sum += weight * x;
+                }
+            }
+        }
+        std::mem::swap(&mut s.branch, &mut s.mlp_out);
+        self.timing.products += self.clock.lap();
+    }
+}
+
+/// The experts of one row and their weights. Of equal scores the lower number is taken.
+fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec<(usize, f32)> {
+    let probabilities = match shape.gating {
+        Gating::Softmax => softmax(logits),
+        Gating::SoftmaxOfChosen => logits.to_vec(),
+        Gating::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+    };
+    let mut scores = probabilities.clone();
+    if let Some(bias) = selection_bias {
+        scores.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
+    }
+    if let Some((groups, used)) = shape.groups {
+        keep_best_groups(&mut scores, groups, used);
+    }
+    let chosen = best(&scores, shape.used);
+    let mut weights: Vec<f32> = chosen.iter().map(|&expert| probabilities[expert]).collect();
+    if shape.gating == Gating::SoftmaxOfChosen {
+        weights = softmax(&weights);
+    }
+    if shape.normalised {
+        let sum = weights.iter().sum::<f32>().max(f32::MIN_POSITIVE);
+        weights.iter_mut().for_each(|weight| *weight /= sum);
+    }
+    chosen.into_iter().zip(weights).map(|(expert, weight)| (expert, weight * shape.scale)).collect()
+}
+
+/// The indices of the `n` greatest scores, in the order of the scores.
+fn best(scores: &[f32], n: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
+    order.truncate(n);
+    order
+}
+
+/// Leaves the experts of the `used` best groups in the choice; a group's worth is the sum of its
+/// two best scores (DeepSeek V3).
+fn keep_best_groups(scores: &mut [f32], groups: usize, used: usize) {
+    let size = scores.len() / groups;
+    let worth: Vec<f32> = scores
+        .chunks_exact(size)
+        .map(|group| best(group, 2).into_iter().map(|i| group[i]).sum())
+        .collect();
+    let kept = best(&worth, used);
+    for (group, scores) in scores.chunks_exact_mut(size).enumerate() {
+        if !kept.contains(&group) {
+            scores.fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+fn softmax(logits: &[f32]) -> Vec<f32> {
+    let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let weights: Vec<f32> = logits.iter().map(|x| (x - peak).exp()).collect();
+    let sum: f32 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(gating: Gating) -> Experts {
+        Experts {
+            count: 4,
+            used: 2,
+            intermediate: 8,
+            dense_layers: 0,
+            gating,
+            normalised: false,
+            scale: 1.0,
+            groups: None,
+            shared_intermediate: 0,
+            bias: false,
+            selection_bias: false,
+        }
+    }
+
+    #[test]
+    fn softmax_routing_weighs_over_all_experts_unless_normalised() {
+        let logits = [0.0, (2.0f32).ln(), f32::NEG_INFINITY, 0.0];
+        let chosen = route(&shape(Gating::Softmax), &logits, None);
+        assert_eq!(chosen.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 0]);
+        assert!((chosen[0].1 - 0.5).abs() < 1e-6 && (chosen[1].1 - 0.25).abs() < 1e-6);
+        let normalised = Experts { normalised: true, ..shape(Gating::Softmax) };
+        let chosen = route(&normalised, &logits, None);
+        assert!((chosen[0].1 - 2.0 / 3.0).abs() < 1e-6, "{chosen:?}");
+        assert_eq!(route(&shape(Gating::SoftmaxOfChosen), &logits, None)[0].1, chosen[0].1);
+    }
+
+    #[test]
+    fn a_selection_bias_changes_the_choice_and_not_the_weight() {
+        let sigmoid = shape(Gating::Sigmoid);
+        let bias = [0.0, 0.0, 5.0, 0.0];
+        let chosen = route(&sigmoid, &[1.0, 2.0, 0.0, -1.0], Some(&bias));
+        assert_eq!(chosen[0], (2, 0.5));
+        assert_eq!(chosen[1].0, 1);
+    }
+
+    #[test]
+    fn experts_outside_the_best_groups_are_not_chosen() {
+        let grouped = Experts { groups: Some((2, 1)), ..shape(Gating::Sigmoid) };
+        // The single best expert is in the worse group.
+        let chosen = route(&grouped, &[4.0, -9.0, 2.0, 2.5], None);
+        assert_eq!(chosen.iter().map(|c| c.0).collect::<Vec<_>>(), [3, 2]);
+    }
+}

@@ -1,0 +1,152 @@
+//! One decoder block's packed weights: what a target, a small model and a draft head share. Knows
+//! no names of tensors and no pass.
+
+use crate::kernels::{Matrix, Pool, layer_norm, rms_norm};
+
+/// One decoder block.
+pub(in crate::model) struct Layer {
+    /// `None` in the first block of a draft head and where blocks have no input norms.
+    pub(in crate::model) attention_norm: Option<Norm>,
+    pub(in crate::model) attention: Attention,
+    pub(in crate::model) o: Matrix,
+    pub(in crate::model) o_bias: Option<Vec<f32>>,
+    /// Of attention's output, before it is added to the stream.
+    pub(in crate::model) attention_out_norm: Option<Norm>,
+    pub(in crate::model) mlp_norm: Option<Norm>,
+    pub(in crate::model) mlp: Mlp,
+    /// Of the MLP's output, before it is added to the stream.
+    pub(in crate::model) mlp_out_norm: Option<Norm>,
+    /// Sliding window of this layer.
+    pub(in crate::model) window: Option<usize>,
+    /// Index of the layer's [`crate::model::RopeTable`]; `None` rotates nothing.
+    pub(in crate::model) rope: Option<usize>,
+    /// Attention sinks, `[heads]`.
+    pub(in crate::model) sinks: Option<Vec<f32>>,
+}
+
+/// The weights that make queries, keys and values.
+pub(in crate::model) enum Attention {
+    /// A matrix each.
+    Grouped(GroupedQuery),
+    /// By way of latent vectors.
+    Latent(Box<Latent>),
+}
+
+/// Grouped-query attention.
+pub(in crate::model) struct GroupedQuery {
+    pub(in crate::model) q: Matrix,
+    pub(in crate::model) k: Matrix,
+    pub(in crate::model) v: Matrix,
+    pub(in crate::model) qkv_bias: Option<[Vec<f32>; 3]>,
+    /// Norms of q and of k: `[d]` of each head, or as wide as all heads together.
+    pub(in crate::model) qk_norm: Option<[Vec<f32>; 2]>,
+}
+
+/// Multi-head latent attention in its absorbed form.
+pub(in crate::model) struct Latent {
+    /// Makes the latent of the queries, and its norm; `None` takes the stream.
+    pub(in crate::model) q_a: Option<(Matrix, Norm)>,
+    /// `[heads · (nope + rope), q_rank or H]`.
+    pub(in crate::model) q_b: Matrix,
+    /// `[kv_rank + rope, H]`.
+    pub(in crate::model) kv_a: Matrix,
+    pub(in crate::model) kv_norm: Norm,
+    /// Brings a head's query to the latent, `[kv_rank, nope]` each.
+    pub(in crate::model) k_b: Vec<Matrix>,
+    /// Makes a head's value from the latent, `[value, kv_rank]` each.
+    pub(in crate::model) v_b: Vec<Matrix>,
+}
+
+/// The second half of a block.
+pub(in crate::model) enum Mlp {
+    /// One MLP for all rows.
+    Dense(Dense),
+    /// A router and MLPs to choose from.
+    Experts(Box<Mixture>),
+}
+
+/// down(activation(gate) · up), or down(activation(up)) without a gate.
+pub(in crate::model) struct Dense {
+    pub(in crate::model) gate: Option<Matrix>,
+    pub(in crate::model) up: Matrix,
+    pub(in crate::model) down: Matrix,
+    pub(in crate::model) gate_bias: Option<Vec<f32>>,
+    pub(in crate::model) up_bias: Option<Vec<f32>>,
+    pub(in crate::model) down_bias: Option<Vec<f32>>,
+}
+
+/// A mixture of experts.
+pub(in crate::model) struct Mixture {
+    /// `[E, H]`.
+    pub(in crate::model) router: Matrix,
+    pub(in crate::model) router_bias: Option<Vec<f32>>,
+    /// Added to the scores for the choice alone.
+    pub(in crate::model) selection_bias: Option<Vec<f32>>,
+    pub(in crate::model) experts: Vec<Dense>,
+    /// The expert that every row uses.
+    pub(in crate::model) shared: Option<Dense>,
+}
+
+/// A norm: by the root mean square, or, with a bias, by mean and variance.
+pub(in crate::model) struct Norm {
+    pub(in crate::model) weight: Vec<f32>,
+    pub(in crate::model) bias: Option<Vec<f32>>,
+}
+
+impl Norm {
+    /// By the root mean square.
+    pub(in crate::model) fn rms(weight: Vec<f32>) -> Self {
+        Self { weight, bias: None }
+    }
+
+    /// Writes the norm of each row of `x` to `out`.
+    pub(in crate::model) fn apply(&self, pool: &Pool, x: &[f32], eps: f32, out: &mut [f32]) {
+        match &self.bias {
+            Some(bias) => layer_norm(pool, x, &self.weight, bias, eps, out),
+            None => rms_norm(pool, x, &self.weight, eps, out),
+        }
+    }
+}
+
+impl Dense {
+    /// The gated MLP without biases, Llama's.
+    pub(in crate::model) fn gated(gate: Matrix, up: Matrix, down: Matrix) -> Self {
+        Self { gate: Some(gate), up, down, gate_bias: None, up_bias: None, down_bias: None }
+    }
+
+    fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+        self.gate.iter().chain([&self.up, &self.down])
+    }
+}
+
+impl Layer {
+    /// All its matrices.
+    pub(in crate::model) fn matrices(&self) -> Vec<&Matrix> {
+        let mut all = vec![&self.o];
+        match &self.attention {
+            Attention::Grouped(grouped) => all.extend([&grouped.q, &grouped.k, &grouped.v]),
+            Attention::Latent(latent) => {
+                all.extend(latent.q_a.iter().map(|(matrix, _)| matrix));
+                all.extend([&latent.q_b, &latent.kv_a]);
+                all.extend(latent.k_b.iter().chain(&latent.v_b));
+            }
+        }
+        match &self.mlp {
+            Mlp::Dense(dense) => all.extend(dense.matrices()),
+            Mlp::Experts(mixture) => {
+                all.push(&mixture.router);
+                let experts = mixture.experts.iter().chain(&mixture.shared);
+                all.extend(experts.flat_map(Dense::matrices));
+            }
+        }
+        all
+    }
+
+    /// The matrix whose format stands for the layer's: that of most weights in mixed files.
+    pub(in crate::model) fn typical(&self) -> &Matrix {
+        match &self.mlp {
+            Mlp::Dense(dense) => &dense.up,
+            Mlp::Experts(mixture) => mixture.experts.first().map_or(&self.o, |expert| &expert.up),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Packs a model's tensors, one after the other, into the blocks of a pass. Knows the Hugging Face
+//! names by which the weights are asked for, not where they lie.
+
+use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, Norm};
+use crate::kernels::{Format, Matrix, Pool};
+use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
+use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
+
+/// How far loading has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Matrices packed.
+    pub done: usize,
+    /// Matrices in all.
+    pub total: usize,
+    /// Bytes packed so far.
+    pub bytes: u64,
+}
+
+/// Packs matrix after matrix and reports each.
+pub(in crate::model) struct Packer<'a> {
+    source: &'a dyn WeightSource,
+    pool: &'a Pool,
+    progress: &'a mut dyn FnMut(Progress),
+    state: Progress,
+}
+
+/// Where the checkpoint keeps a row of a matrix.
+type Order<'a> = &'a dyn Fn(usize) -> usize;
+
+impl<'a> Packer<'a> {
+    /// Will pack `total` matrices of `source`.
+    pub(in crate::model) fn new(
+        source: &'a dyn WeightSource,
+        pool: &'a Pool,
+        total: usize,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self { source, pool, progress, state: Progress { done: 0, total, bytes: 0 } }
+    }
+
+    /// Matrices of the blocks from `first` on.
+    pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
+        let block = &config.block;
+        let dense = if block.gated { 3 } else { 2 };
+        let attention = match &block.latent {
+            Some(latent) => 3 + usize::from(latent.q_rank.is_some()) + 2 * config.heads,
+            None => 4,
+        };
+        let mlp = |layer| match block.experts_of(layer) {
+            Some(experts) => {
+                1 + dense * (experts.count + usize::from(experts.shared_intermediate > 0))
+            }
+            None => dense,
+        };
+        blocks.map(|layer| attention + mlp(layer)).sum()
+    }
+
+    /// The block of this index.
+    pub(in crate::model) fn layer(
+        &mut self,
+        config: &Config,
+        layer: usize,
+    ) -> Result<Layer, WeightError> {
+        let (h, block) = (config.hidden, &config.block);
+        let name = |part: &str| layer_name(layer, part);
+        let attention = match &block.latent {
+            None => Attention::Grouped(self.grouped(config, &name)?),
+            Some(latent) => Attention::Latent(Box::new(self.latent(config, latent, &name)?)),
+        };
+        let value_width = match &block.latent {
+            None => config.q_width(),
+            Some(latent) => config.heads * latent.value_dim,
+        };
+        let window = block.window_of(layer);
+        let rope = match window {
+            _ if block.no_rope_every > 0 && (layer + 1).is_multiple_of(block.no_rope_every) => None,
+            Some(_) if block.local_rope_theta.is_some() => Some(1),
+            _ => Some(0),
+        };
+        let norm_if =
+            |wanted: bool, part: &str| wanted.then(|| self.norm(block, &name(part), h)).transpose();
+        let attention_norm = norm_if(block.input_norms, "input_layernorm")?;
+        let mlp_norm = norm_if(block.input_norms, "post_attention_layernorm")?;
+        let attention_out_norm = norm_if(block.output_norms, weights::ATTENTION_OUT_NORM)?;
+        let mlp_out_norm = norm_if(block.output_norms, weights::MLP_OUT_NORM)?;
+        Ok(Layer {
+            attention_norm,
+            attention,
+            o: self.matrix(&name("self_attn.o_proj.weight"), [h, value_width], None)?,
+            o_bias: self.vector_if(config.o_bias, &name("self_attn.o_proj.bias"), h)?,
+            attention_out_norm,
+            mlp_norm,
+            mlp: match block.experts_of(layer) {
+                Some(experts) => Mlp::Experts(Box::new(self.mixture(config, experts, &name)?)),
+                None => {
+                    let (width, bias) = (config.intermediate, block.mlp_bias);
+                    Mlp::Dense(self.dense(config, &name("mlp"), width, bias)?)
+                }
+            },
+            mlp_out_norm,
+            window,
+            rope,
+            sinks: self.vector_if(block.sinks, &name("self_attn.sinks"), config.heads)?,
+        })
+    }
+
+    /// A norm by the family's kind.
+    pub(super) fn norm(
+        &self,
+        block: &BlockOptions,
+        name: &str,
+        width: usize,
+    ) -> Result<Norm, WeightError> {
+        let mut weight = weights::vector(self.source, &format!("{name}.weight"), width)?;
+        weight.iter_mut().for_each(|w| *w += block.norm_offset);
+        let bias = match block.norm {
+            NormKind::Rms => None,
+            NormKind::Layer => Some(weights::vector(self.source, &format!("{name}.bias"), width)?),
+        };
+        Ok(Norm { weight, bias })
+    }
+
+    fn vector_if(
+        &self,
+        wanted: bool,
+        name: &str,
+        length: usize,
+    ) -> Result<Option<Vec<f32>>, WeightError> {
+        wanted.then(|| weights::vector(self.source, name, length)).transpose()
+    }
+
+    fn grouped(
+        &mut self,
+        config: &Config,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<GroupedQuery, WeightError> {
+        let (h, q, kv, d) = (config.hidden, config.q_width(), config.kv_width(), config.head_dim);
+        let rotary = config.rotary_dim();
+        let stored = move |row: usize| stored_row(row, d, 0, rotary);
+        let interleaved = config.rope_layout == RopeLayout::Interleaved;
+        let order: Option<Order<'_>> = if interleaved { Some(&stored) } else { None };
+        let source = self.source;
+        let bias = |part: &str, length: usize, order: Option<Order<'_>>| {
+            let bias = weights::vector(source, &name(part), length)?;
+            Ok(match order {
+                Some(order) => (0..length).map(|row| bias[order(row)]).collect(),
+                None => bias,
+            })
+        };
+        let (q_norm, k_norm) = if config.block.qk_norm_over_heads { (q, kv) } else { (d, d) };
+        let offset = config.block.norm_offset;
+        let head_norm = |part: &str, width: usize| {
+            let mut weight = weights::vector(source, &name(part), width)?;
+            weight.iter_mut().for_each(|w| *w += offset);
+            Ok(weight)
+        };
+        Ok(GroupedQuery {
+            q: self.matrix(&name("self_attn.q_proj.weight"), [q, h], order)?,
+            k: self.matrix(&name("self_attn.k_proj.weight"), [kv, h], order)?,
+            v: self.matrix(&name("self_attn.v_proj.weight"), [kv, h], None)?,
+            qkv_bias: if config.qkv_bias {
+                Some([
+                    bias("self_attn.q_proj.bias", q, order)?,
+                    bias("self_attn.k_proj.bias", kv, order)?,
+                    bias("self_attn.v_proj.bias", kv, None)?,
+                ])
+            } else {
+                None
+            },
+            qk_norm: if config.qk_norm {
+                Some([
+                    head_norm("self_attn.q_norm.weight", q_norm)?,
+                    head_norm("self_attn.k_norm.weight", k_norm)?,
+                ])
+            } else {
+                None
+            },
+        })
+    }
+
+    fn latent(
+        &mut self,
+        config: &Config,
+        latent: &LatentAttention,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<Latent, WeightError> {
+        let &LatentAttention { q_rank, kv_rank, nope_dim, rope_dim, value_dim } = latent;
+        let (h, head) = (config.hidden, nope_dim + rope_dim);
+        let of_q = move |row: usize| stored_row(row, head, nope_dim, rope_dim);
+        let of_kv = move |row: usize| stored_row(row, kv_rank + rope_dim, kv_rank, rope_dim);
+        let interleaved = config.rope_layout == RopeLayout::Interleaved;
+        let (q_order, kv_order): (Option<Order<'_>>, Option<Order<'_>>) =
+            if interleaved { (Some(&of_q), Some(&of_kv)) } else { (None, None) };
+        let rms = |norm: Vec<f32>| Norm::rms(norm);
+        let q_a = match q_rank {
+            Some(rank) => {
+                let matrix = self.matrix(&name("self_attn.q_a_proj.weight"), [rank, h], None)?;
+                let norm = name("self_attn.q_a_layernorm.weight");
+                Some((matrix, rms(weights::vector(self.source, &norm, rank)?)))
+            }
+            None => None,
+        };
+        let (q_name, inputs) = match q_rank {
+            Some(rank) => ("self_attn.q_b_proj.weight", rank),
+            None => ("self_attn.q_proj.weight", h),
+        };
+        let q_b = self.matrix(&name(q_name), [config.heads * head, inputs], q_order)?;
+        let kv_a = name("self_attn.kv_a_proj_with_mqa.weight");
+        let kv_a = self.matrix(&kv_a, [kv_rank + rope_dim, h], kv_order)?;
+        let norm = name("self_attn.kv_a_layernorm.weight");
+        let kv_norm = rms(weights::vector(self.source, &norm, kv_rank)?);
+        let mut k_b = Vec::with_capacity(config.heads);
+        let mut v_b = Vec::with_capacity(config.heads);
+        for i in 0..config.heads {
+            let part = format!("self_attn.k_b.{i}.weight");
+            k_b.push(self.matrix(&name(&part), [kv_rank, nope_dim], None)?);
+            let part = format!("self_attn.v_b.{i}.weight");
+            v_b.push(self.matrix(&name(&part), [value_dim, kv_rank], None)?);
+        }
+        Ok(Latent { q_a, q_b, kv_a, kv_norm, k_b, v_b })
+    }
+
+    fn dense(
+        &mut self,
+        config: &Config,
+        name: &str,
+        width: usize,
+        bias: bool,
+    ) -> Result<Dense, WeightError> {
+        let (h, gated) = (config.hidden, config.block.gated);
+        let part = |part: &str| format!("{name}.{part}");
+        Ok(Dense {
+            gate: gated
+                .then(|| self.matrix(&part("gate_proj.weight"), [width, h], None))
+                .transpose()?,
+            up: self.matrix(&part("up_proj.weight"), [width, h], None)?,
+            down: self.matrix(&part("down_proj.weight"), [h, width], None)?,
+            gate_bias: self.vector_if(bias && gated, &part("gate_proj.bias"), width)?,
+            up_bias: self.vector_if(bias, &part("up_proj.bias"), width)?,
+            down_bias: self.vector_if(bias, &part("down_proj.bias"), h)?,
+        })
+    }
+
+    fn mixture(
+        &mut self,
+        config: &Config,
+        experts: &Experts,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<Mixture, WeightError> {
+        let (h, count) = (config.hidden, experts.count);
+        let router = self.matrix(&name("mlp.gate.weight"), [count, h], None)?;
+        let mut all = Vec::with_capacity(count.min(1024));
+        for i in 0..count {
+            let name = name(&format!("mlp.experts.{i}"));
+            all.push(self.dense(config, &name, experts.intermediate, experts.bias)?);
+        }
+        let shared = match experts.shared_intermediate {
+            0 => None,
+            width => Some(self.dense(config, &name("mlp.shared_experts"), width, false)?),
+        };
+        let selection = name("mlp.gate.e_score_correction_bias");
+        Ok(Mixture {
+            router,
+            router_bias: self.vector_if(experts.bias, &name("mlp.gate.bias"), count)?,
+            selection_bias: self.vector_if(experts.selection_bias, &selection, count)?,
+            experts: all,
+            shared,
+        })
+    }
+
+    /// Packs a matrix; row i of it is row `order(i)` of the checkpoint's.
+    pub(super) fn matrix(
+        &mut self,
+        name: &str,
+        [rows, cols]: [usize; 2],
+        order: Option<Order<'_>>,
+    ) -> Result<Matrix, WeightError> {
+        let tensor = weights::fetch(self.source, name, &[rows, cols])?;
+        let packed = self.pack(&tensor, rows, cols, order);
+        let matrix = packed.map_err(|error| WeightError::Pack {
+            name: name.to_owned(),
+            origin: self.source.describe(),
+            error,
+        })?;
+        drop(tensor);
+        self.source.release(name);
+        self.state.done += 1;
+        self.state.bytes += matrix.bytes() as u64;
+        (self.progress)(self.state);
+        Ok(matrix)
+    }
+
+    fn pack(
+        &self,
+        tensor: &RawTensor<'_>,
+        rows: usize,
+        cols: usize,
+        order: Option<Order<'_>>,
+    ) -> Result<Matrix, crate::kernels::PackError> {
+        let (format, bytes): (Format, &[u8]) = (tensor.format, &tensor.bytes);
+        match order {
+            Some(order) if bytes.len().is_multiple_of(rows) => {
+                let row = bytes.len() / rows;
+                // A table, since threads cannot share a closure that is not known to be `Sync`.
+                let stored: Vec<usize> = (0..rows).map(order).collect();
+                let at = |i: usize| &bytes[stored[i] * row..][..row];
+                Matrix::pack_rows(format, rows, cols, at, self.pool)
+            }
+            _ => Matrix::pack(format, rows, cols, bytes, self.pool),
+        }
+    }
+}
+
+/// Where an interleaved checkpoint keeps row `row` of q or k: of the `rotary` components of a head
+/// from `first` on, component (half, i) lies there as (i, half); the others stay.
+fn stored_row(row: usize, head_dim: usize, first: usize, rotary: usize) -> usize {
+    let (head, component) = (row / head_dim, row % head_dim);
+    if !(first..first + rotary).contains(&component) {
+        return row;
+    }
+    let component = component - first;
+    let (half, i) = (component / (rotary / 2), component % (rotary / 2));
+    head * head_dim + first + 2 * i + half
+}

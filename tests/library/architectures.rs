@@ -1,0 +1,138 @@
+//! Tiny models of every architecture, from GGUF files, against the logits of the reference program
+//! (tests/golden/arch): each row of plain decoding, and trees of which every node is plain's in
+//! every bit.
+
+use std::path::Path;
+
+use super::gguf_writer::GOLDEN;
+use super::open_target;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::Spec;
+use dovetail::model::{CpuTarget, Target};
+use dovetail::speculate::Tree;
+use proptest::prelude::*;
+use safetensors::SafeTensors;
+
+/// Largest difference of a logit: models with tied embeddings have logits of up to 50.
+const UNTIED: f32 = 5e-5;
+const TIED: f32 = 1e-4;
+
+/// File, the logits to compare with, tolerance, context.
+const MODELS: [(&str, &str, f32, usize); 20] = [
+    ("llama", "logits", UNTIED, 256),
+    ("llama3-rope-freqs", "logits", UNTIED, 256),
+    ("llama-linear", "logits", UNTIED, 256),
+    ("llama-yarn", "logits", UNTIED, 256),
+    ("llama-tied-bias", "logits", TIED, 256),
+    ("qwen2", "logits", UNTIED, 256),
+    ("qwen3", "logits", TIED, 256),
+    ("gemma2", "logits_exact_gelu", TIED, 256),
+    ("gemma3", "logits_exact_gelu", TIED, 256),
+    ("phi3", "logits", UNTIED, 256),
+    ("phi3-longrope", "logits", TIED, 1024),
+    ("phi3-longrope", "logits_short", TIED, 512),
+    ("smollm3", "logits", TIED, 256),
+    ("granite", "logits", TIED, 256),
+    ("olmo2", "logits", UNTIED, 256),
+    ("starcoder2", "logits_exact_gelu", TIED, 256),
+    ("qwen3moe", "logits", TIED, 256),
+    ("mixtral", "logits", UNTIED, 256),
+    ("deepseek2", "logits", UNTIED, 256),
+    ("deepseek3", "logits", UNTIED, 256),
+];
+
+fn file(name: &str) -> std::path::PathBuf {
+    Path::new(GOLDEN).join("arch").join(name)
+}
+
+fn load(name: &str, context: usize, threads: usize) -> CpuTarget {
+    let files = open_target(&Spec::Gguf(file(&format!("{name}.gguf")))).unwrap();
+    let pool = Pool::new(threads).into();
+    CpuTarget::load(&files.config, &*files.weights, pool, context, KvFormat::F32, &mut |_| {})
+        .unwrap()
+}
+
+fn golden(name: &str, logits: &str) -> (Vec<u32>, Vec<f32>) {
+    let bytes = std::fs::read(file(&format!("{name}.safetensors"))).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let words = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
+    let tokens = words("tokens").into_iter().map(|b| i32::from_le_bytes(b) as u32).collect();
+    (tokens, words(logits).into_iter().map(f32::from_le_bytes).collect())
+}
+
+#[test]
+fn every_architecture_gives_the_reference_logits() {
+    let mut wrong = Vec::new();
+    for (name, logits, tolerance, context) in MODELS {
+        let (tokens, expected) = golden(name, logits);
+        let mut target = load(name, context, 2);
+        let mut worst = (0.0, 0);
+        let vocab = target.vocab();
+        for (at, (&token, expected)) in tokens.iter().zip(expected.chunks_exact(vocab)).enumerate()
+        {
+            let found = target.verify(&Tree::root(token)).unwrap().logits;
+            target.commit(&[0]);
+            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            // A NaN is never below a tolerance.
+            if off > worst.0 || off.is_nan() {
+                worst = (off, at);
+            }
+        }
+        if !(worst.0 <= tolerance) {
+            wrong.push(format!("{name} {logits}: off by {} at position {}", worst.0, worst.1));
+        }
+        // The whole prompt at once ends on the same bits.
+        let last = target.verify(&Tree::root(tokens[0])).unwrap().logits;
+        target.truncate(0);
+        target.prefill(&tokens).unwrap();
+        assert_eq!(target.verify(&Tree::root(tokens[0])).unwrap().logits, last, "{name}");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<f32> {
+    let mut last = Vec::new();
+    for &token in tokens {
+        last = target.verify(&Tree::root(token)).unwrap().logits;
+        target.commit(&[0]);
+    }
+    last
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(6))]
+
+    /// Windows, sinks, soft caps, experts and latent attention leave every node of a tree the bits
+    /// of plain decoding along its path, at any number of threads.
+    #[test]
+    fn every_node_of_a_tree_is_plain(
+        prompt in prop::collection::vec(0u32..260, 1..40),
+        nodes in prop::collection::vec((any::<prop::sample::Index>(), 0u32..260), 1..20),
+        root in 0u32..260,
+        threads in 1usize..4,
+    ) {
+        let mut tree = Tree::root(root);
+        for (parent, token) in nodes {
+            tree.push(parent.index(tree.len()), token, -1.0);
+        }
+        for (name, _, _, context) in MODELS {
+            let mut target = load(name, context, threads);
+            target.prefill(&prompt).unwrap();
+            let pass = target.verify(&tree).unwrap();
+            let vocab = target.vocab();
+            for node in 0..tree.len() {
+                let mut path = vec![tree.nodes()[node].token];
+                let mut at = node;
+                while at != 0 {
+                    at = tree.nodes()[at].parent;
+                    path.insert(0, tree.nodes()[at].token);
+                }
+                target.truncate(prompt.len());
+                let alone = plain(&mut target, &path);
+                prop_assert_eq!(
+                    &pass.logits[node * vocab..(node + 1) * vocab], &alone[..], "{} node {}", name, node
+                );
+            }
+        }
+    }
+}
