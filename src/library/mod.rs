@@ -8,6 +8,7 @@ mod datastore;
 mod error;
 mod folder;
 mod gguf;
+mod hf_names;
 mod hub;
 mod open;
 mod pickle;

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::blob::Blob;
 use super::folder::{Folder, json};
+use super::hf_names::NamedTensors;
 use super::hub::{Hub, Progress};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
@@ -187,7 +188,9 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
                      read for draft heads), or take its GGUF file",
         });
     };
-    let size = sizes::of(tensors.weights());
+    let family = settings["model_type"].as_str().unwrap_or_default();
+    let tensors = NamedTensors::new(tensors, family, &config);
+    let size = sizes::of(tensors.tensors().weights());
     Ok(TargetFiles {
         config,
         weights: Box::new(tensors),

@@ -2,44 +2,45 @@
 
 use serde_json::Value;
 
+use super::hf_families::Family;
 use super::rope::RopeScaling;
-use super::{BlockOptions, Config, ConfigError, RopeLayout};
-
-const FAMILIES: &str = "the model must be of type llama, mistral, qwen2 or qwen3";
+use super::{Config, ConfigError, RopeLayout};
 
 impl Config {
-    /// Reads the `config.json` of a Llama, Mistral, Qwen2 or Qwen3 checkpoint. A sliding window
-    /// caps `max_positions`: within it the window hides nothing, so the text is the model's own.
+    /// Reads the `config.json` of a checkpoint of one of the families in `Family::ALL`.
     ///
     /// # Errors
     /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
     pub fn from_hf_json(json: &Value) -> Result<Self, ConfigError> {
-        let fields = Fields(json);
+        // Models that also see keep their text part's configuration in a part of its own.
+        let fields = Fields(json.get("text_config").unwrap_or(json));
         let family = fields.family()?;
-        fields.refuse_variants()?;
+        fields.refuse_variants(family)?;
 
         let heads = fields.size("num_attention_heads")?;
         let hidden = fields.size("hidden_size")?;
         let head_dim = match fields.optional_size("head_dim")? {
             Some(width) => width,
-            // The default of Hugging Face's Qwen3 class, whatever the hidden size.
-            None if family == Family::Qwen3 => 128,
-            None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
-            None => {
-                return Err(ConfigError::new(
-                    "hidden_size",
-                    hidden,
-                    format!("num_attention_heads, {heads}, must divide it when head_dim is absent"),
-                ));
-            }
+            None => match family.default_head_dim() {
+                Some(width) => width,
+                None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
+                None => {
+                    let reason = format!(
+                        "num_attention_heads, {heads}, must divide it when head_dim is absent"
+                    );
+                    return Err(ConfigError::new("hidden_size", hidden, reason));
+                }
+            },
         };
-        let attention_bias = fields.flag("attention_bias")?;
-        let trained_positions = fields.size("max_position_embeddings")?;
-        let max_positions = match fields.sliding_window(family)? {
-            Some(window) => trained_positions.min(window),
-            None => trained_positions,
+        let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
+        let all_bias = family == Family::StarCoder2 && fields.flag("use_bias")?.unwrap_or(true);
+        let max_positions = fields.size("max_position_embeddings")?;
+        let block = family.options(&fields, head_dim)?;
+        let (rope_theta, rope_scaling) = fields.rope(max_positions)?;
+        let eps = match fields.number("rms_norm_eps")? {
+            Some(eps) => eps,
+            None => fields.number("norm_epsilon")?.unwrap_or(1e-6),
         };
-        let (rope_theta, rope_scaling) = fields.rope()?;
         Self {
             vocab: fields.size("vocab_size")?,
             hidden,
@@ -48,63 +49,64 @@ impl Config {
             heads,
             kv_heads: fields.optional_size("num_key_value_heads")?.unwrap_or(heads),
             head_dim,
-            rms_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6) as f32,
+            rms_eps: eps as f32,
             rope_theta,
             rope_scaling,
             rope_layout: RopeLayout::Halves,
-            qkv_bias: attention_bias || family == Family::Qwen2,
-            o_bias: attention_bias && family != Family::Qwen2,
-            qk_norm: family == Family::Qwen3,
-            tied_head: fields.flag("tie_word_embeddings")?,
+            qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
+            o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
+            qk_norm: family.has_qk_norm(),
+            tied_head: fields.flag("tie_word_embeddings")?.unwrap_or(family.ties_by_default()),
             max_positions,
-            block: BlockOptions::default(),
+            block,
         }
         .checked()
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Family {
-    Llama,
-    Mistral,
-    Qwen2,
-    Qwen3,
-}
-
-struct Fields<'a>(&'a Value);
+/// The fields of a `config.json`.
+pub(super) struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
     /// The field; a JSON null is as good as absent.
-    fn get(&self, field: &str) -> Option<&'a Value> {
+    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
         self.0.get(field).filter(|value| !value.is_null())
     }
 
     fn family(&self) -> Result<Family, ConfigError> {
-        let Some(value) = self.get("model_type") else {
-            return Err(ConfigError::new("model_type", "absent", FAMILIES));
+        let known = || {
+            let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
+            format!("the model must be of one of the types {}", names.join(", "))
         };
-        match value.as_str() {
-            Some("llama") => Ok(Family::Llama),
-            Some("mistral") => Ok(Family::Mistral),
-            Some("qwen2") => Ok(Family::Qwen2),
-            Some("qwen3") => Ok(Family::Qwen3),
-            _ => Err(ConfigError::new("model_type", value, FAMILIES)),
-        }
+        let Some(value) = self.get("model_type") else {
+            return Err(ConfigError::new("model_type", "absent", known()));
+        };
+        let named = value.as_str().and_then(Family::named);
+        named.ok_or_else(|| ConfigError::new("model_type", value, known()))
     }
 
     /// Fields that turn a known family into something else.
-    fn refuse_variants(&self) -> Result<(), ConfigError> {
-        if let Some(value) = self.get("hidden_act")
-            && !matches!(value.as_str(), Some("silu" | "swish"))
-        {
-            return Err(ConfigError::new("hidden_act", value, "only silu is supported"));
-        }
-        for field in ["num_local_experts", "num_experts"] {
+    fn refuse_variants(&self, family: Family) -> Result<(), ConfigError> {
+        for field in ["hidden_activation", "hidden_act"] {
             if let Some(value) = self.get(field)
-                && value.as_u64() != Some(1)
+                && !value.as_str().is_some_and(|name| family.activations().contains(&name))
             {
-                let reason = "mixtures of experts are not supported; take a dense model";
+                let reason = format!("this family's is {}", family.activations().join(" or "));
                 return Err(ConfigError::new(field, value, reason));
+            }
+            // Gemma's older field of the second name is not what it runs.
+            if self.get(field).is_some() {
+                break;
+            }
+        }
+        if !family.has_experts() {
+            for field in ["num_local_experts", "num_experts"] {
+                if let Some(value) = self.get(field)
+                    && value.as_u64() != Some(1)
+                {
+                    let reason = "a mixture of experts of this family is not supported";
+                    return Err(ConfigError::new(field, value, reason));
+                }
             }
         }
         if let Some(value) = self.get("quantization_config") {
@@ -115,19 +117,13 @@ impl<'a> Fields<'a> {
                 "quantised safetensors are not supported; take the GGUF file of the same model",
             ));
         }
-        if self.flag("mlp_bias")? {
+        if self.flag("mlp_bias")?.unwrap_or(false) {
             return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
-        }
-        if let Some(part) = self.number("partial_rotary_factor")?
-            && part != 1.0
-        {
-            let reason = "rotary positions on a part of a head are not supported";
-            return Err(ConfigError::new("partial_rotary_factor", part, reason));
         }
         Ok(())
     }
 
-    fn optional_size(&self, field: &'static str) -> Result<Option<usize>, ConfigError> {
+    pub(super) fn optional_size(&self, field: &'static str) -> Result<Option<usize>, ConfigError> {
         self.get(field)
             .map(|value| {
                 value
@@ -138,37 +134,28 @@ impl<'a> Fields<'a> {
             .transpose()
     }
 
-    fn size(&self, field: &'static str) -> Result<usize, ConfigError> {
+    pub(super) fn size(&self, field: &'static str) -> Result<usize, ConfigError> {
         self.optional_size(field)?
             .ok_or_else(|| ConfigError::new(field, "absent", "config.json must have it"))
     }
 
-    fn number(&self, field: &'static str) -> Result<Option<f64>, ConfigError> {
+    pub(super) fn number(&self, field: &'static str) -> Result<Option<f64>, ConfigError> {
         number(self.0, field, field)
     }
 
-    fn flag(&self, field: &'static str) -> Result<bool, ConfigError> {
-        match self.get(field) {
-            None => Ok(false),
-            Some(value) => value
-                .as_bool()
-                .ok_or_else(|| ConfigError::new(field, value, "it must be true or false")),
-        }
-    }
-
-    fn sliding_window(&self, family: Family) -> Result<Option<usize>, ConfigError> {
-        let in_use = match family {
-            Family::Llama => false,
-            Family::Mistral => true,
-            // Their configs name a window that is not used unless they say so.
-            Family::Qwen2 | Family::Qwen3 => self.flag("use_sliding_window")?,
-        };
-        if in_use { self.optional_size("sliding_window") } else { Ok(None) }
+    pub(super) fn flag(&self, field: &'static str) -> Result<Option<bool>, ConfigError> {
+        self.get(field)
+            .map(|value| {
+                value
+                    .as_bool()
+                    .ok_or_else(|| ConfigError::new(field, value, "it must be true or false"))
+            })
+            .transpose()
     }
 
     /// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that
     /// newer checkpoints have in their place.
-    fn rope(&self) -> Result<(f64, RopeScaling), ConfigError> {
+    fn rope(&self, max_positions: usize) -> Result<(f64, RopeScaling), ConfigError> {
         let parameters = self.get("rope_parameters");
         let inner =
             parameters.map(|p| number(p, "rope_theta", "rope_theta")).transpose()?.flatten();
@@ -176,8 +163,9 @@ impl<'a> Fields<'a> {
         let Some(scaling) = parameters.or(self.get("rope_scaling")) else {
             return Ok((theta, RopeScaling::None));
         };
+        let optional = |name: &'static str| number(scaling, name, "rope_scaling");
         let need = |name: &'static str| {
-            number(scaling, name, "rope_scaling")?.ok_or_else(|| {
+            optional(name)?.ok_or_else(|| {
                 ConfigError::new("rope_scaling", scaling, format!("it must have `{name}`"))
             })
         };
@@ -191,13 +179,51 @@ impl<'a> Fields<'a> {
                 high_freq_factor: need("high_freq_factor")?,
                 original_positions: need("original_max_position_embeddings")? as usize,
             },
+            Some("yarn") => {
+                let factor = need("factor")?;
+                let original = optional("original_max_position_embeddings")?;
+                RopeScaling::Yarn {
+                    factor,
+                    original_positions: original.map_or(max_positions, |n| n as usize),
+                    beta_fast: optional("beta_fast")?.unwrap_or(32.0),
+                    beta_slow: optional("beta_slow")?.unwrap_or(1.0),
+                    attention_factor: optional("attention_factor")?
+                        .unwrap_or(1.0 + 0.1 * factor.max(1.0).ln()),
+                }
+            }
+            Some("longrope" | "su") => {
+                let original = match self.optional_size("original_max_position_embeddings")? {
+                    Some(positions) => positions,
+                    None => need("original_max_position_embeddings")? as usize,
+                };
+                let stretch = max_positions as f64 / original.max(1) as f64;
+                // LongRoPE, equation for the attention temperature.
+                let temperature =
+                    (1.0 + stretch.max(1.0).ln() / (original.max(2) as f64).ln()).sqrt();
+                RopeScaling::Long {
+                    short: factors(scaling, "short_factor")?,
+                    long: factors(scaling, "long_factor")?,
+                    original_positions: original,
+                    attention_factor: optional("attention_factor")?.unwrap_or(temperature),
+                }
+            }
             _ => {
-                let reason = "only the types default, linear and llama3 are supported";
+                let reason = "only default, linear, llama3, yarn and longrope are supported";
                 return Err(ConfigError::new("rope_scaling", scaling, reason));
             }
         };
         Ok((theta, scaling))
     }
+}
+
+fn factors(scaling: &Value, name: &'static str) -> Result<Vec<f32>, ConfigError> {
+    let listed = scaling.get(name).and_then(Value::as_array);
+    let numbers =
+        listed.and_then(|list| list.iter().map(|x| x.as_f64().map(|x| x as f32)).collect());
+    numbers.ok_or_else(|| {
+        let reason = format!("`{name}` must be a list of numbers");
+        ConfigError::new("rope_scaling", scaling, reason)
+    })
 }
 
 fn number(object: &Value, name: &str, field: &'static str) -> Result<Option<f64>, ConfigError> {
@@ -288,24 +314,37 @@ mod tests {
     }
 
     #[test]
-    fn a_sliding_window_caps_the_context() {
+    fn a_sliding_window_is_in_the_layers_of_its_family() {
         let mistral = with(llama(), json!({"model_type": "mistral", "sliding_window": 4096}));
-        assert_eq!(Config::from_hf_json(&mistral).unwrap().max_positions, 4096);
+        let config = Config::from_hf_json(&mistral).unwrap();
+        assert_eq!(config.max_positions, 131_072);
+        assert_eq!(config.block.window_of(3), Some(4096));
         let without = with(mistral, json!({"sliding_window": null}));
-        assert_eq!(Config::from_hf_json(&without).unwrap().max_positions, 131_072);
+        assert_eq!(Config::from_hf_json(&without).unwrap().block.window, None);
+        let qwen = json!({"model_type": "qwen2", "sliding_window": 4096,
+            "use_sliding_window": true, "max_window_layers": 12});
+        let block = Config::from_hf_json(&with(llama(), qwen)).unwrap().block;
+        assert_eq!((block.window_of(11), block.window_of(12)), (None, Some(4096)));
+        let gemma = json!({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh",
+            "sliding_window": 4096, "query_pre_attn_scalar": 256});
+        let block = Config::from_hf_json(&with(llama(), gemma)).unwrap().block;
+        assert_eq!((block.window_of(0), block.window_of(1)), (Some(4096), None));
+        assert_eq!((block.attention_scale, block.norm_offset), (Some(1.0 / 16.0), 1.0));
     }
 
     #[test]
     fn what_would_run_wrong_is_refused_by_name() {
         for (changes, field) in [
-            (json!({"model_type": "gemma2"}), "model_type"),
+            (json!({"model_type": "gemma4"}), "model_type"),
             (json!({"model_type": null}), "model_type"),
             (json!({"hidden_act": "gelu"}), "hidden_act"),
             (json!({"num_local_experts": 8}), "num_local_experts"),
             (json!({"quantization_config": {"quant_method": "gptq"}}), "quantization_config"),
             (json!({"mlp_bias": true}), "mlp_bias"),
-            (json!({"partial_rotary_factor": 0.5}), "partial_rotary_factor"),
-            (json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}), "rope_scaling"),
+            (json!({"partial_rotary_factor": -0.5}), "rope.dimension_count"),
+            (json!({"rope_scaling": {"rope_type": "yarn"}}), "rope_scaling"),
+            (json!({"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}), "rope_scaling"),
+            (json!({"rope_scaling": {"type": "longrope", "short_factor": 3}}), "rope_scaling"),
             (json!({"rope_scaling": {"type": "linear"}}), "rope_scaling"),
             (json!({"hidden_size": null}), "hidden_size"),
             (json!({"hidden_size": "wide"}), "hidden_size"),

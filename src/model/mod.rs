@@ -7,6 +7,7 @@ mod config;
 mod cpu;
 pub mod head;
 mod hf_config;
+mod hf_families;
 mod random;
 mod rope;
 mod small;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::gguf_writer::GOLDEN;
 use super::open_target;
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::Spec;
+use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::{CpuTarget, Target};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
@@ -41,12 +41,16 @@ const MODELS: [(&str, &str, f32, usize); 20] = [
     ("deepseek3", "logits", UNTIED, 256),
 ];
 
-fn file(name: &str) -> std::path::PathBuf {
+pub fn file(name: &str) -> std::path::PathBuf {
     Path::new(GOLDEN).join("arch").join(name)
 }
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {
     let files = open_target(&Spec::Gguf(file(&format!("{name}.gguf")))).unwrap();
+    load_files(&files, context, threads)
+}
+
+pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTarget {
     let pool = Pool::new(threads).into();
     CpuTarget::load(&files.config, &*files.weights, pool, context, KvFormat::F32, &mut |_| {})
         .unwrap()

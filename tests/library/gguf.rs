@@ -178,7 +178,7 @@ fn llama_3_factors_and_other_fields_reach_the_config() {
         .set("llama.attention.sliding_window", Value::U32(16));
     let config = file.open().unwrap().config;
     assert_eq!(config.rope_scaling, RopeScaling::Linear { factor: 2.0 });
-    assert_eq!(config.max_positions, 16);
+    assert_eq!(config.block.window_of(0), Some(16));
 }
 
 #[test]
@@ -201,11 +201,11 @@ fn what_cannot_be_run_is_refused_by_name() {
             |file| {
                 file.set("llama.expert_count", Value::U32(8));
             },
-            "take a dense model",
+            "expert_used_count",
         ),
         (
             |file| {
-                file.set("llama.rope.dimension_count", Value::U32(4));
+                file.set("llama.attention.value_length", Value::U32(4));
             },
             "width of a head, 8",
         ),

@@ -2,6 +2,7 @@
 
 mod architectures;
 mod bundled;
+mod checkpoints;
 mod folder;
 mod formats;
 mod gguf;

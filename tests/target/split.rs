@@ -112,5 +112,5 @@ fn what_cannot_be_split_says_why() {
     assert!(error.contains("at most 3 of its 4 can leave the CPU"), "{error}");
     assert!(error.contains("gpu_layers"), "{error}");
     let error = refused(&Config { qk_norm: true, ..config() }, 2);
-    assert!(error.contains("norms of q and k"), "{error}");
+    assert!(error.contains("only Llama's and Qwen2's blocks"), "{error}");
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::model::{Config, ConfigError};
+use crate::model::{Config, ConfigError, RopeScaling};
 
 /// Shape and constants of a draft head.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,10 @@ impl HeadConfig {
             }
         }
         let body = Config::from_hf_json(&llama)?;
+        if matches!(body.rope_scaling, RopeScaling::Yarn { .. } | RopeScaling::Long { .. }) {
+            let reason = "a head's must be default, linear, llama3 or dynamic";
+            return Err(ConfigError::new("rope_scaling", &json["rope_scaling"], reason));
+        }
         // Dynamic scaling changes nothing up to the trained length and re-rotates later.
         let position_limit = dynamic.then_some(body.max_positions);
         Ok(Self { body, elastic, position_limit })

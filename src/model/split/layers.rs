@@ -11,7 +11,7 @@ use crate::model::cpu::layer::{Attention, Layer, Mlp, Norm};
 use crate::model::cpu::packer::Packer;
 use crate::model::head::{Block, BlockWeights, HeadCache, Linear, Places, Table};
 use crate::model::weights::WeightSource;
-use crate::model::{Config, LoadError, Progress, TargetError, frequencies};
+use crate::model::{Config, LoadError, Progress, RopeScaling, TargetError, frequencies};
 
 const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
 
@@ -47,7 +47,9 @@ impl TensorLayers {
                 config.layers
             )));
         }
-        if config.o_bias || config.qk_norm || !config.block.is_plain() {
+        let stretched =
+            matches!(config.rope_scaling, RopeScaling::Yarn { .. } | RopeScaling::Long { .. });
+        if config.o_bias || config.qk_norm || stretched || !config.block.is_plain() {
             return Err(failed(ONLY_PLAIN.to_owned()));
         }
         let total = Packer::count(config, 0..layers);

@@ -1,0 +1,210 @@
+//! The families of Hugging Face checkpoints: what each does differently from Llama, by the fields of
+//! its `config.json`. The one place in `model` that knows families by name.
+
+use serde_json::Value;
+
+use super::hf_config::Fields;
+use super::{BlockOptions, ConfigError, Experts, Gating, NormKind, SlidingWindow};
+use crate::kernels::Activation;
+
+/// A family of checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    Llama,
+    Mistral,
+    Mixtral,
+    Qwen2,
+    Qwen3,
+    Qwen3Moe,
+    SmolLm3,
+    Granite,
+    Olmo2,
+    Phi3,
+    Gemma2,
+    Gemma3,
+    StarCoder2,
+}
+
+impl Family {
+    /// All of them by `model_type`.
+    pub(super) const ALL: [(&str, Self); 13] = [
+        ("llama", Self::Llama),
+        ("mistral", Self::Mistral),
+        ("mixtral", Self::Mixtral),
+        ("qwen2", Self::Qwen2),
+        ("qwen3", Self::Qwen3),
+        ("qwen3_moe", Self::Qwen3Moe),
+        ("smollm3", Self::SmolLm3),
+        ("granite", Self::Granite),
+        ("olmo2", Self::Olmo2),
+        ("phi3", Self::Phi3),
+        ("gemma2", Self::Gemma2),
+        ("gemma3_text", Self::Gemma3),
+        ("starcoder2", Self::StarCoder2),
+    ];
+
+    /// The family of a `model_type`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, family)| family)
+    }
+
+    /// The head's width where `config.json` has none, whatever the hidden size.
+    pub(super) fn default_head_dim(self) -> Option<usize> {
+        match self {
+            Self::Qwen3 | Self::Qwen3Moe => Some(128),
+            Self::Gemma2 | Self::Gemma3 => Some(256),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_qk_norm(self) -> bool {
+        matches!(self, Self::Qwen3 | Self::Qwen3Moe | Self::Olmo2 | Self::Gemma3)
+    }
+
+    pub(super) fn has_experts(self) -> bool {
+        matches!(self, Self::Mixtral | Self::Qwen3Moe)
+    }
+
+    /// Whether the head is the embedding where `config.json` does not say.
+    pub(super) fn ties_by_default(self) -> bool {
+        matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
+    }
+
+    /// The names of its activation function.
+    pub(super) fn activations(self) -> &'static [&'static str] {
+        match self {
+            Self::Gemma2 | Self::Gemma3 | Self::StarCoder2 => &["gelu_pytorch_tanh", "gelu_new"],
+            _ => &["silu", "swish"],
+        }
+    }
+
+    /// What its blocks do differently.
+    pub(super) fn options(
+        self,
+        fields: &Fields<'_>,
+        head_dim: usize,
+    ) -> Result<BlockOptions, ConfigError> {
+        let float = |field| Ok::<_, ConfigError>(fields.number(field)?.map(|value| value as f32));
+        let mut options = BlockOptions {
+            window: self.window(fields)?,
+            rotary_dim: fields
+                .number("partial_rotary_factor")?
+                .map(|part| (head_dim as f64 * part) as usize)
+                .filter(|&dim| dim != head_dim),
+            ..BlockOptions::default()
+        };
+        match self {
+            Self::Granite => {
+                options.embedding_scale = float("embedding_multiplier")?.unwrap_or(1.0);
+                options.residual_scale = float("residual_multiplier")?.unwrap_or(1.0);
+                options.logit_divisor = float("logits_scaling")?.unwrap_or(1.0);
+                options.attention_scale = float("attention_multiplier")?;
+            }
+            Self::Olmo2 => {
+                options.input_norms = false;
+                options.output_norms = true;
+                options.qk_norm_over_heads = true;
+            }
+            Self::SmolLm3 => {
+                options.no_rope_every =
+                    fields.optional_size("no_rope_layer_interval")?.unwrap_or(4);
+            }
+            Self::Gemma2 | Self::Gemma3 => {
+                options.output_norms = true;
+                options.norm_offset = 1.0;
+                options.activation = Activation::GeluTanh;
+                options.embedding_scale = (fields.size("hidden_size")? as f32).sqrt();
+                options.attention_scale =
+                    float("query_pre_attn_scalar")?.map(|scalar| 1.0 / scalar.sqrt());
+                options.attention_softcap = float("attn_logit_softcapping")?;
+                options.final_softcap = float("final_logit_softcapping")?;
+                if self == Self::Gemma3 {
+                    let theta = fields.number("rope_local_base_freq")?;
+                    options.local_rope_theta = Some(theta.unwrap_or(10_000.0));
+                }
+            }
+            Self::StarCoder2 => {
+                options.norm = NormKind::Layer;
+                options.activation = Activation::GeluTanh;
+                options.gated = false;
+                options.mlp_bias = fields.flag("use_bias")?.unwrap_or(true);
+            }
+            Self::Mixtral => {
+                options.experts = Some(Experts {
+                    intermediate: fields.size("intermediate_size")?,
+                    ..experts(fields.size("num_local_experts")?, fields)?
+                });
+            }
+            Self::Qwen3Moe => {
+                if fields.optional_size("decoder_sparse_step")?.is_some_and(|step| step != 1)
+                    || fields.get("mlp_only_layers").is_some_and(|list| !is_empty(list))
+                {
+                    let reason = "experts must be in every layer";
+                    return Err(ConfigError::new("decoder_sparse_step", "not 1", reason));
+                }
+                options.experts = Some(Experts {
+                    intermediate: fields.size("moe_intermediate_size")?,
+                    normalised: fields.flag("norm_topk_prob")?.unwrap_or(false),
+                    ..experts(fields.size("num_experts")?, fields)?
+                });
+            }
+            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Qwen3 | Self::Phi3 => {}
+        }
+        Ok(options)
+    }
+
+    /// The sliding window and its layers.
+    fn window(self, fields: &Fields<'_>) -> Result<Option<SlidingWindow>, ConfigError> {
+        let in_use = match self {
+            Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
+            Self::Gemma2 | Self::Gemma3 => true,
+            // Their configurations name a window that is not used unless they say so.
+            Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
+                fields.flag("use_sliding_window")?.unwrap_or(false)
+            }
+            Self::Llama | Self::Granite | Self::Olmo2 => false,
+        };
+        let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
+            return Ok(None);
+        };
+        // A lying count is refused by the check of the configuration.
+        let layers = fields.size("num_hidden_layers")?.min(1 << 12);
+        if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
+            let local = |kind: &Value| kind.as_str() == Some("sliding_attention");
+            return Ok(Some(SlidingWindow { size, layers: kinds.iter().map(local).collect() }));
+        }
+        let period = match self {
+            Self::Gemma2 => 2,
+            Self::Gemma3 => fields.optional_size("sliding_window_pattern")?.unwrap_or(6).max(1),
+            _ => 0,
+        };
+        // Qwen's first layers see everything.
+        let first = match self {
+            Self::Qwen2 | Self::Qwen3 => fields.optional_size("max_window_layers")?.unwrap_or(0),
+            _ => 0,
+        };
+        let local =
+            |layer: usize| layer >= first && (period == 0 || !(layer + 1).is_multiple_of(period));
+        Ok(Some(SlidingWindow { size, layers: (0..layers).map(local).collect() }))
+    }
+}
+
+fn experts(count: usize, fields: &Fields<'_>) -> Result<Experts, ConfigError> {
+    Ok(Experts {
+        count,
+        used: fields.size("num_experts_per_tok")?,
+        intermediate: 0,
+        dense_layers: 0,
+        gating: Gating::Softmax,
+        normalised: true,
+        scale: 1.0,
+        groups: None,
+        shared_intermediate: 0,
+        bias: false,
+        selection_bias: false,
+    })
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_some_and(Vec::is_empty)
+}
