@@ -1,10 +1,10 @@
 //! The whole program on a pseudo-terminal, with a script in place of models.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use portable_pty::CommandBuilder;
 use tempfile::TempDir;
 
+use crate::support::program;
 use crate::support::pty::{Ended, Pty};
 
 /// A chat and the folder it lives in.
@@ -20,10 +20,7 @@ impl Chat {
 
     pub fn with(script: &str, columns: u16, rows: u16, environment: &[(&str, &str)]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
-        command.arg("--script");
-        command.arg(scripted(script));
-        at_home(&mut command, home.path());
+        let mut command = program::scripted(script, home.path());
         for (name, value) in environment {
             command.env(name, value);
         }
@@ -51,20 +48,6 @@ impl Chat {
         assert_eq!(ended.code, 0, "{}", ended.screen);
         (ended, saved(self.home.path()))
     }
-}
-
-/// The path of a script.
-pub fn scripted(script: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(script)
-}
-
-/// The environment of a program whose home is `home`.
-pub fn at_home(command: &mut CommandBuilder, home: &Path) {
-    command.env_clear();
-    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    command.env("TERM", "xterm-256color");
-    command.env("HOME", home);
-    command.env("SSH_CONNECTION", "no desktop");
 }
 
 /// All conversations saved below `folder`, as text.

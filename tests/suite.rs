@@ -28,6 +28,7 @@ mod overlap;
 mod readme;
 mod screen;
 mod scripted;
+mod sessions;
 mod small_model;
 mod strategies;
 mod support;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use portable_pty::CommandBuilder;
 
-use crate::screen::{Chat, at_home, saved, scripted};
+use crate::screen::{Chat, saved};
+use crate::support::program::{at_home, script};
 use crate::support::pty::Pty;
 
 /// A chat with one answered question.
@@ -129,7 +130,7 @@ fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
     command.args(["-c", "set -m; \"$@\"; echo \"in the shell\"; read line; fg", "sh"]);
     command.arg(env!("CARGO_BIN_EXE_dovetail"));
     command.arg("--script");
-    command.arg(scripted("answers.jsonl"));
+    command.arg(script("answers.jsonl"));
     at_home(&mut command, home.path());
     let mut pty = Pty::start(command, 80, 24);
     pty.wait_for("○ ready");
