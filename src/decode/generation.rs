@@ -155,13 +155,15 @@ impl<'a> Generation<'a> {
                 break;
             }
         }
-        // Rollback: positions behind the end of the answer are not committed.
+        // Rollback: nothing behind the end of the answer is kept, neither positions nor the bonus
+        // token.
         let kept = committed.len().min(path.len() - 1);
+        let has_bonus = committed.len() == path.len();
         self.engine.commit(&tree, &path[..=kept], &verified.features);
         if self.end_if_full() {
             self.flush(committed.last_mut());
         }
-        if kept + 1 == path.len() {
+        if has_bonus {
             self.engine.push_root(bonus);
         }
         let names = self.names;
@@ -169,7 +171,7 @@ impl<'a> Generation<'a> {
             index: self.summary.rounds,
             labels: tree.nodes().iter().map(|node| names.label(node.token)).collect(),
             tree,
-            accepted: path[1..].to_vec(),
+            accepted: path[1..=kept].to_vec(),
             bonus,
             bonus_label: names.label(bonus),
             committed,

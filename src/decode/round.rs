@@ -95,9 +95,11 @@ pub struct Round {
     pub tree: Tree,
     /// Display text of each node's token (whitespace kept, bytes of split characters as `\xNN`).
     pub labels: Vec<String>,
-    /// Accepted nodes from the root's child down; their number is the accepted length.
+    /// Accepted nodes from the root's child down; their number is the accepted length. One that
+    /// ends the answer is the last.
     pub accepted: Vec<usize>,
-    /// The bonus token: the target's own choice where the path ended, root of the next round.
+    /// The bonus token: the target's own choice where the path ended, root of the next round. Not
+    /// in `committed` if an accepted token ended the answer: see [`Self::has_bonus`].
     pub bonus: u32,
     /// Display text of `bonus`.
     pub bonus_label: String,
@@ -122,6 +124,13 @@ pub struct Round {
     pub finish: Option<Finish>,
 }
 
+impl Round {
+    /// Whether the bonus belongs to the answer: an accepted token did not end it before.
+    pub fn has_bonus(&self) -> bool {
+        self.committed.last().is_some_and(|token| token.origin == Origin::Target)
+    }
+}
+
 /// Totals of one answer. τ = committed tokens / target passes, prefill and its token excluded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -129,7 +138,8 @@ pub struct Summary {
     pub prompt_tokens: usize,
     /// Of these, reused from the KV cache.
     pub reused_tokens: usize,
-    /// Tokens of the answer.
+    /// Tokens of the answer: the first one, which the prefill gave, and all that rounds committed,
+    /// the token that ends the text included. Every place that shows a count shows this one.
     pub tokens: usize,
     /// Target passes after the prefill.
     pub rounds: usize,
@@ -165,7 +175,13 @@ impl Summary {
         Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms }
     }
 
-    /// Adds a round that follows those counted.
+    /// Adds a round that follows those counted, with the tokens it committed.
+    pub fn count(&mut self, round: &Round) {
+        self.tokens += round.committed.len();
+        self.add(round);
+    }
+
+    /// Adds a round whose tokens are counted already.
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);

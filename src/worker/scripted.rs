@@ -208,8 +208,7 @@ impl Player {
             let done = recorded.committed.len() - left;
             let round = played(recorded, done, &controls, summary.rounds);
             left -= round.committed.len();
-            summary.tokens += round.committed.len();
-            summary.rounds += 1;
+            summary.count(&round);
             if !(self.sink)(Event::Round { generation, round: Box::new(round) }) {
                 return false;
             }

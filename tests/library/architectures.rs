@@ -18,12 +18,13 @@ const UNTIED: f32 = 5e-5;
 const TIED: f32 = 1e-4;
 
 /// File, the logits to compare with, tolerance, context.
-const MODELS: [(&str, &str, f32, usize); 20] = [
+const MODELS: [(&str, &str, f32, usize); 22] = [
     ("llama", "logits", UNTIED, 256),
     ("llama3-rope-freqs", "logits", UNTIED, 256),
     ("llama-linear", "logits", UNTIED, 256),
     ("llama-yarn", "logits", UNTIED, 256),
     ("llama-tied-bias", "logits", TIED, 256),
+    ("llama-mixed", "logits", UNTIED, 256),
     ("qwen2", "logits", UNTIED, 256),
     ("qwen3", "logits", TIED, 256),
     ("gemma2", "logits_exact_gelu", TIED, 256),
@@ -39,6 +40,7 @@ const MODELS: [(&str, &str, f32, usize); 20] = [
     ("mixtral", "logits", UNTIED, 256),
     ("deepseek2", "logits", UNTIED, 256),
     ("deepseek3", "logits", UNTIED, 256),
+    ("gpt-oss", "logits", UNTIED, 256),
 ];
 
 pub fn file(name: &str) -> std::path::PathBuf {

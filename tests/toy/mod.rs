@@ -1,7 +1,7 @@
 //! A target and drafters without weights: logits are a hash of the text, so every property of
 //! decoding can be tested in microseconds.
 
-use dovetail::decode::{Committed, Engine, Finish, Request, RoundOptions, Summary, TokenText};
+use dovetail::decode::{Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText};
 use dovetail::draft::{Budget, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
@@ -371,9 +371,13 @@ pub fn decode(
         if round.finish.is_none() {
             assert_eq!(round.committed.len(), path.len() + 1);
         }
+        let won = round.committed.iter().filter(|c| c.origin == Origin::Accepted).count();
+        assert_eq!(round.accepted.len(), won, "nothing behind the end of the text is accepted");
+        assert_eq!(round.has_bonus(), round.committed.len() > won);
         all.extend(round.committed);
         index += 1;
     }
+    assert_eq!(answer.summary().tokens, all.len());
     let outcome = Outcome {
         tokens: all.iter().map(|c| c.token).collect(),
         text: all.iter().map(|c| c.text.as_str()).collect(),
