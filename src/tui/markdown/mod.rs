@@ -1,5 +1,6 @@
-//! Answers as rows of the screen: Markdown with the origin of every character kept. Owns parsing,
-//! wrapping and their cache; must never know colours.
+//! Messages as rows of the screen: answers from Markdown, with the origin of every character kept,
+//! the user's own as they were typed. Owns parsing, wrapping and their cache; must never know
+//! colours.
 //!
 //! A streaming answer grows at its end, so blocks before the last cannot change any more: their
 //! rows are kept, and only the tail is parsed again.
@@ -87,6 +88,20 @@ impl Document {
         if text.len() > self.shown {
             self.extend(text, origins);
             self.shown = text.len();
+        }
+        &self.rows
+    }
+
+    /// The rows of `text` as it was typed, whitespace included: nothing in it is markup.
+    pub fn lay_out_verbatim(&mut self, text: &str, width: usize) -> &[Row] {
+        let width = width.max(1);
+        if width != self.width || text.len() != self.shown {
+            *self = Self { width, shown: text.len(), ..Self::default() };
+            for line in text.split('\n') {
+                let mut logical = Logical::default();
+                logical.push(line, (Look::default(), None));
+                self.rows.extend(wrap(&logical, width));
+            }
         }
         &self.rows
     }

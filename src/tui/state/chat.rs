@@ -52,7 +52,11 @@ impl Turn {
 
     /// Its rows at `width`.
     pub fn rows(&mut self, width: usize) -> &[Row] {
-        self.document.lay_out(&self.text, &self.origins, width)
+        match self.role {
+            Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
+            // What a person typed is no Markdown: `__init__` would lose its signs.
+            Role::User | Role::System => self.document.lay_out_verbatim(&self.text, width),
+        }
     }
 
     /// Its rows as last laid out.
