@@ -49,7 +49,7 @@ pub enum Mark {
     Accepted,
     /// Not in the tree: what the target chose where the path ended.
     Target,
-    /// Drafted in vain.
+    /// Drafted, but not what the target chose.
     Rejected,
 }
 
@@ -94,6 +94,22 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
             *flag = true;
         }
     }
+    let end = round.accepted.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
+    // Where an accepted token ended the answer, there is nothing behind it: nodes that the draft
+    // hung there were never reached.
+    if !round.has_bonus() {
+        for child in std::mem::take(&mut children[end]) {
+            let below = size[child];
+            let mut at = end;
+            loop {
+                size[at] -= below;
+                if at == 0 {
+                    break;
+                }
+                at = nodes[at].parent;
+            }
+        }
+    }
     for list in &mut children {
         list.sort_by(|&a, &b| {
             let rank = |i: usize| (!accepted[i], -nodes[i].log_prob);
@@ -101,7 +117,6 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
     }
-    let end = round.accepted.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
     let straight = round.tree.height() > STEEP;
     let walk = Walk { round, fold, children, size, accepted, end, straight };
     let mut rows = Vec::new();
@@ -147,7 +162,7 @@ impl Walk<'_> {
             probability: (index > 0).then(|| self.round.tree.nodes()[index].log_prob.exp()),
             hidden,
         });
-        let bonus = index == self.end;
+        let bonus = index == self.end && self.round.has_bonus();
         if bonus {
             let (tee, _) = branch(below, shown.is_empty());
             rows.push(TreeRow {
@@ -182,7 +197,7 @@ pub fn visible(label: &str) -> String {
         return "∅".to_string();
     }
     let spaces = |c| match c {
-        ' ' => '·',
+        ' ' => '␣',
         '\n' => '⏎',
         '\t' => '⇥',
         c => c,
@@ -220,7 +235,7 @@ mod tests {
                     Mark::Root => '○',
                     Mark::Accepted => '●',
                     Mark::Target => '◆',
-                    Mark::Rejected => '·',
+                    Mark::Rejected => '×',
                 };
                 let hidden =
                     if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
@@ -235,12 +250,12 @@ mod tests {
             sketch(Fold::Branches, 0),
             [
                 "○ <s>",
-                "├╴● ·the",
-                "│ ├╴● ·cat",
+                "├╴● ␣the",
+                "│ ├╴● ␣cat",
                 "│ │ ├╴◆ ⏎",
-                "│ │ ╰╴· ·sat",
-                "│ ╰╴· ·dog +1",
-                "╰╴· ·a +1"
+                "│ │ ╰╴× ␣sat",
+                "│ ╰╴× ␣dog +1",
+                "╰╴× ␣a +1"
             ]
         );
         assert_eq!(sketch(Fold::Nothing, 0).len(), 9);
@@ -248,8 +263,32 @@ mod tests {
         assert_eq!(sketch(Fold::Fit, 8), sketch(Fold::Branches, 0));
         assert_eq!(
             sketch(Fold::Path, 0),
-            ["○ <s> +2", "╰╴● ·the +2", "  ╰╴● ·cat +1", "    ╰╴◆ ⏎"]
+            ["○ <s> +2", "╰╴● ␣the +2", "  ╰╴● ␣cat +1", "    ╰╴◆ ⏎"]
         );
+    }
+
+    #[test]
+    fn the_tree_ends_at_an_accepted_end_of_text() {
+        let nodes = [
+            ("<s>", 0, 1.0),
+            (" bye", 0, 0.6),
+            ("<|im_end|>", 1, 0.5),
+            (" and", 1, 0.4),
+            (" so", 2, 0.9),
+            (" on", 4, 0.7),
+        ];
+        let mut round = round_of(&nodes, &[1, 2], " never");
+        round.committed.pop();
+        let labels = |fold| {
+            let rows = tree_rows(&round, fold, 20);
+            rows.into_iter().map(|row| (row.label, row.hidden)).collect::<Vec<_>>()
+        };
+        let row = |label: &str, hidden| (label.to_string(), hidden);
+        assert_eq!(
+            labels(Fold::Nothing),
+            [row("<s>", 0), row("␣bye", 0), row("<|im_end|>", 0), row("␣and", 0)]
+        );
+        assert_eq!(labels(Fold::Path), [row("<s>", 0), row("␣bye", 1), row("<|im_end|>", 0)]);
     }
 
     #[test]

@@ -158,11 +158,11 @@ fn style(piece: &Piece, marks: bool, base: Style, theme: &Theme) -> Style {
         Kind::Literal | Kind::Number => base.patch(theme.literal),
         Kind::Comment => base.patch(theme.dim),
     };
-    if marks {
-        style = match piece.origin {
-            Some(Origin::Accepted) => style.patch(accepted(theme)),
-            Some(Origin::Target) => style.patch(theme.target),
-            None => style,
+    if marks && piece.origin == Some(Origin::Accepted) {
+        // In code, colours belong to the syntax: there the underline alone tells the origin.
+        style = match look.kind {
+            Kind::Text | Kind::Heading => style.patch(accepted(theme)),
+            _ => style.add_modifier(Modifier::UNDERLINED),
         };
     }
     if look.strong {
@@ -237,7 +237,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
                 Span::styled("  guessed by the draft, confirmed", theme.dim),
             ]));
             lines.push(Line::from_iter([
-                Span::styled("plain", theme.target),
+                Span::styled("plain", theme.text),
                 Span::styled("       chosen by the big model itself", theme.dim),
             ]));
             lines.push(Line::default());

@@ -63,7 +63,7 @@ fn empty(theme: &Theme) -> Vec<Line<'static>> {
     [
         (Mark::Accepted, "guessed by the draft and confirmed"),
         (Mark::Target, "the target's own word, where the path ends"),
-        (Mark::Rejected, "guessed in vain"),
+        (Mark::Rejected, "guessed, but not what the target chose"),
     ]
     .into_iter()
     .map(|(mark, words)| {
@@ -93,7 +93,7 @@ fn look(mark: Mark, theme: &Theme) -> (&'static str, Style) {
         Mark::Root => ("○", theme.dim),
         Mark::Accepted => ("●", theme.accepted),
         Mark::Target => ("◆", theme.target),
-        Mark::Rejected => ("·", theme.rejected),
+        Mark::Rejected => ("×", theme.rejected),
     }
 }
 
