@@ -41,6 +41,7 @@ fn ready() -> Ready {
         draft: None,
         depths: Depths::Elastic(4),
         context: 2000,
+        most_context: 0,
         gamma: 6,
         blocks: 1,
         width: 2,

@@ -55,6 +55,7 @@ pub fn ready() -> Ready {
         draft: Some("DGF head, 4 blocks, f32 on CPU".to_string()),
         depths: Depths::Elastic(4),
         context: 2048,
+        most_context: 8192,
         gamma: 16,
         blocks: 4,
         width: 8,
@@ -193,16 +194,14 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
         }
     }
     let token = |text: &str, origin| Committed { token: 7, text: text.to_string(), origin };
+    let mut summary =
+        Summary { prompt_tokens: 24, tokens: 1, prefill_ms: 120.0, ..Summary::default() };
     let mut events = vec![
         Event::Prefill { generation, done: 24, total: 24 },
         Event::First {
             generation,
             token: token(&words[0], Origin::Target),
-            summary: Box::new(Summary {
-                prompt_tokens: 24,
-                prefill_ms: 120.0,
-                ..Summary::default()
-            }),
+            summary: Box::new(summary.clone()),
         },
     ];
     let mut at = 1;
@@ -235,22 +234,11 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
         round.timing.verify_ms = 38.0 + (index * 5 % 11) as f64;
         at += path.len() + 1;
         index += 1;
+        summary.count(&round);
         events.push(Event::Round { generation, round: Box::new(round) });
     }
-    let tokens = words.len();
-    events.push(Event::Finished {
-        generation,
-        summary: Box::new(Summary {
-            prompt_tokens: 24,
-            tokens,
-            rounds: index,
-            tau: (tokens - 1) as f64 / index.max(1) as f64,
-            tokens_per_second: 61.5,
-            prefill_ms: 120.0,
-            finish: Some(Finish::Eos),
-            ..Summary::default()
-        }),
-    });
+    summary.finish = Some(Finish::Eos);
+    events.push(Event::Finished { generation, summary: Box::new(summary) });
     events
 }
 

@@ -55,7 +55,16 @@ impl Backend {
             stop: self.stop.clone(),
         };
         let planner = self.planner.as_mut();
-        let mut answer = self.engine.generate(request, self.names.as_ref())?;
+        let mut answer = match self.engine.generate(request, self.names.as_ref()) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Whoever shows the failure can say by how much the prompt is too long.
+                if let DecodeError::PromptTooLong { tokens: total, .. } = error {
+                    send(Event::Prefill { generation, done: 0, total })?;
+                }
+                return Err(error.into());
+            }
+        };
         let cancelled = |mut answer: Generation<'_>| {
             answer.cancel();
             Ok(answer.summary().clone())

@@ -54,6 +54,9 @@ pub struct Ready {
     pub depths: Depths,
     /// KV capacity in tokens.
     pub context: usize,
+    /// Tokens the model was made for: `--context` goes no further. 0 if that is not known.
+    #[serde(default)]
+    pub most_context: usize,
     /// What `Auto` starts with.
     pub gamma: usize,
     /// What `Auto` starts with.

@@ -28,6 +28,7 @@ fn config() -> Config {
         qk_norm: false,
         tied_head: false,
         max_positions: 64,
+        block: Default::default(),
     }
 }
 

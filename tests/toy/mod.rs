@@ -1,7 +1,9 @@
 //! A target and drafters without weights: logits are a hash of the text, so every property of
 //! decoding can be tested in microseconds.
 
-use dovetail::decode::{Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText};
+use dovetail::decode::{
+    Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText,
+};
 use dovetail::draft::{Budget, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};

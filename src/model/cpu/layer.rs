@@ -27,7 +27,7 @@ pub(in crate::model) struct Layer {
 /// The weights that make queries, keys and values.
 pub(in crate::model) enum Attention {
     /// A matrix each.
-    Grouped(GroupedQuery),
+    Grouped(Box<GroupedQuery>),
     /// By way of latent vectors.
     Latent(Box<Latent>),
 }
@@ -60,7 +60,7 @@ pub(in crate::model) struct Latent {
 /// The second half of a block.
 pub(in crate::model) enum Mlp {
     /// One MLP for all rows.
-    Dense(Dense),
+    Dense(Box<Dense>),
     /// A router and MLPs to choose from.
     Experts(Box<Mixture>),
 }

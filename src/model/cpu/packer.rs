@@ -65,7 +65,7 @@ impl<'a> Packer<'a> {
         let (h, block) = (config.hidden, &config.block);
         let name = |part: &str| layer_name(layer, part);
         let attention = match &block.latent {
-            None => Attention::Grouped(self.grouped(config, &name)?),
+            None => Attention::Grouped(Box::new(self.grouped(config, &name)?)),
             Some(latent) => Attention::Latent(Box::new(self.latent(config, latent, &name)?)),
         };
         let value_width = match &block.latent {
@@ -95,7 +95,7 @@ impl<'a> Packer<'a> {
                 Some(experts) => Mlp::Experts(Box::new(self.mixture(config, experts, &name)?)),
                 None => {
                     let (width, bias) = (config.intermediate, block.mlp_bias);
-                    Mlp::Dense(self.dense(config, &name("mlp"), width, bias)?)
+                    Mlp::Dense(Box::new(self.dense(config, &name("mlp"), width, bias)?))
                 }
             },
             mlp_out_norm,

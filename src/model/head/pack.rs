@@ -78,12 +78,12 @@ impl Packer<'_> {
         let [gate, up] = [self.matrix(&block.gate)?, self.matrix(&block.up)?];
         Ok(Layer {
             attention_norm: input_norm.map(Norm::rms),
-            attention: Attention::Grouped(grouped),
+            attention: Attention::Grouped(Box::new(grouped)),
             o: self.matrix(&block.o)?,
             o_bias: None,
             attention_out_norm: None,
             mlp_norm: Some(Norm::rms(floats(&block.post_norm)?)),
-            mlp: Mlp::Dense(Dense::gated(gate, up, self.matrix(&block.down)?)),
+            mlp: Mlp::Dense(Box::new(Dense::gated(gate, up, self.matrix(&block.down)?))),
             mlp_out_norm: None,
             window: None,
             rope: Some(0),

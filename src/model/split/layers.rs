@@ -181,6 +181,7 @@ fn tensors(
     let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
         return None;
     };
+    let (attention, mlp) = (*attention, *mlp);
     let (gate, post_norm) = (mlp.gate?, layer.mlp_norm?);
     let matrix = |matrix: Matrix| Table::Packed(Arc::new(matrix)).to_tensor(device, dtype);
     let vector = |values: Vec<f32>| {

@@ -243,12 +243,23 @@ pub fn scopes(model: &Model) -> Vec<Scope> {
 
 /// What a key does now; `None` leaves it to the text area.
 pub fn lookup(model: &Model, event: &KeyEvent) -> Option<Action> {
+    if filters(model, event) {
+        return None;
+    }
     scopes(model).into_iter().find_map(|scope| {
         BINDINGS
             .iter()
             .find(|row| row.scope == scope && row.keys.iter().any(|key| key.matches(event)))
             .map(|row| row.action)
     })
+}
+
+/// Whether the key writes in the filter of the saved conversations, whatever it does in other
+/// lists.
+fn filters(model: &Model, event: &KeyEvent) -> bool {
+    let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    let writes = matches!(event.code, KeyCode::Char(_) | KeyCode::Backspace);
+    matches!(model.overlay, Some(Overlay::Sessions(_))) && plain && writes
 }
 
 /// Keys and words for the hints line, most useful first. A key that would do nothing now is left

@@ -1,5 +1,5 @@
-//! Figures of the latest answer. Only committed tokens count; the prefill and its token are kept
-//! apart, as in [`Summary`].
+//! Figures of the latest answer. Tokens, rounds, times and τ are the [`Summary`]'s own, which is
+//! counted on round by round and replaced by the worker's at the end: no second count.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,14 +24,8 @@ pub struct Meters {
     pub first_token: Option<Duration>,
     /// How far the prompt has been read, before the first token.
     pub prefill: Option<Prefill>,
-    /// Prompt figures from the first token on, totals at the end.
+    /// Totals so far, from the first token on.
     pub summary: Option<Box<Summary>>,
-    /// Target passes.
-    pub rounds: usize,
-    /// Tokens committed by rounds.
-    pub tokens: usize,
-    /// Where the time of all rounds went.
-    pub spent: Timing,
     /// Tokens and milliseconds of the latest rounds.
     recent: VecDeque<(usize, f64)>,
     /// Tokens per second of each of the latest rounds.
@@ -62,9 +56,7 @@ impl Meters {
     pub fn round(&mut self, round: &Round) {
         let tokens = round.committed.len();
         let spent = round.timing.total_ms();
-        self.rounds += 1;
-        self.tokens += tokens;
-        self.spent += round.timing;
+        self.summary.get_or_insert_default().count(round);
         push(&mut self.recent, Self::NOW, (tokens, spent));
         push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
         let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
@@ -84,14 +76,43 @@ impl Meters {
         per_second(tokens, ms)
     }
 
-    /// Tokens per second over the answer.
-    pub fn overall(&self) -> f64 {
-        per_second(self.tokens, self.spent.total_ms())
+    /// The answer's totals so far.
+    fn total<T: Default>(&self, of: impl FnOnce(&Summary) -> T) -> T {
+        self.summary.as_deref().map(of).unwrap_or_default()
     }
 
-    /// τ: tokens a round.
+    /// Target passes after the prefill.
+    pub fn rounds(&self) -> usize {
+        self.total(|summary| summary.rounds)
+    }
+
+    /// Tokens of the answer, the first one included.
+    pub fn tokens(&self) -> usize {
+        self.total(|summary| summary.tokens)
+    }
+
+    /// Where the time of all rounds went.
+    pub fn spent(&self) -> Timing {
+        self.total(Summary::timing)
+    }
+
+    /// Tokens per second over the answer, prefill excluded.
+    pub fn overall(&self) -> f64 {
+        self.total(|summary| summary.tokens_per_second)
+    }
+
+    /// τ: tokens a round, prefill excluded.
     pub fn tau(&self) -> f64 {
-        if self.rounds == 0 { 0.0 } else { self.tokens as f64 / self.rounds as f64 }
+        self.total(|summary| summary.tau)
+    }
+
+    /// Tokens that prompt and answer take in the context.
+    pub fn context(&self) -> usize {
+        match (&self.summary, self.prefill) {
+            (Some(summary), _) => summary.prompt_tokens + summary.tokens,
+            (None, Some(prefill)) => prefill.total,
+            (None, None) => 0,
+        }
     }
 
     /// Share of the rounds that drafted so deep which had a token accepted there, depth 1 first.
@@ -125,7 +146,8 @@ mod tests {
     fn only_rounds_count_and_depths_are_shares() {
         let mut meters = Meters::default();
         meters.begin(Duration::from_secs(10));
-        meters.first(Duration::from_millis(10_500), Box::default());
+        let first = Summary { prompt_tokens: 30, tokens: 1, ..Summary::default() };
+        meters.first(Duration::from_millis(10_500), Box::new(first));
         let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
         round.timing =
             Timing { draft_ms: 20.0, verify_ms: 70.0, other_ms: 5.0, ahead_ms: 60.0, wait_ms: 5.0 };
@@ -134,7 +156,7 @@ mod tests {
         round.committed.truncate(1);
         meters.round(&round);
         assert_eq!(meters.first_token, Some(Duration::from_millis(500)));
-        assert_eq!(meters.tokens, 4);
+        assert_eq!((meters.tokens(), meters.rounds(), meters.context()), (5, 2, 35));
         assert!((meters.tau() - 2.0).abs() < 1e-9);
         assert!((meters.overall() - 20.0).abs() < 1e-9);
         assert_eq!(meters.acceptance().collect::<Vec<_>>(), [0.5, 0.5]);

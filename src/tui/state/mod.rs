@@ -2,6 +2,7 @@
 //! [`super::update`] alone. Must never know tensors, files or the clock: time is handed in.
 
 mod chat;
+mod context;
 mod dials;
 mod input;
 mod meters;
@@ -18,6 +19,7 @@ use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
 
 pub use chat::{Chat, Outcome, Turn, finish_words};
+pub use context::Context;
 pub use dials::{Bench, Dial, DialView, Dials};
 pub use input::{Completion, Input};
 pub use meters::{Meters, Prefill};
@@ -134,6 +136,9 @@ pub struct Model {
     pub rounds: Rounds,
     /// Figures of the latest answer.
     pub meters: Meters,
+    /// Rounds and figures of the answer before, until the one asked for has its first token: they
+    /// come back if it never gets one.
+    before: Option<(Rounds, Meters)>,
     /// What the machine is doing.
     pub usage: Option<Usage>,
     /// The GPU, or why there is none.
@@ -180,6 +185,7 @@ impl Model {
             input: Input::default(),
             rounds: Rounds::default(),
             meters: Meters::default(),
+            before: None,
             usage: None,
             gpu: config.gpu,
             begun: config.controls.sampler,
@@ -228,6 +234,36 @@ impl Model {
             self.notices.push(text);
             self.notices.drain(..self.notices.len().saturating_sub(KEPT));
         }
+    }
+
+    /// Makes room for the rounds and figures of a new answer.
+    pub fn begin_answer(&mut self) {
+        let rounds = self.rounds.take();
+        let meters = std::mem::take(&mut self.meters);
+        self.before = Some((rounds, meters));
+        self.meters.begin(self.now);
+    }
+
+    /// The new answer has its first token: what the one before left is not needed any more.
+    pub fn answer_begun(&mut self) {
+        self.before = None;
+    }
+
+    /// Shows what the answer before left, if the new one ended without a token.
+    pub fn restore_answer(&mut self) {
+        if let Some((rounds, meters)) = self.before.take() {
+            let fold = self.rounds.fold;
+            self.rounds = rounds;
+            self.rounds.fold = fold;
+            self.meters = meters;
+        }
+    }
+
+    /// Forgets rounds and figures, for another conversation.
+    pub fn forget_answer(&mut self) {
+        self.before = None;
+        self.rounds.clear();
+        self.meters = Meters::default();
     }
 
     /// Whether an answer is on its way.

@@ -18,9 +18,15 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// Forgets the rounds, for a new answer.
+    /// Forgets the rounds.
     pub fn clear(&mut self) {
-        *self = Self { fold: self.fold, ..Self::default() };
+        self.take();
+    }
+
+    /// Takes the rounds out, for a new answer.
+    pub fn take(&mut self) -> Self {
+        let fold = self.fold;
+        std::mem::replace(self, Self { fold, ..Self::default() })
     }
 
     /// Adds the latest round.

@@ -5,7 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::{Effect, save, slash, stop};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::{self, Action};
-use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, Side, strategies};
+use crate::tui::state::{Bench, Dial, Focus, Model, Overlay, Phase, SessionList, Side, strategies};
 use crate::tui::theme;
 use crate::worker::{Command, Job};
 
@@ -17,8 +17,10 @@ pub fn key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
     match keymap::lookup(model, &event) {
         Some(action) => act(model, action),
         None => {
-            if model.overlay.is_none() && model.focus == Focus::Input {
-                write(model, event);
+            match &mut model.overlay {
+                Some(Overlay::Sessions(list)) => filter(list, event.code),
+                None if model.focus == Focus::Input => write(model, event),
+                _ => {}
             }
             Vec::new()
         }
@@ -146,8 +148,7 @@ pub fn speculate(model: &mut Model, on: bool) -> Vec<Effect> {
 pub fn ask(model: &mut Model) -> Vec<Effect> {
     model.controls.generation += 1;
     model.phase = Phase::Answering { since: model.now };
-    model.rounds.clear();
-    model.meters.begin(model.now);
+    model.begin_answer();
     let job = Job {
         generation: model.controls.generation,
         messages: model.chat.messages(),
@@ -195,8 +196,13 @@ fn send(model: &mut Model) -> Vec<Effect> {
             return Vec::new();
         }
     }
+    // As it was typed, with the indentation of its first line. The one space before a slash that
+    // keeps a message from being a command is no part of it.
+    let text = text.trim_end().trim_start_matches('\n');
+    let text = text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text);
+    let text = text.to_string();
     model.input.sent();
-    model.chat.ask(text.trim().to_string());
+    model.chat.ask(text);
     let mut effects = ask(model);
     // Should the program be killed while the answer comes, the question is safe.
     effects.push(save(model));
@@ -322,7 +328,7 @@ pub fn overlay_row(model: &mut Model, by: i8) {
             *selected = to.min(last.saturating_sub(1));
         }
         Some(Overlay::Sessions(list)) => {
-            let last = list.sessions.len().saturating_sub(1);
+            let last = list.shown().len().saturating_sub(1);
             list.selected = list.selected.saturating_add_signed(isize::from(by)).min(last);
         }
         _ => {}
@@ -331,14 +337,18 @@ pub fn overlay_row(model: &mut Model, by: i8) {
 
 fn overlay_take(model: &mut Model) -> Vec<Effect> {
     match model.overlay.take() {
-        Some(Overlay::Sessions(list)) => match list.sessions.get(list.selected) {
+        Some(Overlay::Sessions(list)) => match list.shown().get(list.selected) {
             Some(session) => {
                 let mut effects = stop(model);
                 effects.push(save(model));
                 effects.push(Effect::Load(session.id.clone()));
                 effects
             }
-            None => Vec::new(),
+            // Nothing has the words typed: they can be mended.
+            None => {
+                model.overlay = Some(Overlay::Sessions(list));
+                Vec::new()
+            }
         },
         Some(Overlay::Strategies { selected }) => {
             let name = model.statuses().get(selected).map(|status| status.name.clone());
@@ -363,6 +373,19 @@ pub fn choose(model: &mut Model, name: &str) -> Result<Vec<Effect>, String> {
     strategies::choose(model.ready.as_deref(), &mut model.controls, name)?;
     model.say(format!("strategy: {name}, from the next round on"));
     Ok(apply(model))
+}
+
+/// Writes in the words that saved conversations are filtered by.
+fn filter(list: &mut SessionList, code: KeyCode) {
+    let mut words = list.filter().to_string();
+    match code {
+        KeyCode::Char(c) if !c.is_control() => words.push(c),
+        KeyCode::Backspace => {
+            words.pop();
+        }
+        _ => return,
+    }
+    list.filter_by(words);
 }
 
 /// Editing keys that are not in the table: the usual ones of a text field.

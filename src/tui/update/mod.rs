@@ -95,9 +95,16 @@ pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect>
     match message {
         Message::Key(event) => keys::key(model, event),
         Message::Paste(text) => {
-            if model.overlay.is_none() {
-                model.focus = Focus::Input;
-                model.input.paste(&text);
+            match &mut model.overlay {
+                Some(Overlay::Sessions(list)) => {
+                    let pasted = text.replace(char::is_control, " ");
+                    list.filter_by(format!("{}{pasted}", list.filter()));
+                }
+                Some(_) => {}
+                None => {
+                    model.focus = Focus::Input;
+                    model.input.paste(&text);
+                }
             }
             Vec::new()
         }
@@ -160,7 +167,7 @@ fn sessions(model: &mut Model, list: Result<Vec<SessionHead>, String>) {
     match list {
         Ok(sessions) if sessions.is_empty() => model.say("no saved conversations yet"),
         Ok(sessions) => {
-            model.overlay = Some(Overlay::Sessions(SessionList { sessions, selected: 0 }));
+            model.overlay = Some(Overlay::Sessions(SessionList::new(sessions)));
         }
         Err(error) => model.complain(error),
     }
@@ -171,8 +178,7 @@ fn loaded(model: &mut Model, result: Result<Vec<SavedTurn>, String>) -> Vec<Effe
         Ok(turns) => {
             let effects = stop(model);
             model.chat.replace(turns);
-            model.rounds.clear();
-            model.meters = Default::default();
+            model.forget_answer();
             model.focus = Focus::Input;
             model.say("conversation loaded");
             effects
@@ -192,8 +198,9 @@ fn stop(model: &mut Model) -> Vec<Effect> {
     model.controls.generation += 1;
     model.controls.paused = false;
     model.phase = Phase::Idle;
-    let tokens = model.meters.tokens + usize::from(model.meters.first_token.is_some());
+    let tokens = model.meters.tokens();
     model.chat.close(super::state::Outcome::Stopped { tokens });
+    model.restore_answer();
     vec![Effect::Apply(model.controls.clone()), save(model)]
 }
 

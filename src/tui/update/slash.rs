@@ -54,8 +54,7 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
             effects.push(super::save(model));
             effects.push(Effect::Forget);
             model.chat = Chat::new(model.chat.system.take());
-            model.rounds.clear();
-            model.meters = Default::default();
+            model.forget_answer();
             effects
         }
         Deed::Load if argument.is_empty() => vec![Effect::List],

@@ -85,6 +85,75 @@ fn a_failed_question_goes_back_to_where_it_was_written() {
 }
 
 #[test]
+fn a_question_that_finds_no_room_costs_nothing() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    for event in answer(1, "First answer, which is here to stay.", 8) {
+        say(&mut model, event);
+    }
+    let shown = |model: &Model| {
+        let meters = &model.meters;
+        (model.rounds.len(), meters.tokens(), meters.rounds(), meters.context(), texts(model))
+    };
+    let before = shown(&model);
+    type_keys(&mut model, "more<enter>");
+    assert!(model.rounds.is_empty());
+    say(&mut model, Event::Prefill { generation: 2, done: 0, total: 2100 });
+    let error = "the prompt has 2100 tokens, the context holds 2048".to_string();
+    say(&mut model, Event::Failed { generation: Some(2), error });
+    assert_eq!(shown(&model), before);
+    assert_eq!(model.input.text(), "more");
+    let Some(Overlay::Error { text, .. }) = &model.overlay else { panic!("nothing is said") };
+    for words in ["2100", "2048", "/new", "/save", "--context", "8192"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // One that is stopped before its first token costs as little.
+    type_keys(&mut model, "<esc><enter><esc>");
+    assert_eq!((shown(&model), model.input.text()), (before, "more".to_string()));
+    // Once the new answer has begun, the old tree is gone for good.
+    type_keys(&mut model, "<enter>");
+    let generation = model.generation();
+    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
+        say(&mut model, event);
+    }
+    type_keys(&mut model, "<esc>");
+    assert!(model.rounds.is_empty() && model.meters.tokens() == 1);
+}
+
+#[test]
+fn a_message_is_sent_as_it_was_typed() {
+    let mut model = loaded(80, 24);
+    for (typed, wanted) in
+        [("    indented  ", "    indented"), (" /new is a command", "/new is a command")]
+    {
+        let effects = type_keys(&mut model, &format!("{typed}<enter>"));
+        assert_eq!(job(&effects).messages.last().unwrap().content, wanted);
+        type_keys(&mut model, "<esc><c-u>");
+    }
+}
+
+#[test]
+fn tokens_are_counted_once() {
+    let mut model = loaded(80, 24);
+    type_keys(&mut model, "one<enter>");
+    let events = answer(1, "A fox is a small wild animal with a bushy tail.", 16);
+    let Some(Event::Finished { summary, .. }) = events.last().cloned() else { panic!() };
+    for event in &events[..events.len() - 1] {
+        say(&mut model, event.clone());
+    }
+    let (tokens, tau) = (model.meters.tokens(), model.meters.tau());
+    assert_eq!((tokens, model.meters.rounds()), (summary.tokens, summary.rounds));
+    assert!((tau - summary.tau).abs() < 1e-9);
+    say(&mut model, events[events.len() - 1].clone());
+    assert_eq!(model.meters.tokens(), tokens);
+    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
+    let said = terminal.draw(|frame| view::draw(frame, &mut model)).unwrap().buffer.clone();
+    let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
+    assert!(said.contains(&format!("{tokens} tokens ·")), "{said}");
+    assert!(said.contains(&format!("tokens {tokens}  rounds {}", summary.rounds)), "{said}");
+}
+
+#[test]
 fn a_question_stopped_before_its_first_token_can_be_mended() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "one<enter><esc>");

@@ -44,6 +44,7 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
             Vec::new()
         }
         Event::First { token, summary, .. } => {
+            model.answer_begun();
             model.meters.first(model.now, summary);
             model.chat.extend(&[token]);
             Vec::new()
@@ -57,6 +58,7 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
         Event::Finished { summary, .. } => {
             model.phase = Phase::Idle;
             model.controls.paused = false;
+            model.answer_begun();
             model.meters.prefill = None;
             model.meters.summary = Some(summary.clone());
             model.chat.close(Outcome::Finished(summary));
@@ -83,12 +85,20 @@ pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
 
 /// An answer failed.
 fn failed(model: &mut Model, error: String) -> Vec<Effect> {
+    let refused = model
+        .context()
+        .filter(|context| model.meters.summary.is_none() && context.used > context.holds);
+    let (title, text) = match refused {
+        Some(context) => ("The context is full", context.refusal()),
+        None => ("No answer", error),
+    };
     model.phase = Phase::Idle;
     model.controls.paused = false;
     model.meters.prefill = None;
     model.chat.close(Outcome::Failed);
+    model.restore_answer();
     super::keys::take_back(model);
-    model.overlay = Some(Overlay::Error { title: "No answer".to_string(), text: error });
+    model.overlay = Some(Overlay::Error { title: title.to_string(), text });
     vec![save(model)]
 }
 
@@ -100,6 +110,7 @@ pub fn gone(model: &mut Model, reason: Option<String>) -> Vec<Effect> {
     model.phase = Phase::Broken;
     model.meters.prefill = None;
     model.chat.close(Outcome::Failed);
+    model.restore_answer();
     let reason = reason.unwrap_or_else(|| "it gave no reason".to_string());
     let text = format!(
         "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with Ctrl+C, start \

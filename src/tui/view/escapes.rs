@@ -41,7 +41,7 @@ fn names_and_notices_are_shown() {
     assert!(drawn(&mut model).contains(SHOWN));
     let head =
         SessionHead { id: "a".to_owned(), title: HOSTILE.to_owned(), updated: 0, messages: 2 };
-    let sessions = SessionList { sessions: vec![head], selected: 0 };
+    let sessions = SessionList::new(vec![head]);
     model.overlay = Some(Overlay::Sessions(sessions));
     assert!(drawn(&mut model).contains(SHOWN));
 }

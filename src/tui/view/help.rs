@@ -4,6 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::layout::Areas;
 use super::{centred, panel};
 use crate::tui::commands::COMMANDS;
 use crate::tui::keymap::{self, Scope};
@@ -15,14 +16,15 @@ const COLUMN: u16 = 74;
 /// Width of a key or a command in it.
 const KEY: usize = 29;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &mut Model, theme: &Theme) {
+    let area = areas.body;
     let sections = sections(theme);
     let two = area.width >= 2 * COLUMN + 6;
     let columns = if two { balance(sections) } else { vec![sections.concat()] };
     let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
     let width = COLUMN * columns.len() as u16 + 4;
     let height = u16::try_from(rows).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centred(frame, area, width, height.min(area.height.saturating_sub(2)).max(3));
+    let rect = centred(frame, areas, area, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
     let last = rows.saturating_sub(fit);
     let Some(Overlay::Help { top }) = &mut model.overlay else { return };

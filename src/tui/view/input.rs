@@ -3,8 +3,8 @@
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Clear;
 
+use super::layout::Areas;
 use super::{cut, focused, panel};
 use crate::tui::markdown::{Logical, Look, wrap};
 use crate::tui::state::{Focus, Model};
@@ -44,7 +44,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
     let inner = if area.height < 3 {
         area
     } else {
-        let block = panel("", focus, theme);
+        let mut block = panel("", focus, theme);
+        let room = usize::from(area.width.saturating_sub(6));
+        if let Some(words) = model.context().and_then(|context| context.warning(room)) {
+            block = block.title_bottom(Line::styled(format!(" {words} "), theme.warning));
+        }
         let inner = block.inner(area);
         frame.render_widget(block, area);
         inner
@@ -75,7 +79,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
 }
 
 /// The suggestions stand above the input.
-pub(super) fn draw_suggestions(frame: &mut Frame<'_>, input: Rect, model: &Model, theme: &Theme) {
+pub(super) fn draw_suggestions(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
+    let input = areas.input;
     let all = model.input.suggestions();
     if all.is_empty() || !focused(model, Focus::Input) {
         return;
@@ -87,10 +92,9 @@ pub(super) fn draw_suggestions(frame: &mut Frame<'_>, input: Rect, model: &Model
     }
     let selected = model.input.selected();
     let top = (selected + 1).saturating_sub(rows);
-    let width = input.width.min(72);
     let height = rows as u16 + 2;
-    let rect = Rect { x: input.x, y: input.y - height, width, height };
-    frame.render_widget(Clear, rect);
+    let rect = Rect { y: input.y - height, height, ..input };
+    areas.clear(frame, rect);
     let title = format!(" commands {} of {} ", selected + 1, all.len());
     let block = panel(title, true, theme);
     let inner = block.inner(rect);

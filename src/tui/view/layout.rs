@@ -1,11 +1,13 @@
 //! Where the panels stand.
 
+use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::widgets::Clear;
 
-use super::input;
+use super::{input, notice};
 use crate::tui::state::{Focus, Model, Side};
 
-/// The screen's areas. They do not overlap; any may be empty.
+/// The screen's areas. All but `body` and `column` stand apart; any may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Areas {
     /// One row: names and state.
@@ -24,8 +26,29 @@ pub struct Areas {
     pub strip: Rect,
     /// The message being written, with its frame.
     pub input: Rect,
+    /// What was just said, if it is too long for the frame of the message.
+    pub notice: Rect,
     /// One row: keys.
     pub hints: Rect,
+    /// Everything between header and hints.
+    pub body: Rect,
+    /// Of the body, what the panels beside the chat leave.
+    pub column: Rect,
+}
+
+impl Areas {
+    /// Clears `rect` for what will lie there, and with it every framed panel it would cut: half a
+    /// frame looks broken. Rows of text are cleared from end to end.
+    pub fn clear(&self, frame: &mut Frame<'_>, rect: Rect) {
+        let framed = [self.tree, self.meters, self.reasons, self.controls, Some(self.input)];
+        let touched = framed.into_iter().flatten().filter(|panel| panel.intersects(rect));
+        let text = [self.chat, self.strip, self.notice];
+        let rows =
+            text.map(|text| Rect { y: rect.y, height: rect.height, ..text }.intersection(text));
+        for area in touched.chain(rows).chain([rect]) {
+            frame.render_widget(Clear, area.intersection(frame.area()));
+        }
+    }
 }
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
@@ -50,16 +73,17 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
     if screen.height >= 6 {
         areas.hints = take_bottom(&mut left, 1);
     }
+    areas.body = left;
+    areas.column = left;
     if model.wide() && screen.height >= 16 {
         beside(&mut left, &mut areas, model.focus == Focus::Tree);
-        let rows = input::height(left, model);
-        areas.input = take_bottom(&mut left, rows);
+        areas.column = left;
+        write(&mut left, &mut areas, model);
     } else {
         if screen.height >= 14 {
             areas.strip = take_bottom(&mut left, 2);
         }
-        let rows = input::height(left, model);
-        areas.input = take_bottom(&mut left, rows);
+        write(&mut left, &mut areas, model);
         below(&mut left, &mut areas, model.side);
     }
     if screen.height >= 30 {
@@ -67,6 +91,13 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
     }
     areas.chat = left;
     areas
+}
+
+/// The message, and above it what was just said.
+fn write(left: &mut Rect, areas: &mut Areas, model: &Model) {
+    let rows = input::height(*left, model);
+    areas.input = take_bottom(left, rows);
+    areas.notice = take_bottom(left, notice::rows(areas.input, model));
 }
 
 /// Panels stand at the right.
@@ -94,10 +125,13 @@ fn beside(left: &mut Rect, areas: &mut Areas, tree: bool) {
     areas.tree = Some(right);
 }
 
-/// One panel stands below the chat, which keeps a third.
+/// One panel stands below the chat, which keeps a third; none where only its frame would fit.
 fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
     let Some(side) = side else { return };
     let room = left.height - left.height / 3;
+    if room < 3 {
+        return;
+    }
     let panel = match side {
         Side::Tree => take_bottom(left, room),
         Side::Meters => take_bottom(left, room.min(METERS)),

@@ -90,17 +90,22 @@ fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
         (None, None) => "–".to_string(),
     };
-    let context = match (model.rounds.latest(), &model.ready) {
-        (Some(round), Some(ready)) => format!("{} of {} tokens", round.context, ready.context),
-        (None, Some(ready)) => format!("{} tokens", ready.context),
-        _ => "–".to_string(),
-    };
-    let tau = if meters.rounds == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
-    let done = format!("{} in {} rounds", meters.tokens, meters.rounds);
+    let context = model.context().map_or("–".to_string(), |context| match context.used {
+        0 => format!("{} tokens", context.holds),
+        used => format!("{} of {} tokens", used.min(context.holds), context.holds),
+    });
+    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
+    let done = Line::from_iter(
+        [
+            figure("tokens", meters.tokens().to_string(), theme),
+            figure("  rounds", meters.rounds().to_string(), theme),
+        ]
+        .concat(),
+    );
     vec![
         ends(now, overall, width),
         Line::styled(spark, theme.accent.remove_modifier(Modifier::BOLD)),
-        ends(Line::from(figure("τ", tau, theme)), Line::from(figure("tokens", done, theme)), width),
+        ends(Line::from(figure("τ", tau, theme)), done, width),
         ends(
             Line::from(figure("first token", first, theme)),
             Line::from(figure("prompt", prompt, theme)),
@@ -144,7 +149,7 @@ const STROKES: [&str; 3] = ["━", "═", "─"];
 /// Where a round's time goes.
 fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let meters = &model.meters;
-    let spent = meters.spent;
+    let (spent, rounds) = (meters.spent(), meters.rounds());
     let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
     let styles = [theme.accepted, theme.target, theme.faint];
     let cells = figures::shares(parts, usize::from(width));
@@ -152,10 +157,10 @@ fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         let glyph = STROKES[part];
         Span::styled(glyph.repeat(cells[part]), styles[part].remove_modifier(Modifier::BOLD))
     }));
-    if meters.rounds == 0 {
+    if rounds == 0 {
         return vec![Line::styled("─".repeat(usize::from(width)), theme.faint)];
     }
-    let mean = |part: usize| figures::short(parts[part] / meters.rounds as f64);
+    let mean = |part: usize| figures::short(parts[part] / rounds as f64);
     let mut legend = Line::default();
     for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
         let gap = if part == 0 { "" } else { "  " };
@@ -167,7 +172,7 @@ fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     legend.push_span(Span::styled(" ms", theme.dim));
     let mut rows = vec![bar, super::cut(legend, usize::from(width))];
     if spent.ahead_ms > 0.0 {
-        rows.push(super::cut(beside(&spent, meters.rounds, theme), usize::from(width)));
+        rows.push(super::cut(beside(&spent, rounds, theme), usize::from(width)));
     }
     rows
 }

@@ -11,6 +11,7 @@ mod hints;
 mod input;
 mod layout;
 mod meters;
+mod notice;
 mod overlay;
 mod strip;
 mod tree;
@@ -19,10 +20,11 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, BorderType, Clear, Padding};
+use ratatui::widgets::{Block, BorderType, Padding};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
+use self::layout::Areas;
 use super::state::{Focus, Model, Overlay};
 use super::theme::{self, Theme};
 
@@ -49,11 +51,12 @@ pub fn draw(frame: &mut Frame<'_>, model: &mut Model) {
     }
     strip::draw(frame, areas.strip, model, &theme);
     input::draw(frame, areas.input, model, &theme);
+    notice::draw(frame, &areas, model, &theme);
     hints::draw(frame, areas.hints, model, &theme);
-    input::draw_suggestions(frame, areas.input, model, &theme);
+    input::draw_suggestions(frame, &areas, model, &theme);
     match &model.overlay {
-        Some(Overlay::Help { .. }) => help::draw(frame, area, model, &theme),
-        Some(_) => overlay::draw(frame, area, model, &theme),
+        Some(Overlay::Help { .. }) => help::draw(frame, &areas, model, &theme),
+        Some(_) => overlay::draw(frame, &areas, model, &theme),
         None => {}
     }
     if !model.colours {
@@ -81,7 +84,7 @@ fn focused(model: &Model, focus: Focus) -> bool {
 }
 
 /// A cleared box in the middle of `area`, no larger than it.
-fn centred(frame: &mut Frame<'_>, area: Rect, width: u16, height: u16) -> Rect {
+fn centred(frame: &mut Frame<'_>, areas: &Areas, area: Rect, width: u16, height: u16) -> Rect {
     let width = width.min(area.width);
     let height = height.min(area.height);
     let rect = Rect {
@@ -92,7 +95,7 @@ fn centred(frame: &mut Frame<'_>, area: Rect, width: u16, height: u16) -> Rect {
     };
     // A column of air at each side: text must not run into the frame.
     let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
-    frame.render_widget(Clear, cleared.intersection(area));
+    areas.clear(frame, cleared.intersection(area));
     rect
 }
 

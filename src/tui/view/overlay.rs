@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::layout::Areas;
 use super::{centred, cut, figures, panel};
 use crate::plan::Strategy;
 use crate::printable::printable_line;
@@ -15,12 +16,12 @@ use crate::tui::theme::Theme;
 /// A box is no wider than a comfortable row.
 const WIDTH: u16 = 76;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
     match &model.overlay {
-        Some(Overlay::Error { title, text }) => error(frame, area, title, text, theme),
-        Some(Overlay::Details) => details(frame, area, model, theme),
-        Some(Overlay::Sessions(list)) => sessions(frame, area, list, theme),
-        Some(Overlay::Strategies { selected }) => strategies(frame, area, model, *selected, theme),
+        Some(Overlay::Error { title, text }) => error(frame, areas, title, text, theme),
+        Some(Overlay::Details) => details(frame, areas, model, theme),
+        Some(Overlay::Sessions(list)) => sessions(frame, areas, list, theme),
+        Some(Overlay::Strategies { selected }) => strategies(frame, areas, model, *selected, theme),
         Some(Overlay::Help { .. }) | None => {}
     }
 }
@@ -40,7 +41,7 @@ fn point(text: &str, width: u16, theme: &Theme, style: Style) -> Vec<Line<'stati
 }
 
 /// `text` in rows of at most `width` columns.
-fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+pub(super) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let rows = text.lines().flat_map(|line| {
         let mut logical = Logical::default();
         logical.push(line, (Look::default(), None));
@@ -50,9 +51,9 @@ fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
         .collect()
 }
 
-fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, text: Vec<Line<'_>>, theme: &Theme) {
+fn boxed(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: Vec<Line<'_>>, theme: &Theme) {
     let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
-    let rect = centred(frame, area, columns(area) + 4, height);
+    let rect = centred(frame, areas, areas.column, columns(areas.column) + 4, height);
     let foot = Line::styled(" Esc close ", theme.dim).right_aligned();
     let block = panel(format!(" {title} "), true, theme).title_bottom(foot);
     let inner = block.inner(rect);
@@ -60,11 +61,11 @@ fn boxed(frame: &mut Frame<'_>, area: Rect, title: &str, text: Vec<Line<'_>>, th
     super::lines(frame, inner, text.into_iter().map(|line| cut(line, usize::from(inner.width))));
 }
 
-fn error(frame: &mut Frame<'_>, area: Rect, title: &str, text: &str, theme: &Theme) {
-    let lines = wrapped(text, columns(area), theme.text);
+fn error(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: &str, theme: &Theme) {
+    let lines = wrapped(text, columns(areas.column), theme.text);
     let mut red = *theme;
     red.accent = theme.error;
-    boxed(frame, area, title, lines, &red);
+    boxed(frame, areas, title, lines, &red);
 }
 
 /// Why the controls stand where they stand, as a panel.
@@ -77,7 +78,7 @@ pub(super) fn reasons(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &
     super::lines(frame, inner, rows);
 }
 
-fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+fn details(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
     let row = |label: &str, value: String| {
         Line::from_iter([
             Span::styled(format!("{label:<12}"), theme.dim),
@@ -96,14 +97,14 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         lines.push(Line::default());
         lines.push(Line::styled("Why these values", theme.strong));
         for reason in &ready.reasons {
-            lines.extend(point(reason, columns(area), theme, theme.text));
+            lines.extend(point(reason, columns(areas.column), theme, theme.text));
         }
         lines.push(Line::default());
     }
     if !model.notices.is_empty() {
         lines.push(Line::styled("Notices", theme.strong));
         for notice in &model.notices {
-            lines.extend(point(notice, columns(area), theme, theme.text));
+            lines.extend(point(notice, columns(areas.column), theme, theme.text));
         }
         lines.push(Line::default());
     }
@@ -136,24 +137,25 @@ fn details(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
         lines.push(row(
             "decoding",
             format!(
-                "{} tokens in {} rounds, τ {:.2}, {} tok/s",
-                meters.tokens,
-                meters.rounds,
+                "{} tokens, {} rounds, τ {:.2}, {} tok/s",
+                meters.tokens(),
+                meters.rounds(),
                 meters.tau(),
                 figures::rate(meters.overall())
             ),
         ));
     }
-    boxed(frame, area, "details", lines, theme);
+    boxed(frame, areas, "details", lines, theme);
 }
 
 /// The strategies, each with what it does, or what it lacks.
-fn strategies(frame: &mut Frame<'_>, area: Rect, model: &Model, selected: usize, theme: &Theme) {
+fn strategies(frame: &mut Frame<'_>, areas: &Areas, model: &Model, selected: usize, theme: &Theme) {
+    let area = areas.column;
     let width = WIDTH.min(area.width.saturating_sub(2));
-    let most = area.height.saturating_sub(4).max(3);
+    let most = area.height.saturating_sub(2).max(3);
     let statuses = model.statuses();
     let height = u16::try_from(statuses.len() + 2).unwrap_or(most).min(most);
-    let rect = centred(frame, area, width, height);
+    let rect = centred(frame, areas, area, width, height);
     let foot = Line::styled(" Enter take · Esc close ", theme.dim).right_aligned();
     let block = panel(" strategies: the text is the same ", true, theme).title_bottom(foot);
     let inner = block.inner(rect);
@@ -181,18 +183,34 @@ fn strategies(frame: &mut Frame<'_>, area: Rect, model: &Model, selected: usize,
     super::lines(frame, inner, rows);
 }
 
-fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme) {
+/// Saved conversations: the words they are filtered by, then those that fit.
+fn sessions(frame: &mut Frame<'_>, areas: &Areas, list: &SessionList, theme: &Theme) {
+    let area = areas.column;
     let width = WIDTH.min(area.width.saturating_sub(2));
-    let most = area.height.saturating_sub(6).max(3);
-    let height = u16::try_from(list.sessions.len() + 2).unwrap_or(most).min(most);
-    let rect = centred(frame, area, width, height);
+    let most = area.height.saturating_sub(4).max(4);
+    let height = u16::try_from(list.len() + 3).unwrap_or(most).min(most);
+    let rect = centred(frame, areas, area, width, height);
     let foot = Line::styled(" Enter open · Esc close ", theme.dim).right_aligned();
     let block = panel(" saved conversations ", true, theme).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
-    let fit = usize::from(inner.height).max(1);
+    let shown = list.shown();
+    let count = Line::styled(format!("{} of {}", shown.len(), list.len()), theme.dim);
+    let words = if list.filter().is_empty() {
+        Line::styled("type to filter", theme.dim)
+    } else {
+        Line::from_iter([
+            Span::styled(list.filter().to_string(), theme.strong),
+            Span::styled("▏", theme.accent),
+        ])
+    };
+    let mut rows = vec![super::ends(words, count, inner.width)];
+    if shown.is_empty() {
+        rows.push(Line::styled("no title or date has these words", theme.dim));
+    }
+    let fit = usize::from(inner.height).saturating_sub(1).max(1);
     let top = (list.selected + 1).saturating_sub(fit);
-    let lines = list.sessions.iter().enumerate().skip(top).take(fit).map(|(index, session)| {
+    rows.extend(shown.into_iter().enumerate().skip(top).take(fit).map(|(index, session)| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
         let left = Line::styled(printable_line(title).into_owned(), theme.text);
         let right = format!("{} messages · {}", session.messages, session.date());
@@ -200,6 +218,6 @@ fn sessions(frame: &mut Frame<'_>, area: Rect, list: &SessionList, theme: &Theme
         let line = super::ends(left, right, inner.width);
         let line = cut(line, usize::from(inner.width));
         if index == list.selected { line.patch_style(theme.selected) } else { line }
-    });
-    super::lines(frame, inner, lines);
+    }));
+    super::lines(frame, inner, rows);
 }

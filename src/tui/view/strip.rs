@@ -46,10 +46,10 @@ fn meters(model: &Model, width: u16, theme: &Theme) -> Line<'static> {
         format!("{spark:<16}"),
         theme.accent.remove_modifier(Modifier::BOLD),
     ));
-    let tau = if meters.rounds == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
+    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
     left.push_span(Span::styled("  τ ", theme.dim));
     left.push_span(Span::styled(tau, theme.strong));
-    let spent = meters.spent;
+    let spent = meters.spent();
     let sum = spent.total_ms();
     let right = if sum > 0.0 {
         let part = |ms: f64| figures::percent(ms / sum);

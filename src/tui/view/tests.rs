@@ -15,7 +15,7 @@ use crate::decode::Timing;
 use crate::tui::state::SessionList;
 use crate::tui::testing::{answer, loaded, model, say, type_keys};
 use crate::tui::theme::ThemeName;
-use crate::tui::update::{Message, update};
+use crate::tui::update::{Effect, Message, update};
 use crate::worker::Event;
 
 const STORY: &str = "Once upon a time there was a little fox who lived by the sea. Every night \
@@ -241,11 +241,120 @@ fn saved_conversations() {
         updated: 0,
         messages,
     };
-    model.overlay = Some(Overlay::Sessions(SessionList {
-        sessions: vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)],
-        selected: 1,
-    }));
+    let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
+    model.overlay = Some(Overlay::Sessions(SessionList::new(heads)));
+    type_keys(&mut model, "<down>");
     check("sessions_80", &mut model);
+    type_keys(&mut model, "jk THE su<bs>");
+    check("sessions_none_80", &mut model);
+    type_keys(&mut model, "<bs><bs><bs><bs><bs><bs><bs><bs>LANTERN fo");
+    check("sessions_filtered_80", &mut model);
+    let effects = type_keys(&mut model, "<enter>");
+    let load = Effect::Load("A fox and a lantern".to_string());
+    assert!(effects.contains(&load), "{effects:?}");
+}
+
+#[test]
+fn what_the_user_typed_is_shown_as_it_was_typed() {
+    let mut model = loaded(80, 24);
+    let typed = "  def __init__(self, *args*):\n    # not a heading\n\n- **no** list `or` <b>";
+    update(&mut model, Message::Paste(typed.to_string()), Duration::ZERO);
+    type_keys(&mut model, "<enter>");
+    let screen = text(&drawn(&mut model));
+    let rows: Vec<&str> = screen.lines().skip(1).take(4).collect();
+    assert_eq!(
+        rows,
+        [
+            " ❯   def __init__(self, *args*):",
+            "       # not a heading",
+            "",
+            "   - **no** list `or` <b>"
+        ]
+    );
+}
+
+#[test]
+fn what_is_said_leaves_keys_and_answer_uncovered() {
+    let mut model = answering(80, 24, 16);
+    let rows = |model: &mut Model| {
+        let screen = text(&drawn(model));
+        screen.lines().map(str::to_string).collect::<Vec<_>>()
+    };
+    let before = rows(&mut model);
+    model.say("theme: light");
+    let short = rows(&mut model);
+    let changed: Vec<usize> = (0..24).filter(|&row| before[row] != short[row]).collect();
+    assert_eq!(changed, [18], "{short:#?}");
+    assert!(short[18].starts_with("╭─ ✓ theme: light ─"), "{}", short[18]);
+    // Longer than the edge: rows of its own, and the answer moves up.
+    model.complain("a remedy in so many words that it needs two rows ".repeat(2));
+    let long = rows(&mut model);
+    assert_eq!(long[23], before[23]);
+    assert!(long[16].starts_with(" ✗ a remedy") && long[15] == before[17], "{long:#?}");
+}
+
+#[test]
+fn a_context_that_fills_up_says_so() {
+    for (width, height) in [(80, 24), (120, 36), (200, 50)] {
+        let mut model = answering(width, height, 16);
+        assert!(!text(&drawn(&mut model)).contains("context full"));
+        model.ready.as_mut().unwrap().context = 80;
+        let screen = text(&drawn(&mut model));
+        assert!(screen.contains("% full") && screen.contains("/new, /save"), "{screen}");
+        model.ready.as_mut().unwrap().context = 70;
+        check_full(&text(&drawn(&mut model)));
+    }
+}
+
+fn check_full(screen: &str) {
+    for words in ["context full", "/new", "/save", "--context"] {
+        assert!(screen.contains(words), "{screen}");
+    }
+}
+
+/// Every corner of a frame has its three fellows: nothing is left of a panel that a box covers.
+fn assert_whole_frames(screen: &str, what: &str) {
+    let cells: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
+    let at = |y: usize, x: usize| cells.get(y).and_then(|row| row.get(x)).copied().unwrap_or(' ');
+    let mut right = 0;
+    let mut found = 0;
+    for (y, row) in cells.iter().enumerate() {
+        for x in (0..row.len()).filter(|&x| row[x] == '╭') {
+            found += 1;
+            let end = (x + 1..row.len()).find(|&x| "╭╮╰╯".contains(row[x]));
+            let end = end.unwrap_or_else(|| panic!("{what}: open at {y}, {x}\n{screen}"));
+            assert_eq!(at(y, end), '╮', "{what}\n{screen}");
+            let below = (y + 1..cells.len()).find(|&y| at(y, x) != '│').unwrap_or(y);
+            assert_eq!((at(below, x), at(below, end)), ('╰', '╯'), "{what}\n{screen}");
+            let edge = |y| "│▲▼".contains(at(y, end));
+            assert!((y + 1..below).all(edge), "{what}\n{screen}");
+        }
+        // The branches of a tree are no corners.
+        let branch = |x: usize| row[x] == '╰' && row.get(x + 1) == Some(&'╴');
+        right += (0..row.len()).filter(|&x| "╮╰╯".contains(row[x]) && !branch(x)).count();
+    }
+    assert_eq!(right, 3 * found, "{what}: a corner is left over\n{screen}");
+}
+
+#[test]
+fn boxes_leave_no_half_frames() {
+    for (width, height) in [(80, 24), (120, 36), (200, 50), (100, 17), (30, 8)] {
+        for side in ["", "<f2>", "<f3>", "<f4>"] {
+            for keys in ["", "<f1>", "<c-p>", "/stats<enter>", "/", "/s", "/gamma 9999<enter>"] {
+                let mut model = answering(width, height, 16);
+                type_keys(&mut model, side);
+                model.focus = Focus::Input;
+                type_keys(&mut model, keys);
+                let what = format!("{width}x{height} {side} {keys}");
+                assert_whole_frames(&text(&drawn(&mut model)), &what);
+            }
+            let mut model = answering(width, height, 16);
+            type_keys(&mut model, side);
+            let error = "What went wrong, and what to do about it.".to_string();
+            say(&mut model, Event::Failed { generation: Some(2), error });
+            assert_whole_frames(&text(&drawn(&mut model)), "failed");
+        }
+    }
 }
 
 #[test]

@@ -356,6 +356,7 @@ fn ready(
         draft: status.and_then(|status| status.draft.clone()),
         depths: status.map_or(Depths::Fixed(0), |status| status.depths),
         context: 0,
+        most_context: files.config.max_positions,
         gamma: budget.shape.gamma,
         blocks: budget.blocks,
         width: budget.shape.width,

@@ -1,0 +1,137 @@
+//! How full the context is, and the ways out before and when it is full. Must never know where the
+//! words are shown.
+
+use super::Model;
+
+/// The context after the latest answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// Tokens that prompt and answer take; a prompt that was refused may take more than there are.
+    pub used: usize,
+    /// Tokens it holds.
+    pub holds: usize,
+    /// Tokens the model was made for; 0 if that is not known.
+    pub most: usize,
+}
+
+impl Context {
+    /// Whether so little is left that it is time to say so: from 80 % on.
+    pub fn is_short(self) -> bool {
+        self.used * 5 >= self.holds * 4
+    }
+
+    /// Whether nothing is left.
+    pub fn is_full(self) -> bool {
+        self.used >= self.holds
+    }
+
+    /// Whether starting again with a larger `--context` would help.
+    fn can_grow(self) -> bool {
+        self.most == 0 || self.most > self.holds
+    }
+
+    /// How full it is and the ways out, in `width` columns; `None` while there is room, and where
+    /// not even the shortest words fit.
+    pub fn warning(self, width: usize) -> Option<String> {
+        if !self.is_short() {
+            return None;
+        }
+        let Self { used, holds, .. } = self;
+        let full = if self.is_full() {
+            "context full".to_string()
+        } else {
+            format!("context {}% full", used * 100 / holds.max(1))
+        };
+        let count = format!("{} of {holds}", used.min(holds));
+        let (long, short) = if self.can_grow() {
+            (", or start with a larger --context", ", or a larger --context")
+        } else {
+            ("; the model holds no more", "")
+        };
+        [
+            format!("{full}, {count} tokens: /new begins anew, /save keeps this{long}"),
+            format!("{full}, {count}: /new, /save{short}"),
+            format!("{full}: /new, /save{short}"),
+            full,
+        ]
+        .into_iter()
+        .find(|words| words.chars().count() <= width)
+    }
+
+    /// What to do about a prompt that does not fit.
+    pub fn refusal(self) -> String {
+        let Self { used, holds, most } = self;
+        let grow = if !self.can_grow() {
+            format!("The model holds no more than {holds} tokens.")
+        } else if most == 0 {
+            "--context N, given at the start, holds more; /load then brings this conversation back."
+                .to_string()
+        } else {
+            format!(
+                "--context N, given at the start, holds up to {most} tokens with this model; /load \
+                 then brings this conversation back."
+            )
+        };
+        format!(
+            "The conversation with this message has {used} tokens, the context holds {holds}. \
+             Nothing is lost: the message is back where it was written.\n\n\
+             /new begins a new conversation; this one stays saved.\n\
+             /save saves this one now and says where.\n\
+             {grow}"
+        )
+    }
+}
+
+impl Model {
+    /// How full the context is; `None` while nothing is loaded.
+    pub fn context(&self) -> Option<Context> {
+        let ready = self.ready.as_ref()?;
+        let used = self.meters.context();
+        Some(Context { used, holds: ready.context, most: ready.most_context })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(used: usize) -> Context {
+        Context { used, holds: 1000, most: 4000 }
+    }
+
+    #[test]
+    fn the_warning_begins_at_four_fifths_and_names_the_ways_out() {
+        assert_eq!(context(799).warning(200), None);
+        let near = context(800).warning(200).unwrap();
+        assert!(near.starts_with("context 80% full, 800 of 1000 tokens"), "{near}");
+        assert!(context(999).warning(200).unwrap().starts_with("context 99% full"));
+        let full = context(1001).warning(200).unwrap();
+        assert!(full.starts_with("context full, 1000 of 1000 tokens"), "{full}");
+        for words in [near, full, context(999).warning(52).unwrap(), context(1000).refusal()] {
+            for way in ["/new", "/save", "--context"] {
+                assert!(words.contains(way), "{words}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_larger_context_is_named_only_if_the_model_has_one() {
+        let most = Context { most: 1000, ..context(1000) };
+        for width in [200, 72, 40] {
+            let words = most.warning(width).unwrap();
+            assert!(!words.contains("--context") && words.chars().count() <= width, "{words}");
+        }
+        assert!(most.refusal().contains("no more than 1000"));
+    }
+
+    #[test]
+    fn a_narrow_screen_gets_fewer_words() {
+        for width in 0..200 {
+            if let Some(words) = context(900).warning(width) {
+                assert!(words.chars().count() <= width);
+            }
+        }
+        assert_eq!(context(900).warning(20).as_deref(), Some("context 90% full"));
+        assert_eq!(context(900).warning(5), None);
+    }
+}

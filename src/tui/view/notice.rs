@@ -1,0 +1,60 @@
+//! What was just said: on the upper edge of the message's frame, where it covers nothing; in rows of
+//! its own above it if it is longer than that.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::layout::Areas;
+use super::overlay::wrapped;
+use crate::tui::state::Model;
+use crate::tui::theme::Theme;
+
+/// Most rows; errors that need more have a box.
+const TALLEST: usize = 4;
+/// Columns before the words: a space, the mark, a space.
+const LEAD: u16 = 3;
+
+/// Rows above the message, next to `input`: none if the words fit on its edge.
+pub(super) fn rows(input: Rect, model: &Model) -> u16 {
+    let style = Style::new();
+    let fits = on_edge(input, model, style, style).is_some();
+    if fits { 0 } else { above(input.width, model, style, style).len() as u16 }
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
+    let (good, bad) = (theme.accent, theme.error);
+    if let Some(line) = on_edge(areas.input, model, good, bad) {
+        let width = line.width() as u16;
+        let edge = Rect { x: areas.input.x + 2, width, height: 1, ..areas.input };
+        frame.render_widget(line, edge.intersection(areas.input));
+        return;
+    }
+    super::lines(frame, areas.notice, above(areas.notice.width, model, good, bad));
+}
+
+/// The words as they stand on the edge, if they fit there.
+fn on_edge(input: Rect, model: &Model, good: Style, bad: Style) -> Option<Line<'static>> {
+    let (mark, text, style) = words(model, good, bad)?;
+    let line = Line::styled(format!(" {mark} {text} "), style);
+    (input.height >= 3 && line.width() + 4 <= usize::from(input.width)).then_some(line)
+}
+
+fn above(width: u16, model: &Model, good: Style, bad: Style) -> Vec<Line<'static>> {
+    let Some((mark, text, style)) = words(model, good, bad) else { return Vec::new() };
+    let room = width.saturating_sub(LEAD + 1).max(1);
+    let mut rows = wrapped(&text, room, style);
+    rows.truncate(TALLEST);
+    for (index, row) in rows.iter_mut().enumerate() {
+        let lead = if index == 0 { format!(" {mark} ") } else { "   ".to_string() };
+        row.spans.insert(0, Span::styled(lead, style));
+    }
+    rows
+}
+
+fn words(model: &Model, good: Style, bad: Style) -> Option<(&'static str, String, Style)> {
+    let toast = model.toast.as_ref()?;
+    let (mark, style) = if toast.error { ("✗", bad) } else { ("✓", good) };
+    Some((mark, toast.text.replace('\n', " "), style))
+}
