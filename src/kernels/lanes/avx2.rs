@@ -414,6 +414,38 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn pairs_less(w: Self::I, x: i16) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = _mm256_set1_epi16(x);
+            [_mm256_sub_epi16(w[0], x), _mm256_sub_epi16(w[1], x)]
+        }
+    }
+
+    #[inline(always)]
+    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let second = [_mm256_slli_epi32::<16>(second[0]), _mm256_slli_epi32::<16>(second[1])];
+            [
+                _mm256_blend_epi16::<0xaa>(first[0], second[0]),
+                _mm256_blend_epi16::<0xaa>(first[1], second[1]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            [
+                _mm256_add_epi32(acc[0], _mm256_madd_epi16(a[0], b[0])),
+                _mm256_add_epi32(acc[1], _mm256_madd_epi16(a[1], b[1])),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn prefetch(p: *const u8) {
         // Assembly, because around the intrinsic the compiler spills registers.
         // SAFETY: a prefetch never faults and changes nothing.

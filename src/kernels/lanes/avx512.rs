@@ -293,6 +293,27 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn pairs_less(w: __m512i, x: i16) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_sub_epi16(w, _mm512_set1_epi16(x)) }
+    }
+
+    #[inline(always)]
+    fn pairs_of(first: __m512i, second: __m512i) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe {
+            let second = _mm512_slli_epi32::<16>(second);
+            _mm512_mask_blend_epi16(0xaaaa_aaaa, first, second)
+        }
+    }
+
+    #[inline(always)]
+    fn dot_lane_pairs(acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the impl.
+        unsafe { _mm512_dpwssd_epi32(acc, a, b) }
+    }
+
+    #[inline(always)]
     fn prefetch(p: *const u8) {
         // Assembly, because around the intrinsic the compiler spills registers and the loop takes
         // twice as long.

@@ -109,6 +109,12 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_pairs(p: *const u8) -> Self::I;
     /// acc + the two products of a lane's pair of i16 with the two at `x`.
     unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I;
+    /// Pairs of i16, each less x.
+    fn pairs_less(w: Self::I, x: i16) -> Self::I;
+    /// The low halves of two vectors of i32 as pairs of i16.
+    fn pairs_of(first: Self::I, second: Self::I) -> Self::I;
+    /// acc + the two products of each lane's pairs of i16.
+    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
     /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
 }

@@ -229,5 +229,27 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn pairs_less(w: Self::I, x: i16) -> Self::I {
+        each(|i| {
+            let low = i32::from((w[i] as i16).wrapping_sub(x));
+            let high = i32::from(((w[i] >> 16) as i16).wrapping_sub(x));
+            low & 0xffff | high << 16
+        })
+    }
+
+    #[inline(always)]
+    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
+        each(|i| first[i] & 0xffff | second[i] << 16)
+    }
+
+    #[inline(always)]
+    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        each(|i| {
+            let low = i32::from(a[i] as i16) * i32::from(b[i] as i16);
+            acc[i] + low + (a[i] >> 16) * (b[i] >> 16)
+        })
+    }
+
+    #[inline(always)]
     fn prefetch(_: *const u8) {}
 }

@@ -4,6 +4,9 @@
 //! - Q4_K, Q5_K: block = Σ dot · scale over 8 sub-blocks, then sum += block · (d · x's scale) and
 //!   sum −= (minima · x's sums) · (dmin · x's scale). Q2_K: the same over 16 sub-blocks.
 //! - Q3_K, Q6_K: the same over 16 sub-blocks, IQ4_XS over 8, without minima.
+//!
+//! Where the products of a sub-block fit 16 bits (Q2_K, Q3_K), the sum over sub-blocks is one of
+//! integers too.
 
 use super::block32::{IQ4, biased_dots};
 use super::{Kernel, Prefetch, Step, dots, fifth_bits, load_sums, store_sums};
@@ -138,22 +141,84 @@ impl Kernel for Q6K {
     }
 }
 
-/// The four lines of a superblock's 16 × 16 scales, a line for every four sub-blocks, as bytes.
+/// Scales or minima of 16 sub-blocks as bytes, two of a row side by side.
 #[repr(align(64))]
-struct Scales([u8; 16 * LANES]);
+struct Bytes([u8; 16 * LANES]);
 
-/// dot += the first to fourth pairs of bits of a line · x for M rows.
+impl Bytes {
+    /// The pairs of sub-blocks 2 · i and 2 · i + 1.
+    #[inline(always)]
+    fn pairs<L: Lanes>(&self, i: usize) -> L::I {
+        let pairs = &self.0[2 * LANES * i..][..2 * LANES];
+        // SAFETY: 32 bytes.
+        unsafe { L::load_pairs(pairs.as_ptr()) }
+    }
+
+    /// Writes the bytes of sub-blocks 4 · i to 4 · i + 3.
+    #[inline(always)]
+    fn put<L: Lanes>(&mut self, i: usize, bytes: L::B) {
+        let to = &mut self.0[LINE * i..][..LINE];
+        // SAFETY: 64 bytes.
+        unsafe { L::store_b(to.as_mut_ptr(), bytes) }
+    }
+}
+
+/// Dot products of 16 columns whose codes are the pairs of bits of a line.
 ///
 /// # Safety
-/// `x` is 16 columns of the first of M rows.
+/// `line` is readable; `x` is 16 columns of the first of M rows.
 #[inline(always)]
-unsafe fn pair_dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], line: L::B, x: *const i8) {
+unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [L::I; M] {
     // SAFETY: the caller's promise.
     unsafe {
-        dots::<L, M>(dot, L::pair::<0>(line), x);
-        dots::<L, M>(dot, L::pair::<1>(line), x.add(4));
-        dots::<L, M>(dot, L::pair::<2>(line), x.add(8));
-        dots::<L, M>(dot, L::pair::<3>(line), x.add(12));
+        let mut dot = [L::splat_i(0); M];
+        let line = L::load_b(line);
+        dots::<L, M>(&mut dot, L::pair::<0>(line), x);
+        dots::<L, M>(&mut dot, L::pair::<1>(line), x.add(4));
+        dots::<L, M>(&mut dot, L::pair::<2>(line), x.add(8));
+        dots::<L, M>(&mut dot, L::pair::<3>(line), x.add(12));
+        dot
+    }
+}
+
+/// The same with a third bit from planes A to D of another line.
+///
+/// # Safety
+/// As `two_bits`.
+#[inline(always)]
+unsafe fn three_bits<
+    L: Lanes,
+    const M: usize,
+    const A: u32,
+    const B: u32,
+    const C: u32,
+    const D: u32,
+>(
+    plane: L::B,
+    line: *const u8,
+    x: *const i8,
+) -> [L::I; M] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut dot = [L::splat_i(0); M];
+        let line = L::load_b(line);
+        dots::<L, M>(&mut dot, L::third::<A>(L::pair::<0>(line), plane), x);
+        dots::<L, M>(&mut dot, L::third::<B>(L::pair::<1>(line), plane), x.add(4));
+        dots::<L, M>(&mut dot, L::third::<C>(L::pair::<2>(line), plane), x.add(8));
+        dots::<L, M>(&mut dot, L::third::<D>(L::pair::<3>(line), plane), x.add(12));
+        dot
+    }
+}
+
+/// block += dot · scale for two sub-blocks. Sums of 16 products of codes up to 7 fit 16 bits.
+#[inline(always)]
+fn scaled<L: Lanes, const M: usize>(
+    block: &mut [L::I; M],
+    scales: L::I,
+    (first, second): ([L::I; M], [L::I; M]),
+) {
+    for r in 0..M {
+        block[r] = L::dot_lane_pairs(block[r], scales, L::pairs_of(first[r], second[r]));
     }
 }
 
@@ -166,30 +231,27 @@ impl Kernel for Q2K {
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
-            let (mut scales, mut minima) = (Scales([0; 256]), Scales([0; 256]));
-            for line in 0..4 {
+            let (mut scales, mut minima) = (Bytes([0; 256]), Bytes([0; 256]));
+            for i in 0..4 {
                 prefetch.next::<L>();
-                let packed = L::load_b(step.weights.add(K_SCALES + line * LINE));
-                let (low, high) = L::nibbles(packed);
-                L::store_b(scales.0.as_mut_ptr().add(line * LINE), low);
-                L::store_b(minima.0.as_mut_ptr().add(line * LINE), high);
+                let (low, high) = L::nibbles(L::load_b(step.weights.add(K_SCALES + i * LINE)));
+                scales.put::<L>(i, low);
+                minima.put::<L>(i, high);
             }
-            let mut block = [L::splat(0.0); M];
+            let mut block = [L::splat_i(0); M];
+            for i in 0..8 {
+                prefetch.next::<L>();
+                prefetch.next::<L>();
+                let lines = step.weights.add(Q2_HEAD + 2 * i * LINE);
+                let first = two_bits::<L, M>(lines, codes.add(32 * i));
+                let second = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
+                scaled::<L, M>(&mut block, scales.pairs::<L>(i), (first, second));
+            }
             let mut low = [L::splat_i(0); M];
-            for j in 0..16 {
-                prefetch.next::<L>();
-                let line = L::load_b(step.weights.add(Q2_HEAD + j * LINE));
-                let mut dot = [L::splat_i(0); M];
-                pair_dots::<L, M>(&mut dot, line, codes.add(j * 16));
-                let scale = L::load_u8(scales.0.as_ptr().add(LANES * j));
-                for r in 0..M {
-                    block[r] = L::fma(L::float(dot[r]), scale, block[r]);
-                }
-            }
-            for j in 0..8 {
-                let minima = L::load_pairs(minima.0.as_ptr().add(2 * LANES * j));
+            for i in 0..8 {
+                let minima = minima.pairs::<L>(i);
                 for (r, low) in low.iter_mut().enumerate() {
-                    *low = L::dot_pairs(*low, minima, x_sums.add(r * 16 + 2 * j));
+                    *low = L::dot_pairs(*low, minima, x_sums.add(r * 16 + 2 * i));
                 }
             }
             prefetch.next::<L>();
@@ -198,55 +260,10 @@ impl Kernel for Q2K {
             let mut total = load_sums::<L, M>(sums);
             for r in 0..M {
                 let scale = *rows.scales.as_ptr().add(step.cell + r);
-                total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
+                total[r] = L::fma(L::float(block[r]), L::mul(d, L::splat(scale)), total[r]);
                 total[r] = L::fma(L::float(low[r]), L::mul(dmin, L::splat(-scale)), total[r]);
             }
             store_sums::<L, M>(sums, total);
-        }
-    }
-}
-
-/// Where the dot products of a Q3_K sub-block begin, and their scale.
-struct Start {
-    starts: *const i32,
-    scales: *const u8,
-}
-
-/// Sub-block `j` of Q3_K, 16 columns: two bits from a line, the third of groups A to D from the
-/// plane; block += dot · scale.
-///
-/// # Safety
-/// `line` is readable; the starts and `codes` are those of M rows.
-#[inline(always)]
-unsafe fn third_bits<
-    L: Lanes,
-    const M: usize,
-    const A: u32,
-    const B: u32,
-    const C: u32,
-    const D: u32,
->(
-    block: &mut [L::F; M],
-    (plane, line): (L::B, *const u8),
-    start: &Start,
-    codes: *const i8,
-    j: usize,
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut dot = [L::splat_i(0); M];
-        for (r, dot) in dot.iter_mut().enumerate() {
-            // −4 · the sum of 16 codes, from −32 times.
-            *dot = L::splat_i(*start.starts.add(r * 16 + j) >> 3);
-        }
-        let (line, codes) = (L::load_b(line), codes.add(j * 16));
-        dots::<L, M>(&mut dot, L::third::<A>(L::pair::<0>(line), plane), codes);
-        dots::<L, M>(&mut dot, L::third::<B>(L::pair::<1>(line), plane), codes.add(4));
-        dots::<L, M>(&mut dot, L::third::<C>(L::pair::<2>(line), plane), codes.add(8));
-        dots::<L, M>(&mut dot, L::third::<D>(L::pair::<3>(line), plane), codes.add(12));
-        let scale = L::sub(L::load_u8(start.scales.add(LANES * j)), L::splat(32.0));
-        for r in 0..M {
-            block[r] = L::fma(L::float(dot[r]), scale, block[r]);
         }
     }
 }
@@ -258,37 +275,46 @@ impl Kernel for Q3K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
+            let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
-            let mut scales = Scales([0; 256]);
-            let to = scales.0.as_mut_ptr();
-            let high = L::load_b(step.weights.add(LINE));
-            let (a, b) = L::nibbles(L::load_b(step.weights.add(2 * LINE)));
-            let (c, d) = L::nibbles(L::load_b(step.weights.add(3 * LINE)));
-            L::store_b(to, L::sixth::<0>(a, high));
-            L::store_b(to.add(LINE), L::sixth::<1>(b, high));
-            L::store_b(to.add(2 * LINE), L::sixth::<2>(c, high));
-            L::store_b(to.add(3 * LINE), L::sixth::<3>(d, high));
             for _ in 0..Q3_HEAD / LINE {
                 prefetch.next::<L>();
             }
-            let starts = rows.wide.as_ptr().add(step.cell * 16);
-            let start = Start { starts, scales: scales.0.as_ptr() };
-            let mut block = [L::splat(0.0); M];
+            let mut scales = Bytes([0; 256]);
+            let high = L::load_b(step.weights.add(LINE));
+            let (a, b) = L::nibbles(L::load_b(step.weights.add(2 * LINE)));
+            let (c, d) = L::nibbles(L::load_b(step.weights.add(3 * LINE)));
+            scales.put::<L>(0, L::sixth::<0>(a, high));
+            scales.put::<L>(1, L::sixth::<1>(b, high));
+            scales.put::<L>(2, L::sixth::<2>(c, high));
+            scales.put::<L>(3, L::sixth::<3>(d, high));
+            let mut block = [L::splat_i(0); M];
             for i in 0..8 {
                 let sub = step.weights.add(Q3_HEAD + i * 3 * LINE);
                 for _ in 0..3 {
                     prefetch.next::<L>();
                 }
-                let plane = L::load_b(sub);
-                let (first, second) = ((plane, sub.add(LINE)), (plane, sub.add(2 * LINE)));
-                third_bits::<L, M, 0, 1, 2, 3>(&mut block, first, &start, codes, 2 * i);
-                third_bits::<L, M, 4, 5, 6, 7>(&mut block, second, &start, codes, 2 * i + 1);
+                let (plane, x) = (L::load_b(sub), codes.add(32 * i));
+                let first = three_bits::<L, M, 0, 1, 2, 3>(plane, sub.add(LINE), x);
+                let second = three_bits::<L, M, 4, 5, 6, 7>(plane, sub.add(2 * LINE), x.add(16));
+                let scales = L::pairs_less(scales.pairs::<L>(i), 32);
+                scaled::<L, M>(&mut block, scales, (first, second));
+            }
+            // The zero point of the codes is 4.
+            let mut zero = [L::splat_i(0); M];
+            for i in 0..8 {
+                let scales = L::pairs_less(scales.pairs::<L>(i), 32);
+                for (r, zero) in zero.iter_mut().enumerate() {
+                    *zero = L::dot_pairs(*zero, scales, x_sums.add(r * 16 + 2 * i));
+                }
             }
             let d = L::load_f16(step.weights.cast());
             let mut total = load_sums::<L, M>(sums);
             for r in 0..M {
                 let scale = *rows.scales.as_ptr().add(step.cell + r);
-                total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
+                // Whole numbers below 2²⁴, so the difference is exact.
+                let block = L::fma(L::float(zero[r]), L::splat(-4.0), L::float(block[r]));
+                total[r] = L::fma(block, L::mul(d, L::splat(scale)), total[r]);
             }
             store_sums::<L, M>(sums, total);
         }

@@ -30,6 +30,11 @@ pub(super) struct Q5K;
 pub(super) struct Q6K;
 pub(super) struct Iq4Xs;
 
+/// Where the `j`-th byte of a row lies among those of sixteen rows, two of a row side by side.
+fn paired(j: usize, lane: usize) -> usize {
+    2 * LANES * (j / 2) + 2 * lane + j % 2
+}
+
 /// Writes two bits of 16 codes: four columns in each of a byte's pairs.
 fn put_pairs(codes: &[u8], lane: usize, lines: &mut [u8], line: usize) {
     let quads = (0..2).fold(0, |quads, i| {
@@ -69,9 +74,7 @@ impl Packed for Q2K {
         put(to, 2 * lane, &block[80..82]);
         put(to, 32 + 2 * lane, &block[82..84]);
         for (j, byte) in block[..16].iter().enumerate() {
-            // Scales lie 16 rows side by side, minima in pairs of one row, as they are read.
-            to[K_SCALES + LANES * j + lane] |= byte & 15;
-            to[K_SCALES + 2 * LANES * (j / 2) + 2 * lane + j % 2] |= byte & 0xf0;
+            to[K_SCALES + paired(j, lane)] = *byte;
         }
         for (j, codes) in two_bit_codes(&block[16..80]).chunks_exact(16).enumerate() {
             put_pairs(codes, lane, &mut to[Q2_HEAD..], j);
@@ -81,9 +84,8 @@ impl Packed for Q2K {
     fn read(from: &[u8], _: usize, lane: usize, out: &mut [f32]) {
         let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
         for (j, out) in out.chunks_exact_mut(16).enumerate() {
-            let scale = d * f32::from(from[K_SCALES + LANES * j + lane] & 15);
-            let minimum = from[K_SCALES + 2 * LANES * (j / 2) + 2 * lane + j % 2] >> 4;
-            let minimum = dmin * f32::from(minimum);
+            let byte = from[K_SCALES + paired(j, lane)];
+            let (scale, minimum) = (d * f32::from(byte & 15), dmin * f32::from(byte >> 4));
             for (c, x) in out.iter_mut().enumerate() {
                 *x = scale * f32::from(pair_of(&from[Q2_HEAD..], j, lane, c)) - minimum;
             }
@@ -102,14 +104,14 @@ impl Packed for Q3K {
     fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
         put(to, 2 * lane, &block[108..110]);
         let scales = &block[96..108];
-        // Line 1: bits 4 and 5 of scale 4 · i + k in pair i of byte 16 · k + lane; lines 2 and 3:
-        // their low bits, those of scales 4 and more above those of 0 to 3 and so on.
+        // Line 1: bits 4 and 5 of scale 4 · i + k in the i-th pair of byte k; lines 2 and 3: their
+        // low bits, those of i = 0 and 2 below those of 1 and 3.
         for j in 0..16 {
             let (i, k) = (j / 4, j % 4);
             let high = scales[8 + k] >> (2 * i) & 3;
             let low = scales[j % 8] >> (4 * (j / 8)) & 15;
-            to[LINE + LANES * k + lane] |= high << (2 * i);
-            to[(2 + i / 2) * LINE + LANES * k + lane] |= low << (4 * (i % 2));
+            to[LINE + paired(k, lane)] |= high << (2 * i);
+            to[(2 + i / 2) * LINE + paired(k, lane)] |= low << (4 * (i % 2));
         }
         let codes = two_bit_codes(&block[32..96]);
         let third = &block[..32];
@@ -126,8 +128,8 @@ impl Packed for Q3K {
         let d = half_at(from, 2 * lane);
         for (j, out) in out.chunks_exact_mut(16).enumerate() {
             let (i, k) = (j / 4, j % 4);
-            let high = from[LINE + LANES * k + lane] >> (2 * i) & 3;
-            let low = from[(2 + i / 2) * LINE + LANES * k + lane] >> (4 * (i % 2)) & 15;
+            let high = from[LINE + paired(k, lane)] >> (2 * i) & 3;
+            let low = from[(2 + i / 2) * LINE + paired(k, lane)] >> (4 * (i % 2)) & 15;
             let scale = d * (f32::from(low | high << 4) - 32.0);
             let lines = &from[Q3_HEAD + j / 2 * (3 * LINE)..][..3 * LINE];
             for (c, x) in out.iter_mut().enumerate() {
@@ -160,14 +162,14 @@ fn put_head(block: &[u8], lane: usize, to: &mut [u8]) {
     let (scales, minima) = six_bit_scales(block);
     for j in 0..8 {
         to[K_SCALES + LANES * j + lane] = scales[j];
-        to[K_MINIMA + 2 * LANES * (j / 2) + 2 * lane + j % 2] = minima[j];
+        to[K_MINIMA + paired(j, lane)] = minima[j];
     }
 }
 
 /// Scale and minimum of sub-block `j`.
 fn head_of(from: &[u8], j: usize, lane: usize) -> (f32, f32) {
     let scale = from[K_SCALES + LANES * j + lane];
-    let minimum = from[K_MINIMA + 2 * LANES * (j / 2) + 2 * lane + j % 2];
+    let minimum = from[K_MINIMA + paired(j, lane)];
     let (d, dmin) = (half_at(from, 2 * lane), half_at(from, 32 + 2 * lane));
     (d * f32::from(scale), dmin * f32::from(minimum))
 }
