@@ -73,7 +73,7 @@ pub enum Storage {
     /// file.
     Packed,
     /// The file's own blocks, expanded to 8-bit codes each time a product reads them: as small as
-    /// the file and several times slower than a packed format.
+    /// the file, and with one row of activations 7 to 45 times slower than Q4_K for as many weights.
     Expanded,
 }
 
