@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use crate::cli::{Home, outcome};
+use crate::support::program::{Home, outcome};
 use dovetail::settings;
 
 const README: &str = include_str!("../README.md");

@@ -1,4 +1,5 @@
-//! The integration tests, one binary so that the crate is linked once. One module a subject.
+//! The integration tests, one binary so that the crate is linked once. Its modules
+//! mirror those of `src`; what several of them need is in `support`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,34 +8,18 @@
     missing_docs
 )]
 
-mod acceptance;
-mod chat_templates;
+mod bench;
+mod chat;
 mod cli;
-mod coupled;
-mod decoding;
-mod draft_golden;
-mod drafted_ahead;
-mod drafters;
-mod duo;
+mod decode;
+mod draft;
 mod floors;
-mod growth;
-mod guards;
 mod kernels;
-mod kernels_accuracy;
-mod levels;
 mod library;
-mod lossless;
-mod overlap;
+mod model;
 mod readme;
-mod screen;
-mod scripted;
-mod sessions;
-mod small_model;
-mod strategies;
+mod speculate;
 mod support;
-mod target;
-mod terminal;
-mod toy;
-mod training;
-mod training_run;
+mod train;
+mod tui;
 mod worker;

@@ -1,44 +1,11 @@
 //! The kernels against plain arithmetic, and bit for bit: on every instruction set, every thread
 //! count, one row alone and in a batch.
 
+mod accuracy;
 mod attention;
 mod formats;
+mod levels;
 mod products;
 mod rowwise;
 
-use dovetail::kernels::*;
-
-/// Deterministic numbers, about normal, with a few outliers such as activations have.
-pub fn numbers(n: usize, seed: u64) -> Vec<f32> {
-    let mut s = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    (0..n)
-        .map(|i| {
-            let mut sum = 0.0;
-            for _ in 0..4 {
-                s ^= s << 13;
-                s ^= s >> 7;
-                s ^= s << 17;
-                sum += (s >> 40) as f32 / (1u64 << 23) as f32 - 1.0;
-            }
-            if i % 97 == 13 { sum * 8.0 } else { sum }
-        })
-        .collect()
-}
-
-pub fn bits(x: &[f32]) -> Vec<u32> {
-    x.iter().map(|v| v.to_bits()).collect()
-}
-
-/// Every pool that must agree, one or several threads on each instruction set.
-pub fn pools() -> Vec<Pool> {
-    Isa::ALL.into_iter().flat_map(|isa| [1, 3].map(|n| Pool::with_isa(n, isa))).collect()
-}
-
-/// x · Wᵀ for rows of activations.
-pub fn product(pool: &Pool, matrix: &Matrix, x: &[f32]) -> Vec<f32> {
-    let mut rows = QuantizedRows::new();
-    rows.prepare(pool, x, matrix.inputs(), [matrix.format()]);
-    let mut y = vec![f32::NAN; rows.count() * matrix.outputs()];
-    multiply(pool, &rows, &mut [(matrix, &mut y)]);
-    y
-}
+use crate::support::kernels::{bits, numbers, pools, product};

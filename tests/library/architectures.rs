@@ -2,12 +2,9 @@
 //! (tests/golden/arch): each row of plain decoding, and trees of which every node is plain's in
 //! every bit.
 
-use std::path::Path;
-
-use super::gguf_writer::GOLDEN;
 use super::open_target;
-use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{Spec, TargetFiles};
+use crate::support::library::{arch_file, load_files};
+use dovetail::library::Spec;
 use dovetail::model::{CpuTarget, Target};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
@@ -43,23 +40,13 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
     ("gpt-oss", "logits", UNTIED, 256),
 ];
 
-pub fn file(name: &str) -> std::path::PathBuf {
-    Path::new(GOLDEN).join("arch").join(name)
-}
-
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {
-    let files = open_target(&Spec::Gguf(file(&format!("{name}.gguf")))).unwrap();
+    let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
     load_files(&files, context, threads)
 }
 
-pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTarget {
-    let pool = Pool::new(threads).into();
-    CpuTarget::load(&files.config, &*files.weights, pool, context, KvFormat::F32, &mut |_| {})
-        .unwrap()
-}
-
 fn golden(name: &str, logits: &str) -> (Vec<u32>, Vec<f32>) {
-    let bytes = std::fs::read(file(&format!("{name}.safetensors"))).unwrap();
+    let bytes = std::fs::read(arch_file(&format!("{name}.safetensors"))).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let words = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
     let tokens = words("tokens").into_iter().map(|b| i32::from_le_bytes(b) as u32).collect();

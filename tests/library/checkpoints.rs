@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::fs;
 
-use super::architectures::{file, load_files};
 use super::open_target;
+use crate::support::library::{arch_file, load_files};
 use dovetail::kernels::Format;
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::{Config, RopeLayout, RopeScaling, Target, weights};
@@ -232,7 +232,7 @@ fn folder(files: &TargetFiles, family: &str) -> tempfile::TempDir {
 fn a_checkpoint_is_the_model_that_its_gguf_file_is() {
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 260).collect();
     for (name, family) in FAMILIES {
-        let gguf = open_target(&Spec::Gguf(file(&format!("{name}.gguf")))).unwrap();
+        let gguf = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
         let folder = folder(&gguf, family);
         let checkpoint = open_target(&Spec::Folder(folder.path().to_owned()))
             .unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -2,13 +2,13 @@ use std::fs;
 use std::path::Path;
 
 use super::{open_head, open_target};
+use crate::support::golden::GOLDEN;
 use dovetail::library::{LibraryError, Spec, check_fit};
 use dovetail::model::head::{FusionWeights, HeadWeights};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 /// A copy of the bundled target that a test may spoil.
 fn model() -> TempDir {

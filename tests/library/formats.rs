@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool, random_row};
 use dovetail::model::{Config, CpuTarget, RopeLayout, RopeScaling, Target, weights};
 
-use super::gguf_writer::{Gguf, dims_of, gguf_name, refusal, small};
+use crate::support::gguf::{Gguf, dims_of, gguf_name, refusal, small};
 
 const WIDTH: usize = 512;
 

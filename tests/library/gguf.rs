@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::gguf_writer::{GOLDEN, Gguf, as_u32, golden, open_bytes, refusal, small, texts};
 use super::open_target;
+use crate::support::gguf::{Gguf, as_u32, golden, open_bytes, refusal, small, texts};
+use crate::support::golden::GOLDEN;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
 use candle_core::{Device, Tensor};

@@ -6,16 +6,7 @@ mod checkpoints;
 mod folder;
 mod formats;
 mod gguf;
-mod gguf_writer;
 mod hub;
 mod shared;
 
-use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
-
-fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
-    library::open_target(spec, &mut |_| {})
-}
-
-fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
-    library::open_head(spec, &mut |_| {})
-}
+use crate::support::library::{open_head, open_target};

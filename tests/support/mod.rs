@@ -1,4 +1,13 @@
-//! What the tests share.
+//! What the tests share. No test imports from another test's file.
 
+pub mod chat;
+pub mod generate;
+pub mod gguf;
+pub mod golden;
+pub mod heads;
+pub mod hub;
+pub mod kernels;
+pub mod library;
 pub mod program;
 pub mod pty;
+pub mod toy;

@@ -1,11 +1,12 @@
 //! A hub that is busy, leads in circles, or sends something else than it says: it ends within the
 //! patience there is, and nothing of it is taken for a model.
 
-use std::path::Path;
-use std::time::Instant;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use super::server::Lie;
-use super::*;
+use crate::support::hub::{Lie, Manners, Server, fetch, one_file, refusal};
+use dovetail::library::Hub;
 
 const NONE: [PathBuf; 0] = [];
 

@@ -1,0 +1,3 @@
+//! `bench` measures what it says.
+
+mod verify;

@@ -1,0 +1,4 @@
+//! Templates that write conversations down, and conversations on disk.
+
+mod sessions;
+mod templates;

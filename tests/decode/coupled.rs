@@ -1,0 +1,40 @@
+//! What coupling is for: a draft that knows the target's noise is right more often. That it changes
+//! no text is tested with everything else that must not.
+
+use crate::support::generate::{bundled, generate, heldout};
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Request, RoundOptions};
+use dovetail::draft::Budget;
+use dovetail::speculate::{SamplerSettings, Shape};
+
+/// Tokens a round over some of the held-out prompts.
+fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
+    let mut backend = bundled();
+    let (mut tokens, mut rounds) = (0, 0);
+    for (seed, turns) in heldout().into_iter().step_by(7).enumerate() {
+        let messages = [Message { role: Role::User, content: turns[0].clone() }];
+        let request = Request {
+            prompt: (backend.prompter)(&messages).unwrap(),
+            max_tokens: 48,
+            eos: backend.eos.clone(),
+            stop: Vec::new(),
+        };
+        let sampler =
+            SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };
+        let options = RoundOptions { coupled, ..RoundOptions::new(Budget::new(shape, 4), sampler) };
+        let names = backend.names.as_ref();
+        let (said, passes) = generate(&mut backend.engine, names, request, |_| options);
+        tokens += said.len() - 1;
+        rounds += passes.len();
+    }
+    tokens as f64 / rounds as f64
+}
+
+#[test]
+fn at_temperature_one_the_noise_is_worth_knowing() {
+    for shape in [Shape { gamma: 16, width: 10, depth: 7 }, Shape { gamma: 6, width: 1, depth: 4 }]
+    {
+        let (with, without) = (tokens_a_round(shape, true), tokens_a_round(shape, false));
+        assert!(with > 1.05 * without, "{shape:?}: {with:.2} with the noise, {without:.2} without");
+    }
+}

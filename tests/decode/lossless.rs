@@ -1,0 +1,263 @@
+//! The central promise on real models: whatever is drafted, the text is the target's own.
+
+use crate::support::generate::{bundled, generate, heldout};
+use crate::support::golden::{File, golden, json, numbers, target_of};
+use crate::support::toy::options;
+use candle_core::Device;
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Engine, Request, RoundOptions, TokenText};
+use dovetail::draft::{Budget, Drafter, FeatureHead};
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::model::head::{
+    HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+};
+use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
+use dovetail::plan::Schedule;
+use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A recorded target, with a recorded head if one is named.
+fn recorded(target: &str, head: Option<&str>) -> Engine {
+    recorded_as(target, head, |target| Box::new(target))
+}
+
+/// The same with the target in some disguise.
+fn recorded_as(
+    target: &str,
+    head: Option<&str>,
+    disguise: impl FnOnce(CpuTarget) -> Box<dyn Target>,
+) -> Engine {
+    let config = Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap();
+    let weights = File::golden(&format!("{target}/model.safetensors"));
+    let pool = Arc::new(Pool::new(2));
+    let target_model =
+        CpuTarget::load(&config, &weights, pool, 512, KvFormat::F32, &mut |_| {}).unwrap();
+    let drafter = head.map(|head| {
+        let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
+        let tensors = golden(&format!("{head}/model.safetensors"));
+        let tensors = candle_core::safetensors::load(tensors, &Device::Cpu).unwrap();
+        let weights = HeadWeights::load(&config, &tensors).unwrap();
+        let shared = SharedTables {
+            embedding: Table::Packed(target_model.embedding()),
+            lm_head: Table::Packed(target_model.lm_head()),
+        };
+        let pool = Arc::new(Pool::borrowing(Arc::clone(target_model.pool()), 1));
+        let (precision, cores) = (HeadPrecision::Stored, Arc::clone(&pool));
+        let backend =
+            PackedHead::new(&weights, &shared, pool, 512, precision, KvFormat::F32).unwrap();
+        let kind = weights.kind();
+        let head = FeatureHead::new(&config, kind, Box::new(backend), 512);
+        Box::new(head.with_cores(cores)) as Box<dyn Drafter>
+    });
+    Engine::new(disguise(target_model), drafter)
+}
+
+/// The recorded models' tokens are ASCII codes.
+struct Ascii;
+
+impl TokenText for Ascii {
+    fn label(&self, token: u32) -> String {
+        char::from(token as u8).to_string()
+    }
+    fn text(&self, tokens: &[u32]) -> String {
+        tokens.iter().map(|&token| char::from(token as u8)).collect()
+    }
+}
+
+fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
+}
+
+fn plainly(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
+    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+}
+
+#[test]
+fn recorded_generations_round_by_round() {
+    let recording = json("generate.json");
+    let meta = &recording["meta"];
+    let mut compared = 0;
+    let mut engines: Vec<(String, Engine)> = Vec::new();
+    for (key, want) in recording["generate"].as_object().unwrap() {
+        let mut parts = key.split('/');
+        let mut part = || parts.next().unwrap();
+        let (head, setting, prompt) = (part(), part(), part());
+        if !engines.iter().any(|(name, _)| name == head) {
+            engines.push((head.to_owned(), recorded(target_of(head), Some(head))));
+        }
+        let engine = &mut engines.iter_mut().find(|(name, _)| name == head).unwrap().1;
+        let &[width, depth, gamma] = &numbers(&meta["settings_topk_depth_total"][setting])[..]
+        else {
+            panic!("{setting}")
+        };
+        let shape = Shape { gamma: gamma as usize, width: width as usize, depth: depth as usize };
+        let output = numbers(&want["output"]);
+        // Room enough that the end of the answer cuts no tree.
+        let prompt = numbers(&meta["prompts"][prompt]);
+        let mut run = engine.generate(request(&prompt, 400), &Ascii).unwrap();
+        let options = options(shape, true, SamplerSettings::default());
+        let mut tokens = vec![run.first_token(&options).unwrap().token];
+        let mut lengths = Vec::new();
+        for _ in numbers(&want["accept_lengths"]) {
+            let round = run.step(&options).unwrap();
+            tokens.extend(round.committed.iter().map(|c| c.token));
+            lengths.push(round.accepted.len() as u32);
+        }
+        assert!(run.take_notices().is_empty(), "{key}");
+        let length = output.len().min(tokens.len());
+        assert_eq!(tokens[..length], output[..length], "{key}");
+        // Two candidates closer than our error may change places and with them a tree.
+        if want["min_draft_topk_margin"].as_f64().unwrap() > 2e-5 {
+            assert_eq!(lengths, numbers(&want["accept_lengths"]), "{key}");
+            // The recorded output leaves the last bonus out.
+            assert_eq!(tokens.len(), output.len() + 1, "{key}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 80, "{compared} sequences compared");
+}
+
+/// Turns that change everything between rounds.
+fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOptions {
+    move |round| {
+        let i = round + start;
+        let gammas = [16, 1, 64, 5, 2, 33, 8];
+        let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
+        let (speculate, coupled) = (i % 11 != 4, i.is_multiple_of(2));
+        let schedule = if i % 5 < 3 { Schedule::Overlap } else { Schedule::Alternate };
+        let budget = Budget::new(shape, 1 + i % 5);
+        RoundOptions { speculate, coupled, schedule, ..RoundOptions::new(budget, sampler) }
+    }
+}
+
+fn samplers() -> [SamplerSettings; 4] {
+    let base = SamplerSettings { temperature: 1.0, seed: 11, ..Default::default() };
+    [
+        SamplerSettings::default(),
+        SamplerSettings { repetition_penalty: 1.2, frequency_penalty: 0.1, ..Default::default() },
+        base,
+        SamplerSettings {
+            temperature: 0.7,
+            top_p: 0.9,
+            top_k: 20,
+            presence_penalty: 0.3,
+            seed: 5,
+            ..base
+        },
+    ]
+}
+
+#[test]
+fn recorded_models_under_every_sampler_and_restless_turns() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
+        let mut plain = recorded(target_of(head), None);
+        let mut speculative = recorded(target_of(head), Some(head));
+        for (name, prompt) in prompts {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(&numbers(prompt), 48);
+                let want = generate(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
+                let (got, rounds) =
+                    generate(&mut speculative, &Ascii, request, restless(sampler, i * 3));
+                assert_eq!(got, want, "{head} {name} {sampler:?}");
+                assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
+            }
+        }
+    }
+}
+
+/// A target that takes its time, so that the draft is done before it.
+struct Patient(CpuTarget);
+
+impl Target for Patient {
+    fn vocab(&self) -> usize {
+        self.0.vocab()
+    }
+    fn hidden(&self) -> usize {
+        self.0.hidden()
+    }
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        self.0.prefill(tokens)
+    }
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        std::thread::sleep(Duration::from_millis(3));
+        self.0.verify(tree)
+    }
+    fn commit(&mut self, path: &[usize]) {
+        self.0.commit(path);
+    }
+    fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+}
+
+#[test]
+fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    let head = "draft_dgf_m4";
+    let mut plain = recorded(target_of(head), None);
+    let mut ahead = recorded_as(target_of(head), Some(head), |target| Box::new(Patient(target)));
+    let (mut drafted_ahead, mut accepted) = (0, 0);
+    for prompt in prompts.values() {
+        for sampler in samplers() {
+            let request = request(&numbers(prompt), 32);
+            let want = generate(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
+            let (got, rounds) = generate(&mut ahead, &Ascii, request, |_| {
+                let shape = Shape { gamma: 12, width: 3, depth: 2 };
+                let schedule = Schedule::Overlap;
+                RoundOptions {
+                    schedule,
+                    coupled: true,
+                    ..RoundOptions::new(Budget::new(shape, 4), sampler)
+                }
+            });
+            assert_eq!(got, want, "{sampler:?}");
+            let used = rounds.iter().filter(|round| round.drafted_ahead);
+            drafted_ahead += used.clone().count();
+            accepted += used.map(|round| round.accepted.len()).sum::<usize>();
+        }
+    }
+    assert!(drafted_ahead > 10 && accepted > 0, "{drafted_ahead} {accepted}");
+}
+
+#[test]
+fn the_bundled_pair_speaks_as_its_target_alone() {
+    let (mut speculative, mut plain) = (bundled(), bundled());
+    let paper = Shape { gamma: 16, width: 10, depth: 7 };
+    let (mut won, mut passes) = (0, 0);
+    for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
+        let sampler = samplers()[i % 4];
+        let steady = |_| RoundOptions::new(Budget::new(paper, 4), sampler);
+        let mut messages = Vec::new();
+        // A second turn shows what the cache of the first is worth.
+        for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
+            messages.push(Message { role: Role::User, content });
+            let request = Request {
+                prompt: (plain.prompter)(&messages).unwrap(),
+                max_tokens: 32,
+                eos: plain.eos.clone(),
+                stop: plain.stop.clone(),
+            };
+            let names = plain.names.as_ref();
+            let want = generate(&mut plain.engine, names, request.clone(), plainly(sampler)).0;
+            let restless = restless(sampler, i);
+            let got = generate(&mut speculative.engine, names, request.clone(), restless).0;
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            let (got, rounds) = generate(&mut speculative.engine, names, request, steady);
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            won += got.len() - 1;
+            passes += rounds.len();
+            messages.push(Message { role: Role::Assistant, content: names.text(&want) });
+        }
+    }
+    assert!(won > passes, "nothing that the head drafted was ever accepted");
+}

@@ -1,0 +1,7 @@
+//! Decoding: whatever is drafted and however, the text is the plain one.
+
+mod coupled;
+mod duo;
+mod engine;
+mod lossless;
+mod overlap;

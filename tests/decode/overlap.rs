@@ -1,0 +1,351 @@
+//! Drafting while the target verifies: who works when, and what happens when either fails.
+
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, options, plain};
+use dovetail::decode::{Engine, Finish, Request, RoundOptions};
+use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
+use dovetail::model::{Target, TargetError, Verified};
+use dovetail::plan::Schedule;
+use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const SHAPE: Shape = Shape { gamma: 8, width: 3, depth: 4 };
+const LIMIT: Duration = Duration::from_secs(20);
+
+type Verifying = Box<dyn FnMut(&Tree) -> Result<(), TargetError> + Send>;
+type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
+
+/// A target that does something of the test's before each pass over a tree.
+struct Watched {
+    toy: Toy,
+    verifying: Verifying,
+}
+
+impl Target for Watched {
+    fn vocab(&self) -> usize {
+        self.toy.vocab()
+    }
+    fn hidden(&self) -> usize {
+        self.toy.hidden()
+    }
+    fn capacity(&self) -> usize {
+        self.toy.capacity()
+    }
+    fn len(&self) -> usize {
+        self.toy.len()
+    }
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        self.toy.prefill(tokens)
+    }
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        (self.verifying)(tree)?;
+        self.toy.verify(tree)
+    }
+    fn commit(&mut self, path: &[usize]) {
+        self.toy.commit(path);
+    }
+    fn truncate(&mut self, len: usize) {
+        self.toy.truncate(len);
+    }
+}
+
+/// A drafter that does something of the test's while the target verifies.
+struct Busy {
+    toy: ToyDrafter,
+    drafting: Drafting,
+}
+
+impl Drafter for Busy {
+    fn describe(&self) -> String {
+        self.toy.describe()
+    }
+    fn depths(&self) -> Depths {
+        self.toy.depths()
+    }
+    fn capacity(&self) -> usize {
+        self.toy.capacity()
+    }
+    fn truncate(&mut self, len: usize) {
+        self.toy.truncate(len);
+    }
+    fn begin(&mut self, first: u32) {
+        self.toy.begin(first);
+    }
+    fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        self.toy.observe(features, tokens)
+    }
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        self.toy.propose(request)
+    }
+    fn draft_ahead(
+        &mut self,
+        tree: &Tree,
+        request: &DraftRequest,
+        stop: &AtomicBool,
+    ) -> Result<(), DraftError> {
+        self.toy.draft_ahead(tree, request, stop)?;
+        (self.drafting)(tree, stop)
+    }
+    fn fall_back(&mut self) -> Result<(), DraftError> {
+        self.toy.fall_back()
+    }
+    fn device_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// Target and drafter of the same mind.
+fn engine(
+    verifying: impl FnMut(&Tree) -> Result<(), TargetError> + Send + 'static,
+    drafting: impl FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send + 'static,
+    reserves: usize,
+) -> Engine {
+    let target = Watched { toy: Toy::new(3, 30, 500), verifying: Box::new(verifying) };
+    let mut toy = ToyDrafter::new(Guess::Knowing, 3, 30);
+    toy.reserves = reserves;
+    let drafter: Box<dyn Drafter> = Box::new(Busy { toy, drafting: Box::new(drafting) });
+    Engine::new(Box::new(target), Some(drafter))
+}
+
+fn overlapping(_: usize) -> RoundOptions {
+    let schedule = Schedule::Overlap;
+    RoundOptions { schedule, ..options(SHAPE, true, SamplerSettings::default()) }
+}
+
+fn in_turn(_: usize) -> RoundOptions {
+    options(SHAPE, true, SamplerSettings::default())
+}
+
+fn request(max_tokens: usize) -> Request {
+    Request { prompt: vec![1, 2, 3], max_tokens, eos: Vec::new(), stop: Vec::new() }
+}
+
+/// The text of the target alone.
+fn wanted(max_tokens: usize) -> Vec<u32> {
+    let mut alone = Engine::new(Box::new(Toy::new(3, 30, 500)), None);
+    let plain = plain(SamplerSettings::default());
+    decode(&mut alone, &Letters, request(max_tokens), plain).0.tokens
+}
+
+/// Both sides of a meeting: each says that it came and waits until the other has.
+struct Meeting {
+    here: Sender<()>,
+    there: Mutex<Receiver<()>>,
+}
+
+fn meeting() -> (Meeting, Meeting) {
+    let ((a, from_a), (b, from_b)) = (channel(), channel());
+    (Meeting { here: a, there: Mutex::new(from_b) }, Meeting { here: b, there: Mutex::new(from_a) })
+}
+
+impl Meeting {
+    fn meet(&self) {
+        let _ = self.here.send(());
+        self.there.lock().unwrap().recv_timeout(LIMIT).expect("the other side is not at work");
+    }
+}
+
+#[test]
+fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
+    let (target, draft) = meeting();
+    let (trees, seen) = channel();
+    let of_target = trees.clone();
+    let mut engine = engine(
+        move |tree| {
+            // The last round wants no draft, so that nothing comes after it.
+            if tree.len() > 1 {
+                of_target.send(tree.clone()).unwrap();
+                target.meet();
+            }
+            Ok(())
+        },
+        move |tree, stop| {
+            trees.send(tree.clone()).unwrap();
+            draft.meet();
+            // The target's pass ends sometime; only then it may be asked to stop.
+            while !stop.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        },
+        0,
+    );
+    let (outcome, summary, notices) = decode(&mut engine, &Letters, request(30), overlapping);
+    assert_eq!(outcome.tokens, wanted(30));
+    assert_eq!(notices, [""; 0]);
+    drop(engine);
+    let seen: Vec<Tree> = seen.iter().collect();
+    assert!(seen.len() >= 2 * (summary.rounds - 1), "{} of {}", seen.len(), summary.rounds);
+    assert!(seen.chunks(2).all(|pair| pair[0] == pair[1]), "each was told of another tree");
+    let timing = summary.timing();
+    assert!(timing.ahead_ms > 0.0 && timing.wait_ms >= 0.0, "{timing:?}");
+    assert!(timing.ahead_ms <= timing.verify_ms + 0.001 * summary.rounds as f64, "{timing:?}");
+    assert!(timing.draft_idle_ms() >= 0.0 && timing.target_idle_ms() >= timing.wait_ms);
+}
+
+#[test]
+fn in_turn_nobody_is_sent_ahead() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let mut engine = engine(
+        |_| Ok(()),
+        move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        },
+        0,
+    );
+    let (outcome, summary, _) = decode(&mut engine, &Letters, request(30), in_turn);
+    assert_eq!((outcome.tokens, calls.load(Ordering::Relaxed)), (wanted(30), 0));
+    assert_eq!((summary.ahead_ms, summary.wait_ms), (0.0, 0.0));
+    // And from one round to the next it may be the other way.
+    decode(&mut engine, &Letters, request(30), |round| {
+        if round % 2 == 0 { overlapping(round) } else { in_turn(round) }
+    });
+    let calls = calls.load(Ordering::Relaxed);
+    assert!(calls > 0 && calls < summary.rounds, "{calls} of {}", summary.rounds);
+}
+
+#[test]
+fn a_target_that_waits_for_its_drafter_says_so() {
+    let slow = Duration::from_millis(20);
+    let drafting = move |_: &Tree, _: &AtomicBool| {
+        std::thread::sleep(slow);
+        Ok(())
+    };
+    let mut engine = engine(|_| Ok(()), drafting, 0);
+    let mut answer = engine.generate(request(30), &Letters).unwrap();
+    answer.first_token(&overlapping(0)).unwrap();
+    let timing = answer.step(&overlapping(0)).unwrap().timing;
+    assert!(timing.wait_ms + timing.ahead_ms >= 19.0, "{timing:?}");
+    assert!(timing.wait_ms > 5.0 && timing.total_ms() >= timing.wait_ms, "{timing:?}");
+}
+
+#[test]
+fn a_drafter_that_fails_or_panics_ahead_is_told_once_and_costs_no_token() {
+    for panics in [false, true] {
+        for reserves in [0, 1] {
+            let mut left = 2;
+            let drafting = move |_: &Tree, _: &AtomicBool| {
+                left -= 1;
+                match left {
+                    0 if panics => panic!("beyond the edge"),
+                    0 => Err(DraftError::Device("lost".into())),
+                    _ => Ok(()),
+                }
+            };
+            let mut engine = engine(|_| Ok(()), drafting, reserves);
+            let (outcome, summary, notices) =
+                decode(&mut engine, &Letters, request(60), overlapping);
+            assert_eq!(outcome.tokens, wanted(60));
+            let what = if panics {
+                "the draft failed while drafting ahead: beyond the edge"
+            } else {
+                "the draft device failed: lost"
+            };
+            let then = match reserves {
+                0 => "decoding goes on without a draft",
+                _ => "drafting goes on with toy (Knowing)",
+            };
+            assert_eq!(notices, [format!("{what}; {then}")]);
+            assert_eq!(summary.tau > 3.0, reserves == 1, "{}", summary.tau);
+        }
+    }
+}
+
+#[test]
+fn a_lost_or_broken_target_gets_its_drafter_back() {
+    for panics in [false, true] {
+        let mut left = 3;
+        let verifying = move |_: &Tree| {
+            left -= 1;
+            match left {
+                0 if panics => panic!("no more"),
+                0 => Err(TargetError::Device("lost".into())),
+                _ => Ok(()),
+            }
+        };
+        let until_stopped = |_: &Tree, stop: &AtomicBool| {
+            while !stop.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let mut engine = engine(verifying, until_stopped, 0);
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            answer.first_token(&overlapping(0)).unwrap();
+            std::iter::repeat_with(|| answer.step(&overlapping(0)).map(|_| ()))
+                .find_map(Result::err)
+                .unwrap()
+                .to_string()
+        }));
+        assert_eq!(panics, broken.is_err());
+        match broken {
+            Ok(error) => assert_eq!(error, "the target's device failed: lost"),
+            Err(_) => engine.forget(),
+        }
+        assert!(engine.drafter(0).is_some(), "the drafter is still away");
+        let (outcome, summary, notices) = decode(&mut engine, &Letters, request(60), overlapping);
+        assert_eq!(outcome.tokens, wanted(60));
+        assert!(summary.tau > 3.0 && notices.is_empty(), "{} {notices:?}", summary.tau);
+    }
+}
+
+#[test]
+fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
+    for beside in [Beside::Stale, Beside::Late] {
+        let mut drafter = ToyDrafter::new(Guess::Wild, 3, 30);
+        drafter.beside = beside;
+        let mut engine = Engine::new(
+            Box::new(Toy::new(3, 30, 500)),
+            Some(Box::new(drafter) as Box<dyn Drafter>),
+        );
+        for rounds in 0..4 {
+            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            answer.first_token(&overlapping(0)).unwrap();
+            for round in 0..rounds {
+                answer.step(&overlapping(round)).unwrap();
+            }
+            answer.cancel();
+            assert_eq!(answer.finish(), Some(Finish::Cancelled));
+            drop(answer);
+            assert!(engine.drafter(0).is_some());
+            let outcome = decode(&mut engine, &Letters, request(40), overlapping).0;
+            assert_eq!(outcome.tokens, wanted(40));
+        }
+    }
+}
+
+thread_local! {
+    /// Lives as long as its thread.
+    static LIFE: RefCell<Option<Arc<()>>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn one_thread_serves_all_rounds_and_ends_with_the_engine() {
+    let life = Arc::new(());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (given, noted) = (Arc::clone(&life), Arc::clone(&seen));
+    let drafting = move |_: &Tree, _: &AtomicBool| {
+        LIFE.with_borrow_mut(|life| *life = Some(Arc::clone(&given)));
+        noted.lock().unwrap().push(std::thread::current().id());
+        Ok(())
+    };
+    let mut engine = engine(|_| Ok(()), drafting, 0);
+    for _ in 0..2 {
+        decode(&mut engine, &Letters, request(30), overlapping);
+    }
+    let mut threads = std::mem::take(&mut *seen.lock().unwrap());
+    assert!(threads.len() > 5);
+    threads.dedup();
+    assert_eq!(threads.len(), 1, "another thread for another round");
+    assert_ne!(threads[0], std::thread::current().id());
+    assert_eq!(Arc::strong_count(&life), 3);
+    drop(engine);
+    assert_eq!(Arc::strong_count(&life), 1, "the thread outlives its engine");
+}

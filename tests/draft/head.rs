@@ -1,0 +1,397 @@
+//! The draft head against the original program's numbers, every backend by the same tests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use dovetail::draft::{Budget, Depths, DraftRequest, Drafter, FeatureHead};
+use dovetail::kernels::{KvFormat, Matrix, Pool};
+use dovetail::model::head::{FusionKind, HeadBackend, HeadNet, HeadPrecision, SharedTables, Table};
+use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
+use serde_json::Value;
+
+use crate::support::golden::{HEADS, floats, json, numbers, target_of, tensors};
+use crate::support::heads::{BACKENDS, Backend, Case, TOLERANCE};
+
+fn every_case(check: impl Fn(&Case, Backend)) {
+    for name in HEADS {
+        let case = Case::load(name);
+        for backend in BACKENDS {
+            check(&case, backend);
+        }
+    }
+}
+
+#[test]
+fn fusion_computes_the_originals_parts() {
+    for name in HEADS {
+        let case = Case::load(name);
+        let net = HeadNet::new(&case.weights, &Device::Cpu, DType::F32).unwrap();
+        let Table::Tensor(embedding) = &case.shared.embedding else { panic!() };
+        let embedding = case.weights.embedding.as_ref().unwrap_or(embedding);
+        let tokens = &case.forward["p0.in_tokens"];
+        let embeddings = embedding.index_select(tokens, 0).unwrap();
+        let fused = net.fuse(&case.forward["p0.in_hidden"], &embeddings).unwrap();
+        case.is_near("fused", &floats(&fused.output));
+        let parts: Vec<&str> = fused.parts.iter().map(|part| part.0).collect();
+        match case.weights.kind() {
+            FusionKind::Dgf => assert_eq!(parts, ["normed_embed", "h1", "h2", "gate"]),
+            FusionKind::Eagle => assert_eq!(parts, ["fc_in"]),
+        }
+        for (part, tensor) in &fused.parts {
+            case.is_near(part, &floats(tensor));
+        }
+    }
+}
+
+#[test]
+fn every_block_computes_the_originals_output() {
+    every_case(|case, backend| {
+        let (features, tokens) = case.input("p0");
+        let mut head = case.backend(backend);
+        for blocks in 1..=case.weights.config.blocks() {
+            head.extend(0, &features, &tokens, blocks).unwrap();
+            case.is_near(&format!("block{}_out", blocks - 1), &head.outputs().unwrap());
+        }
+        case.is_near("out_hidden", &head.outputs().unwrap());
+        let (keys, values) = head.keys_and_values(0).unwrap();
+        case.is_near("kv0_key", &keys);
+        case.is_near("kv0_value", &values);
+    });
+}
+
+#[test]
+fn the_root_is_ranked_by_the_originals_log_probabilities() {
+    every_case(|case, backend| {
+        for prompt in ["p0", "p1"] {
+            let (features, tokens) = case.input(prompt);
+            let mut head = case.backend(backend);
+            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            let out = &case.forward[&format!("{prompt}.out_hidden")];
+            case.near("out_hidden", &head.outputs().unwrap(), out, TOLERANCE);
+            let expected = floats(&case.forward[&format!("{prompt}.last_logprobs")]);
+            let ranked = head.rank_root(&Ranking::new(256)).unwrap();
+            assert_eq!(ranked.len(), 256);
+            for &(token, log_prob) in &ranked {
+                assert!((log_prob - expected[token as usize]).abs() <= TOLERANCE);
+            }
+            let best: Vec<u32> = top_log_probs(&expected, 3).iter().map(|best| best.0).collect();
+            assert_eq!(ranked.iter().take(3).map(|best| best.0).collect::<Vec<_>>(), best);
+        }
+    });
+}
+
+/// Pairs fed one by one, in chunks and at once leave the same cache.
+#[test]
+fn the_stable_cache_does_not_depend_on_how_it_was_filled() {
+    every_case(|case, backend| {
+        let (features, tokens) = case.input("p0");
+        let hidden = case.weights.config.body.hidden;
+        let blocks = case.weights.config.blocks();
+        for pieces in [vec![1; 11], vec![4, 5, 2], vec![10, 1]] {
+            let mut head = case.backend(backend);
+            let mut start = 0;
+            for piece in pieces {
+                let end = start + piece;
+                let features = &features[start * hidden..end * hidden];
+                head.extend(start, features, &tokens[start..end], blocks).unwrap();
+                start = end;
+            }
+            case.is_near("kv0_key", &head.keys_and_values(0).unwrap().0);
+            let last = floats(&case.forward["p0.out_hidden"]);
+            let outputs = head.outputs().unwrap();
+            let (found, expected) = (&outputs[outputs.len() - hidden..], &last[10 * hidden..]);
+            for (a, b) in found.iter().zip(expected) {
+                assert!((a - b).abs() <= TOLERANCE, "{}: {a} {b}", case.name);
+            }
+        }
+    });
+}
+
+/// The original's own beams, fed step by step: outputs, keys and candidates of every level.
+#[test]
+fn tree_steps_compute_the_originals_rows() {
+    let trees = json("trees.json");
+    every_case(|case, backend| {
+        let rows = tensors(&format!("tree_{}.safetensors", case.name));
+        let steps = trees["trees"][case.name]["k4d3t8.p0"]["steps"].as_array().unwrap().clone();
+        let (features, tokens) = case.input("p0");
+        let blocks = case.weights.config.blocks();
+        let mut head = case.backend(backend);
+        head.extend(0, &features, &tokens, blocks).unwrap();
+        check_candidates(&steps[0], &[head.rank_root(&Ranking::new(4)).unwrap()]);
+        let mut paths: Vec<Vec<usize>> = Vec::new();
+        for (number, step) in steps.iter().enumerate().skip(1) {
+            let inputs = numbers(&step["input_ids"]);
+            let beam: Vec<BeamRow> = inputs
+                .iter()
+                .enumerate()
+                .map(|(row, &token)| {
+                    // The beam of the step before names its members by place among its children.
+                    let source = (number > 1).then(|| {
+                        let index = steps[number - 1]["beam_index"][row].as_u64().unwrap();
+                        4 * (number - 2) + index as usize / 4
+                    });
+                    let ancestors = source.map_or_else(Vec::new, |source| paths[source].clone());
+                    BeamRow { token, source, ancestors }
+                })
+                .collect();
+            for (i, row) in beam.iter().enumerate() {
+                let mut path = row.ancestors.clone();
+                path.push(4 * (number - 1) + i);
+                assert_mask(&step["tree_mask_rows"][i], &path);
+                paths.push(path);
+            }
+            let candidates = head.step(&beam, &Ranking::new(4)).unwrap();
+            check_candidates(step, &candidates);
+            let at = |what: &str| rows.get(&format!("k4d3t8.p0.step{number}.{what}"));
+            if let Some(expected) = at("out_hidden") {
+                case.near("tree out_hidden", &head.outputs().unwrap(), expected, TOLERANCE);
+            }
+            if let Some(expected) = at("key_last_layer") {
+                let keys = head.keys_and_values(blocks - 1).unwrap().0;
+                case.near("tree keys", &keys, expected, TOLERANCE);
+            }
+        }
+    });
+}
+
+fn assert_mask(row: &Value, path: &[usize]) {
+    let seen = row.as_str().unwrap().bytes().enumerate().filter(|column| column.1 == b'1');
+    assert_eq!(seen.map(|column| column.0).collect::<Vec<_>>(), path);
+}
+
+fn check_candidates(step: &Value, candidates: &[Vec<(u32, f32)>]) {
+    let found: Vec<Vec<u32>> =
+        candidates.iter().map(|row| row.iter().map(|child| child.0).collect()).collect();
+    let expected = step["topk_tokens"].as_array().unwrap();
+    if expected[0].is_array() {
+        assert_eq!(found, expected.iter().map(numbers).collect::<Vec<_>>());
+    } else {
+        assert_eq!(found, [numbers(&step["topk_tokens"])]);
+        let expected = step["topk_logprobs"].as_array().unwrap();
+        for (child, expected) in candidates[0].iter().zip(expected) {
+            assert!((f64::from(child.1) - expected.as_f64().unwrap()).abs() < 1e-4);
+        }
+    }
+}
+
+struct Golden {
+    trees: Value,
+    prompts: HashMap<String, Vec<u32>>,
+    settings: HashMap<String, Shape>,
+}
+
+impl Golden {
+    fn load() -> Self {
+        let trees = json("trees.json");
+        let map = |field: &str| trees["meta"][field].as_object().unwrap().clone();
+        let prompts = map("prompts").into_iter().map(|(name, list)| (name, numbers(&list)));
+        let settings = map("settings_topk_depth_total").into_iter().map(|(name, list)| {
+            let list: Vec<usize> = numbers(&list).into_iter().map(|x| x as usize).collect();
+            (name, Shape { width: list[0], depth: list[1], gamma: list[2] })
+        });
+        Self { prompts: prompts.collect(), settings: settings.collect(), trees }
+    }
+}
+
+fn assert_tree(tree: &Tree, golden: &Value, key: &str) {
+    let tokens: Vec<u32> = tree.nodes().iter().map(|node| node.token).collect();
+    assert_eq!(tokens, numbers(&golden["tokens"]), "{key}");
+    let parents = golden["parents"].as_array().unwrap().iter();
+    let parents: Vec<usize> = parents.map(|p| p.as_i64().unwrap().max(0) as usize).collect();
+    assert_eq!(tree.nodes().iter().map(|node| node.parent).collect::<Vec<_>>(), parents, "{key}");
+    let depths: Vec<u32> = tree.nodes().iter().map(|node| node.depth as u32).collect();
+    assert_eq!(depths, numbers(&golden["position_ids"]), "{key}");
+    if let Some(scores) = golden.get("node_scores") {
+        for (node, score) in tree.nodes()[1..].iter().zip(scores.as_array().unwrap()) {
+            assert!((f64::from(node.score) - score.as_f64().unwrap()).abs() < 1e-4, "{key}");
+        }
+    }
+}
+
+/// Every tree of the original from the target's features, and the tree after the commit.
+#[test]
+fn trees_are_the_originals() {
+    let golden = Golden::load();
+    let mut compared = 0;
+    let mut second_rounds = 0;
+    for name in HEADS {
+        let case = Case::load(name);
+        let prefill = tensors(&format!("prefill_{}.safetensors", target_of(name)));
+        let verified = tensors(&format!("tree_{name}.safetensors"));
+        for backend in BACKENDS {
+            for (key, expected) in golden.trees["trees"][name].as_object().unwrap() {
+                // All gaps between scores of the golden files exceed the error of these sums.
+                assert!(expected["margin"].as_f64().unwrap() > 1e-4, "{name} {key}");
+                let (setting, prompt) = key.split_once('.').unwrap();
+                let root = expected["root"].as_u64().unwrap() as u32;
+                let mut tokens = golden.prompts[prompt][1..].to_vec();
+                tokens.push(root);
+                let features = floats(&prefill[&format!("{prompt}.hidden_postnorm")]);
+                let budget = Budget::new(golden.settings[setting], 1);
+                let mut drafter = case.drafter(backend);
+                drafter.observe(&features, &tokens).unwrap();
+                let tree = drafter.propose(&DraftRequest::new(root, budget)).unwrap();
+                assert_tree(&tree, expected, &format!("{name} {key}"));
+                compared += 1;
+
+                let node_features = verified.get(&format!("{key}.verify.node_hidden"));
+                let (Some(round), Some(features)) = (expected.get("round2"), node_features) else {
+                    continue;
+                };
+                let path: Vec<u32> = numbers(&expected["verify"]["accepted_nodes"]);
+                let bonus = expected["verify"]["bonus_token"].as_u64().unwrap() as u32;
+                let index = Tensor::from_slice(&path, path.len(), &Device::Cpu).unwrap();
+                let features = floats(&features.index_select(&index, 0).unwrap());
+                let mut tokens: Vec<u32> =
+                    path[1..].iter().map(|&node| tree.nodes()[node as usize].token).collect();
+                tokens.push(bonus);
+                drafter.observe(&features, &tokens).unwrap();
+                let tree = drafter.propose(&DraftRequest::new(bonus, budget)).unwrap();
+                assert_tree(&tree, round, &format!("{name} {key}, second round"));
+                let stable = round["stable_kv_len"].as_u64().unwrap() as usize;
+                assert_eq!(drafter.stable_len(0), stable);
+                second_rounds += 1;
+            }
+        }
+    }
+    assert_eq!((compared, second_rounds), (130 * BACKENDS.len(), 4 * BACKENDS.len()));
+}
+
+/// With the target's features half precision changes log-probabilities a little and no more.
+#[test]
+fn half_precision_is_close() {
+    for (dtype, tolerance) in [(DType::F16, 0.02), (DType::BF16, 0.15)] {
+        for name in ["draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
+            let case = Case::load(name);
+            let (features, tokens) = case.input("p0");
+            let mut head = case.backend(Backend::Tensors(dtype));
+            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            let expected = floats(&case.forward["p0.last_logprobs"]);
+            for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
+                let error = (log_prob - expected[token as usize]).abs();
+                assert!(error < tolerance, "{name} {dtype:?}: off by {error}");
+            }
+            let bytes = case.backend(Backend::Tensors(DType::F32)).device_bytes();
+            assert_eq!(head.device_bytes() * 2, bytes);
+        }
+    }
+}
+
+/// A head whose depth may change between rounds gives the tree of a head that never changed.
+#[test]
+fn depth_can_change_between_rounds() {
+    let mut case = Case::load("draft_dgf_m4");
+    case.weights.config.elastic = true;
+    let hidden = case.weights.config.body.hidden;
+    let (features, tokens) = case.input("p0");
+    let shape = Shape { gamma: 16, width: 4, depth: 4 };
+    for backend in BACKENDS {
+        let mut changing = case.drafter(backend);
+        assert_eq!(changing.depths(), Depths::Elastic(4));
+        // Pairs seen by the end of each round, and the depth of its draft.
+        for (seen, blocks) in [(3, 2), (4, 1), (7, 1), (8, 4), (8, 2), (11, 3), (11, 9)] {
+            let from = changing.observed();
+            let new = &features[from * hidden..seen * hidden];
+            changing.observe(new, &tokens[from..seen]).unwrap();
+            let budget = Budget::new(shape, blocks);
+            let tree = changing.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
+            let mut fresh = case.drafter(backend);
+            fresh.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
+            let expected = fresh.propose(&DraftRequest::new(tokens[seen - 1], budget)).unwrap();
+            assert_same_draft(&tree, &expected);
+        }
+        // Of the last two rounds the first ran three blocks, the second all four.
+        assert_eq!((0..4).map(|block| changing.stable_len(block)).collect::<Vec<_>>(), [11; 4]);
+    }
+}
+
+/// Taking back committed positions leaves nothing of them behind.
+#[test]
+fn truncation_forgets() {
+    every_case(|case, backend| {
+        let hidden = case.weights.config.body.hidden;
+        let budget = Budget::new(Shape { gamma: 16, width: 4, depth: 3 }, 1);
+        let (features, tokens) = case.input("p0");
+        let (other_features, other_tokens) = case.input("p1");
+        for kept in [0, 2, 6] {
+            let mut drafter = case.drafter(backend);
+            drafter.observe(&features, &tokens).unwrap();
+            drafter.propose(&DraftRequest::new(tokens[10], budget)).unwrap();
+            drafter.truncate(kept);
+            drafter.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
+            let tree = drafter.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap();
+            let mut fresh = case.drafter(backend);
+            fresh.observe(&features[..kept * hidden], &tokens[..kept]).unwrap();
+            fresh.observe(&other_features[kept * hidden..], &other_tokens[kept..]).unwrap();
+            assert_same_draft(
+                &tree,
+                &fresh.propose(&DraftRequest::new(other_tokens[6], budget)).unwrap(),
+            );
+        }
+    });
+}
+
+fn assert_same_draft(tree: &Tree, expected: &Tree) {
+    assert_eq!(tree.len(), expected.len());
+    for (a, b) in tree.nodes().iter().zip(expected.nodes()) {
+        assert_eq!((a.token, a.parent), (b.token, b.parent));
+        assert!((a.score - b.score).abs() < 1e-4);
+    }
+}
+
+/// 8-bit weights and 16-bit caches change log-probabilities a little and no more.
+#[test]
+fn packed_precision_is_close() {
+    for name in ["draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
+        let case = Case::load(name);
+        let (features, tokens) = case.input("p0");
+        let expected = floats(&case.forward["p0.last_logprobs"]);
+        for (precision, kv, tolerance) in [
+            (HeadPrecision::Stored, KvFormat::F16, 0.005),
+            (HeadPrecision::Eight, KvFormat::F16, 0.1),
+        ] {
+            let mut head = case.packed(precision, kv, Arc::new(Pool::new(1)));
+            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
+                let error = (log_prob - expected[token as usize]).abs();
+                assert!(error < tolerance, "{name} {precision:?}: off by {error}");
+            }
+        }
+    }
+}
+
+/// The threads share the work and change nothing, and the target's own packed matrices serve both
+/// backends.
+#[test]
+fn threads_and_shared_matrices_change_nothing() {
+    let pool = Arc::new(Pool::new(3));
+    let mut case = Case::load("draft_dgf_m2_gqa");
+    let (features, tokens) = case.input("p0");
+    let draft = |case: &Case, backend: Box<dyn HeadBackend>| {
+        let mut drafter = FeatureHead::new(&case.weights.config, case.weights.kind(), backend, 512);
+        drafter.observe(&features, &tokens).unwrap();
+        let shape = Shape { gamma: 60, width: 10, depth: 5 };
+        drafter.propose(&DraftRequest::new(tokens[10], Budget::new(shape, 2))).unwrap()
+    };
+    let one = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(1)));
+    let alone = draft(&case, Box::new(one));
+    let tensors = draft(&case, case.backend(Backend::Tensors(DType::F32)));
+    case.shared = SharedTables {
+        embedding: packed(&case.shared.embedding, &pool),
+        lm_head: packed(&case.shared.lm_head, &pool),
+    };
+    let three = case.packed(HeadPrecision::Stored, KvFormat::F32, Arc::clone(&pool));
+    assert_eq!(draft(&case, Box::new(three)), alone);
+    // A table that goes from packed to a tensor is the same numbers.
+    assert_eq!(draft(&case, case.backend(Backend::Tensors(DType::F32))), tensors);
+}
+
+fn packed(table: &Table, pool: &Pool) -> Table {
+    let Table::Tensor(tensor) = table else { panic!() };
+    let (rows, columns) = tensor.dims2().unwrap();
+    let bytes: Vec<u8> = floats(tensor).iter().flat_map(|x| x.to_le_bytes()).collect();
+    let matrix = Matrix::pack(dovetail::kernels::Format::F32, rows, columns, &bytes, pool);
+    Table::Packed(Arc::new(matrix.unwrap()))
+}

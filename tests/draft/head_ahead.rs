@@ -1,0 +1,172 @@
+//! The draft head ahead of its target: trees grown from its own outputs are those that would be
+//! grown if the outputs were the target's features, and the stable cache knows nothing of them.
+
+use crate::support::golden::HEADS;
+use crate::support::heads::{BACKENDS, Backend, Case};
+use dovetail::draft::{Budget, DraftRequest, Drafter, FeatureHead};
+use dovetail::speculate::{Coupling, SamplerSettings, Shape, Tree};
+use std::sync::atomic::AtomicBool;
+
+const SHAPES: [Shape; 3] = [
+    Shape { gamma: 16, width: 4, depth: 3 },
+    Shape { gamma: 5, width: 1, depth: 3 },
+    Shape { gamma: 40, width: 10, depth: 5 },
+];
+
+/// A drafter that has observed prompt `p0` and gone ahead of its tree.
+fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead, Tree) {
+    let (features, tokens) = case.input("p0");
+    let mut drafter = case.drafter(backend);
+    drafter.observe(&features, &tokens).unwrap();
+    let tree = drafter.propose(request).unwrap();
+    drafter.draft_ahead(&tree, request, &AtomicBool::new(false)).unwrap();
+    (drafter, tree)
+}
+
+/// The head's own outputs along `tokens` behind prompt `p0`: for each token the one it stands in
+/// for the feature before.
+fn own_outputs(case: &Case, backend: Backend, blocks: usize, outcome: &[u32]) -> Vec<f32> {
+    let (features, tokens) = case.input("p0");
+    let hidden = case.weights.config.body.hidden;
+    let mut head = case.backend(backend);
+    head.extend(0, &features, &tokens, blocks).unwrap();
+    let mut outputs = Vec::new();
+    for (i, &token) in outcome.iter().enumerate() {
+        let all = head.outputs().unwrap();
+        let last = &all[all.len() - hidden..];
+        outputs.extend_from_slice(last);
+        head.extend(tokens.len() + i, last, &[token], blocks).unwrap();
+    }
+    outputs
+}
+
+fn same(tree: &Tree, expected: &Tree, backend: Backend) {
+    match backend {
+        // Row by row the same bits, in a prompt or in a tree.
+        Backend::Packed => assert_eq!(tree, expected),
+        Backend::Tensors(_) => {
+            assert_eq!(tree.len(), expected.len());
+            for (a, b) in tree.nodes().iter().zip(expected.nodes()) {
+                assert_eq!((a.token, a.parent), (b.token, b.parent));
+                assert!((a.score - b.score).abs() < 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tree_grown_ahead_is_the_one_its_stand_ins_would_give() {
+    let mut compared = 0;
+    for name in HEADS {
+        let case = Case::load(name);
+        let root = *case.input("p0").1.last().unwrap();
+        for backend in BACKENDS {
+            for shape in SHAPES {
+                let budget = Budget::new(shape, 2);
+                let blocks = case.weights.config.blocks();
+                let request = DraftRequest::new(root, budget);
+                let outcomes: Vec<Vec<u32>> = ahead(&case, backend, &request)
+                    .0
+                    .drafted_ahead()
+                    .map(<[u32]>::to_vec)
+                    .collect();
+                assert!(!outcomes.is_empty());
+                for outcome in outcomes {
+                    let stand_ins = own_outputs(&case, backend, blocks, &outcome);
+                    let (mut drafter, _) = ahead(&case, backend, &request);
+                    drafter.observe(&stand_ins, &outcome).unwrap();
+                    let next = DraftRequest::new(*outcome.last().unwrap(), budget);
+                    let tree = drafter.propose(&next).unwrap();
+                    assert!(drafter.was_drafted_ahead(), "{name} {outcome:?}");
+
+                    let (features, tokens) = case.input("p0");
+                    let mut fresh = case.drafter(backend);
+                    fresh.observe(&features, &tokens).unwrap();
+                    fresh.observe(&stand_ins, &outcome).unwrap();
+                    same(&tree, &fresh.propose(&next).unwrap(), backend);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 60, "{compared} trees compared");
+}
+
+#[test]
+fn outcomes_are_ends_of_the_tree() {
+    for name in HEADS {
+        let case = Case::load(name);
+        let root = *case.input("p0").1.last().unwrap();
+        for shape in SHAPES {
+            let budget = Budget::new(shape, 2);
+            let (drafter, tree) = ahead(&case, Backend::Packed, &DraftRequest::new(root, budget));
+            let mut seen: Vec<&[u32]> = Vec::new();
+            for outcome in drafter.drafted_ahead() {
+                let (&bonus, path) = outcome.split_last().unwrap();
+                let end = path.iter().try_fold(0, |node, &token| tree.child(node, token));
+                let end = end.unwrap_or_else(|| panic!("{outcome:?} is not in the tree"));
+                assert_eq!(tree.child(end, bonus), None, "{outcome:?} goes on in the tree");
+                assert!(!seen.contains(&outcome), "{outcome:?} twice");
+                seen.push(outcome);
+            }
+        }
+    }
+}
+
+/// What the target rejects leaves no trace, and drafting ahead of a tree that was itself drafted
+/// ahead is sound too.
+#[test]
+fn the_stable_cache_is_not_touched() {
+    for name in HEADS {
+        let case = Case::load(name);
+        let (features, tokens) = case.input("p0");
+        let hidden = case.weights.config.body.hidden;
+        let budget = Budget::new(SHAPES[0], 2);
+        for backend in BACKENDS {
+            let mut busy = case.drafter(backend);
+            // The text's own next pairs are hardly what the head drafted ahead.
+            for seen in 4..tokens.len() {
+                let from = if seen == 4 { 0 } else { seen - 1 };
+                busy.observe(&features[from * hidden..seen * hidden], &tokens[from..seen]).unwrap();
+                let request = DraftRequest::new(tokens[seen - 1], budget);
+                let tree = busy.propose(&request).unwrap();
+                busy.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
+                if busy.was_drafted_ahead() {
+                    continue;
+                }
+                let mut idle = case.drafter(backend);
+                idle.observe(&features[..seen * hidden], &tokens[..seen]).unwrap();
+                same(&tree, &idle.propose(&request).unwrap(), backend);
+            }
+        }
+    }
+}
+
+/// Under coupled drafting a tree drafted ahead is ranked with the noise of the places where it will
+/// stand.
+#[test]
+fn coupled_trees_are_drafted_ahead_with_the_noise_to_come() {
+    let case = Case::load("draft_dgf_m2");
+    let (features, tokens) = case.input("p0");
+    let sampler = SamplerSettings { temperature: 1.0, seed: 7, ..SamplerSettings::default() };
+    let budget = Budget::new(SHAPES[0], 2);
+    let asked = |root, position| {
+        let coupling = Some(Coupling { sampler, root: position });
+        DraftRequest { root, budget, coupling }
+    };
+    let request = asked(tokens[10], tokens.len());
+    let outcomes: Vec<Vec<u32>> =
+        ahead(&case, Backend::Packed, &request).0.drafted_ahead().map(<[u32]>::to_vec).collect();
+    for outcome in outcomes {
+        let stand_ins = own_outputs(&case, Backend::Packed, 2, &outcome);
+        let (mut drafter, _) = ahead(&case, Backend::Packed, &request);
+        drafter.observe(&stand_ins, &outcome).unwrap();
+        let next = asked(*outcome.last().unwrap(), tokens.len() + outcome.len());
+        let tree = drafter.propose(&next).unwrap();
+        assert!(drafter.was_drafted_ahead());
+        let mut fresh = case.drafter(Backend::Packed);
+        fresh.observe(&features, &tokens).unwrap();
+        fresh.observe(&stand_ins, &outcome).unwrap();
+        assert_eq!(tree, fresh.propose(&next).unwrap());
+    }
+}

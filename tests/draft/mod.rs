@@ -1,0 +1,6 @@
+//! The drafters.
+
+mod head;
+mod head_ahead;
+mod small_model;
+mod without_model;

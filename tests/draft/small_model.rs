@@ -1,0 +1,186 @@
+//! A small language model as the drafter, on real models: the text is the target's own whatever it
+//! drafts, and a model that drafts for itself is always right.
+
+use crate::support::golden::{File, config, prompts};
+use crate::support::toy::Letters;
+use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
+use dovetail::draft::{Budget, Drafter, SmallModel};
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
+use dovetail::model::{CpuDraft, CpuTarget, SharedVocabulary};
+use dovetail::plan::Schedule;
+use dovetail::speculate::{Method, SamplerSettings, Shape};
+use std::sync::Arc;
+
+const CONTEXT: usize = 256;
+
+/// A recorded target with another one (or itself) as its small model, whose context is shorter.
+fn recorded(target: &str, small: &str, context: usize) -> Engine {
+    let pool = Arc::new(Pool::new(2));
+    let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
+    let weights = |name: &str| File::golden(&format!("{name}/model.safetensors"));
+    let kv = KvFormat::F32;
+    let (shape, source) = (config(small), weights(small));
+    let lm = CpuDraft::load(&shape, &source, borrowed.clone(), context, kv, &mut |_| {}).unwrap();
+    let words = SharedVocabulary::identical(shape.vocab);
+    let drafter = SmallModel::new(small, Box::new(lm), words).with_pool(borrowed);
+    let (shape, source) = (config(target), weights(target));
+    let target = CpuTarget::load(&shape, &source, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    engine(target, drafter)
+}
+
+fn engine(target: CpuTarget, drafter: SmallModel) -> Engine {
+    let drafter: Box<dyn Drafter> = Box::new(drafter);
+    Engine::new(Box::new(target), [drafter])
+}
+
+/// Tokens and rounds of an answer.
+fn answer(
+    engine: &mut Engine,
+    request: &Request,
+    options: impl Fn(usize) -> RoundOptions,
+) -> (Vec<u32>, Vec<Round>) {
+    let names: &dyn TokenText = &Letters;
+    let mut answer = engine.generate(request.clone(), names).unwrap();
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+    let mut rounds = Vec::new();
+    while answer.finish().is_none() {
+        let round = answer.step(&options(rounds.len())).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+        rounds.push(round);
+    }
+    assert!(answer.take_notices().iter().all(|notice| notice.contains("is full")));
+    (tokens, rounds)
+}
+
+fn plain(sampler: SamplerSettings) -> RoundOptions {
+    let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
+    RoundOptions { speculate: false, ..RoundOptions::new(budget, sampler) }
+}
+
+fn drafting(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
+    Budget { method, ..Budget::new(Shape { gamma, width, depth }, 0) }
+}
+
+/// Chains, trees and searches in turn.
+fn budgets() -> [Budget; 5] {
+    [
+        drafting(Method::Tree, 6, 1, 4),
+        drafting(Method::Tree, 16, 10, 7),
+        drafting(Method::Search, 128, 32, 31),
+        drafting(Method::Tree, 64, 4, 8),
+        drafting(Method::Search, 12, 5, 3),
+    ]
+}
+
+fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, ..Request::default() }
+}
+
+fn samplers() -> [SamplerSettings; 3] {
+    let drawn = SamplerSettings { temperature: 0.8, seed: 21, ..SamplerSettings::default() };
+    let filtered = SamplerSettings { top_p: 0.9, repetition_penalty: 1.1, ..drawn };
+    [SamplerSettings::default(), drawn, filtered]
+}
+
+#[test]
+fn another_model_drafts_and_the_text_is_the_targets() {
+    for (target, small) in [("target_mha", "target_gqa"), ("target_gqa", "target_mha")] {
+        // A context that ends before the text does.
+        for context in [CONTEXT, 70] {
+            let mut speculative = recorded(target, small, context);
+            let mut alone = recorded(target, small, context);
+            let mut won = 0;
+            for (prompt, sampler) in prompts().iter().zip(samplers().iter().cycle()) {
+                let request = request(prompt, 60);
+                let want = answer(&mut alone, &request, |_| plain(*sampler)).0;
+                for (coupled, schedule) in [
+                    (false, Schedule::Alternate),
+                    (true, Schedule::Alternate),
+                    (true, Schedule::Overlap),
+                ] {
+                    let options = |round: usize| RoundOptions {
+                        coupled,
+                        schedule,
+                        speculate: round % 7 != 5,
+                        ..RoundOptions::new(budgets()[round % 5], *sampler)
+                    };
+                    let (got, rounds) = answer(&mut speculative, &request, options);
+                    assert_eq!(got, want, "{target} by {small}, {sampler:?}");
+                    won += want.len() - 1 - rounds.len();
+                }
+            }
+            assert!(won > 0, "{target} by {small}: nothing was accepted");
+        }
+    }
+}
+
+#[test]
+fn a_model_that_drafts_for_itself_is_always_right() {
+    for name in ["target_mha", "target_gqa"] {
+        let mut engine = recorded(name, name, CONTEXT);
+        for prompt in &prompts() {
+            for (i, budget) in budgets().into_iter().enumerate() {
+                let schedule = [Schedule::Alternate, Schedule::Overlap][i % 2];
+                let options = RoundOptions {
+                    schedule,
+                    ..RoundOptions::new(budget, SamplerSettings::default())
+                };
+                let (_, rounds) = answer(&mut engine, &request(prompt, 50), |_| options);
+                let (_, full) = rounds.split_last().unwrap();
+                for round in full {
+                    let best = round.tree.height();
+                    let chain = budget.shape.width == 1;
+                    assert!(!chain || round.accepted.len() == best, "{name} {budget:?}");
+                    // In a tree the likeliest path is the target's own, as far as it goes.
+                    assert!(!round.accepted.is_empty(), "{name} {budget:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The bundled target with a small model that went through everything a file goes through.
+fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
+    let words = shared_vocabulary(target, small).unwrap();
+    assert!(words.is_identical());
+    assert_eq!(words.shared(), target.tokenizer.vocab_size());
+    let pool = Arc::new(Pool::new(2));
+    let kv = KvFormat::F16;
+    let (shape, weights) = (&small.config, small.weights.as_ref());
+    let lm = CpuDraft::load(shape, weights, pool.clone(), 200, kv, &mut |_| {}).unwrap();
+    let drafter = SmallModel::new(&small.name, Box::new(lm), words);
+    let (shape, weights) = (&target.config, target.weights.as_ref());
+    let target = CpuTarget::load(shape, weights, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    engine(target, drafter)
+}
+
+#[test]
+fn the_bundled_models_draft_for_the_bundled_target() {
+    let target = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    let itself = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+    let small = open_small(&Spec::Bundled, &mut |_| {}).unwrap();
+    let prompt = target.tokenizer.encode("Once there was a small house", true).unwrap();
+    let request = request(&prompt, 40);
+    for (small, is_itself) in [(itself, true), (small, false)] {
+        let mut engine = bundled(&target, &small);
+        for sampler in samplers() {
+            let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+            let chain = RoundOptions::new(drafting(Method::Tree, 6, 1, 4), sampler);
+            let (got, rounds) = answer(&mut engine, &request, |_| chain);
+            assert_eq!(got, want, "{} {sampler:?}", small.name);
+            if is_itself && sampler.is_greedy() {
+                // The first token, then six a round.
+                assert_eq!(rounds.len(), 39usize.div_ceil(6));
+            }
+            assert!(rounds.len() < 39, "{}: nothing was accepted", small.name);
+            let options = |round: usize| RoundOptions::new(budgets()[round % 5], sampler);
+            assert_eq!(
+                answer(&mut engine, &request, options).0,
+                want,
+                "{} {sampler:?}",
+                small.name
+            );
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The drafters that need no model: whatever they look up or guess, the text is the plain one.
+
+use crate::support::toy::{Letters, Toy, decode, options, plain};
+use dovetail::decode::{Engine, Request};
+use dovetail::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
+use dovetail::speculate::suffixes::{SortedText, sort};
+use dovetail::speculate::{SamplerSettings, Shape};
+use proptest::prelude::*;
+
+const VOCAB: usize = 12;
+
+/// Every drafter of this kind, with a text for retrieval to draft from.
+fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
+    let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
+    vec![
+        Box::new(PromptLookup::new(400)),
+        Box::new(Lookahead::new(400)),
+        Box::new(Retrieval::new(Box::new(store), "a test".into(), 400)),
+    ]
+}
+
+fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
+}
+
+fn sampler(temperature: f32, seed: u64) -> SamplerSettings {
+    SamplerSettings { temperature, seed, ..SamplerSettings::default() }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// A conversation whose later turns take back part of the earlier ones, with the budget
+    /// changing between rounds.
+    #[test]
+    fn looking_up_and_guessing_give_the_plain_text(
+        seed: u64,
+        temperature in prop_oneof![Just(0.0f32), 0.3f32..1.5],
+        gammas in prop::collection::vec(1usize..=64, 1..5),
+        turns in prop::collection::vec(
+            (0usize..60, prop::collection::vec(0u32..VOCAB as u32, 1..60), 1usize..40), 1..4),
+        store in prop::collection::vec(0u32..VOCAB as u32, 0..400),
+    ) {
+        let sampler = sampler(temperature, seed);
+        for drafter in drafters(&store) {
+            let name = drafter.describe();
+            let toy = Toy::new(seed, VOCAB, 300);
+            let mut speculative = Engine::new(Box::new(toy), Some(drafter));
+            let mut text: Vec<u32> = Vec::new();
+            for (kept, fresh, max_tokens) in &turns {
+                text.truncate(*kept);
+                text.extend(fresh);
+                let request = request(&text, *max_tokens);
+                let mut alone = Engine::new(Box::new(Toy::new(seed, VOCAB, 300)), None);
+                let want = decode(&mut alone, &Letters, request.clone(), plain(sampler)).0;
+                let (got, _, notices) = decode(&mut speculative, &Letters, request, |round| {
+                    let gamma = gammas[round % gammas.len()];
+                    options(Shape { gamma, width: 1, depth: round % 9 }, true, sampler)
+                });
+                prop_assert_eq!(&got, &want, "{}", name);
+                prop_assert!(notices.is_empty(), "{}: {:?}", name, notices);
+                text.extend(&got.tokens);
+            }
+        }
+    }
+}
+
+/// A text that was seen before is won many tokens at a time, by each in its own way.
+#[test]
+fn what_was_seen_before_is_won_at_once() {
+    let greedy = sampler(0.0, 0);
+    let prompt = [1, 2, 3];
+    let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
+    let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(greedy)).0.tokens;
+    // Retrieval knows the answer; lookup and lookahead are asked for it again, after itself.
+    let store = [&prompt[..], &said].concat();
+    let full = Shape { gamma: 64, width: 1, depth: 8 };
+    let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), drafters(&store).pop());
+    let (got, summary, _) =
+        decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
+    assert_eq!(got.tokens, said);
+    assert!(summary.rounds < 12, "{} rounds for 80 tokens", summary.rounds);
+}

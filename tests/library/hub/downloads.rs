@@ -1,0 +1,174 @@
+//! Downloads from a hub that behaves as the real one does, and from one whose connections break or
+//! that refuses.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::support::hub::{Manners, Server, demo, fetch, id, one_file, refusal};
+use crate::support::library::{open_head, open_target};
+use dovetail::library::{Hub, Spec};
+
+#[test]
+fn a_repository_becomes_a_model_and_stays_one_offline() {
+    let files = demo("target");
+    let total: u64 = files.values().map(|content| content.len() as u64).sum();
+    let server = Server::start(files, Manners::default());
+    let hub = server.hub();
+    let (folder, reports) = fetch(&hub).unwrap();
+    let last = reports.last().unwrap();
+    assert_eq!((last.done, last.total), (total, total));
+    assert!(reports.windows(2).all(|two| two[0].done <= two[1].done));
+    let target = open_target(&Spec::Folder(folder.clone())).unwrap();
+    assert_eq!(target.config, open_target(&Spec::Bundled).unwrap().config);
+
+    // Nothing is fetched twice, and nothing at all is asked offline.
+    let before = server.requests("/store/").len();
+    assert_eq!(fetch(&hub).unwrap().0, folder);
+    assert_eq!(server.requests("/store/").len(), before);
+    let asked = server.log.lock().unwrap().len();
+    let offline = Hub { offline: true, ..hub.clone() };
+    assert_eq!(fetch(&offline).unwrap().0, folder);
+    assert_eq!(server.log.lock().unwrap().len(), asked);
+
+    // The network may be down too.
+    let nowhere = Hub { endpoint: "http://127.0.0.1:9".to_owned(), ..hub };
+    assert_eq!(fetch(&nowhere).unwrap().0, folder);
+}
+
+#[test]
+fn a_draft_head_is_fetched_without_what_it_does_not_need() {
+    let mut files = demo("head");
+    files.insert("training_log.txt".to_owned(), vec![0; 50]);
+    let server = Server::start(files, Manners::default());
+    let folder = server.hub().head(&id("owner/model"), &mut |_| {}).unwrap();
+    open_head(&Spec::Folder(folder)).unwrap();
+    assert!(server.requests("training_log").is_empty());
+}
+
+#[test]
+fn a_cut_connection_goes_on_where_it_broke() {
+    let files = one_file(300_000);
+    let server = Server::start(
+        files.clone(),
+        Manners { cuts: vec![100_000, 0, 50_000], ..Manners::default() },
+    );
+    let (path, reports) = fetch(&server.hub()).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), files["m.gguf"]);
+    assert_eq!(reports.last().unwrap().done, 300_000);
+    let starts: Vec<_> =
+        server.requests("/store/").iter().map(|request| request.range.unwrap()).collect();
+    assert_eq!(starts, [0, 100_000, 100_000, 150_000]);
+}
+
+#[test]
+fn what_came_before_giving_up_is_kept_for_the_next_start() {
+    let files = one_file(300_000);
+    let mut cuts = vec![120_000];
+    cuts.extend([0; 20]);
+    let server = Server::start(files.clone(), Manners { cuts, ..Manners::default() });
+    let text = refusal(&server.hub());
+    assert!(text.contains("m.gguf") && text.contains("120000 of 300000"), "{text}");
+    server.manners.lock().unwrap().cuts.clear();
+    let (path, reports) = fetch(&server.hub()).unwrap();
+    assert_eq!(reports[0].done, 120_000);
+    assert_eq!(fs::read(path).unwrap(), files["m.gguf"]);
+    assert_eq!(server.requests("/store/").last().unwrap().range, Some(120_000));
+}
+
+#[test]
+fn a_silent_connection_counts_as_broken() {
+    let files = one_file(200_000);
+    let manners = Manners { cuts: vec![70_000], stalls: true, ..Manners::default() };
+    let server = Server::start(files.clone(), manners);
+    let hub = Hub { patience: Duration::from_millis(300), ..server.hub() };
+    let (path, _) = fetch(&hub).unwrap();
+    assert_eq!(fs::read(path).unwrap(), files["m.gguf"]);
+}
+
+#[test]
+fn a_store_that_ignores_ranges_does_not_spoil_the_file() {
+    let files = one_file(200_000);
+    let manners = Manners { cuts: vec![60_000], deaf: true, ..Manners::default() };
+    let server = Server::start(files.clone(), manners);
+    let (path, reports) = fetch(&server.hub()).unwrap();
+    assert_eq!(fs::read(path).unwrap(), files["m.gguf"]);
+    assert_eq!(reports.last().unwrap().done, 200_000);
+}
+
+#[test]
+fn the_token_goes_to_the_hub_and_not_to_its_store() {
+    let server = Server::start(one_file(50_000), Manners::default());
+    let hub = Hub { token: Some("right".to_owned()), ..server.hub() };
+    fetch(&hub).unwrap();
+    let asked = |part: &str| server.requests(part);
+    assert!(asked("/api/").iter().all(|r| r.token.as_deref() == Some("Bearer right")));
+    assert!(!asked("/store/").is_empty());
+    assert!(asked("/store/").iter().all(|request| request.token.is_none()));
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    type Refusal = (&'static str, u16, &'static str, bool);
+    let cases: [(Refusal, Option<&str>, &[&str]); 9] = [
+        (
+            ("/resolve/", 401, "GatedRepo", true),
+            None,
+            &["accepted the terms", "/owner/model", "HF_TOKEN"],
+        ),
+        (("/resolve/", 403, "GatedRepo", true), Some("wrong"), &["account of your HF_TOKEN"]),
+        (("/api/", 401, "", true), Some("wrong"), &["rejects the token", "said by the server"]),
+        (("/api/", 401, "RepoNotFound", false), None, &["no such repository", "set HF_TOKEN"]),
+        (
+            ("/api/", 404, "RepoNotFound", false),
+            Some("right"),
+            &["no such repository", "may see it"],
+        ),
+        (("/api/", 404, "RevisionNotFound", false), None, &["no such revision"]),
+        (("/api/", 503, "", false), None, &["answers 503", "try again later"]),
+        (("/api/", 429, "", false), None, &["wait some minutes"]),
+        (("/resolve/", 404, "EntryNotFound", false), None, &["said by the server"]),
+    ];
+    for (refused, token, expected) in cases {
+        let manners = Manners { refusal: Some(refused), ..Manners::default() };
+        let server = Server::start(one_file(20), manners);
+        let hub = Hub { token: token.map(str::to_owned), ..server.hub() };
+        let text = refusal(&hub);
+        assert!(text.contains("owner/model"), "{text}");
+        for part in expected {
+            assert!(text.contains(part), "{text} lacks {part}");
+        }
+    }
+    let manners =
+        Manners { refusal: Some(("/resolve/", 401, "GatedRepo", true)), ..Manners::default() };
+    let server = Server::start(one_file(20), manners);
+    fetch(&Hub { token: Some("right".to_owned()), ..server.hub() }).unwrap();
+}
+
+#[test]
+fn other_answers_are_not_taken_for_the_hub() {
+    let server = Server::start(one_file(20), Manners { stranger: true, ..Manners::default() });
+    assert!(refusal(&server.hub()).contains("check HF_ENDPOINT"));
+    let nowhere = Hub { endpoint: "http://127.0.0.1:9".to_owned(), ..server.hub() };
+    assert!(refusal(&nowhere).contains("cannot reach http://127.0.0.1:9"));
+    let offline = Hub { offline: true, ..server.hub() };
+    assert!(refusal(&offline).contains("HF_HUB_OFFLINE"));
+}
+
+#[test]
+fn a_name_that_leads_out_of_the_cache_is_never_fetched() {
+    let manners =
+        Manners { extra: vec!["../../evil.gguf", "/etc/evil.gguf"], ..Manners::default() };
+    let server = Server::start(one_file(20), manners);
+    fetch(&server.hub()).unwrap();
+    assert!(server.requests("evil").is_empty());
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_named() {
+    let server = Server::start(one_file(20), Manners::default());
+    let file = server.cache.path().join("file");
+    fs::write(&file, "").unwrap();
+    let hub = Hub { cache: file.join("hub"), ..server.hub() };
+    let text = refusal(&hub);
+    assert!(text.contains("file/hub") && text.contains("HF_HOME"), "{text}");
+}

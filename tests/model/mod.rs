@@ -1,0 +1,8 @@
+//! The target on the CPU: golden vectors, other implementations of the same models, exactness.
+
+mod branches;
+mod exact;
+mod golden;
+mod loading;
+mod reference;
+mod split;

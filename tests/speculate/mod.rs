@@ -1,0 +1,4 @@
+//! Growth of the draft tree, its acceptance, the sampler.
+
+mod acceptance;
+mod growth;

@@ -1,0 +1,44 @@
+//! Answers of an engine, and the bundled pair that gives them.
+
+use std::path::Path;
+
+use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
+use dovetail::hardware::Machine;
+use dovetail::settings::Settings;
+use dovetail::worker::{Backend, Purpose, load};
+use serde_json::Value;
+
+/// Tokens and rounds of an answer.
+pub fn generate(
+    engine: &mut Engine,
+    names: &dyn TokenText,
+    request: Request,
+    options: impl Fn(usize) -> RoundOptions,
+) -> (Vec<u32>, Vec<Round>) {
+    let mut answer = engine.generate(request, names).unwrap();
+    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+    let mut rounds = Vec::new();
+    while answer.finish().is_none() {
+        let round = answer.step(&options(rounds.len())).unwrap();
+        tokens.extend(round.committed.iter().map(|c| c.token));
+        rounds.push(round);
+    }
+    (tokens, rounds)
+}
+
+/// The bundled pair as the program loads it.
+pub fn bundled() -> Backend {
+    let settings = Settings { context: Some(512), ..Settings::default() };
+    load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap().into()
+}
+
+/// The user's turns of each held-out conversation.
+pub fn heldout() -> Vec<Vec<String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/heldout_prompts.jsonl");
+    let text = std::fs::read_to_string(path).unwrap();
+    let turns = |line: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["turns"].as_array().unwrap().iter().map(|t| t.as_str().unwrap().to_owned()).collect()
+    };
+    text.lines().filter(|line| !line.is_empty()).map(turns).collect()
+}

@@ -1,0 +1,86 @@
+//! The recorded draft heads on every backend.
+
+use std::sync::Arc;
+
+use super::golden::{Tensors, floats, json, target_of, tensors};
+use candle_core::{DType, Device, Tensor};
+use dovetail::draft::FeatureHead;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::model::head::{
+    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    TensorHead,
+};
+
+pub const BACKENDS: [Backend; 2] = [Backend::Tensors(DType::F32), Backend::Packed];
+pub const TOLERANCE: f32 = 1e-4;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Backend {
+    /// Candle on the CPU.
+    Tensors(DType),
+    /// The CPU's kernels, weights and cache in f32.
+    Packed,
+}
+
+/// A head, its target's matrices and its golden forward pass.
+pub struct Case {
+    pub name: &'static str,
+    pub weights: HeadWeights,
+    pub shared: SharedTables,
+    pub forward: Tensors,
+}
+
+impl Case {
+    pub fn load(name: &'static str) -> Self {
+        let config = HeadConfig::from_json(&json(&format!("{name}/config.json"))).unwrap();
+        let source = tensors(&format!("{name}/model.safetensors"));
+        let target = tensors(&format!("{}/model.safetensors", target_of(name)));
+        Self {
+            name,
+            weights: HeadWeights::load(&config, &source).unwrap(),
+            shared: SharedTables {
+                embedding: Table::Tensor(target["model.embed_tokens.weight"].clone()),
+                lm_head: Table::Tensor(target["lm_head.weight"].clone()),
+            },
+            forward: tensors(&format!("draft_forward_{name}.safetensors")),
+        }
+    }
+
+    pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
+        match backend {
+            Backend::Tensors(dtype) => {
+                let head = TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype);
+                Box::new(head.unwrap())
+            }
+            Backend::Packed => {
+                Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
+            }
+        }
+    }
+
+    pub fn packed(&self, precision: HeadPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
+        PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
+    }
+
+    pub fn drafter(&self, backend: Backend) -> FeatureHead {
+        let config = &self.weights.config;
+        FeatureHead::new(config, self.weights.kind(), self.backend(backend), 512)
+    }
+
+    pub fn input(&self, prompt: &str) -> (Vec<f32>, Vec<u32>) {
+        let features = floats(&self.forward[&format!("{prompt}.in_hidden")]);
+        let tokens = self.forward[&format!("{prompt}.in_tokens")].to_vec1::<i64>().unwrap();
+        (features, tokens.into_iter().map(|id| id as u32).collect())
+    }
+
+    pub fn near(&self, what: &str, found: &[f32], expected: &Tensor, tolerance: f32) {
+        let expected = floats(expected);
+        assert_eq!(found.len(), expected.len(), "{} {what}", self.name);
+        let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(error <= tolerance, "{} {what}: off by {error}", self.name);
+    }
+
+    pub fn is_near(&self, what: &str, found: &[f32]) {
+        self.near(what, found, &self.forward[&format!("p0.{what}")], TOLERANCE);
+    }
+}

@@ -1,0 +1,28 @@
+//! Models opened as the program opens them.
+
+use std::path::{Path, PathBuf};
+
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
+use dovetail::model::CpuTarget;
+
+use super::golden::GOLDEN;
+
+pub fn open_target(spec: &Spec) -> Result<TargetFiles, LibraryError> {
+    library::open_target(spec, &mut |_| {})
+}
+
+pub fn open_head(spec: &Spec) -> Result<HeadFiles, LibraryError> {
+    library::open_head(spec, &mut |_| {})
+}
+
+/// A file of the tiny models of every architecture.
+pub fn arch_file(name: &str) -> PathBuf {
+    Path::new(GOLDEN).join("arch").join(name)
+}
+
+pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTarget {
+    let pool = Pool::new(threads).into();
+    CpuTarget::load(&files.config, &*files.weights, pool, context, KvFormat::F32, &mut |_| {})
+        .unwrap()
+}

@@ -1,0 +1,4 @@
+//! Training a head: its arithmetic, and a run as a whole.
+
+mod golden;
+mod run;

@@ -1,0 +1,4 @@
+//! The chat in a pseudo-terminal.
+
+mod screen;
+mod terminal;

@@ -1,0 +1,196 @@
+//! The whole program on a pseudo-terminal, with a script in place of models.
+
+use crate::support::chat::{Chat, saved};
+
+const ANSWER: &str = "The red fox ran over the hill";
+
+#[test]
+fn a_question_is_answered_and_saved() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.wait_for("chosen by the big model itself");
+    chat.send("Where did the fox run?\r");
+    chat.wait_for(ANSWER);
+    chat.wait_for("tok/s · τ");
+    let (ended, saved) = chat.quit();
+    assert!(saved.contains("Where did the fox run?") && saved.contains(ANSWER), "{saved}");
+    // Accepted tokens are underlined and coloured.
+    let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
+    assert!(bytes.contains("\x1b[4m") && bytes.contains("38;5;"), "no marks were drawn");
+}
+
+#[test]
+fn no_color_means_none_but_marks_stay() {
+    let mut chat = Chat::with("answers.jsonl", 120, 40, &[("NO_COLOR", "1")]).ready();
+    chat.send("Hello\r");
+    chat.wait_for(ANSWER);
+    let (ended, _) = chat.quit();
+    let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
+    assert!(!bytes.contains("38;5;") && !bytes.contains("48;5;"), "a colour was sent");
+    assert!(bytes.contains("\x1b[4m"), "no underline was sent");
+}
+
+#[test]
+fn typing_goes_on_while_an_answer_comes() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Tell me a story\r");
+    chat.wait_for("● answering");
+    chat.send("meanwhile 漢字 👍");
+    chat.wait_for("meanwhile 漢字");
+    assert!(chat.pty.screen().contains("● answering"));
+    chat.wait_for("Once upon");
+    chat.send("\x1b");
+    chat.wait_for("· stopped");
+    chat.wait_for("○ ready");
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("Tell me a story"), "{saved}");
+}
+
+#[test]
+fn controls_act_in_the_middle_of_an_answer() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x1b[1;3A");
+    chat.pty.wait("γ to be held at 17", |screen| {
+        screen.lines().any(|line| line.contains("tree size") && line.contains("17  held"))
+    });
+    // From the next round on the tree has that budget.
+    chat.wait_for("γ 17 ·");
+    chat.send("\x1b[19~");
+    chat.pty.wait("γ to be automatic", |screen| {
+        screen.lines().any(|line| line.contains("tree size") && line.contains("auto"))
+    });
+    chat.send("\x1b[18~");
+    chat.wait_for("speculation is off: one token a round");
+    chat.quit();
+}
+
+#[test]
+fn a_strategy_is_picked_in_the_middle_of_an_answer() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    chat.wait_for("← dovetail · scripted head");
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x10");
+    chat.wait_for("strategies: the text is the same");
+    chat.wait_for("needs a text to draft from");
+    chat.send("j\r");
+    chat.wait_for("← pld · prompt lookup");
+    chat.wait_for("meters · pld");
+    chat.send("/strategy rest\r");
+    chat.wait_for("rest needs a text to draft from");
+    chat.quit();
+}
+
+#[test]
+fn rounds_are_held_and_stepped() {
+    let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
+    // Before there is an answer there is nothing to pause.
+    chat.send("\x1b[15~");
+    chat.wait_for("there is no answer to pause");
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("\x1b[15~");
+    chat.wait_for("‖ paused");
+    // The round in progress still comes.
+    let mut held = 0;
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let now = latest_round(&chat.pty.screen());
+        if std::mem::replace(&mut held, now) == now && now > 0 {
+            break;
+        }
+        if now == 0 {
+            chat.send("\x1b[17~");
+        }
+    }
+    for round in held + 1..held + 3 {
+        chat.send("\x1b[17~");
+        chat.wait_for(&format!("round {round} of {round}"));
+    }
+    chat.send("\x1bOQ\x1b[D");
+    chat.wait_for(&format!("round {} of {}", held + 1, held + 2));
+    chat.wait_for("looking back");
+    chat.quit();
+}
+
+/// The number of rounds that the tree's title names.
+fn latest_round(screen: &str) -> usize {
+    let titles = screen.split("draft tree · round ").skip(1);
+    let rounds = titles.filter_map(|title| title.split_once(" of ")?.0.parse().ok());
+    rounds.last().unwrap_or_default()
+}
+
+#[test]
+fn being_asked_to_end_saves_and_restores() {
+    for signal in ["TERM", "HUP", "INT"] {
+        let mut chat = Chat::start("slow.jsonl").ready();
+        chat.send("Remember this\r");
+        chat.wait_for("● answering");
+        chat.wait_for("small fox");
+        chat.pty.signal(signal);
+        let ended = chat.pty.end();
+        assert_eq!(ended.code, 0, "{signal}");
+        let saved = saved(chat.home.path());
+        assert!(
+            saved.contains("Remember this") && saved.contains("small fox"),
+            "{signal}: {saved}"
+        );
+    }
+}
+
+#[test]
+fn a_saved_conversation_is_loaded_again() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("First question\r");
+    chat.wait_for("tok/s · τ");
+    chat.send("/new\r");
+    chat.wait_for("Write a message, or / for commands");
+    chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
+    chat.send("/load\r");
+    chat.wait_for("saved conversations");
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    chat.quit();
+}
+
+#[test]
+fn failures_are_said_and_nothing_written_is_lost() {
+    let mut chat = Chat::start("failing.jsonl").ready();
+    chat.send("My long question\r");
+    chat.wait_for("No answer");
+    chat.send("\x1b");
+    chat.pty.wait("the question to be kept", |screen| {
+        !screen.contains("No answer") && screen.contains("My long question")
+    });
+    chat.quit();
+    let mut chat = Chat::start("unloadable.jsonl");
+    chat.wait_for("check --target");
+    chat.quit();
+}
+
+#[test]
+fn any_size_will_do() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    for (columns, rows) in [(1, 1), (0, 0), (300, 2), (20, 60), (200, 50), (80, 24)] {
+        chat.pty.resize(columns, rows);
+        std::thread::sleep(std::time::Duration::from_millis(120));
+    }
+    chat.send("still here");
+    chat.wait_for("still here");
+    chat.quit();
+}
+
+#[test]
+fn pasted_lines_are_one_message() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("\x1b[200~one\rtwo\x1b[201~");
+    chat.wait_for("two");
+    assert!(!chat.pty.screen().contains("answering"));
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("one\\ntwo"), "{saved}");
+}

@@ -1,0 +1,201 @@
+//! The program and its terminal: latency, resizes, hang-ups, job control, terminals that will not do.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use portable_pty::CommandBuilder;
+
+use crate::support::chat::{Chat, saved};
+use crate::support::program::{at_home, script};
+use crate::support::pty::Pty;
+
+/// A chat with one answered question.
+fn after_an_answer() -> Chat {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("Keep this\r");
+    chat.wait_for("tok/s · τ");
+    chat
+}
+
+#[test]
+fn letters_are_shown_at_once_while_nothing_is_answered() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    let mut waits = Vec::new();
+    let mut typed = String::new();
+    for letter in "qzxvkjwqzxv".chars() {
+        std::thread::sleep(Duration::from_millis(110));
+        typed.push(letter);
+        let began = Instant::now();
+        chat.send(&letter.to_string());
+        chat.wait_for(&typed);
+        waits.push(began.elapsed());
+    }
+    waits.sort();
+    // Without a waker a letter waits for the meters' next second, half of one on average. A loaded
+    // machine is slow too, but not at every letter.
+    assert!(waits[waits.len() / 2] < Duration::from_millis(250), "{waits:?}");
+    chat.quit();
+}
+
+#[test]
+fn a_terminal_that_goes_away_amid_keys_ends_the_program_saved() {
+    let paste = format!("\x1b[200~{}", "pasted words ".repeat(300));
+    // Keys, half an escape sequence, a paste whose end never comes.
+    for keys in ["abcdefghijklmnop", "abc\x1b[", &paste, "one two\x1b[200~three"] {
+        let mut chat = after_an_answer();
+        chat.send("x");
+        let Chat { pty, home } = chat;
+        let (_, took) = pty.hang_up(keys);
+        let saved = saved(home.path());
+        assert!(saved.contains("Keep this") && saved.contains("red fox"), "{saved}");
+        // A second is the aim; the machine may be loaded.
+        assert!(took < Duration::from_secs(5), "{took:?} after {keys:?}");
+    }
+}
+
+#[test]
+fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Remember this\r");
+    chat.wait_for("● answering");
+    chat.wait_for("small fox");
+    chat.pty.hold();
+    // More frames than the terminal's buffer holds.
+    for size in (0..200).map(|i| 80 + i % 40) {
+        chat.pty.resize(size, 40);
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    chat.pty.signal("TERM");
+    let Chat { pty, home } = chat;
+    assert_eq!(pty.end_unseen(), 0);
+    let saved = saved(home.path());
+    assert!(saved.contains("Remember this") && saved.contains("small fox"), "{saved}");
+}
+
+#[test]
+fn half_a_sequence_holds_nothing_up() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.wait_for("small fox");
+    // The end of this paste never comes: the answer goes on and the program can be ended.
+    chat.send("\x1b[200~half a paste");
+    let shown = chat.pty.screen();
+    chat.pty.wait("the answer to go on", |screen| screen != shown);
+    chat.pty.resize(100, 30);
+    chat.pty.wait("the new size", |screen| screen.lines().any(|line| line.chars().count() > 90));
+    chat.pty.signal("TERM");
+    assert_eq!(chat.pty.end().code, 0);
+}
+
+#[test]
+fn a_storm_of_sizes_never_shows_an_empty_screen() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    for i in 0..700_u16 {
+        chat.pty.resize(60 + i % 70, 20 + i % 25);
+    }
+    chat.pty.resize(120, 36);
+    chat.send("after the storm");
+    chat.wait_for("after the storm");
+    chat.pty.wait("the last size", |screen| {
+        screen.lines().any(|line| line.chars().count() == 120) && screen.contains("○ ready")
+    });
+    // A screen is cleared and drawn in one frame, which terminals show at once.
+    let bytes = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
+    let clear = "\x1b[2J";
+    assert!(bytes.contains(clear), "the size has changed");
+    for after in bytes.split(clear).skip(1) {
+        let frame = after.split("\x1b[?2026l").next().unwrap();
+        assert!(frame.len() > 200 || after.starts_with('\x1b'), "cleared and not drawn: {frame:?}");
+    }
+    chat.quit();
+}
+
+#[test]
+fn a_long_paste_is_taken_whole() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    let text = "All work and no play makes a dull text.\r".repeat(1 << 20 >> 5);
+    chat.send(&format!("\x1b[200~{text}\x1b[201~"));
+    chat.wait_for("makes a dull text.");
+    chat.send("the end");
+    chat.wait_for("the end");
+    chat.quit();
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = CommandBuilder::new("sh");
+    command.args(["-c", "set -m; \"$@\"; echo \"in the shell\"; read line; fg", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_dovetail"));
+    command.arg("--script");
+    command.arg(script("answers.jsonl"));
+    at_home(&mut command, home.path());
+    let mut pty = Pty::start(command, 80, 24);
+    pty.wait_for("○ ready");
+    pty.send("half a word");
+    pty.wait_for("half a word");
+    pty.send("\x1a");
+    pty.wait_for("in the shell");
+    assert!(pty.is_restored(), "{}", pty.screen());
+    assert!(!pty.screen().contains("half a word"));
+    pty.send("\n");
+    pty.wait_for("half a word");
+    pty.wait_for("○ ready");
+    pty.send(", the rest");
+    pty.wait_for("half a word, the rest");
+    pty.send("\x03");
+    assert_eq!(pty.end().code, 0);
+}
+
+#[test]
+fn without_a_shell_ctrl_z_says_why_nothing_happens() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("\x1a");
+    chat.wait_for("cannot suspend");
+    chat.send("still here");
+    chat.wait_for("still here");
+    chat.quit();
+}
+
+/// Starts the chat and says how it ended, which must be without a full screen.
+fn without_a_screen(arguments: &[&str], environment: &[(&str, &str)]) -> (u32, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+    command.args(arguments);
+    at_home(&mut command, home.path());
+    for (name, value) in environment {
+        command.env(name, value);
+    }
+    let ended = Pty::start(command, 200, 24).end();
+    let bytes = String::from_utf8_lossy(&ended.bytes).into_owned();
+    assert!(!bytes.contains("\x1b[?1049h"), "the full screen was opened: {bytes:?}");
+    (ended.code, ended.screen)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_terminal_without_a_full_screen_is_pointed_to_run() {
+    for term in ["dumb", ""] {
+        let (code, said) = without_a_screen(&[], &[("TERM", term)]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("TERM") && said.contains("dovetail run"), "{said}");
+    }
+}
+
+#[test]
+fn a_target_that_is_none_is_told_without_a_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("no-model.gguf"), "this is no model").unwrap();
+    std::fs::create_dir(path("empty")).unwrap();
+    let wrong = [path("missing.gguf"), path("missing"), path("no-model.gguf"), path("empty")];
+    for target in &wrong {
+        let (code, said) = without_a_screen(&["--target", target], &[]);
+        assert_eq!(code, 3, "{target}: {said}");
+        let name = Path::new(target).file_name().unwrap().to_str().unwrap();
+        let line: String = said.split_whitespace().collect();
+        assert!(line.contains("error:") && line.contains(name), "{target}: {said}");
+    }
+}

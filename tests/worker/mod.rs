@@ -1,0 +1,5 @@
+//! The decode thread and what it loads.
+
+mod scripted;
+mod strategies;
+mod thread;

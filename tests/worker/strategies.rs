@@ -1,0 +1,238 @@
+//! One promise for the whole table: whatever the strategy, the text is that of `plain`, token for
+//! token. A new row is tested by being there.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+
+use crate::support::golden::{golden, json as recorded_json};
+use dovetail::chat::{Message, Role};
+use dovetail::decode::Round;
+use dovetail::hardware::Machine;
+use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
+use dovetail::settings::Settings;
+use dovetail::speculate::SamplerSettings;
+use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+
+/// The rows whose models are on the CPU. With blocks of the target on a GPU the text is that of the
+/// mixture: what the blocks compute is tested on its own.
+fn rows() -> Vec<&'static Strategy> {
+    STRATEGIES.iter().filter(|row| !row.gpu_layers).collect()
+}
+
+/// The characters that stand for the 256 bytes in a byte-level vocabulary.
+fn byte_characters() -> Vec<char> {
+    let printable = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
+    let mut spare = 256;
+    (0..256)
+        .map(|byte| {
+            let code = if printable(byte) {
+                byte
+            } else {
+                spare += 1;
+                spare - 1
+            };
+            char::from_u32(code).unwrap()
+        })
+        .collect()
+}
+
+/// A recorded model with what a folder lacks to be opened: its tokens are ASCII codes.
+fn folder(model: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        fs::copy(golden(model).join(file), folder.path().join(file)).unwrap();
+    }
+    let ids = byte_characters().into_iter().enumerate();
+    let vocab: Map<String, Value> = ids.map(|(id, c)| (c.to_string(), json!(id))).collect();
+    let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+        "use_regex": false});
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null, "pre_tokenizer": level, "post_processor": null, "decoder": level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null,
+            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+            "byte_fallback": false, "vocab": vocab, "merges": []},
+    });
+    fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    let texts = json!({"chat_template":
+        "{% for message in messages %}{{ message['content'] }}{% endfor %}"});
+    fs::write(folder.path().join("tokenizer_config.json"), texts.to_string()).unwrap();
+    folder
+}
+
+fn named(path: &Path) -> Option<String> {
+    Some(path.to_str().unwrap().to_owned())
+}
+
+/// Everything a strategy could ask for, as the program loads it.
+struct Subject {
+    backend: RefCell<Backend>,
+    prompts: Vec<String>,
+    /// Kept while the models are mapped from them.
+    _folders: Vec<TempDir>,
+}
+
+impl Subject {
+    fn load(settings: Settings, prompts: Vec<String>, mut folders: Vec<TempDir>) -> Self {
+        let text = tempfile::tempdir().unwrap();
+        let path = text.path().join("text.txt");
+        fs::write(&path, prompts.join(" ").repeat(3)).unwrap();
+        folders.push(text);
+        let settings = Settings { rest_text: Some(path), context: Some(512), ..settings };
+        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
+        let backend: Backend = loaded.unwrap_or_else(|error| panic!("{error}")).into();
+        let tested = |name: &str| rows().iter().any(|row| row.name == name);
+        for status in backend.ready.strategies.iter().filter(|status| tested(&status.name)) {
+            assert_eq!(status.missing, None, "{} is not tested", status.name);
+        }
+        Self { backend: RefCell::new(backend), prompts, _folders: folders }
+    }
+
+    /// Recorded models, the smaller one drafting for the larger.
+    fn recorded() -> Self {
+        let (target, small) = (folder("target_mha"), folder("target_gqa"));
+        let settings = Settings {
+            target: named(target.path()),
+            draft: named(&golden("draft_dgf_m4")),
+            draft_model: named(small.path()),
+            ..Settings::default()
+        };
+        let trees = recorded_json("trees.json");
+        let prompts = trees["meta"]["prompts"].as_object().unwrap().values();
+        let letters = |ids: &Value| {
+            let ids = ids.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u8);
+            ids.filter(|id| *id > 2).map(char::from).collect::<String>()
+        };
+        let prompts = prompts.map(letters).filter(|prompt| !prompt.is_empty()).take(3).collect();
+        Self::load(settings, prompts, vec![target, small])
+    }
+
+    /// The bundled models, as the program starts with them.
+    fn bundled() -> Self {
+        let prompts = ["Tell me a story about a fox.", "What is the sun? Say it twice."];
+        Self::load(Settings::default(), prompts.map(str::to_owned).to_vec(), Vec::new())
+    }
+
+    /// Tokens and rounds of an answer; `change` turns the controls after each round.
+    fn answer(
+        &self,
+        prompt: &str,
+        max_tokens: usize,
+        controls: Controls,
+        change: impl Fn(usize, &mut Controls),
+    ) -> (Vec<u32>, Vec<Round>) {
+        let shared = SharedControls::new(Controls { generation: 1, ..controls });
+        let messages = vec![Message { role: Role::User, content: prompt.to_owned() }];
+        let (mut tokens, mut rounds) = (Vec::new(), Vec::new());
+        let mut ended = None;
+        let turned = shared.clone();
+        let mut sink = |event| {
+            match event {
+                Event::First { token, .. } => tokens.push(token.token),
+                Event::Round { round, .. } => {
+                    tokens.extend(round.committed.iter().map(|c| c.token));
+                    rounds.push(*round);
+                    turned.update(|controls| change(rounds.len(), controls));
+                }
+                Event::Failed { error, .. } | Event::Notice(error) => panic!("{error}"),
+                Event::Finished { summary, .. } => ended = summary.finish,
+                _ => {}
+            }
+            true
+        };
+        let job = Job { generation: 1, messages, max_tokens };
+        self.backend.borrow_mut().answer(&job, &shared, &mut sink);
+        assert!(ended.is_some());
+        (tokens, rounds)
+    }
+}
+
+fn samplers() -> [SamplerSettings; 3] {
+    let greedy = SamplerSettings::default();
+    [
+        greedy,
+        SamplerSettings {
+            temperature: 0.7,
+            top_p: 0.9,
+            repetition_penalty: 1.1,
+            presence_penalty: 0.2,
+            seed: 7,
+            ..greedy
+        },
+        SamplerSettings { temperature: 1.0, frequency_penalty: 0.1, seed: 11, ..greedy },
+    ]
+}
+
+/// Controls for a strategy. A size that automatic control would choose is held, so that what is
+/// tested depends on no clock.
+fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
+    let held = |value| if strategy.shape.is_none() { Setting::Fixed(value) } else { Setting::Auto };
+    let (gamma, width, depth) = (held(14), held(4), held(5));
+    let tree = TreeOverrides { gamma, width, depth, blocks: Setting::Auto };
+    Controls { strategy: Some(strategy), tree, sampler, ..Controls::default() }
+}
+
+fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {
+    let plain = Strategy::named("plain").unwrap();
+    // Rounds of every strategy, over all prompts and samplers.
+    let mut drafted = vec![(0, 0); rows().len()];
+    for prompt in &subject.prompts {
+        for (i, sampler) in samplers().into_iter().enumerate() {
+            let (want, alone) =
+                subject.answer(prompt, max_tokens, controls(plain, sampler), |_, _| ());
+            assert!(alone.iter().all(|round| round.tree.len() == 1 && !round.speculative));
+            for (row, strategy) in rows().into_iter().enumerate() {
+                let controls =
+                    Controls { overlap: i == 1, coupled: i != 2, ..controls(strategy, sampler) };
+                let (got, rounds) = subject.answer(prompt, max_tokens, controls, |_, _| ());
+                assert_eq!(got, want, "{} {prompt:?} {sampler:?}", strategy.name);
+                assert!(rounds.iter().all(|round| round.strategy == strategy.name));
+                let trees = rounds.iter().filter(|round| round.tree.len() > 1).count();
+                let accepted: usize = rounds.iter().map(|round| round.accepted.len()).sum();
+                drafted[row] = (drafted[row].0 + trees, drafted[row].1 + accepted);
+            }
+            // Another strategy every other round.
+            let first = controls(rows()[i], sampler);
+            let (got, rounds) = subject.answer(prompt, max_tokens, first, |round, turned| {
+                let strategy = rows()[(i + round / 2) % rows().len()];
+                *turned = Controls { generation: 1, ..controls(strategy, sampler) };
+            });
+            assert_eq!(got, want, "switching, {prompt:?} {sampler:?}");
+            assert!(rounds.len() < 3 || rounds[0].strategy != rounds[2].strategy);
+        }
+    }
+    for (strategy, (trees, accepted)) in rows().into_iter().zip(drafted) {
+        let drafts = strategy.draft != DraftKind::None;
+        assert_eq!(trees > 0, drafts, "{}: {trees} trees", strategy.name);
+        // Something was right, so that what is accepted was tested.
+        assert_eq!(accepted > 0, drafts, "{}: {accepted} tokens", strategy.name);
+    }
+}
+
+#[test]
+fn every_strategy_on_the_recorded_models() {
+    every_row_says_what_plain_says(&Subject::recorded(), 60);
+}
+
+#[test]
+fn every_strategy_on_the_bundled_pair() {
+    every_row_says_what_plain_says(&Subject::bundled(), 40);
+}
+
+#[test]
+fn what_a_strategy_lacks_is_named_with_the_remedy() {
+    for (name, remedy) in [("rest", "--rest-text"), ("dovetail", "--draft")] {
+        let settings = Settings {
+            strategy: Strategy::named(name),
+            draft: Some("lookup".into()),
+            ..Settings::default()
+        };
+        let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});
+        let error = loaded.err().expect("it cannot run").to_string();
+        assert!(error.contains(name) && error.contains(remedy), "{error}");
+        assert!(error.contains("take one of plain, small-model"), "{error}");
+    }
+}

@@ -1,0 +1,348 @@
+//! The decode thread with toy models: events in order, live controls, pause, cancellation, faults.
+
+use crate::support::toy::{Guess, Letters, Toy, ToyDrafter, decode, plain};
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Engine, Finish, Request, Round};
+use dovetail::draft::{Budget, Depths, Drafter};
+use dovetail::model::{Target, TargetError, Verified};
+use dovetail::plan::Strategy;
+use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use dovetail::worker::{
+    Backend, Controls, Event, Job, Planner, Ready, RoundPlan, Setting, SharedControls, Worker,
+    spawn,
+};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Chooses γ = 6, k = 2, D = 3 where the user does not.
+struct Fixed;
+
+impl Planner for Fixed {
+    fn choose(&mut self, controls: &Controls) -> RoundPlan {
+        let shape = Shape {
+            gamma: controls.tree.gamma.or(6),
+            width: controls.tree.width.or(2),
+            depth: controls.tree.depth.or(3),
+        };
+        let budget = Budget::new(shape, controls.tree.blocks.or(1));
+        RoundPlan { strategy: Strategy::default_with(true), drafter: Some(0), budget }
+    }
+    fn observe(&mut self, _: &Round) {}
+}
+
+fn controls() -> SharedControls {
+    SharedControls::new(Controls::default())
+}
+
+fn ready() -> Ready {
+    Ready {
+        target: "toy".into(),
+        target_detail: String::new(),
+        draft: None,
+        depths: Depths::Elastic(4),
+        context: 2000,
+        most_context: 0,
+        gamma: 6,
+        blocks: 1,
+        width: 2,
+        depth: 3,
+        reasons: Vec::new(),
+        vram_used: 0,
+        strategy: "dovetail".into(),
+        strategies: Vec::new(),
+        sampler: None,
+    }
+}
+
+fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
+    let drafters: Vec<Box<dyn Drafter>> = vec![Box::new(drafter)];
+    Backend {
+        engine: Engine::new(target, drafters),
+        names: Box::new(Letters),
+        // A token a byte, and no token for an exclamation mark.
+        prompter: Box::new(|messages| {
+            let text: String = messages.iter().map(|m| m.content.as_str()).collect();
+            let token = |byte: u8| {
+                if byte == b'!' { Err("no !".to_owned()) } else { Ok(u32::from(byte) % 30) }
+            };
+            text.bytes().map(token).collect()
+        }),
+        eos: Vec::new(),
+        stop: Vec::new(),
+        planner: Box::new(Fixed),
+        ready: ready(),
+        notices: vec!["mind the gap".into()],
+    }
+}
+
+fn knowing() -> ToyDrafter {
+    ToyDrafter::new(Guess::Knowing, 3, 30)
+}
+
+fn start(make: impl FnOnce() -> Backend + Send + 'static) -> (Worker, Receiver<Event>) {
+    let (send, events) = channel();
+    let sink = Box::new(move |event| send.send(event).is_ok());
+    let worker = spawn(controls(), sink, |loading| {
+        loading("inventing weights", Some(0.5));
+        Ok(make())
+    });
+    (worker.unwrap(), events)
+}
+
+fn toy() -> (Worker, Receiver<Event>) {
+    start(|| backend(Box::new(Toy::new(3, 30, 2000)), knowing()))
+}
+
+fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
+    let message = Message { role: Role::User, content: prompt.into() };
+    Job { generation, messages: vec![message], max_tokens }
+}
+
+fn next(events: &Receiver<Event>) -> Event {
+    events.recv_timeout(Duration::from_secs(30)).expect("an event")
+}
+
+/// The events up to the end of the answer under way.
+fn rest(events: &Receiver<Event>) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        all.push(next(events));
+        if matches!(all.last(), Some(Event::Finished { .. } | Event::Failed { .. })) {
+            return all;
+        }
+    }
+}
+
+fn tokens(events: &[Event]) -> Vec<u32> {
+    let mut all = Vec::new();
+    for event in events {
+        match event {
+            Event::First { token, .. } => all.push(token.token),
+            Event::Round { round, .. } => all.extend(round.committed.iter().map(|c| c.token)),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn rounds(events: &[Event]) -> Vec<&Round> {
+    let mut all = Vec::new();
+    for event in events {
+        if let Event::Round { round, .. } = event {
+            all.push(&**round);
+        }
+    }
+    all
+}
+
+/// The plain answer to a prompt.
+fn wanted(prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
+    let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
+    let request = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
+    let mut engine = Engine::new(Box::new(Toy::new(3, 30, 2000)), None);
+    decode(&mut engine, &Letters, request, plain(sampler)).0.tokens
+}
+
+#[test]
+fn events_come_in_order_and_the_text_is_plain() {
+    let (worker, events) = toy();
+    assert_eq!(
+        next(&events),
+        Event::Loading { stage: "inventing weights".into(), fraction: Some(0.5) }
+    );
+    assert_eq!(next(&events), Event::Ready(Box::new(ready())));
+    assert_eq!(next(&events), Event::Notice("mind the gap".into()));
+    worker.generate(job(1, "hello", 40));
+    let answer = rest(&events);
+    assert_eq!(answer[0], Event::Prefill { generation: 1, done: 0, total: 5 });
+    assert_eq!(answer[1], Event::Prefill { generation: 1, done: 5, total: 5 });
+    assert!(
+        matches!(&answer[2], Event::First { generation: 1, summary, .. } if summary.tokens == 1)
+    );
+    assert_eq!(tokens(&answer), wanted("hello", 40, SamplerSettings::default()));
+    let all = rounds(&answer);
+    assert!(all[..all.len() - 1].iter().all(|r| r.finish.is_none() && r.budget.shape.gamma == 6));
+    assert_eq!(all.last().unwrap().finish, Some(Finish::MaxTokens));
+    let Some(Event::Finished { generation: 1, summary }) = answer.last() else { panic!() };
+    assert_eq!((summary.rounds, summary.tokens), (all.len(), 40));
+    assert!(summary.tau > 3.0);
+}
+
+#[test]
+fn a_turned_control_acts_from_the_next_round() {
+    let (worker, events) = toy();
+    worker.controls().update(|c| c.paused = true);
+    worker.generate(job(1, "hello", 60));
+    let mut got = Vec::new();
+    while !matches!(got.last(), Some(Event::First { .. })) {
+        got.push(next(&events));
+    }
+    let mut step = |change: fn(&mut Controls)| {
+        worker.controls().update(|c| {
+            change(c);
+            c.steps += 1;
+        });
+        got.push(next(&events));
+        let Some(Event::Round { round, .. }) = got.last() else { panic!("not a round") };
+        (**round).clone()
+    };
+    assert_eq!(step(|_| ()).budget, Budget::new(Shape { gamma: 6, width: 2, depth: 3 }, 1));
+    let round = step(|c| (c.tree.gamma, c.tree.blocks) = (Setting::Fixed(3), Setting::Fixed(4)));
+    assert_eq!((round.budget.shape.gamma, round.budget.blocks, round.tree.len()), (3, 4, 3));
+    let round = step(|c| c.speculate = false);
+    assert_eq!((round.tree.len(), round.speculative), (1, false));
+    assert_eq!(step(|c| (c.speculate, c.tree.gamma) = (true, Setting::Auto)).tree.len(), 6);
+    assert_eq!(events.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
+    worker.controls().update(|c| c.paused = false);
+    got.extend(rest(&events));
+    assert_eq!(tokens(&got), wanted("hello", 60, SamplerSettings::default()));
+}
+
+#[test]
+fn a_new_generation_stops_the_old_answer_wherever_it_is() {
+    let (worker, events) = toy();
+    worker.controls().update(|c| c.paused = true);
+    worker.generate(job(1, "hello", 60));
+    while !matches!(next(&events), Event::First { .. }) {}
+    // Stopped while it waits for a step; two more are asked for, the last one counts.
+    worker.generate(job(2, "hello there", 30));
+    worker.generate(job(3, "hello there again", 30));
+    worker.controls().update(|c| c.paused = false);
+    let finished = |events: &[Event]| match events.last() {
+        Some(Event::Finished { generation, summary }) => (*generation, summary.finish),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(finished(&rest(&events)), (1, Some(Finish::Cancelled)));
+    let second = rest(&events);
+    assert_eq!(finished(&second), (2, Some(Finish::Cancelled)));
+    assert!(rounds(&second).is_empty());
+    let third = rest(&events);
+    assert_eq!(finished(&third), (3, Some(Finish::MaxTokens)));
+    assert_eq!(tokens(&third), wanted("hello there again", 30, SamplerSettings::default()));
+    worker.join();
+}
+
+/// A toy that tells when it reads and waits to be let on.
+struct Slow {
+    toy: Toy,
+    reading: std::sync::mpsc::SyncSender<()>,
+    panics: bool,
+}
+
+impl Target for Slow {
+    fn vocab(&self) -> usize {
+        self.toy.vocab()
+    }
+    fn hidden(&self) -> usize {
+        self.toy.hidden()
+    }
+    fn capacity(&self) -> usize {
+        self.toy.capacity()
+    }
+    fn len(&self) -> usize {
+        self.toy.len()
+    }
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        let _ = self.reading.send(());
+        self.toy.prefill(tokens)
+    }
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        assert!(!std::mem::take(&mut self.panics), "a fault in the kernels");
+        self.toy.verify(tree)
+    }
+    fn commit(&mut self, path: &[usize]) {
+        self.toy.commit(path);
+    }
+    fn truncate(&mut self, len: usize) {
+        self.toy.truncate(len);
+    }
+}
+
+#[test]
+fn a_long_prompt_can_be_stopped_between_its_slices() {
+    let (reading, read) = std::sync::mpsc::sync_channel(0);
+    let (worker, events) = start(|| {
+        let toy = Toy::new(3, 30, 2000);
+        backend(Box::new(Slow { toy, reading, panics: false }), knowing())
+    });
+    worker.generate(job(1, &"x".repeat(1500), 9));
+    read.recv().unwrap();
+    worker.controls().update(|c| c.generation = 0);
+    drop(read);
+    let answer = rest(&events);
+    assert!(matches!(answer.last(), Some(Event::Finished { summary, .. })
+        if summary.finish == Some(Finish::Cancelled) && summary.tokens == 0));
+    let done = answer.iter().filter_map(|event| match event {
+        Event::Prefill { done, .. } => Some(*done),
+        _ => None,
+    });
+    assert!(done.max().unwrap() < 1500);
+}
+
+#[test]
+fn a_panic_fails_its_answer_and_the_next_one_is_sound() {
+    let (reading, read) = std::sync::mpsc::sync_channel(9);
+    let (worker, events) = start(|| {
+        let toy = Toy::new(3, 30, 2000);
+        backend(Box::new(Slow { toy, reading, panics: true }), knowing())
+    });
+    worker.generate(job(1, "hello", 20));
+    let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
+    assert!(error.starts_with("internal error: a fault in the kernels"), "{error}");
+    worker.generate(job(2, "hello", 20));
+    assert_eq!(tokens(&rest(&events)), wanted("hello", 20, SamplerSettings::default()));
+    drop(read);
+}
+
+#[test]
+fn failures_are_told_and_survived() {
+    let mut drafter = knowing();
+    drafter.failures = vec![4];
+    let (worker, events) = start(|| backend(Box::new(Toy::new(3, 30, 100)), drafter));
+    worker.generate(job(1, "what!", 20));
+    let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
+    assert_eq!(error, "no !");
+    worker.generate(job(2, &"long".repeat(50), 20));
+    let Some(Event::Failed { generation: Some(2), error }) = rest(&events).pop() else { panic!() };
+    assert!(error.contains("200 tokens"), "{error}");
+    worker.generate(job(3, "hello", 40));
+    let answer = rest(&events);
+    let lost = "the draft device failed: out of memory; decoding goes on without a draft";
+    assert!(answer.contains(&Event::Notice(lost.into())));
+    assert_eq!(tokens(&answer), wanted("hello", 40, SamplerSettings::default()));
+}
+
+#[test]
+fn models_that_cannot_be_loaded_end_the_thread_with_the_reason() {
+    let begin = |load: fn() -> Result<Backend, String>| {
+        let (send, events) = channel();
+        let sink = Box::new(move |event| send.send(event).is_ok());
+        let worker = spawn(controls(), sink, move |_| load()).unwrap();
+        let event = next(&events);
+        assert_eq!(events.recv(), Err(std::sync::mpsc::RecvError), "the thread goes on");
+        assert!(!worker.generate(job(1, "hello", 5)));
+        event
+    };
+    let refused = begin(|| Err("no such file: a.gguf".into()));
+    assert_eq!(refused, Event::Failed { generation: None, error: "no such file: a.gguf".into() });
+    let Event::Failed { generation: None, error } = begin(|| panic!("torn header")) else {
+        panic!()
+    };
+    assert!(error.contains("torn header"), "{error}");
+}
+
+#[test]
+fn a_dropped_worker_ends_even_while_paused_and_so_does_one_nobody_listens_to() {
+    let (worker, events) = toy();
+    worker.controls().update(|c| c.paused = true);
+    worker.generate(job(1, "hello", 60));
+    while !matches!(next(&events), Event::First { .. }) {}
+    drop(worker);
+    while events.recv_timeout(Duration::from_secs(30)).is_ok() {}
+    assert_eq!(events.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
+
+    let (worker, events) = toy();
+    drop(events);
+    worker.generate(job(1, "hello", 60));
+    worker.join();
+}
