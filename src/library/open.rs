@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::blob::Blob;
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
 use super::hub::{Hub, Progress};
@@ -225,9 +224,8 @@ fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
 }
 
 fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
-    let blob = Blob::open(path)?;
     let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-    let parts = gguf::open(blob, &stem)?;
+    let parts = gguf::open(path)?;
     check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
     let size = sizes::of(parts.weights.weights());
     let eos = end_tokens(parts.eos, &parts.template, &parts.tokenizer, &parts.config);

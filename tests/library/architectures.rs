@@ -83,6 +83,40 @@ fn every_architecture_gives_the_reference_logits() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+#[test]
+fn a_model_in_several_files_is_the_model_in_one() {
+    let (tokens, _) = golden("llama", "logits");
+    let expected = load("llama", 64, 2).prefill(&tokens).unwrap();
+    // Any of its files names the model.
+    for number in 1..=3 {
+        let mut shards = load(&format!("llama-{number:05}-of-00003"), 64, 2);
+        assert_eq!(shards.prefill(&tokens).unwrap(), expected);
+    }
+}
+
+#[test]
+fn files_that_are_no_model_together_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |n: usize| format!("llama-{n:05}-of-00003.gguf");
+    let put = |from: usize, to: usize| {
+        std::fs::copy(file(&name(from)), folder.path().join(name(to))).unwrap();
+    };
+    let refused = || match open_target(&Spec::Gguf(folder.path().join(name(1)))) {
+        Ok(_) => panic!("opened"),
+        Err(error) => error.to_string(),
+    };
+    put(1, 1);
+    put(2, 2);
+    let text = refused();
+    assert!(text.contains(&name(3)), "a missing file: {text}");
+    put(2, 3);
+    let text = refused();
+    assert!(text.contains(&name(3)) && text.contains("split.no"), "a file twice: {text}");
+    put(3, 1);
+    let text = refused();
+    assert!(text.contains(&name(1)), "another first file: {text}");
+}
+
 fn plain(target: &mut CpuTarget, tokens: &[u32]) -> Vec<f32> {
     let mut last = Vec::new();
     for &token in tokens {

@@ -196,7 +196,7 @@ fn what_cannot_be_run_is_refused_by_name() {
             |file| {
                 file.set("split.count", Value::U16(3));
             },
-            "llama-gguf-split --merge",
+            "split.no",
         ),
         (
             |file| {

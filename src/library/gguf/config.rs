@@ -192,7 +192,7 @@ impl Fields<'_> {
             let place = format!("tensor `{name}`");
             return Err(LibraryError::damaged(self.file.name(), place, problem));
         }
-        let words = self.file.blob()[entry.range.clone()].as_chunks().0;
+        let words = self.file.bytes(entry).as_chunks().0;
         Ok(Some(words.iter().map(|&word| f32::from_le_bytes(word)).collect()))
     }
 }

@@ -17,7 +17,9 @@ pub(super) struct Entry {
     pub(super) format: Format,
     /// `[rows, columns]`: the file writes the row's length first.
     pub(super) shape: Vec<usize>,
-    /// Its bytes in the file.
+    /// Which of the model's files has it.
+    pub(super) file: usize,
+    /// Its bytes in that file.
     pub(super) range: Range<usize>,
 }
 
@@ -33,6 +35,7 @@ impl Entry {
         Some(Self {
             format: self.format,
             shape: vec![at.len(), cols],
+            file: self.file,
             range: start + at.start * row..start + at.end * row,
         })
     }
@@ -44,56 +47,104 @@ impl Entry {
             _ => (0, Vec::new()),
         };
         let part = self.range.len() / count.max(1);
-        let (format, start) = (self.format, self.range.start);
+        let (format, file, start) = (self.format, self.file, self.range.start);
         (0..count).map(move |i| Self {
             format,
             shape: shape.clone(),
+            file,
             range: start + i * part..start + (i + 1) * part,
         })
     }
 }
 
-/// A GGUF file of version 2 or 3.
+/// A model in GGUF of version 2 or 3: one file, or several of which the first has the metadata.
 #[derive(Debug)]
 pub(super) struct File {
-    blob: Blob,
+    blobs: Vec<Blob>,
     metadata: BTreeMap<String, Value>,
     tensors: BTreeMap<String, Entry>,
 }
 
+/// More shards than any model has: a lying count must not make us look for a million files.
+const MOST_SHARDS: u64 = 4096;
 const MOST_DIMENSIONS: u32 = 4;
 const DEFAULT_ALIGNMENT: u64 = 32;
 
 impl File {
-    pub(super) fn read(blob: Blob) -> Result<Self, LibraryError> {
+    /// Reads a model whose first or only file is `blob`; `shard` opens file number n (from 1) of
+    /// a model in several.
+    pub(super) fn read(
+        blob: Blob,
+        shard: impl Fn(u64, u64) -> Result<Blob, LibraryError>,
+    ) -> Result<Self, LibraryError> {
+        let mut whole = Self::read_one(blob)?;
+        let Some(count) = whole.number("split.count")?.filter(|&count| count > 1) else {
+            return Ok(whole);
+        };
+        if count > MOST_SHARDS {
+            let problem = format!("{count} files, where at most {MOST_SHARDS} make a model");
+            return Err(LibraryError::damaged(whole.name(), "metadata `split.count`", problem));
+        }
+        whole.expect_shard(0, count)?;
+        for number in 1..count {
+            let part = Self::read_one(shard(number + 1, count)?)?;
+            part.expect_shard(number, count)?;
+            let file = whole.blobs.len();
+            for (name, entry) in part.tensors {
+                if whole.tensors.insert(name.clone(), Entry { file, ..entry }).is_some() {
+                    let place = format!("tensor `{name}`");
+                    let problem = "another file of the model has it too";
+                    return Err(LibraryError::damaged(part.blobs[0].name(), place, problem));
+                }
+            }
+            whole.blobs.extend(part.blobs);
+        }
+        match whole.number("split.tensors.count")? {
+            Some(listed) if listed != whole.tensors.len() as u64 => {
+                let problem = format!(
+                    "{listed} tensors are listed, the {count} files have {}; are they of one model?",
+                    whole.tensors.len()
+                );
+                Err(LibraryError::damaged(whole.name(), "metadata `split.tensors.count`", problem))
+            }
+            _ => Ok(whole),
+        }
+    }
+
+    fn read_one(blob: Blob) -> Result<Self, LibraryError> {
         let mut reader = Reader::new(&blob, blob.name());
         let (tensor_count, value_count) = read_counts(&mut reader)?;
         let metadata = read_metadata(&mut reader, value_count)?;
-        if let Some(parts) = metadata.get("split.count").and_then(Value::as_u64)
-            && parts > 1
-        {
-            return Err(LibraryError::Unsupported {
-                origin: blob.name().to_owned(),
-                what: "split.count".to_owned(),
-                found: parts.to_string(),
-                remedy: "join the parts with `llama-gguf-split --merge`, or take a whole file"
-                    .to_owned(),
-            });
-        }
         let tensors = read_tensors(&mut reader, tensor_count, alignment(&metadata, &blob)?)?;
-        Ok(Self { metadata, tensors, blob })
+        Ok(Self { metadata, tensors, blobs: vec![blob] })
+    }
+
+    /// Refuses a file that is not number `number` (from 0) of `count`.
+    fn expect_shard(&self, number: u64, count: u64) -> Result<(), LibraryError> {
+        let (no, of) = (self.number("split.no")?, self.number("split.count")?);
+        if (no, of) == (Some(number), Some(count)) {
+            return Ok(());
+        }
+        let found = |n: Option<u64>| n.map_or("absent".to_owned(), |n| n.to_string());
+        let problem = format!(
+            "it says {} of {}, not {number} of {count}; fetch all files of one model",
+            found(no),
+            found(of)
+        );
+        Err(LibraryError::damaged(self.name(), "metadata `split.no`", problem))
     }
 
     pub(super) fn name(&self) -> &str {
-        self.blob.name()
+        self.blobs[0].name()
     }
 
-    pub(super) fn blob(&self) -> &Blob {
-        &self.blob
+    /// The bytes of a tensor.
+    pub(super) fn bytes(&self, entry: &Entry) -> &[u8] {
+        &self.blobs[entry.file][entry.range.clone()]
     }
 
-    pub(super) fn into_tensors(self) -> (Blob, BTreeMap<String, Entry>) {
-        (self.blob, self.tensors)
+    pub(super) fn into_tensors(self) -> (Vec<Blob>, BTreeMap<String, Entry>) {
+        (self.blobs, self.tensors)
     }
 
     pub(super) fn tensors(&self) -> &BTreeMap<String, Entry> {
@@ -146,7 +197,7 @@ impl File {
 
     pub(super) fn flag_list(&self, key: &str) -> Result<Option<Vec<bool>>, LibraryError> {
         self.get(key, "a list of flags", |value| {
-            let items = value.items(&self.blob)?;
+            let items = value.items(&self.blobs[0])?;
             let flag = |item: &Value| match item {
                 Value::Bool(flag) => Some(*flag),
                 other => other.as_u64().map(|n| n != 0),
@@ -156,11 +207,11 @@ impl File {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
-        self.get(key, "a list of texts", |value| value.strings(&self.blob))
+        self.get(key, "a list of texts", |value| value.strings(&self.blobs[0]))
     }
 
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {
-        self.get(key, "a list of numbers", |value| value.items(&self.blob))
+        self.get(key, "a list of numbers", |value| value.items(&self.blobs[0]))
     }
 }
 
@@ -270,7 +321,7 @@ fn read_tensors(
             );
             return Err(reader.damaged(claim.at, &what, problem));
         };
-        let entry = Entry { format: claim.format, shape: claim.shape, range };
+        let entry = Entry { format: claim.format, shape: claim.shape, file: 0, range };
         if tensors.insert(claim.name.to_owned(), entry).is_some() {
             let problem = "the tensor is there twice".to_owned();
             return Err(reader.damaged(claim.at, &what, problem));

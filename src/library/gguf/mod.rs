@@ -9,12 +9,14 @@ mod config;
 mod file;
 mod names;
 mod reader;
+mod shards;
 mod types;
 mod values;
 mod vocabulary;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::blob::Blob;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
@@ -37,9 +39,20 @@ pub(super) struct Parts {
     pub(super) weights: Weights,
 }
 
-/// Opens a file as a target; `name` is what the file is called.
-pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
-    let file = File::read(blob)?;
+/// Opens a file as a target, or the files it is one of (`-00001-of-00003.gguf`).
+pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
+    let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
+    let first = shards::numbered(path, 1);
+    let blob = Blob::open(first.as_deref().unwrap_or(path))?;
+    let file = File::read(blob, |number, _| match shards::numbered(path, number) {
+        Some(shard) => Blob::open(&shard),
+        None => Err(LibraryError::Unsupported {
+            origin: path.display().to_string(),
+            what: "the name of a file of several".to_owned(),
+            found: format!("`{name}`"),
+            remedy: "name it `…-00001-of-0000N.gguf`, as it was published".to_owned(),
+        }),
+    })?;
     let (config, architecture) = config::config(&file)?;
     let vocabulary = vocabulary::vocabulary(&file)?;
     let spelled = |id: Option<u32>| {
@@ -74,13 +87,14 @@ pub(super) fn open(blob: Blob, name: &str) -> Result<Parts, LibraryError> {
 /// The tensors of a file by their Hugging Face names.
 #[derive(Debug)]
 pub(super) struct Weights {
-    blob: Blob,
+    /// One file, or all of a model in several.
+    blobs: Vec<Blob>,
     tensors: BTreeMap<String, Entry>,
 }
 
 impl Weights {
     fn new(file: File, architecture: &Architecture, config: &Config) -> Result<Self, LibraryError> {
-        let (blob, found) = file.into_tensors();
+        let (blobs, found) = file.into_tensors();
         let mut tensors = BTreeMap::new();
         for (name, entry) in found {
             if names::is_aside(&name) {
@@ -91,7 +105,7 @@ impl Weights {
                 // A part that is left out would change every answer without a word.
                 None => {
                     return Err(LibraryError::Unsupported {
-                        origin: blob.name().to_owned(),
+                        origin: blobs[entry.file].name().to_owned(),
                         what: format!("a tensor of architecture {}", architecture.name),
                         found: format!("`{name}`, {:?}", entry.shape),
                         remedy: "take a model without such a part".to_owned(),
@@ -99,7 +113,7 @@ impl Weights {
                 }
             }
         }
-        Ok(Self { blob, tensors })
+        Ok(Self { blobs, tensors })
     }
 
     /// What is in it, for a line about the model.
@@ -114,7 +128,7 @@ impl Weights {
 
 impl WeightSource for Weights {
     fn describe(&self) -> String {
-        self.blob.name().to_owned()
+        self.blobs[0].name().to_owned()
     }
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
@@ -122,13 +136,13 @@ impl WeightSource for Weights {
         Some(RawTensor {
             format: entry.format,
             shape: entry.shape.clone(),
-            bytes: Cow::Borrowed(&self.blob[entry.range.clone()]),
+            bytes: Cow::Borrowed(&self.blobs[entry.file][entry.range.clone()]),
         })
     }
 
     fn release(&self, name: &str) {
         if let Some(entry) = self.tensors.get(name) {
-            self.blob.release(entry.range.clone());
+            self.blobs[entry.file].release(entry.range.clone());
         }
     }
 }

@@ -158,7 +158,7 @@ mod tests {
 
     fn entry(shape: &[usize]) -> Entry {
         let bytes = shape.iter().product::<usize>() * 4;
-        Entry { format: Format::F32, shape: shape.to_vec(), range: 100..100 + bytes }
+        Entry { format: Format::F32, shape: shape.to_vec(), file: 0, range: 100..100 + bytes }
     }
 
     fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, Entry)>> {
