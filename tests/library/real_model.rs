@@ -1,0 +1,102 @@
+//! A published model, SmolLM2-135M-Instruct in Q4_1, against the reference program's figures
+//! (tests/golden/real). The file is too big to be kept here: `tests/real/fetch.sh FOLDER` brings
+//! it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. Without it these
+//! tests say that they were left out.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::gguf_writer::GOLDEN;
+use super::{architectures::load_files, open_target};
+use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::Target;
+use dovetail::speculate::Tree;
+use serde_json::Value;
+
+const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+
+fn path() -> Option<PathBuf> {
+    let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);
+    let cached = || {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cache/dovetail-tests").join(NAME))
+    };
+    named.or_else(cached).filter(|path| path.is_file())
+}
+
+/// The model, or `None` with a line that names the test left out.
+fn model(test: &str) -> Option<TargetFiles> {
+    match path() {
+        Some(path) => Some(open_target(&Spec::Gguf(path)).unwrap()),
+        None => {
+            // Past the harness, which shows nothing of a test that passes.
+            let _ = writeln!(std::io::stderr(), "left out: {test} needs {NAME}");
+            None
+        }
+    }
+}
+
+fn golden(name: &str) -> Value {
+    let path = Path::new(GOLDEN).join("real").join(name);
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+fn best(logits: &[f32]) -> u32 {
+    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap() as u32
+}
+
+#[test]
+fn its_tokens_are_the_reference_tokens() {
+    let Some(files) = model("its_tokens_are_the_reference_tokens") else { return };
+    let golden = golden("smollm2-tokens.json");
+    for sample in golden["texts"].as_array().unwrap() {
+        let text = sample["text"].as_str().unwrap();
+        let found = files.tokenizer.encode(text, false).unwrap();
+        assert_eq!(found, ids(&sample["special"]), "{text:?}");
+    }
+}
+
+#[test]
+fn its_perplexity_is_the_reference_programs() {
+    let Some(files) = model("its_perplexity_is_the_reference_programs") else { return };
+    let golden = golden("smollm2-text.json");
+    let tokens = ids(&golden["tokens"]);
+    let mut target = load_files(&files, 256, 2);
+    let mut sum = 0.0;
+    for pair in tokens.windows(2) {
+        let logits = target.verify(&Tree::root(pair[0])).unwrap().logits;
+        target.commit(&[0]);
+        let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let total: f64 = logits.iter().map(|x| f64::from(x - peak).exp()).sum();
+        sum += f64::from(logits[pair[1] as usize] - peak) - total.ln();
+    }
+    let found = (-sum / (tokens.len() - 1) as f64).exp();
+    let theirs = golden["perplexity"]["llama.cpp Q4_1"].as_f64().unwrap();
+    assert!((found / theirs - 1.0).abs() < 0.005, "{found}, the reference program {theirs}");
+}
+
+#[test]
+fn its_greedy_tokens_are_the_float_references() {
+    let Some(files) = model("its_greedy_tokens_are_the_float_references") else { return };
+    let mut target = load_files(&files, 256, 2);
+    let mut wrong = Vec::new();
+    for run in golden("smollm2-greedy.json")["runs"].as_array().unwrap() {
+        target.truncate(0);
+        let mut logits = target.prefill(&ids(&run["prompt_tokens"])).unwrap().logits;
+        let gaps = run["top2_gap"].as_array().unwrap();
+        for (step, token) in ids(&run["continuation"]).into_iter().enumerate() {
+            let gap = gaps[step].as_f64().unwrap();
+            if best(&logits) != token {
+                wrong.push((run["prompt"].as_str().unwrap().to_owned(), step, gap));
+            }
+            logits = target.verify(&Tree::root(token)).unwrap().logits;
+            target.commit(&[0]);
+        }
+    }
+    let clear: Vec<_> = wrong.iter().filter(|(_, _, gap)| *gap > 0.05).collect();
+    assert!(clear.is_empty(), "{clear:#?} of {wrong:#?}");
+}
