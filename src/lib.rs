@@ -28,12 +28,14 @@
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
 //! | 1 | [`printable`] | what may be written on a terminal |
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
+//! | 0 | [`caught`] | panics of libraries, as errors |
 //! | 0 | [`files`] | files written whole or not at all, read within limits |
 //!
 //! A token's way: keyboard → `tui::update` → `worker::Command` → `worker` → `decode`
 //! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
 
 pub mod bench;
+pub mod caught;
 pub mod chart;
 pub mod chat;
 pub mod cli;

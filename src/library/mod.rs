@@ -12,6 +12,7 @@ mod hf_names;
 mod hub;
 mod open;
 mod pickle;
+mod pickle_check;
 mod safetensors;
 mod sampling;
 mod sizes;

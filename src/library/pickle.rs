@@ -1,13 +1,16 @@
 //! Draft heads that were published as PyTorch files. candle reads the pickle: of its programs it
 //! knows only those that rebuild tensors.
 
+use std::fs::File;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use candle_core::pickle::PthTensors;
 use candle_core::{DType, Tensor};
 
 use super::folder::Folder;
-use super::{LibraryError, Weight};
+use super::{LibraryError, Weight, pickle_check};
+use crate::caught::caught;
 use crate::kernels::Format;
 use crate::model::head::TensorSource;
 
@@ -33,8 +36,25 @@ impl PickledTensors {
         let damaged = |problem: String| {
             LibraryError::damaged(&path.display().to_string(), "PyTorch archive", problem)
         };
-        let tensors = PthTensors::new(PathBuf::from(path), None)
+        let file = File::open(path).map_err(|error| LibraryError::io(path, error))?;
+        let size = file.metadata().map_err(|error| LibraryError::io(path, error))?.len();
+        pickle_check::check(BufReader::new(file)).map_err(damaged)?;
+        let tensors = caught(|| PthTensors::new(PathBuf::from(path), None))
+            .ok_or_else(|| damaged("candle fails on it".to_owned()))?
             .map_err(|error| damaged(error.to_string()))?;
+        // PyTorch does not compress: room is made for no more than the file can fill.
+        for info in tensors.tensor_infos().values() {
+            let mut dims = info.layout.dims().iter();
+            let bytes = dims.try_fold(info.dtype.size_in_bytes() as u64, |bytes, &dim| {
+                bytes.checked_mul(dim as u64)
+            });
+            if bytes.is_none_or(|bytes| bytes > size) {
+                let (name, shape) = (&info.name, info.layout.dims());
+                return Err(damaged(format!(
+                    "tensor {name} of shape {shape:?} does not fit in {size} bytes"
+                )));
+            }
+        }
         if tensors.tensor_infos().is_empty() {
             return Err(damaged("it holds no tensors".to_owned()));
         }
@@ -65,8 +85,9 @@ impl TensorSource for PickledTensors {
     }
 
     fn tensor(&self, name: &str) -> candle_core::Result<Tensor> {
-        self.0
-            .get(name)?
+        let failed = || candle_core::Error::Msg(format!("{name}: the archive is damaged"));
+        caught(|| self.0.get(name))
+            .ok_or_else(failed)??
             .ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt())
     }
 }

@@ -1,0 +1,208 @@
+//! Looks at the pickle of a PyTorch file before candle reads it. candle reserves what a length in
+//! the pickle claims, copies an object whenever it is named again, and calls itself for each level
+//! of nesting; so the pickle is walked here with sizes in place of objects.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek};
+
+use zip::ZipArchive;
+
+/// Bytes of a pickle: names and shapes, no weights. A head of a thousand tensors has a tenth.
+const LONGEST: u64 = 4 << 20;
+/// Objects, counted as often as they are named.
+const MOST: u64 = 8 << 20;
+/// Objects in objects.
+const DEEPEST: u64 = 200;
+
+/// An object's size and depth.
+#[derive(Clone, Copy, Default)]
+struct Weight {
+    objects: u64,
+    depth: u64,
+}
+
+/// Whether the pickles in an archive can be read safely; else what is wrong.
+pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
+    let mut archive = ZipArchive::new(file).map_err(|error| error.to_string())?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(|error| error.to_string())?;
+        let name = entry.name().map_err(|error| error.to_string())?.into_owned();
+        if !name.ends_with("data.pkl") {
+            continue;
+        }
+        if entry.size() > LONGEST {
+            return Err(format!("{name}: {} bytes are more than {LONGEST}", entry.size()));
+        }
+        let mut pickle = Vec::new();
+        let read = entry.by_ref().take(LONGEST + 1).read_to_end(&mut pickle);
+        read.map_err(|error| format!("{name}: {error}"))?;
+        if pickle.len() as u64 > LONGEST {
+            return Err(format!("{name}: more than {LONGEST} bytes"));
+        }
+        walk(&pickle).map_err(|problem| format!("{name}: {problem}"))?;
+    }
+    Ok(())
+}
+
+/// The operations that candle knows, on sizes. What it refuses itself is left to it.
+fn walk(pickle: &[u8]) -> Result<(), String> {
+    let mut rest = pickle;
+    let mut stack: Vec<Option<Weight>> = Vec::new();
+    let mut memo: HashMap<u32, Weight> = HashMap::new();
+    let mut made = 0u64;
+    loop {
+        let at = pickle.len() - rest.len();
+        let [operation] = taken(&mut rest, 1, at)? else { return Ok(()) };
+        let new = Weight { objects: 1, depth: 1 };
+        // What the operation leaves on the stack; `None` for nothing new.
+        let left = match operation {
+            b'.' => return Ok(()),
+            0x80 => {
+                taken(&mut rest, 1, at)?;
+                None
+            }
+            b'c' => {
+                for _ in 0..2 {
+                    let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+                        return Err(format!("cut off at byte {at}"));
+                    };
+                    rest = &rest[end + 1..];
+                }
+                Some(new)
+            }
+            b'K' | b'M' | b'J' | b'G' => {
+                let length = match operation {
+                    b'K' => 1,
+                    b'M' => 2,
+                    b'J' => 4,
+                    _ => 8,
+                };
+                taken(&mut rest, length, at)?;
+                Some(new)
+            }
+            0x8a => {
+                let length = usize::from(taken(&mut rest, 1, at)?[0]);
+                if length > 8 {
+                    return Err(format!("a number of {length} bytes at byte {at}"));
+                }
+                taken(&mut rest, length, at)?;
+                Some(new)
+            }
+            b'X' => {
+                let length = number(taken(&mut rest, 4, at)?);
+                taken(&mut rest, length as usize, at)?;
+                Some(new)
+            }
+            b'(' => {
+                stack.push(None);
+                None
+            }
+            b'q' | b'r' => {
+                let id = number(taken(&mut rest, if *operation == b'q' { 1 } else { 4 }, at)?);
+                let top = stack.last().copied().flatten().unwrap_or_default();
+                memo.insert(id, top);
+                made += top.objects;
+                None
+            }
+            b'h' | b'j' => {
+                let id = number(taken(&mut rest, if *operation == b'h' { 1 } else { 4 }, at)?);
+                Some(memo.get(&id).copied().unwrap_or_default())
+            }
+            0x85 => Some(around(&mut stack, 1)),
+            0x86 | b'R' | b'b' | 0x81 => Some(around(&mut stack, 2)),
+            0x87 => Some(around(&mut stack, 3)),
+            b'Q' => Some(around(&mut stack, 1)),
+            b't' | b'd' => Some(to_mark(&mut stack)),
+            b'a' => Some(joined(&mut stack, 1)),
+            b's' => Some(joined(&mut stack, 2)),
+            b'e' | b'u' => {
+                let held = to_mark(&mut stack);
+                let into = stack.pop().flatten().unwrap_or_default();
+                Some(sum(into, held))
+            }
+            _ => Some(new),
+        };
+        if let Some(weight) = left {
+            made += weight.objects;
+            if weight.depth > DEEPEST {
+                return Err(format!("nested deeper than {DEEPEST} at byte {at}"));
+            }
+            stack.push(Some(weight));
+        }
+        if made > MOST {
+            return Err(format!("more than {MOST} objects at byte {at}"));
+        }
+    }
+}
+
+fn taken<'a>(rest: &mut &'a [u8], length: usize, at: usize) -> Result<&'a [u8], String> {
+    let Some((head, tail)) = rest.split_at_checked(length) else {
+        let left = rest.len();
+        return Err(format!("{length} bytes wanted at byte {at}, {left} are left"));
+    };
+    *rest = tail;
+    Ok(head)
+}
+
+/// Up to four bytes, the lowest first.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+fn sum(a: Weight, b: Weight) -> Weight {
+    Weight { objects: a.objects.saturating_add(b.objects), depth: a.depth.max(b.depth) }
+}
+
+/// Takes `count` objects off the stack and puts one around them.
+fn around(stack: &mut Vec<Option<Weight>>, count: usize) -> Weight {
+    let held = (0..count).filter_map(|_| stack.pop().flatten()).fold(Weight::default(), sum);
+    Weight { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
+}
+
+/// Takes `count` objects off the stack into the one below them.
+fn joined(stack: &mut Vec<Option<Weight>>, count: usize) -> Weight {
+    let held = around(stack, count);
+    let into = stack.pop().flatten().unwrap_or_default();
+    sum(into, held)
+}
+
+fn to_mark(stack: &mut Vec<Option<Weight>>) -> Weight {
+    let mut held = Weight::default();
+    while let Some(Some(weight)) = stack.pop() {
+        held = sum(held, weight);
+    }
+    Weight { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_held_against_what_is_there() {
+        assert!(walk(b"\x80\x02X\x02\x00\x00\x00ab.").is_ok());
+        let problem = walk(b"\x80\x02X\xff\xff\xff\xffab.").unwrap_err();
+        assert!(problem.contains("4294967295 bytes wanted at byte 2"), "{problem}");
+        assert!(walk(b"\x8a\xff").unwrap_err().contains("255"));
+        assert!(walk(b"").is_err() && walk(b"ctorch").is_err());
+    }
+
+    #[test]
+    fn what_grows_by_naming_it_again_is_refused() {
+        let mut laughs = b"]q\x00".to_vec();
+        for _ in 0..40 {
+            laughs.extend_from_slice(b"h\x00h\x00\x86q\x00");
+        }
+        laughs.push(b'.');
+        assert!(walk(&laughs).unwrap_err().contains("objects"));
+        let deep = [b"]".to_vec(), vec![0x85; 100_000], b".".to_vec()].concat();
+        assert!(walk(&deep).unwrap_err().contains("nested deeper"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_end(bytes: Vec<u8>) {
+            let _ = walk(&bytes);
+        }
+    }
+}
