@@ -1,7 +1,9 @@
 //! Conversation, chat template, saved sessions. Must never know models.
 
 mod clock;
+mod jinja;
 mod json;
+mod prompt;
 mod session;
 mod session_error;
 mod store;
@@ -9,6 +11,7 @@ mod template;
 
 use serde::{Deserialize, Serialize};
 
+pub use prompt::{Controls, Prompt};
 pub use session::{Entry, SavedTurn, Session};
 pub use session_error::SessionError;
 pub use store::{Found, Listing, OpenSession, Saved, SessionHead, SessionStore};

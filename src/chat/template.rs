@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, Error, ErrorKind, Value, context};
+use minijinja::{Value, context};
 
-use super::{Message, Role, clock, json};
+use super::jinja::{Fault, Jinja};
+use super::prompt::{self, Controls, Marks};
+use super::{Message, Prompt, Role, clock};
 
 /// Why a conversation could not be written down.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,28 @@ pub enum TemplateError {
         /// What the template says.
         reason: String,
     },
+    /// The template asks for more than a template may.
+    #[error(
+        "the chat template of {origin} goes beyond a limit: {limit}; \
+         take another conversion of the model"
+    )]
+    Limit {
+        /// File the template came from.
+        origin: String,
+        /// Which, and how large it is.
+        limit: String,
+    },
+}
+
+impl TemplateError {
+    fn new(origin: &str, fault: Fault) -> Self {
+        let origin = origin.to_owned();
+        match fault {
+            Fault::Syntax(reason) => Self::Syntax { origin, reason },
+            Fault::Refused(reason) => Self::Render { origin, reason },
+            Fault::Limit(limit) => Self::Limit { origin, limit },
+        }
+    }
 }
 
 /// Texts of the special tokens a template may ask for; empty where the model has none.
@@ -48,7 +71,7 @@ pub struct SpecialTokens {
 /// A chat template, ready to render. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ChatTemplate {
-    environment: Arc<Environment<'static>>,
+    jinja: Arc<Jinja>,
     tokens: SpecialTokens,
     origin: String,
     system: SystemRole,
@@ -63,9 +86,6 @@ enum SystemRole {
     /// The template refuses or drops it: it opens the first user message instead.
     Folded,
 }
-
-/// What renders without end is cut off: no honest template needs as many steps.
-const FUEL: u64 = 5_000_000;
 
 const PLAIN: &str = "\
 {%- for message in messages -%}
@@ -95,41 +115,19 @@ impl ChatTemplate {
     /// Reads a model's template. `origin` names its file in errors.
     ///
     /// # Errors
-    /// [`TemplateError::Syntax`].
+    /// [`TemplateError::Syntax`]; [`TemplateError::Limit`], also if the template cannot write down
+    /// one short question within the limits.
     pub fn new(source: &str, origin: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
-        let syntax_error = |error: &Error| TemplateError::Syntax {
-            origin: origin.to_owned(),
-            reason: describe(error),
-        };
-        let mut environment = Environment::new();
-        // As `transformers` sets up Jinja.
-        let syntax = SyntaxConfig::builder()
-            .trim_blocks(true)
-            .lstrip_blocks(true)
-            .build()
-            .map_err(|error| syntax_error(&error))?;
-        environment.set_syntax(syntax);
-        environment.set_fuel(Some(FUEL));
-        environment
-            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.add_filter("tojson", json::tojson);
-        environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
-            Err(Error::new(ErrorKind::InvalidOperation, message))
-        });
-        environment
-            .add_function("strftime_now", |format: String| clock::format(clock::now(), &format));
-        environment
-            .add_template_owned("chat", without_generation_marks(source))
-            .map_err(|error| syntax_error(&error))?;
+        let jinja = Jinja::new(without_generation_marks(source));
         let mut template = Self {
-            environment: Arc::new(environment),
+            jinja: Arc::new(jinja.map_err(|fault| TemplateError::new(origin, fault))?),
             tokens,
             origin: origin.to_owned(),
             system: SystemRole::Kept,
             stops: Vec::new(),
             adds_bos: false,
         };
-        template.system = template.probe_system();
+        template.system = template.probe_system()?;
         Ok(template)
     }
 
@@ -137,7 +135,7 @@ impl ChatTemplate {
     /// says so, else `User:` and `Assistant:` lines.
     ///
     /// # Errors
-    /// [`TemplateError::Syntax`], if the built-in text were damaged.
+    /// As [`Self::new`], if the built-in text were damaged.
     pub fn built_in(model_name: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
         let vicuna = model_name.to_lowercase().contains("vicuna");
         let (source, stop) = if vicuna { (VICUNA, "USER:") } else { (PLAIN, "\nUser:") };
@@ -159,14 +157,67 @@ impl ChatTemplate {
         self.adds_bos
     }
 
-    /// The prompt of `messages`; with `generate`, up to where the assistant's answer begins.
+    /// The text of `messages`; with `generate`, up to where the assistant's answer begins. For a
+    /// target take [`Self::prompt`]: here control tokens that somebody typed look like the
+    /// template's.
     ///
     /// # Errors
-    /// [`TemplateError::Render`] with the template's own words.
+    /// [`TemplateError::Render`] with the template's own words, or [`TemplateError::Limit`].
     pub fn render(&self, messages: &[Message], generate: bool) -> Result<String, TemplateError> {
+        self.render_as_is(&self.shaped(messages), generate, clock::now())
+    }
+
+    /// The text of `messages` and the places of what they say in it, so that control tokens in
+    /// those can be taken as text. `controls` tells where a text spells control tokens.
+    ///
+    /// # Errors
+    /// As [`Self::render`]; also if the template turns what is said into control tokens of its own.
+    pub fn prompt(
+        &self,
+        messages: &[Message],
+        generate: bool,
+        controls: Controls<'_>,
+    ) -> Result<Prompt, TemplateError> {
+        let messages = &self.shaped(messages);
+        let now = clock::now();
+        let plain = self.render_as_is(messages, generate, now);
+        if let Err(TemplateError::Limit { .. }) = plain {
+            return plain.map(|_| Prompt::default());
+        }
+        let texts = messages.iter().map(|message| message.content.as_str());
+        let Some(sign) = prompt::unused_sign(texts.chain(plain.as_deref().ok())) else {
+            return Err(self.refused("the messages use up the characters to mark them by"));
+        };
+        let read = |marks| {
+            let marked = prompt::marked(messages, sign, marks);
+            let text = self.render_as_is(&marked, generate, now)?;
+            Ok::<_, TemplateError>(Prompt::read(&text, sign))
+        };
+        let every = match (read(Marks::Every), &plain) {
+            // The template's own complaint, about what was said and not about the signs in it.
+            (Err(_), Err(_)) => return plain.map(|_| Prompt::default()),
+            (every, _) => every?,
+        };
+        if plain.is_ok_and(|text| text == every.text) {
+            return Ok(every);
+        }
+        // The template looks into what is said, for thoughts to cut out, say: so only control
+        // tokens are marked. Then it must not make any out of the rest.
+        let prompt = read(Marks::Controls(controls))?;
+        if prompt.own_controls(controls) != every.own_controls(controls) {
+            return Err(self.refused("it makes control tokens out of what the messages say"));
+        }
+        Ok(prompt)
+    }
+
+    fn refused(&self, reason: &str) -> TemplateError {
+        TemplateError::Render { origin: self.origin.clone(), reason: reason.to_owned() }
+    }
+
+    fn shaped(&self, messages: &[Message]) -> Vec<Message> {
         match self.system {
-            SystemRole::Kept => self.render_as_is(messages, generate),
-            SystemRole::Folded => self.render_as_is(&folded(messages), generate),
+            SystemRole::Kept => messages.to_vec(),
+            SystemRole::Folded => folded(messages),
         }
     }
 
@@ -179,7 +230,14 @@ impl ChatTemplate {
         text.rsplit_once(ANSWER).map(|(_, after)| after.to_owned())
     }
 
-    fn render_as_is(&self, messages: &[Message], generate: bool) -> Result<String, TemplateError> {
+    fn render_as_is(
+        &self,
+        messages: &[Message],
+        generate: bool,
+        now: u64,
+    ) -> Result<String, TemplateError> {
+        let said = messages.iter().map(|message| message.content.len()).sum();
+        let turns = messages.len();
         let messages: Vec<Value> = messages
             .iter()
             .map(|message| {
@@ -191,34 +249,34 @@ impl ChatTemplate {
                 context! { role => role, content => message.content.as_str() }
             })
             .collect();
-        let render = || {
-            self.environment.get_template("chat")?.render(context! {
-                messages => messages,
-                add_generation_prompt => generate,
-                bos_token => self.tokens.bos.as_str(),
-                eos_token => self.tokens.eos.as_str(),
-                unk_token => self.tokens.unk.as_str(),
-                pad_token => self.tokens.pad.as_str(),
-                tools => (),
-                documents => (),
-            })
+        let root = context! {
+            messages => messages,
+            add_generation_prompt => generate,
+            bos_token => self.tokens.bos.as_str(),
+            eos_token => self.tokens.eos.as_str(),
+            unk_token => self.tokens.unk.as_str(),
+            pad_token => self.tokens.pad.as_str(),
+            tools => (),
+            documents => (),
         };
-        render().map_err(|error| TemplateError::Render {
-            origin: self.origin.clone(),
-            reason: describe(&error),
-        })
+        let text = self.jinja.render(&root, said, turns, now);
+        text.map_err(|fault| TemplateError::new(&self.origin, fault))
     }
 
     /// Tries a system message: a template that refuses it or leaves it out gets it folded.
-    fn probe_system(&self) -> SystemRole {
+    fn probe_system(&self) -> Result<SystemRole, TemplateError> {
         const SYSTEM: &str = "dovetail-probe-system";
         let question = message(Role::User, "question");
-        let with = self.render_as_is(&[message(Role::System, SYSTEM), question.clone()], true);
-        match with {
-            Ok(text) if text.contains(SYSTEM) => SystemRole::Kept,
-            // Only a template that works without it is at odds with the system message.
-            _ if self.render_as_is(&[question], true).is_ok() => SystemRole::Folded,
-            _ => SystemRole::Kept,
+        let now = clock::now();
+        let with = self.render_as_is(&[message(Role::System, SYSTEM), question.clone()], true, now);
+        if with.is_ok_and(|text| text.contains(SYSTEM)) {
+            return Ok(SystemRole::Kept);
+        }
+        // Only a template that works without it is at odds with the system message.
+        match self.render_as_is(&[question], true, now) {
+            Ok(_) => Ok(SystemRole::Folded),
+            Err(limit @ TemplateError::Limit { .. }) => Err(limit),
+            Err(_) => Ok(SystemRole::Kept),
         }
     }
 }
@@ -274,15 +332,6 @@ fn without_generation_marks(source: &str) -> String {
     out + rest
 }
 
-/// The error with its line and, for `raise_exception`, the template's own sentence.
-fn describe(error: &Error) -> String {
-    let text = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    match error.line() {
-        Some(line) => format!("{text} (line {line} of the template)"),
-        None => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,14 +350,6 @@ mod tests {
         let error = ChatTemplate::new(source, "model.gguf", SpecialTokens::default()).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("model.gguf") && text.contains("line 2"), "{text}");
-    }
-
-    #[test]
-    fn an_endless_template_is_cut_off() {
-        let source = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
-        let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
-        let error = template.render(&[message(Role::User, "hi")], true).unwrap_err();
-        assert!(matches!(error, TemplateError::Render { .. }), "{error}");
     }
 
     #[test]

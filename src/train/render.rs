@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::chats::Fault;
-use crate::chat::{ChatTemplate, Message, Role};
+use crate::chat::{ChatTemplate, Message, Prompt, Role};
 use crate::library::{TargetFiles, Tokenizer, TokenizerError};
 
 /// A chat in tokens.
@@ -67,8 +67,9 @@ impl Renderer {
     /// [`RenderError`].
     pub fn text(&self, line: usize, chat: &[Message]) -> Result<Text, RenderError> {
         let chat = &self.opened(chat);
-        let whole = self.render(chat, false)?;
-        let pieces = self.tokenizer.encode_spans(&whole, self.template.wants_bos())?;
+        let prompt = self.written(chat, false)?;
+        let pieces = self.tokenizer.encode_prompt(&prompt, self.template.wants_bos())?;
+        let whole = prompt.text;
         let mut answers = Vec::new();
         let mut from = 0;
         for (index, message) in chat.iter().enumerate() {
@@ -101,8 +102,9 @@ impl Renderer {
     /// # Errors
     /// [`RenderError`].
     pub fn prompt(&self, chat: &[Message]) -> Result<Vec<u32>, RenderError> {
-        let text = self.render(&self.opened(chat), true)?;
-        Ok(self.tokenizer.encode(&text, self.template.wants_bos())?)
+        let prompt = self.written(&self.opened(chat), true)?;
+        let pieces = self.tokenizer.encode_prompt(&prompt, self.template.wants_bos())?;
+        Ok(pieces.into_iter().map(|(token, _)| token).collect())
     }
 
     fn opened(&self, chat: &[Message]) -> Vec<Message> {
@@ -112,8 +114,10 @@ impl Renderer {
         system.chain(chat.iter().cloned()).collect()
     }
 
-    fn render(&self, chat: &[Message], generate: bool) -> Result<String, Fault> {
-        self.template.render(chat, generate).map_err(|error| Fault::Template(error.to_string()))
+    fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, Fault> {
+        let controls = |text: &str| self.tokenizer.controls_in(text);
+        let prompt = self.template.prompt(chat, generate, &controls);
+        prompt.map_err(|error| Fault::Template(error.to_string()))
     }
 
     /// Where in `whole` the assistant says `message` after `before`: from where its turn begins.
@@ -128,7 +132,7 @@ impl Renderer {
         // Up to where the target would begin to speak; without the prompt's end where a template
         // opens an answer in another way once it is given.
         let begins = [true, false].into_iter().find_map(|generate| {
-            let text = self.template.render(before, generate).ok()?;
+            let text = self.written(before, generate).ok()?.text;
             (whole.starts_with(&text) && text.len() >= from).then_some(text.len())
         })?;
         let words = message.content.trim();

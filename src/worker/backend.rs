@@ -59,17 +59,21 @@ impl From<Loaded> for Backend {
         let Loaded { eos, stop, ready, notices, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
         let prompter = move |messages: &[Message]| {
-            let text = template.render(messages, true).map_err(|error| error.to_string())?;
-            let least = encoder.least_tokens(text.len());
+            let prompt = template
+                .prompt(messages, true, &|text| encoder.controls_in(text))
+                .map_err(|error| error.to_string())?;
+            let bytes = prompt.text.len();
+            let least = encoder.least_tokens(bytes);
             // Splitting megabytes into tokens takes seconds and gigabytes: not only to refuse them.
             if least > context {
                 return Err(format!(
-                    "the prompt has {} bytes, at least {least} tokens, and the context holds \
-                     {context}; shorten the conversation or raise `context`",
-                    text.len()
+                    "the prompt has {bytes} bytes, at least {least} tokens, and the context holds \
+                     {context}; shorten the conversation or raise `context`"
                 ));
             }
-            encoder.encode(&text, template.wants_bos()).map_err(|error| error.to_string())
+            let tokens = encoder.encode_prompt(&prompt, template.wants_bos());
+            let tokens = tokens.map_err(|error| error.to_string())?;
+            Ok(tokens.into_iter().map(|(token, _)| token).collect())
         };
         Self {
             engine: Engine::new(target, drafters),

@@ -6,6 +6,7 @@ mod checkpoints;
 mod folder;
 mod formats;
 mod gguf;
+mod hostile;
 mod hub;
 mod real_model;
 mod shared;

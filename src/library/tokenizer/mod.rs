@@ -1,7 +1,9 @@
 //! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file.
 
 mod byte_level;
+mod check;
 mod pieces;
+mod said;
 mod sentence_piece;
 mod vocabulary;
 
@@ -10,10 +12,13 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use tokenizers::AddedToken;
+use tokenizers::{AddedToken, Encoding, Model};
 
+use crate::caught::caught;
+use crate::chat::Prompt;
 use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
+use said::{Finder, is_control};
 
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
 
@@ -61,7 +66,18 @@ struct Inner {
     end: Option<u32>,
     /// Most bytes of a token, once they were asked for.
     longest: OnceLock<usize>,
+    /// Made when a message first spells a control token; `None` if it cannot be.
+    finder: OnceLock<Option<Finder>>,
+    /// The token of what the vocabulary lacks.
+    unknown: Option<u32>,
+    /// The file, for errors.
+    origin: String,
 }
+
+/// What the library is tried with: characters of many kinds, so that a table that is damaged
+/// fails when the file is opened and not in a conversation.
+const TRIAL: &str = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCXYZ[\\]^_`abcxyz{|}~\t\r\n  \u{a0}\
+    éßİı\u{301}ﬁＡ①…–“漢字한글 नमस्ते العربية 😀👍🏽\u{200b}\u{fffd}▁";
 
 impl std::fmt::Debug for Tokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -75,9 +91,12 @@ impl Tokenizer {
     /// # Errors
     /// [`TokenizerError`] if it is damaged or of another kind than Llama-family models use.
     pub fn from_json(json: &[u8], origin: &str) -> Result<Self, TokenizerError> {
-        let tokenizer = tokenizers::Tokenizer::from_bytes(json).map_err(|error| {
-            TokenizerError::Unreadable { origin: origin.to_owned(), reason: error.to_string() }
-        })?;
+        let unreadable =
+            |reason: String| TokenizerError::Unreadable { origin: origin.to_owned(), reason };
+        check::check(json).map_err(unreadable)?;
+        let tokenizer = caught(|| tokenizers::Tokenizer::from_bytes(json))
+            .ok_or_else(|| unreadable("the tokenizers library fails on it".to_owned()))?
+            .map_err(|error| unreadable(error.to_string()))?;
         Self::new(tokenizer, None, None, origin)
     }
 
@@ -103,41 +122,116 @@ impl Tokenizer {
             })?;
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
         let longest = OnceLock::new();
-        Ok(Self(Arc::new(Inner { tokenizer, pieces, added, begin, end, longest })))
+        let (finder, origin) = (OnceLock::new(), origin.to_owned());
+        // A character that nobody has assigned, alone.
+        let lacking = caught(|| tokenizer.get_model().tokenize("\u{10fffd}"));
+        let unknown = match lacking.as_ref().map(|tokens| tokens.as_deref()) {
+            Some(Ok([token])) => Some(token.id),
+            _ => None,
+        };
+        let tokenizer = Self(Arc::new(Inner {
+            tokenizer,
+            pieces,
+            added,
+            begin,
+            end,
+            longest,
+            finder,
+            unknown,
+            origin,
+        }));
+        let library = &tokenizer.0.tokenizer;
+        // Whether it can spell all this is another question.
+        if caught(|| library.encode(TRIAL, true).is_ok()).is_none() {
+            return Err(TokenizerError::Unreadable {
+                origin: tokenizer.0.origin.clone(),
+                reason: "the tokenizers library fails on a short text".to_owned(),
+            });
+        }
+        Ok(tokenizer)
     }
 
-    /// The tokens of `text`. Special tokens spelled out in it (`<|user|>`) become those tokens,
-    /// as templates need it. With `begin`, whatever the model wants around a bare text is added,
-    /// usually its begin-of-text token.
+    /// The tokens of `text`. Special tokens spelled out in it (`<|user|>`) become those tokens:
+    /// for what people say, see [`Self::encode_prompt`]. With `begin`, whatever the model wants
+    /// around a bare text is added, usually its begin-of-text token.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
     pub fn encode(&self, text: &str, begin: bool) -> Result<Vec<u32>, TokenizerError> {
-        let encoding = self.0.tokenizer.encode_fast(text, begin);
-        let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let encoding = self.tried(|| self.0.tokenizer.encode_fast(text, begin))?;
         let around = |token: Option<u32>| token.filter(|_| begin);
         let tokens = around(self.0.begin).into_iter().chain(encoding.get_ids().iter().copied());
         Ok(tokens.chain(around(self.0.end)).collect())
     }
 
-    /// As [`Self::encode`], with the bytes of `text` that each token stands for: none for those that
-    /// were put around it. Some tokenizers leave white space out of a token's bytes.
+    /// The tokens of a prompt, as [`Self::encode`] gives them, except that a control token which a
+    /// message spells is text like any other. With each, the bytes of the prompt that it stands
+    /// for: none for those that were put around it. Some tokenizers leave white space out.
     ///
     /// # Errors
     /// [`TokenizerError::Encode`].
-    pub fn encode_spans(
+    pub fn encode_prompt(
         &self,
-        text: &str,
+        prompt: &Prompt,
         begin: bool,
     ) -> Result<Vec<(u32, Range<usize>)>, TokenizerError> {
-        let encoding = self.0.tokenizer.encode(text, begin);
-        let encoding = encoding.map_err(|error| TokenizerError::Encode(error.to_string()))?;
+        let mut encoding = self.tried(|| self.0.tokenizer.encode(prompt.text.as_str(), begin))?;
+        if self.forged(&encoding, prompt).is_some() {
+            let finder = self.finder().ok_or_else(|| self.failed())?;
+            let (tokenizer, added) = (&self.0.tokenizer, &self.0.added);
+            encoding = self.tried(|| said::encode(tokenizer, finder, added, prompt, begin))?;
+        }
+        // Whatever a tokenizer's file makes of it: rather no answer than a forged turn.
+        if let Some(control) = self.forged(&encoding, prompt) {
+            let (control, origin) = (self.label(control), &self.0.origin);
+            return Err(TokenizerError::Encode(format!(
+                "{origin} has no other token for `{control}`, which a message spells; leave it out"
+            )));
+        }
         let around =
             |token: Option<u32>, at: usize| token.filter(|_| begin).map(|token| (token, at..at));
         let places = encoding.get_offsets().iter().map(|&(start, end)| start..end);
         let inside = encoding.get_ids().iter().copied().zip(places);
         let first = around(self.0.begin, 0).into_iter();
-        Ok(first.chain(inside).chain(around(self.0.end, text.len())).collect())
+        Ok(first.chain(inside).chain(around(self.0.end, prompt.text.len())).collect())
+    }
+
+    /// A control token among those that stand for what a message says.
+    fn forged(&self, encoding: &Encoding, prompt: &Prompt) -> Option<u32> {
+        let mut tokens = encoding.get_ids().iter().zip(encoding.get_offsets());
+        let forged = tokens.find(|&(token, &(start, end))| {
+            let control = self.0.added.get(token).filter(|added| is_control(added));
+            control.is_some_and(|added| {
+                // It stands for every character that the vocabulary lacks.
+                let lacking = self.0.unknown == Some(*token)
+                    && !prompt.text[start..end].contains(&added.content);
+                prompt.says(&(start..end)) && !lacking
+            })
+        });
+        forged.map(|(&token, _)| token)
+    }
+
+    /// Every place where a text spells a control token, by their start: what
+    /// [`crate::chat::ChatTemplate::prompt`] asks.
+    pub fn controls_in(&self, text: &str) -> Vec<Range<usize>> {
+        self.finder().map(|finder| finder.controls_in(text)).unwrap_or_default()
+    }
+
+    fn finder(&self) -> Option<&Finder> {
+        let made = || Finder::new(&self.0.tokenizer, &self.0.added).ok();
+        self.0.finder.get_or_init(made).as_ref()
+    }
+
+    fn tried(
+        &self,
+        encode: impl FnOnce() -> tokenizers::Result<Encoding>,
+    ) -> Result<Encoding, TokenizerError> {
+        let encoding = caught(encode).ok_or_else(|| self.failed())?;
+        encoding.map_err(|error| TokenizerError::Encode(error.to_string()))
+    }
+
+    fn failed(&self) -> TokenizerError {
+        TokenizerError::Encode(format!("{}: the tokenizers library fails on it", self.0.origin))
     }
 
     /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have

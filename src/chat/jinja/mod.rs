@@ -1,0 +1,187 @@
+//! Runs a Jinja template of unknown origin within limits: source, nesting, steps, time, the size of
+//! every value it makes and of all of them together. Must never know chats.
+//!
+//! MiniJinja limits its steps only, and one step may double a text. So each template is compiled
+//! with a check behind every instruction that makes a value (see [`guard`]), and runs on a thread
+//! with a stack that fits the nesting that is let through.
+
+mod guard;
+mod meter;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use minijinja::machinery::{self, CompiledTemplate, TemplateConfig, Token};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
+
+use super::{clock, json};
+use crate::caught::caught;
+use meter::Meter;
+
+/// Bytes of a source. The longest that is published has a tenth of it.
+const LONGEST_SOURCE: usize = 512 << 10;
+/// Tokens of one tag or expression: the parser goes one call deeper with each of a chain.
+const LONGEST_TAG: usize = 2_000;
+/// `elif` branches of a whole template: each is one call deeper too.
+const MOST_BRANCHES: usize = 1_000;
+/// Holds what these limits let through, with plenty to spare.
+const STACK: usize = 64 << 20;
+/// No honest template needs as many steps.
+const FUEL: u64 = 5_000_000;
+/// `strftime_now` takes a date's format, not a document.
+const LONGEST_DATE: usize = 4 << 10;
+/// Characters of an error that are shown.
+const LONGEST_REASON: usize = 400;
+
+/// Why a template cannot be used.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Not Jinja.
+    Syntax(String),
+    /// It refuses, or fails.
+    Refused(String),
+    /// It asks for more than a template may.
+    Limit(String),
+}
+
+/// A template that is within the limits of its source.
+#[derive(Debug)]
+pub(super) struct Jinja {
+    source: String,
+}
+
+impl Jinja {
+    /// Checks a source.
+    pub(super) fn new(source: String) -> Result<Self, Fault> {
+        if source.len() > LONGEST_SOURCE {
+            let size = source.len();
+            return Err(Fault::Limit(format!("its {size} bytes are more than {LONGEST_SOURCE}")));
+        }
+        let config = config()?;
+        check_nesting(&source, &config)?;
+        let compiled = apart(|| {
+            let compiled = CompiledTemplate::new("chat", &source, &config);
+            compiled.map(drop).map_err(|error| Fault::Syntax(describe(&error)))
+        });
+        compiled?;
+        Ok(Self { source })
+    }
+
+    /// The text for the variables in `root`, of which the messages have `said` bytes in `turns`.
+    /// `now` is the Unix time that the template is told.
+    pub(super) fn render(
+        &self,
+        root: &Value,
+        said: usize,
+        turns: usize,
+        now: u64,
+    ) -> Result<String, Fault> {
+        apart(|| {
+            let meter = Arc::new(Meter::new(said, turns));
+            let environment = environment(&meter, now);
+            let config = config()?;
+            let compiled = CompiledTemplate::new("chat", &self.source, &config)
+                .map_err(|error| Fault::Syntax(describe(&error)))?;
+            let main = guard::guarded(&compiled.instructions);
+            let blocks: BTreeMap<_, _> = compiled
+                .blocks
+                .iter()
+                .map(|(name, block)| (*name, guard::guarded(block)))
+                .collect();
+            let mut text = String::new();
+            let out = &mut machinery::make_string_output(&mut text);
+            let done =
+                machinery::eval(&environment, &main, root.clone(), &blocks, out, AutoEscape::None)
+                    .map(drop);
+            match done {
+                Ok(()) => Ok(text),
+                Err(error) => Err(match meter.exceeded() {
+                    Some(limit) => Fault::Limit(limit),
+                    None if error.kind() == ErrorKind::OutOfFuel => {
+                        Fault::Limit(format!("it takes more than {FUEL} steps"))
+                    }
+                    None => Fault::Refused(describe(&error)),
+                }),
+            }
+        })
+    }
+}
+
+fn config() -> Result<TemplateConfig, Fault> {
+    // As `transformers` sets up Jinja.
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    let syntax_config = syntax.map_err(|error| Fault::Syntax(describe(&error)))?;
+    Ok(TemplateConfig { syntax_config, default_auto_escape: Arc::new(|_| AutoEscape::None) })
+}
+
+/// Asked before parsing: the parser and all that walks its tree call themselves once for each
+/// operator of a chain.
+fn check_nesting(source: &str, config: &TemplateConfig) -> Result<(), Fault> {
+    let (mut tokens, mut branches) = (0, 0);
+    for token in machinery::tokenize(source, false, config.syntax_config.clone()) {
+        // What is no token is for the parser to explain.
+        let Ok((token, span)) = token else { return Ok(()) };
+        match token {
+            Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => tokens = 0,
+            Token::Ident("elif") => branches += 1,
+            _ => tokens += 1,
+        }
+        let line = span.start_line;
+        if tokens > LONGEST_TAG {
+            let limit = format!("line {line}: an expression of more than {LONGEST_TAG} parts");
+            return Err(Fault::Limit(limit));
+        }
+        if branches > MOST_BRANCHES {
+            return Err(Fault::Limit(format!("line {line}: more than {MOST_BRANCHES} branches")));
+        }
+    }
+    Ok(())
+}
+
+/// Runs `work` on a thread with a large stack. A panic in it is an error.
+fn apart<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("template".to_owned()).stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, || caught(work));
+        let thread =
+            thread.map_err(|error| Fault::Refused(format!("no thread for it: {error}")))?;
+        let failed = || Err(Fault::Refused("the Jinja library failed on it".to_owned()));
+        thread.join().ok().flatten().unwrap_or_else(failed)
+    })
+}
+
+fn environment(meter: &Arc<Meter>, now: u64) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_debug(false);
+    environment.set_fuel(Some(FUEL));
+    meter::install(&mut environment, meter);
+    environment.add_filter("tojson", json::tojson);
+    environment.add_function("raise_exception", |message: String| -> Result<String, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, message))
+    });
+    let limit = Arc::clone(meter);
+    environment.add_function("strftime_now", move |format: String| {
+        if format.len() > LONGEST_DATE {
+            return Err(limit.over(format!("a date format of {} bytes", format.len())));
+        }
+        Ok(clock::format(now, &format))
+    });
+    environment
+}
+
+/// The error with its line and, for `raise_exception`, the template's own sentence.
+fn describe(error: &Error) -> String {
+    let text = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let text = match text.char_indices().nth(LONGEST_REASON) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text,
+    };
+    match error.line() {
+        Some(line) => format!("{text} (line {line} of the template)"),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

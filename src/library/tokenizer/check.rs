@@ -1,0 +1,252 @@
+//! Looks at a `tokenizer.json` before the `tokenizers` library reads it: the library reserves
+//! what a number in the file claims, and takes some damaged parts for sound ones. Must never know
+//! what the parts do beyond how large they can make a text.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// Bytes of a file; the largest that is published has an eighth.
+const LONGEST: usize = 256 << 20;
+/// Ids of tokens, sixteen times the largest vocabulary that is published.
+const MOST_IDS: u64 = 1 << 22;
+/// Steps of a normalizer or pre-tokenizer.
+const MOST_STEPS: usize = 64;
+/// How many times longer they may make a text.
+const MOST_GROWTH: u64 = 1 << 12;
+/// Bytes of a text that is put into others.
+const LONGEST_CONTENT: usize = 64;
+/// Bytes of a pattern.
+const LONGEST_PATTERN: usize = 16 << 10;
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    added_tokens: Vec<Added>,
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+    #[serde(default)]
+    decoder: Value,
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Added {
+    id: u64,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    #[serde(default)]
+    vocab: Vocab,
+}
+
+/// One more than the largest id.
+#[derive(Default)]
+struct Vocab(u64);
+
+impl<'de> Deserialize<'de> for Vocab {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Ids;
+        impl<'de> Visitor<'de> for Ids {
+            type Value = Vocab;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "tokens with their ids, or a list of tokens")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vocab, A::Error> {
+                let mut end = 0;
+                while let Some((IgnoredAny, id)) = map.next_entry::<_, u64>()? {
+                    end = end.max(id.saturating_add(1));
+                }
+                Ok(Vocab(end))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vocab, A::Error> {
+                let mut end = 0;
+                while let Some(IgnoredAny) = list.next_element()? {
+                    end += 1;
+                }
+                Ok(Vocab(end))
+            }
+        }
+        from.deserialize_any(Ids)
+    }
+}
+
+/// Whether the library can be given this file; else what is wrong with it.
+pub(super) fn check(json: &[u8]) -> Result<(), String> {
+    if json.len() > LONGEST {
+        return Err(format!("its {} bytes are more than {LONGEST}", json.len()));
+    }
+    let file: File = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let added = file.added_tokens.iter().map(|added| added.id.saturating_add(1)).max();
+    let ids = file.model.vocab.0.max(added.unwrap_or(0));
+    if ids > MOST_IDS {
+        return Err(format!("the token id {} is above {MOST_IDS}", ids - 1));
+    }
+    for (part, name) in [
+        (&file.normalizer, "normalizer"),
+        (&file.pre_tokenizer, "pre_tokenizer"),
+        (&file.post_processor, "post_processor"),
+        (&file.decoder, "decoder"),
+    ] {
+        let mut steps = Steps { count: 0, growth: 1 };
+        steps.walk(part).map_err(|problem| format!("{name}: {problem}"))?;
+    }
+    Ok(())
+}
+
+/// The steps of one part so far.
+struct Steps {
+    count: usize,
+    growth: u64,
+}
+
+impl Steps {
+    fn walk(&mut self, part: &Value) -> Result<(), String> {
+        match part {
+            Value::Array(items) => items.iter().try_for_each(|item| self.walk(item)),
+            Value::Object(fields) => {
+                if fields.contains_key("type") {
+                    self.step(part)?;
+                }
+                fields.values().try_for_each(|field| self.walk(field))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn step(&mut self, step: &Value) -> Result<(), String> {
+        self.count += 1;
+        if self.count > MOST_STEPS {
+            return Err(format!("more than {MOST_STEPS} steps"));
+        }
+        let kind = step["type"].as_str().unwrap_or_default();
+        let pattern = &step["pattern"];
+        let pattern = pattern.as_str().or(pattern["String"].as_str()).or(pattern["Regex"].as_str());
+        if pattern.is_some_and(str::is_empty) {
+            return Err(format!("{kind} has an empty pattern"));
+        }
+        if pattern.is_some_and(|pattern| pattern.len() > LONGEST_PATTERN) {
+            return Err(format!("{kind} has a pattern of more than {LONGEST_PATTERN} bytes"));
+        }
+        let mut longest = 0;
+        for field in ["content", "prepend", "replacement"] {
+            let text = step[field].as_str().unwrap_or_default();
+            if text.len() > LONGEST_CONTENT {
+                return Err(format!("{kind}: `{field}` has more than {LONGEST_CONTENT} bytes"));
+            }
+            longest = longest.max(text.len());
+        }
+        if kind == "FixedLength" && step["length"] == 0 {
+            return Err("FixedLength has the length 0".to_owned());
+        }
+        if let Some(map) = step["precompiled_charsmap"].as_str() {
+            check_charsmap(map)?;
+        }
+        let replaced = step["pattern"]["String"].as_str().map_or(1, str::len).max(1);
+        let growth = match kind {
+            "Replace" => longest.div_ceil(replaced).max(1) as u64,
+            "ByteLevel" => 2,
+            "Metaspace" | "NFKC" | "NFKD" | "NFD" | "NFC" => 3,
+            _ => 1,
+        };
+        self.growth = self.growth.saturating_mul(growth);
+        if self.growth > MOST_GROWTH {
+            return Err(format!("its steps can make a text {} times longer", self.growth));
+        }
+        Ok(())
+    }
+}
+
+/// SentencePiece's table of characters begins with the bytes of its index, four a unit; the texts
+/// follow it.
+fn check_charsmap(base64: &str) -> Result<(), String> {
+    let digits = base64.trim_end_matches('=');
+    let length = digits.len() * 3 / 4;
+    let mut head = 0u64;
+    for digit in digits.bytes().take(6) {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return Err("the precompiled_charsmap is no base64".to_owned()),
+        };
+        head = head << 6 | u64::from(value);
+    }
+    if length < 8 {
+        return Err(format!("the precompiled_charsmap has only {length} bytes"));
+    }
+    // Six digits are 36 bits: the four bytes of the size, the lowest first, and four more bits.
+    let size = ((head >> 4) as u32).swap_bytes() as usize;
+    if size == 0 || !size.is_multiple_of(4) || size > length - 4 {
+        return Err(format!(
+            "the precompiled_charsmap has {length} bytes and claims an index of {size}"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn with(field: &str, part: Value) -> Result<(), String> {
+        let mut file = json!({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}});
+        file[field] = part;
+        check(file.to_string().as_bytes())
+    }
+
+    #[test]
+    fn parts_that_the_library_fails_on_are_named() {
+        let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
+        let charsmap = |map: &str| json!({"type": "Precompiled", "precompiled_charsmap": map});
+        for (part, words) in [
+            (replace(json!({"String": ""}), "x"), "Replace has an empty pattern"),
+            (replace(json!({"Regex": ""}), "x"), "Replace has an empty pattern"),
+            (
+                json!({"type": "Sequence", "normalizers": [replace(json!({"String": ""}), "x")]}),
+                "empty",
+            ),
+            (replace(json!({"String": "a"}), &"x".repeat(9999)), "more than 64 bytes"),
+            (json!(vec![replace(json!({"String": "a"}), "aa"); 40]), "times longer"),
+            (json!(vec![json!({"type": "Lowercase"}); 99]), "steps"),
+            // An index of 4 GiB - 4, of nothing, of three bytes, and of more than there is.
+            (charsmap("/P///wAAAAAAAAAA"), "claims an index of 4294967292"),
+            (charsmap("AAAAAAAAAAAAAAAA"), "claims an index of 0"),
+            (charsmap("AwAAAAAAAAAAAAAA"), "claims an index of 3"),
+            (charsmap("DAAAAAAAAAAAAAA="), "claims an index of 12"),
+            (charsmap(""), "only 0 bytes"),
+            (charsmap("????????????????"), "base64"),
+        ] {
+            let problem = with("normalizer", part.clone()).unwrap_err();
+            assert!(problem.starts_with("normalizer: ") && problem.contains(words), "{problem}");
+        }
+        assert!(with("normalizer", charsmap("CAAAAAAAAAAAAAAA")).is_ok());
+        assert!(with("normalizer", replace(json!({"String": " "}), "▁")).is_ok());
+    }
+
+    #[test]
+    fn ids_beyond_any_vocabulary_are_refused() {
+        for (field, part) in [
+            ("added_tokens", json!([{"id": 4_294_967_295u64, "content": "x"}])),
+            ("model", json!({"type": "BPE", "vocab": {"a": 4_294_967_295u64}, "merges": []})),
+        ] {
+            let problem = with(field, part).unwrap_err();
+            assert!(problem.contains("4294967295"), "{problem}");
+        }
+        assert!(with("model", json!({"type": "Unigram", "vocab": [["a", 0.0]]})).is_ok());
+        assert!(with("model", json!({"type": "BPE", "vocab": {"a": -1}})).is_err());
+    }
+}
