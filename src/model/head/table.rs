@@ -5,6 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 
 use crate::kernels::Matrix;
+use crate::model::CpuTarget;
 
 /// A matrix `[V, H]` of the target.
 #[derive(Clone, Debug)]
@@ -25,6 +26,12 @@ pub struct SharedTables {
 }
 
 impl SharedTables {
+    /// Embedding and LM head of `target`, as it holds them.
+    pub fn of(target: &CpuTarget) -> Self {
+        let (embedding, lm_head) = (target.embedding(), target.lm_head());
+        Self { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) }
+    }
+
     /// Whether embedding and LM head are one matrix.
     pub fn is_tied(&self) -> bool {
         self.embedding.is(&self.lm_head)

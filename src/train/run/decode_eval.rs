@@ -11,7 +11,7 @@ use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::kernels::KvFormat;
 use crate::library::{Spec, open_head};
-use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables, Table};
+use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables};
 use crate::speculate::{SamplerSettings, Shape};
 use crate::train::render::Text;
 
@@ -122,9 +122,7 @@ fn engine(run: &RunContext<'_>, context: usize) -> Result<Engine, RunError> {
     let target = run.target(context)?;
     let files = open_head(&Spec::Folder(run.dir.head().to_owned()), &mut |_| {})?;
     let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
-    let (embedding, lm_head) = (target.embedding(), target.lm_head());
-    let shared =
-        SharedTables { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) };
+    let shared = SharedTables::of(&target);
     let kind = weights.kind();
     let pool = std::sync::Arc::clone(&run.pool);
     let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);

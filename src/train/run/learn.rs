@@ -9,7 +9,7 @@ use super::context::RunContext;
 use super::log::Log;
 use super::state::Stage;
 use super::{Event, RunError};
-use crate::model::head::{SharedTables, Table};
+use crate::model::head::SharedTables;
 use crate::train::shards::{Shards, Slice};
 use crate::train::{Elastic, Examples, Length, Measure, Options, Trainer, head_config};
 
@@ -101,9 +101,7 @@ pub(super) fn depths(elastic: Elastic, blocks: usize) -> std::ops::RangeInclusiv
 
 /// What the head shares with the target; nothing else of the target is kept.
 fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
-    let target = run.target(1)?;
-    let (embedding, lm_head) = (target.embedding(), target.lm_head());
-    Ok(SharedTables { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) })
+    Ok(SharedTables::of(&run.target(1)?))
 }
 
 /// As many of the held-out texts as are measured quickly.
