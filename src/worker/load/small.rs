@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use super::LoadError;
-use super::drafters::{LoadContext, LoadedDrafter};
+use super::context::{LoadContext, percents};
+use super::drafter::LoadedDrafter;
+use super::error::LoadError;
+use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
 use crate::model::{CpuDraft, SharedVocabulary};
-use crate::plan::{DeviceChoice, DraftKind, DraftSize};
+use crate::plan::{DeviceChoice, DraftKind, DraftSize, TargetSize};
 
 /// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -18,25 +20,19 @@ use crate::plan::{DeviceChoice, DraftKind, DraftSize};
 /// memory.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
+    target: TargetSize,
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<LoadedDrafter, LoadError> {
-    let words = library::shared_vocabulary(ctx.files, files)?;
+    let words = library::shared_vocabulary(&ctx.files.target, files)?;
     let config = &files.config;
     let capacity = ctx.context.min(config.max_positions);
-    let weights = config.linear_weights();
-    let size = DraftSize {
-        fixed: weights,
-        lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
-        block: 0,
-        bytes_per_weight: files.bytes as f64 / weights.max(1) as f64,
-        blocks: 0,
-        elastic: false,
-    };
-    let (pool, beside) = ctx.pool(size, false);
-    let (source, kv) = (files.weights.as_ref(), super::target::kv(ctx.settings));
-    let mut tell = super::target::percents(&files.name, progress);
+    let size = sizes::of_small(files);
+    let (pool, beside) = ctx.draft_pool(target, size, false);
+    let (source, kv) = (files.weights.as_ref(), ctx.kv());
+    let mut tell = percents(&files.name, progress);
     let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
+    let weights = config.linear_weights();
     let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
     let reason = reason(ctx, files, &words, capacity);
     Ok(LoadedDrafter {
@@ -71,7 +67,7 @@ fn reason(
     let shared = if words.is_identical() {
         "with the target's vocabulary".to_owned()
     } else {
-        let tokens = ctx.files.tokenizer.vocab_size();
+        let tokens = ctx.files.target.tokenizer.vocab_size();
         format!("and knows {} of the target's {tokens} tokens", words.shared())
     };
     let short = if capacity < ctx.context {

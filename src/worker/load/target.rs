@@ -5,76 +5,46 @@ use std::sync::Arc;
 
 use candle_core::DType;
 
-use super::LoadError;
-use super::head::{HALF, OpenDevice, most_bytes};
-use crate::hardware::Machine;
-use crate::kernels::{KvFormat, Pool};
-use crate::library::{HeadFiles, TargetFiles};
+use super::context::{LoadContext, percents};
+use super::error::LoadError;
+use super::sizes;
 use crate::model::{self, CpuTarget, DeviceLayers, SplitTarget, Target};
-use crate::plan::{LayerPlacement, LayerSize, Setting, place_layers};
-use crate::settings::{KvPrecision, Settings};
+use crate::plan::{LayerPlacement, Setting, place_layers};
 
 /// A target on its devices.
-pub(super) enum LoadedTarget {
-    /// All of it on the CPU; a notice if the user wanted otherwise.
-    Whole(Box<CpuTarget>, Option<String>),
-    /// Its first blocks elsewhere, and why so many.
-    Split(Box<SplitTarget>, String),
+pub(super) struct LoadedTarget {
+    parts: Parts,
+    /// What was planned for its first blocks.
+    placed: LayerPlacement,
+    /// What the user should know beside.
+    pub(super) notice: Option<String>,
 }
 
-/// How many blocks of the target go to the GPU, beside what the draft will take there.
-pub(super) fn place(
-    settings: &Settings,
-    machine: &Machine,
-    files: &TargetFiles,
-    head: Option<&HeadFiles>,
-    context: usize,
-) -> LayerPlacement {
-    let setting = match (settings.gpu_layers, settings.strategy) {
-        (Setting::Fixed(0), Some(strategy)) if strategy.gpu_layers => Setting::Auto,
-        (setting, _) => setting,
-    };
-    let config = &files.config;
-    let head_weights = (config.vocab * config.hidden) as u64;
-    let block = (config.linear_weights() - head_weights) / config.layers.max(1) as u64;
-    // The device's cache holds keys and values in half precision.
-    let cache = (4 * config.kv_width() * context.next_power_of_two()) as u64;
-    let size = LayerSize {
-        layers: config.layers,
-        layer: (block as f64 * HALF) as u64 + cache,
-        draft: head.map_or(0, |head| most_bytes(head, context)),
-    };
-    place_layers(setting, machine, &size)
-}
-
-/// Why no block of the target is on a GPU, for those who asked for some.
-pub(super) fn why_not_placed(placed: &LayerPlacement) -> String {
-    if placed.requested {
-        return format!("target blocks on a GPU ({})", placed.reason.trim_end_matches('.'));
-    }
-    "target blocks on a GPU: start with --gpu-layers auto".to_owned()
+enum Parts {
+    /// All of it on the CPU.
+    Whole(Box<CpuTarget>),
+    /// Its first blocks elsewhere.
+    Split(Box<SplitTarget>),
 }
 
 impl LoadedTarget {
     pub(super) fn load(
-        settings: &Settings,
-        files: &TargetFiles,
-        placed: &LayerPlacement,
-        pool: Arc<Pool>,
-        context: usize,
-        open_device: OpenDevice,
+        ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, LoadError> {
+        let placed = place(ctx);
+        let files = &ctx.files.target;
         let mut tell = percents(&files.name, progress);
-        let (config, weights, kv) = (&files.config, files.weights.as_ref(), kv(settings));
+        let (config, weights, kv) = (&files.config, files.weights.as_ref(), ctx.kv());
+        let (pool, context) = (|| Arc::clone(&ctx.pool), ctx.context);
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
-        match open_device(placed.device) {
+        match (ctx.open_device)(placed.device) {
             Ok(Some(device)) if placed.layers > 0 => {
                 let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
-                let pool = Arc::clone(&pool);
-                match SplitTarget::load(&lower, config, weights, pool, context, kv, &mut tell) {
+                match SplitTarget::load(&lower, config, weights, pool(), context, kv, &mut tell) {
                     Ok(split) => {
-                        return Ok(Self::Split(Box::new(split), placed.reason.clone()));
+                        let parts = Parts::Split(Box::new(split));
+                        return Ok(Self { parts, placed, notice: None });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
                         notice = Some(format!("The whole target stays on the CPU: {error}."));
@@ -85,106 +55,70 @@ impl LoadedTarget {
             Err(error) => notice = Some(format!("The GPU cannot be used ({error}).")),
             Ok(_) => {}
         }
-        let whole = CpuTarget::load(config, weights, pool, context, kv, &mut tell)?;
-        Ok(Self::Whole(Box::new(whole), notice))
+        let whole = CpuTarget::load(config, weights, pool(), context, kv, &mut tell)?;
+        Ok(Self { parts: Parts::Whole(Box::new(whole)), placed, notice })
     }
 
     /// The part on the CPU, which has embedding and head.
     pub(super) fn cpu(&self) -> &CpuTarget {
-        match self {
-            Self::Whole(target, _) => target,
-            Self::Split(target, ..) => target.cpu(),
+        match &self.parts {
+            Parts::Whole(target) => target,
+            Parts::Split(target) => target.cpu(),
         }
     }
 
     pub(super) fn target(&mut self) -> &mut dyn Target {
-        match self {
-            Self::Whole(target, _) => target.as_mut(),
-            Self::Split(target, ..) => target.as_mut(),
+        match &mut self.parts {
+            Parts::Whole(target) => target.as_mut(),
+            Parts::Split(target) => target.as_mut(),
         }
     }
 
     pub(super) fn into_target(self) -> Box<dyn Target> {
-        match self {
-            Self::Whole(target, _) => target,
-            Self::Split(target, ..) => target,
+        match self.parts {
+            Parts::Whole(target) => target,
+            Parts::Split(target) => target,
         }
     }
 
     /// Bytes on the GPU.
     pub(super) fn device_bytes(&self) -> u64 {
-        match self {
-            Self::Whole(..) => 0,
-            Self::Split(target, ..) => target.device_bytes(),
+        match &self.parts {
+            Parts::Whole(_) => 0,
+            Parts::Split(target) => target.device_bytes(),
         }
     }
 
     /// Where it runs, if that is worth a sentence.
     pub(super) fn reason(&self) -> Option<String> {
-        match self {
-            Self::Whole(..) => None,
-            Self::Split(_, reason) => Some(reason.clone()),
+        match self.parts {
+            Parts::Whole(_) => None,
+            Parts::Split(_) => Some(self.placed.reason.clone()),
         }
     }
 
-    /// What the user should know beside.
-    pub(super) fn notice(&self) -> Option<String> {
-        match self {
-            Self::Whole(_, notice) => notice.clone(),
-            Self::Split(..) => None,
+    /// What a strategy lacks that needs blocks of the target on a GPU, with the remedy.
+    pub(super) fn missing_gpu_layers(&self) -> Option<String> {
+        match self.parts {
+            Parts::Split(_) => None,
+            Parts::Whole(_) if self.placed.requested => {
+                let reason = self.placed.reason.trim_end_matches('.');
+                Some(format!("target blocks on a GPU ({reason})"))
+            }
+            Parts::Whole(_) => {
+                Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
+            }
         }
     }
 }
 
-/// KV positions to allocate: as many as were asked for, if the model was made for them.
-pub(super) fn context(
-    settings: &Settings,
-    files: &TargetFiles,
-    notices: &mut Vec<String>,
-) -> usize {
-    let most = files.config.max_positions;
-    match settings.context {
-        Some(asked) if asked > most => {
-            notices.push(format!(
-                "`context` is {asked}, and {} takes {most} tokens: {most} are used.",
-                files.name
-            ));
-            most
-        }
-        asked => asked.unwrap_or(most.min(Settings::AUTO_CONTEXT)),
-    }
-}
-
-/// Refuses a target that can only be run by swapping. Free memory is not asked for: caches are
-/// given back, and mapped weights need not be resident twice.
-pub(super) fn check_memory(files: &TargetFiles, machine: &Machine) -> Result<(), LoadError> {
-    let (needed, total) = (files.bytes, machine.memory.total);
-    if total > 0 && needed > total {
-        return Err(LoadError::Memory { name: files.name.clone(), needed, total });
-    }
-    Ok(())
-}
-
-/// Elements of a KV cache.
-pub(super) fn kv(settings: &Settings) -> KvFormat {
-    match settings.kv {
-        KvPrecision::F32 => KvFormat::F32,
-        KvPrecision::F16 => KvFormat::F16,
-    }
-}
-
-/// Reports the loading of a model a percent at a time: the screen needs not every matrix.
-pub(super) fn percents(
-    name: &str,
-    progress: &mut dyn FnMut(&str, Option<f32>),
-) -> impl FnMut(model::Progress) {
-    let stage = format!("reading {name}");
-    let mut last = -1.0;
-    move |state: model::Progress| {
-        let fraction = state.done as f32 / state.total.max(1) as f32;
-        if fraction - last >= 0.01 {
-            last = fraction;
-            progress(&stage, Some(fraction));
-        }
-    }
+/// How many blocks of the target go to the GPU, beside what the draft will take there.
+fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
+    let setting = match (ctx.settings.gpu_layers, ctx.settings.strategy) {
+        (Setting::Fixed(0), Some(strategy)) if strategy.gpu_layers => Setting::Auto,
+        (setting, _) => setting,
+    };
+    let files = ctx.files;
+    let size = sizes::of_layers(&files.target.config, files.head.as_ref(), ctx.context);
+    place_layers(setting, ctx.machine, &size)
 }

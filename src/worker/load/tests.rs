@@ -1,6 +1,8 @@
 use super::*;
 use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
+use crate::library::{self, Spec};
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
+use crate::settings::LOOKUP;
 
 fn machine() -> Machine {
     Machine {
@@ -159,7 +161,7 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
         Err(error) => panic!("{error}"),
     };
     head.config.body.layers = blocks;
-    let room = head::most_bytes(&head, context);
+    let room = sizes::most_head_bytes(&head, context);
     // A tenth is left free, and 400 MiB are the driver's.
     let free = (room + (400 << 20)).div_ceil(9) * 10;
     let gpu = GpuFinding::Found(Gpu {

@@ -1,0 +1,122 @@
+//! What every model is loaded with: the settings, the machine, threads, context length and devices.
+//! Knows no model.
+
+use std::sync::Arc;
+
+use candle_core::Device;
+
+use super::files::ModelFiles;
+use crate::hardware::Machine;
+use crate::kernels::{KvFormat, Pool};
+use crate::model;
+use crate::plan::{
+    DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
+    split_threads_with_gpu,
+};
+use crate::settings::{KvPrecision, Settings};
+
+/// Opens the device of a placement; `None` for the CPU.
+pub(super) type OpenDevice = fn(DraftDevice) -> candle_core::Result<Option<Device>>;
+
+/// The candle device; `None` for the CPU. Only what this build was compiled with is ever placed.
+pub(super) fn open_device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {
+    match kind {
+        DraftDevice::Cpu => Ok(None),
+        DraftDevice::Cuda => Device::new_cuda(0).map(Some),
+        DraftDevice::Metal => Device::new_metal(0).map(Some),
+    }
+}
+
+/// What models are loaded from and for.
+pub(super) struct LoadContext<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) machine: &'a Machine,
+    pub(super) files: &'a ModelFiles,
+    /// The target's compute threads.
+    pub(super) pool: Arc<Pool>,
+    /// What the CPU can do with them.
+    pub(super) cpu: Throughput,
+    /// KV positions of the target.
+    pub(super) context: usize,
+    pub(super) open_device: OpenDevice,
+    threads: usize,
+}
+
+impl<'a> LoadContext<'a> {
+    /// The context, and a notice where the one asked for is more than the target was made for.
+    pub(super) fn new(
+        settings: &'a Settings,
+        machine: &'a Machine,
+        files: &'a ModelFiles,
+        open_device: OpenDevice,
+    ) -> (Self, Option<String>) {
+        let (context, notice) = positions(settings, files);
+        let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
+        let ctx = Self {
+            settings,
+            machine,
+            files,
+            pool: Arc::new(Pool::new(threads)),
+            cpu: Throughput::of_cpu(&machine.cpu, threads),
+            context,
+            open_device,
+            threads,
+        };
+        (ctx, notice)
+    }
+
+    /// Threads for a draft model of this size: those of the target while they take turns, its own
+    /// share of the cores while it works beside it; and why as many.
+    pub(super) fn draft_pool(
+        &self,
+        target: TargetSize,
+        draft: DraftSize,
+        on_gpu: bool,
+    ) -> (Arc<Pool>, String) {
+        let ThreadSplit { draft, reason } = if on_gpu {
+            split_threads_with_gpu(self.threads)
+        } else {
+            let held = self.settings.draft_threads;
+            split_threads(&self.machine.cpu, self.threads, held, target, draft)
+        };
+        (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
+    }
+
+    /// Elements of a KV cache.
+    pub(super) fn kv(&self) -> KvFormat {
+        match self.settings.kv {
+            KvPrecision::F32 => KvFormat::F32,
+            KvPrecision::F16 => KvFormat::F16,
+        }
+    }
+}
+
+/// KV positions to allocate: as many as were asked for, if the model was made for them.
+fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>) {
+    let most = files.target.config.max_positions;
+    match settings.context {
+        Some(asked) if asked > most => {
+            let name = &files.target.name;
+            let notice =
+                format!("`context` is {asked}, and {name} takes {most} tokens: {most} are used.");
+            (most, Some(notice))
+        }
+        asked => (asked.unwrap_or(most.min(Settings::AUTO_CONTEXT)), None),
+    }
+}
+
+/// Reports the loading of a model a percent at a time: the screen needs not every matrix.
+pub(super) fn percents(
+    name: &str,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> impl FnMut(model::Progress) {
+    let stage = format!("reading {name}");
+    let mut last = -1.0;
+    move |state: model::Progress| {
+        let fraction = state.done as f32 / state.total.max(1) as f32;
+        if fraction - last >= 0.01 {
+            last = fraction;
+            progress(&stage, Some(fraction));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A drafter on its device, with what the plan and the screen have to know of it.
+
+use crate::draft::Drafter;
+use crate::plan::{DraftKind, DraftSize, Strategy, Throughput};
+
+/// A drafter on its device.
+pub(super) struct LoadedDrafter {
+    pub(super) kind: DraftKind,
+    pub(super) drafter: Box<dyn Drafter>,
+    /// Whether `drafter` holds memory of a GPU's own.
+    pub(super) on_gpu: bool,
+    pub(super) size: DraftSize,
+    pub(super) throughput: Throughput,
+    /// Fewest and most blocks that can be used.
+    pub(super) blocks: (usize, usize),
+    /// Why the most are fewer than the head has, a clause.
+    pub(super) limit: Option<String>,
+    /// Where it runs and why, a sentence.
+    pub(super) reason: String,
+    /// What it has of the cores while it works beside the target and why, a sentence; `None` where
+    /// it never does.
+    pub(super) beside: Option<String>,
+    /// Set when the user asked for something else.
+    pub(super) notice: Option<String>,
+}
+
+impl LoadedDrafter {
+    /// What is true of it whatever is chosen, for the reasons.
+    pub(super) fn preface(&self) -> Vec<String> {
+        std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
+    }
+
+    /// Bytes on the GPU.
+    pub(super) fn device_bytes(&self) -> u64 {
+        if self.on_gpu { self.drafter.device_bytes() } else { 0 }
+    }
+}
+
+/// The drafter of a strategy.
+pub(super) fn drafter_of<'a>(
+    strategy: &Strategy,
+    drafters: &'a [LoadedDrafter],
+) -> Option<&'a LoadedDrafter> {
+    drafters.iter().find(|drafter| drafter.kind == strategy.draft)
+}

@@ -1,0 +1,44 @@
+//! Why the models cannot be used.
+
+use crate::library::LibraryError;
+use crate::model;
+use crate::model::head::HeadError;
+
+/// Why the models cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file, or target and head that do not belong together.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// The target.
+    #[error(transparent)]
+    Target(#[from] model::LoadError),
+    /// The draft head.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// The strategy asked for cannot run.
+    #[error("the strategy `{name}` needs {missing}; or take one of {available}")]
+    Strategy {
+        /// The strategy.
+        name: &'static str,
+        /// What it lacks, with the remedy.
+        missing: String,
+        /// Strategies that can run.
+        available: String,
+    },
+    /// The target is larger than the machine.
+    #[error(
+        "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with \
+         fewer bits a weight",
+        needed >> 20,
+        total >> 20
+    )]
+    Memory {
+        /// The target.
+        name: String,
+        /// Bytes it needs.
+        needed: u64,
+        /// Bytes there are.
+        total: u64,
+    },
+}

@@ -1,0 +1,91 @@
+//! Sizes of models on their devices, as placement and the cost model ask for them.
+
+use crate::library::{HeadFiles, TargetFiles};
+use crate::model::head::FusionKind;
+use crate::model::{Config, CpuTarget};
+use crate::plan::{DraftSize, LayerSize, TargetSize};
+
+/// Bytes of a weight on a GPU.
+pub(super) const HALF: f64 = 2.0;
+/// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.
+pub(super) const EIGHT_BITS: f64 = 34.0 / 32.0;
+
+/// Bytes of one block's keys and values on a device: half precision, room that grows by doubling.
+pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
+    4 * (config.kv_width() * capacity.next_power_of_two()) as u64
+}
+
+/// The target as the cost model sees it.
+pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
+    let layers = target.layers();
+    TargetSize {
+        weights: Config { layers, ..files.config.clone() }.linear_weights(),
+        bytes: target.pass_bytes(),
+        layers,
+    }
+}
+
+/// The target's blocks as placement sees them, beside what the draft takes on the device.
+pub(super) fn of_layers(config: &Config, head: Option<&HeadFiles>, context: usize) -> LayerSize {
+    let head_weights = (config.vocab * config.hidden) as u64;
+    let block = (config.linear_weights() - head_weights) / config.layers.max(1) as u64;
+    LayerSize {
+        layers: config.layers,
+        layer: (block as f64 * HALF) as u64 + device_cache(config, context),
+        draft: head.map_or(0, |head| most_head_bytes(head, context)),
+    }
+}
+
+/// A head with its share of the target (method.md, Draft heads).
+pub(super) fn of_head(
+    files: &HeadFiles,
+    kind: FusionKind,
+    tied_head: bool,
+    bytes_per_weight: f64,
+) -> DraftSize {
+    let body = &files.config.body;
+    let square = (body.hidden * body.hidden) as u64;
+    let vocabulary = (body.hidden * body.vocab) as u64;
+    let fusion = match kind {
+        FusionKind::Dgf => 4 * square,
+        FusionKind::Eagle => 2 * square,
+    };
+    DraftSize {
+        fixed: fusion + vocabulary,
+        lookup: if tied_head { 0 } else { vocabulary },
+        block: head_block(body),
+        bytes_per_weight,
+        blocks: files.config.blocks(),
+        elastic: files.config.elastic,
+    }
+}
+
+/// A small model, before its weights are packed.
+pub(super) fn of_small(files: &TargetFiles) -> DraftSize {
+    let config = &files.config;
+    let weights = config.linear_weights();
+    DraftSize {
+        fixed: weights,
+        lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
+        block: 0,
+        bytes_per_weight: files.bytes as f64 / weights.max(1) as f64,
+        blocks: 0,
+        elastic: false,
+    }
+}
+
+/// What a head takes on a GPU at most, KV cache included.
+pub(super) fn most_head_bytes(files: &HeadFiles, context: usize) -> u64 {
+    let body = &files.config.body;
+    let (h, blocks) = (body.hidden as u64, files.config.blocks() as u64);
+    let weights = 4 * h * h + 2 * h * body.vocab as u64 + blocks * head_block(body);
+    let cache = device_cache(body, files.config.capacity(context));
+    (weights as f64 * HALF) as u64 + blocks * cache
+}
+
+/// Weights of one block of a head.
+fn head_block(body: &Config) -> u64 {
+    let (h, i) = (body.hidden as u64, body.intermediate as u64);
+    let (q, kv) = (body.q_width() as u64, body.kv_width() as u64);
+    2 * h * q + 2 * h * kv + 3 * h * i
+}

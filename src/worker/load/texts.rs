@@ -1,0 +1,70 @@
+//! The drafters without weights: they draft from the conversation, from a text of the user's and
+//! from the target's own guesses.
+
+use std::path::Path;
+
+use super::context::LoadContext;
+use super::drafter::LoadedDrafter;
+use super::error::LoadError;
+use crate::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
+use crate::library::Datastore;
+use crate::plan::{DraftKind, DraftSize};
+use crate::settings::LOOKUP;
+
+/// Drafts from the conversation.
+pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
+    let reason = match (ctx.settings.draft.as_deref(), &ctx.files.head) {
+        (Some(LOOKUP), _) => "The draft is looked up in the conversation, as you asked.",
+        (_, Some(_)) => "The draft is looked up in the conversation.",
+        (_, None) => {
+            "No draft head was named (--draft): the draft is looked up in the conversation."
+        }
+    };
+    let drafter = Box::new(PromptLookup::new(ctx.context));
+    without_weights(ctx, DraftKind::Lookup, drafter, reason.to_owned())
+}
+
+/// Drafts from the text at `path`.
+pub(super) fn rest(
+    ctx: &LoadContext<'_>,
+    path: &Path,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<LoadedDrafter, LoadError> {
+    let folder = Datastore::cache_folder();
+    let mut report = |stage: &str, done: f32| progress(stage, Some(done));
+    let tokenizer = &ctx.files.target.tokenizer;
+    let mut text = Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
+    let (notice, name) = (text.take_notice(), text.name().to_owned());
+    let reason = format!("Drafts are looked up in {name}, which you named.");
+    let drafter = Retrieval::new(text.into_suffixes(), name, ctx.context);
+    let drafter = without_weights(ctx, DraftKind::Rest, Box::new(drafter), reason);
+    Ok(LoadedDrafter { notice, ..drafter })
+}
+
+/// Drafts from the target's own guesses.
+pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
+    let reason = "The target's own guesses are iterated beside the text.".to_owned();
+    let drafter = Box::new(Lookahead::new(ctx.context));
+    without_weights(ctx, DraftKind::Lookahead, drafter, reason)
+}
+
+/// A drafter that needs next to no computing.
+fn without_weights(
+    ctx: &LoadContext<'_>,
+    kind: DraftKind,
+    drafter: Box<dyn Drafter>,
+    reason: String,
+) -> LoadedDrafter {
+    LoadedDrafter {
+        kind,
+        drafter,
+        on_gpu: false,
+        size: DraftSize::NOTHING,
+        throughput: ctx.cpu,
+        blocks: (0, 0),
+        limit: None,
+        reason,
+        beside: None,
+        notice: None,
+    }
+}
