@@ -1,13 +1,20 @@
 //! The decoder-only transformer as functions of tensors: configuration, KV cache, RoPE, tree
 //! attention, the target and a small model on the CPU, the draft head, what two vocabularies share.
 //! Must never know files or chat.
+//!
+//! One folder a backend: `cpu` and `candle`, each with its block, KV cache and weights; what
+//! the backends share lies beside them. [`head`] puts a draft head on either, `split` puts a
+//! target's first blocks on one and the rest on the other.
 
 mod block_options;
+mod candle;
 mod config;
 mod cpu;
 pub mod head;
 mod hf_config;
 mod hf_families;
+mod load_error;
+mod lower;
 mod random;
 mod rope;
 mod small;
@@ -17,14 +24,16 @@ mod vocabulary;
 pub mod weights;
 
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use candle::DeviceLayers;
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuDraft, CpuTarget, LoadError, PassTiming, Progress};
+pub use cpu::{CpuDraft, CpuTarget, PassTiming, Progress};
+pub use load_error::LoadError;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable, frequencies};
 pub use small::{Branch, SmallLm};
-pub use split::{DeviceLayers, SplitTarget};
+pub use split::SplitTarget;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
 pub use weights::{RawTensor, WeightError, WeightSource};

@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use super::CHUNK;
 use super::block::{Blocks, PassTiming, Scratch};
+use super::kv;
 use super::packer::Progress;
 use super::pass::Pass;
 use super::weights::Weights;
-use super::{CHUNK, LoadError};
 use crate::kernels::{Format, KvCache, KvFormat, Pool, TreeMask};
 use crate::model::weights::WeightSource;
-use crate::model::{Branch, Config, RandomWeights, SmallLm, TargetError};
+use crate::model::{Branch, Config, LoadError, RandomWeights, SmallLm, TargetError};
 
 /// Cache slots behind the positions, for rows in flight: more than any tree has.
 const FLIGHT: usize = 1024;
@@ -44,13 +45,7 @@ impl CpuDraft {
         kv: KvFormat,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let most = config.max_positions;
-        if capacity == 0 || capacity > most {
-            return Err(LoadError::Capacity { capacity, most });
-        }
-        let slots = capacity.saturating_add(FLIGHT);
-        let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
-            .map_err(|error| LoadError::Cache { capacity: slots, error })?;
+        let cache = kv::allocate(config, config.layers, capacity, FLIGHT, kv)?;
         Ok(Self {
             weights: Weights::load(config, source, &pool, capacity, progress)?,
             config: config.clone(),

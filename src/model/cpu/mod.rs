@@ -5,23 +5,23 @@
 pub(super) mod block;
 mod draft;
 mod experts;
+mod kv;
 mod latent;
 pub(super) mod layer;
-mod lower;
 pub(super) mod packer;
 mod pass;
 mod weights;
 
 use std::sync::Arc;
 
-use super::weights::{WeightError, WeightSource};
-use super::{Config, RandomWeights, Target, TargetError, Verified};
-use crate::kernels::{Format, KvCache, KvFormat, Matrix, OutOfMemory, Pool, TreeMask, random_row};
+use super::lower::{Lower, Nothing};
+use super::weights::WeightSource;
+use super::{Config, LoadError, RandomWeights, Target, TargetError, Verified};
+use crate::kernels::{Format, KvCache, KvFormat, Matrix, Pool, TreeMask, random_row};
 use crate::speculate::Tree;
 
 pub use block::PassTiming;
 pub use draft::CpuDraft;
-pub(super) use lower::{Lower, Nothing};
 pub use packer::Progress;
 
 use block::{Blocks, Scratch};
@@ -31,40 +31,6 @@ use weights::Weights;
 /// Rows of a prompt that pass together: enough that arithmetic and not memory is the limit, few
 /// enough that the buffers stay small.
 const CHUNK: usize = 256;
-
-/// Why a target could not be loaded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
-    /// A weight is missing, misshapen or unreadable.
-    #[error(transparent)]
-    Weights(#[from] WeightError),
-    /// No memory for the KV cache.
-    #[error("the KV cache for {capacity} positions: {error}")]
-    Cache {
-        /// Positions asked for.
-        capacity: usize,
-        /// Why.
-        error: OutOfMemory,
-    },
-    /// The device that was to hold the first blocks cannot.
-    #[error("{layers} blocks of the target on the GPU: {reason}; lower or leave out `gpu_layers`")]
-    Device {
-        /// Blocks asked for.
-        layers: usize,
-        /// Why.
-        reason: String,
-    },
-    /// A context that the model was not made for.
-    #[error(
-        "a context of {capacity} was asked for; this model takes 1 to {most}: change `context`"
-    )]
-    Capacity {
-        /// Positions asked for.
-        capacity: usize,
-        /// Positions the model was made for.
-        most: usize,
-    },
-}
 
 /// A target model on the CPU.
 pub struct CpuTarget {
@@ -106,14 +72,8 @@ impl CpuTarget {
         kv: KvFormat,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let most = config.max_positions;
-        if capacity == 0 || capacity > most {
-            return Err(LoadError::Capacity { capacity, most });
-        }
-        let layers = config.layers - first;
         // Before the weights: it fails sooner.
-        let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv)
-            .map_err(|error| LoadError::Cache { capacity, error })?;
+        let cache = kv::allocate(config, config.layers - first, capacity, 0, kv)?;
         Ok(Self {
             weights: Weights::load_from(config, source, &pool, first, capacity, progress)?,
             config: config.clone(),
@@ -223,7 +183,7 @@ impl CpuTarget {
             for layer in 0..self.weights.layers.len() {
                 self.cache.write(&self.pool, layer, &made_up, &made_up);
             }
-            self.keep(rows);
+            self.keep_where_they_lie(rows, &mut Nothing);
         }
     }
 
@@ -249,9 +209,15 @@ impl CpuTarget {
     }
 
     /// Commits the first `rows` rows of the last pass where they lie.
-    fn keep(&mut self, rows: usize) {
+    fn keep_where_they_lie(&mut self, rows: usize, lower: &mut dyn Lower) {
         let path: Vec<usize> = (0..rows).collect();
-        self.cache.commit(&self.pool, &path);
+        self.keep(&path, lower);
+    }
+
+    /// Commits the rows of `path`, here and below.
+    fn keep(&mut self, path: &[usize], lower: &mut dyn Lower) {
+        self.cache.commit(&self.pool, path);
+        lower.commit(path);
     }
 }
 
@@ -281,18 +247,11 @@ impl Target for CpuTarget {
     }
 
     fn commit(&mut self, path: &[usize]) {
-        assert!(
-            path.iter().all(|&node| node < self.pending),
-            "commit of {path:?} after a tree of {}",
-            self.pending
-        );
-        self.cache.commit(&self.pool, path);
-        self.pending = 0;
+        self.commit_above(path, &mut Nothing);
     }
 
     fn truncate(&mut self, len: usize) {
-        self.cache.truncate(len);
-        self.pending = 0;
+        self.truncate_above(len, &mut Nothing);
     }
 }
 
@@ -317,13 +276,11 @@ impl CpuTarget {
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
             if let Err(error) = lower.pass(stream, &positions, &mask) {
-                self.truncate(begin);
-                lower.truncate(begin);
+                self.truncate_above(begin, lower);
                 return Err(error);
             }
             pass.transform(&mask, features);
-            self.keep(tokens.len());
-            lower.commit(&(0..tokens.len()).collect::<Vec<_>>());
+            self.keep_where_they_lie(tokens.len(), lower);
         }
         let mut logits = vec![0.0; self.config.vocab];
         self.pass().head(&features[(count - 1) * hidden..], &mut logits);
@@ -352,5 +309,23 @@ impl CpuTarget {
         pass.head(&features, &mut logits);
         self.pending = count;
         Ok(Verified { logits, features })
+    }
+
+    /// [`Target::commit`] with `lower` in front of the blocks.
+    pub(super) fn commit_above(&mut self, path: &[usize], lower: &mut dyn Lower) {
+        assert!(
+            path.iter().all(|&node| node < self.pending),
+            "commit of {path:?} after a tree of {}",
+            self.pending
+        );
+        self.keep(path, lower);
+        self.pending = 0;
+    }
+
+    /// [`Target::truncate`] with `lower` in front of the blocks.
+    pub(super) fn truncate_above(&mut self, len: usize, lower: &mut dyn Lower) {
+        self.cache.truncate(len);
+        self.pending = 0;
+        lower.truncate(len);
     }
 }

@@ -6,29 +6,26 @@
 //! device; [`PackedHead`] with the CPU's kernels, several times faster there.
 
 mod backend;
-mod cache;
 mod config;
 mod net;
 mod pack;
 mod packed_head;
 mod rank;
-mod table;
+mod shared_tables;
 mod tensor_head;
 mod weights;
 
 pub use backend::{Candidates, HeadBackend};
-pub use cache::{BlockCache, HeadCache};
 pub use config::{HeadConfig, Misfit};
-pub(super) use net::Block;
-pub use net::{Fused, HeadNet, Places};
+pub use net::{Fused, HeadNet};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
-pub use table::{SharedTables, Table};
+pub use shared_tables::SharedTables;
 pub use tensor_head::TensorHead;
-pub use weights::{
-    BlockWeights, FusionKind, FusionWeights, HeadWeights, Linear, TensorSource, layout,
-};
+pub use weights::{FusionKind, FusionWeights, HeadWeights, TensorSource, layout};
+
+pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
 
 /// Why a head cannot be used.
 #[derive(Debug, thiserror::Error)]

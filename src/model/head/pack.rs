@@ -5,9 +5,10 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
-use super::weights::{BlockWeights, FusionWeights, HeadWeights};
-use super::{HeadError, Table};
+use super::HeadError;
+use super::weights::{FusionWeights, HeadWeights};
 use crate::kernels::{Format, Matrix, Pool};
+use crate::model::candle::{BlockWeights, Table};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 
 /// How feature and token become the blocks' input.

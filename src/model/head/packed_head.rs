@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::backend::Rows;
 use super::pack::{PackedFusion, Packer};
-use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, SharedTables, Table};
+use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, SharedTables};
 use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
+use crate::model::candle::Table;
 use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
 use crate::model::cpu::layer::Layer;
 use crate::model::{Config, RopeTable};

@@ -3,15 +3,15 @@
 use candle_core::{DType, Device, Tensor};
 
 use super::backend::Rows;
-use super::cache::HeadCache;
-use super::net::{HeadNet, Places};
-use super::{Candidates, HeadBackend, HeadError, HeadWeights, SharedTables, Table, rank_tensor};
+use super::net::HeadNet;
+use super::{Candidates, HeadBackend, HeadError, HeadWeights, SharedTables, rank_tensor};
+use crate::model::candle::{Places, Table, TensorCache};
 use crate::speculate::{BeamRow, Ranking};
 
 /// A head on one candle device with its caches.
 pub struct TensorHead {
     net: HeadNet,
-    cache: HeadCache,
+    cache: TensorCache,
     embedding: Tensor,
     lm_head: Tensor,
     shared_bytes: u64,
@@ -42,7 +42,8 @@ impl TensorHead {
         let embedding = if tied { lm_head.clone() } else { table.to_tensor(device, dtype)? };
         let copies = if tied { 1 } else { 2 };
         let config = &weights.config.body;
-        let cache = HeadCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;
+        let cache =
+            TensorCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;
         Ok(Self {
             net: HeadNet::new(weights, device, dtype)?,
             cache,

@@ -5,30 +5,13 @@
 //! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in
 //! every bit: its text may differ from that of the same model on the CPU alone.
 
-mod layers;
-
 use std::sync::Arc;
 
-use candle_core::{DType, Device};
-
-use super::cpu::Lower;
+use super::candle::{DeviceLayers, TensorLayers};
 use super::weights::WeightSource;
 use super::{Config, CpuTarget, LoadError, Progress, Target, TargetError, Verified};
 use crate::kernels::{KvFormat, Pool};
 use crate::speculate::Tree;
-
-use layers::TensorLayers;
-
-/// Where the first blocks of a split target are.
-#[derive(Clone, Debug)]
-pub struct DeviceLayers {
-    /// How many blocks; fewer than the model has, since the head stays on the CPU.
-    pub layers: usize,
-    /// Their device.
-    pub device: Device,
-    /// Their precision.
-    pub dtype: DType,
-}
 
 /// A target whose first blocks are on another device.
 pub struct SplitTarget {
@@ -94,12 +77,10 @@ impl Target for SplitTarget {
     }
 
     fn commit(&mut self, path: &[usize]) {
-        self.upper.commit(path);
-        self.lower.commit(path);
+        self.upper.commit_above(path, &mut self.lower);
     }
 
     fn truncate(&mut self, len: usize) {
-        self.upper.truncate(len);
-        self.lower.truncate(len);
+        self.upper.truncate_above(len, &mut self.lower);
     }
 }

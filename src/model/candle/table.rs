@@ -1,13 +1,12 @@
-//! What a head takes from its target: the embedding and the LM head, held once wherever possible.
+//! A matrix that may be packed for the CPU or a tensor already.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::kernels::Matrix;
-use crate::model::CpuTarget;
 
-/// A matrix `[V, H]` of the target.
+/// A matrix, row-major, e.g. `[V, H]` of the target.
 #[derive(Clone, Debug)]
 pub enum Table {
     /// Packed for the CPU, as the target itself uses it.
@@ -16,31 +15,9 @@ pub enum Table {
     Tensor(Tensor),
 }
 
-/// The target's matrices that a head uses. A tied target passes the same one twice.
-#[derive(Clone, Debug)]
-pub struct SharedTables {
-    /// Embeddings, used if the head's checkpoint has none.
-    pub embedding: Table,
-    /// The LM head.
-    pub lm_head: Table,
-}
-
-impl SharedTables {
-    /// Embedding and LM head of `target`, as it holds them.
-    pub fn of(target: &CpuTarget) -> Self {
-        let (embedding, lm_head) = (target.embedding(), target.lm_head());
-        Self { embedding: Table::Packed(embedding), lm_head: Table::Packed(lm_head) }
-    }
-
-    /// Whether embedding and LM head are one matrix.
-    pub fn is_tied(&self) -> bool {
-        self.embedding.is(&self.lm_head)
-    }
-}
-
 impl Table {
     /// Rows V and columns H.
-    pub(super) fn shape(&self) -> (usize, usize) {
+    pub(in crate::model) fn shape(&self) -> (usize, usize) {
         match self {
             Self::Packed(matrix) => (matrix.outputs(), matrix.inputs()),
             Self::Tensor(tensor) => tensor.dims2().unwrap_or_default(),
@@ -48,7 +25,7 @@ impl Table {
     }
 
     /// Whether both are one matrix.
-    pub(super) fn is(&self, other: &Self) -> bool {
+    pub(in crate::model) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Packed(a), Self::Packed(b)) => Arc::ptr_eq(a, b),
             (Self::Tensor(a), Self::Tensor(b)) => a.id() == b.id(),

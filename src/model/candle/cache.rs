@@ -1,5 +1,5 @@
-//! The candle head's KV cache: one buffer a block, stable rows first, the tree's scratch rows
-//! behind them. How many rows are stable is the caller's knowledge.
+//! KV caches as candle tensors: one buffer a block, committed rows first, the tree's scratch rows
+//! behind them. How many rows are committed is the caller's knowledge.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -47,12 +47,12 @@ impl BlockCache {
 /// The caches of all blocks. Room grows by doubling, so that a long context is paid for only when
 /// it is used.
 #[derive(Debug)]
-pub struct HeadCache {
+pub struct TensorCache {
     blocks: Vec<BlockCache>,
     room: usize,
 }
 
-impl HeadCache {
+impl TensorCache {
     const FIRST_ROOM: usize = 512;
 
     /// Empty caches for `blocks` blocks.
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn growing_keeps_the_stable_rows() {
-        let mut cache = HeadCache::new(2, 2, 4, DType::F32, &Device::Cpu).unwrap();
+        let mut cache = TensorCache::new(2, 2, 4, DType::F32, &Device::Cpu).unwrap();
         let before = cache.bytes();
         let rows = Tensor::arange(0f32, 24.0, &Device::Cpu).unwrap().reshape((2, 3, 4)).unwrap();
         cache.block(1).write(5, &rows, &rows.neg().unwrap()).unwrap();

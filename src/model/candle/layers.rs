@@ -4,21 +4,34 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::DeviceLayers;
+use super::block::{Block, Places};
+use super::cache::TensorCache;
+use super::table::Table;
+use super::weights::{BlockWeights, Linear};
 use crate::kernels::{Matrix, Pool, TreeMask};
-use crate::model::cpu::Lower;
 use crate::model::cpu::layer::{Attention, Layer, Mlp, Norm};
 use crate::model::cpu::packer::Packer;
-use crate::model::head::{Block, BlockWeights, HeadCache, Linear, Places, Table};
+use crate::model::lower::Lower;
 use crate::model::weights::WeightSource;
 use crate::model::{Config, LoadError, Progress, RopeScaling, TargetError, frequencies};
 
 const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
 
-pub(super) struct TensorLayers {
+/// Where the first blocks of a split target are.
+#[derive(Clone, Debug)]
+pub struct DeviceLayers {
+    /// How many blocks; fewer than the model has, since the head stays on the CPU.
+    pub layers: usize,
+    /// Their device.
+    pub device: Device,
+    /// Their precision.
+    pub dtype: DType,
+}
+
+pub(in crate::model) struct TensorLayers {
     config: Config,
     blocks: Vec<Block>,
-    cache: HeadCache,
+    cache: TensorCache,
     /// Angle per position of each pair, `[d / 2]`.
     frequencies: Vec<f32>,
     device: Device,
@@ -30,7 +43,7 @@ pub(super) struct TensorLayers {
 }
 
 impl TensorLayers {
-    pub(super) fn load(
+    pub(in crate::model) fn load(
         lower_layers: &DeviceLayers,
         config: &Config,
         source: &dyn WeightSource,
@@ -64,7 +77,7 @@ impl TensorLayers {
             let block = block.and_then(|block| Block::new(&block, config));
             blocks.push(block.map_err(|error| failed(error.to_string()))?);
         }
-        let cache = HeadCache::new(layers, config.kv_heads, config.head_dim, dtype, device);
+        let cache = TensorCache::new(layers, config.kv_heads, config.head_dim, dtype, device);
         let mut cache = cache.map_err(|error| failed(error.to_string()))?;
         // At once: what does not fit must be known before the first answer.
         cache.reserve(capacity, 0).map_err(|error| failed(error.to_string()))?;
@@ -81,7 +94,7 @@ impl TensorLayers {
     }
 
     /// Bytes of weights and cache.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::model) fn bytes(&self) -> u64 {
         let weights: usize = self.blocks.iter().map(Block::elements).sum();
         (weights * self.dtype.size_in_bytes()) as u64 + self.cache.bytes()
     }

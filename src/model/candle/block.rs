@@ -1,0 +1,148 @@
+//! The decoder block's forward pass as functions of candle tensors, on any device and in any
+//! precision.
+
+use candle_core::{DType, Tensor};
+use candle_nn::ops;
+
+use super::cache::BlockCache;
+use super::weights::{BlockWeights, Linear};
+use crate::model::Config;
+
+/// Where the rows of one pass stand.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// `[rows, d / 2]`.
+    cos: Tensor,
+    /// `[rows, d / 2]`.
+    sin: Tensor,
+    /// `[rows, len]` in f32: 0 where a row sees a KV row, −∞ where not; `None` if all see all.
+    mask: Option<Tensor>,
+    /// First KV row that the pass writes.
+    at: usize,
+    /// KV rows there are after the pass.
+    len: usize,
+}
+
+impl Places {
+    /// Rows whose rotations `cos` and `sin` are, `[rows, d / 2]`; they write the KV rows from `at`
+    /// on and then see `mask`'s share of all `len`.
+    pub(in crate::model) fn new(
+        cos: Tensor,
+        sin: Tensor,
+        mask: Option<Tensor>,
+        at: usize,
+        len: usize,
+    ) -> Self {
+        Self { cos, sin, mask, at, len }
+    }
+}
+
+/// A decoder block with q, k, v in one product and gate, up in another.
+#[derive(Clone, Debug)]
+pub(in crate::model) struct Block {
+    input_norm: Option<Tensor>,
+    qkv: Linear,
+    o: Tensor,
+    post_norm: Tensor,
+    gate_up: Tensor,
+    down: Tensor,
+}
+
+impl Block {
+    /// Joins the products of `weights`, which are those of a block of `config`.
+    pub(in crate::model) fn new(
+        weights: &BlockWeights,
+        config: &Config,
+    ) -> candle_core::Result<Self> {
+        let BlockWeights { q, k, v, .. } = weights;
+        let bias = match (&q.bias, &k.bias, &v.bias) {
+            (Some(q), Some(k), Some(v)) => Some(Tensor::cat(&[q, k, v], 0)?),
+            _ => None,
+        };
+        debug_assert_eq!(q.weight.dims(), [config.q_width(), config.hidden]);
+        Ok(Self {
+            input_norm: weights.input_norm.clone(),
+            qkv: Linear { weight: Tensor::cat(&[&q.weight, &k.weight, &v.weight], 0)?, bias },
+            o: weights.o.clone(),
+            post_norm: weights.post_norm.clone(),
+            gate_up: Tensor::cat(&[&weights.gate, &weights.up], 0)?,
+            down: weights.down.clone(),
+        })
+    }
+
+    /// Runs `x` `[rows, H]` through the block, writing its KV rows to `cache`.
+    pub(in crate::model) fn run(
+        &self,
+        x: Tensor,
+        config: &Config,
+        places: &Places,
+        cache: &BlockCache,
+    ) -> candle_core::Result<Tensor> {
+        // Block 0 has no norm of its own: it reads the fused input as it is (method.md, Draft
+        // heads).
+        let normed = match &self.input_norm {
+            Some(weight) => ops::rms_norm(&x, weight, config.rms_eps)?,
+            None => x.clone(),
+        };
+        let attended = self.attend(&normed, config, places, cache)?;
+        let x = (x + linear(&attended, &self.o, None)?)?;
+        let normed = ops::rms_norm(&x, &self.post_norm, config.rms_eps)?;
+        let inner = ops::swiglu(&linear(&normed, &self.gate_up, None)?)?;
+        x + linear(&inner, &self.down, None)?
+    }
+
+    /// Attention of `x` `[rows, H]` over the cache and itself, `[rows, heads · d]`.
+    fn attend(
+        &self,
+        x: &Tensor,
+        config: &Config,
+        places: &Places,
+        cache: &BlockCache,
+    ) -> candle_core::Result<Tensor> {
+        let rows = x.dim(0)?;
+        let Config { heads, kv_heads, head_dim, .. } = *config;
+        let group = heads / kv_heads;
+        let qkv = linear(x, &self.qkv.weight, self.qkv.bias.as_ref())?;
+        // All heads to the front in one copy; then q, k and v are slices of it.
+        let qkv = qkv.reshape((rows, heads + 2 * kv_heads, head_dim))?.transpose(0, 1)?;
+        let qkv = qkv.contiguous()?;
+        let turned = qkv.narrow(0, 0, heads + kv_heads)?.unsqueeze(0)?;
+        let turned = candle_nn::rotary_emb::rope(&turned, &places.cos, &places.sin)?.squeeze(0)?;
+        let values = qkv.narrow(0, heads + kv_heads, kv_heads)?;
+        cache.write(places.at, &turned.narrow(0, heads, kv_heads)?, &values)?;
+        let (keys, values) = cache.read(places.len)?;
+
+        // The query heads of a group are further rows over the same keys.
+        let queries = turned.narrow(0, 0, heads)?.reshape((kv_heads, group * rows, head_dim))?;
+        let queries = (queries * (head_dim as f64).sqrt().recip())?;
+        let scores = queries.matmul(&keys.t()?)?.to_dtype(DType::F32)?;
+        let scores = scores.reshape((heads, rows, places.len))?;
+        let scores = match &places.mask {
+            Some(mask) => scores.broadcast_add(mask)?,
+            None => scores,
+        };
+        let shares = ops::softmax_last_dim(&scores)?.to_dtype(values.dtype())?;
+        let shares = shares.reshape((kv_heads, group * rows, places.len))?;
+        let mixed = shares.matmul(&values)?.reshape((heads, rows, head_dim))?;
+        mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))
+    }
+
+    /// Weights in all.
+    pub(in crate::model) fn elements(&self) -> usize {
+        let optional = |tensor: &Option<Tensor>| tensor.as_ref().map_or(0, Tensor::elem_count);
+        let required = [&self.qkv.weight, &self.o, &self.post_norm, &self.gate_up, &self.down];
+        required.iter().map(|tensor| tensor.elem_count()).sum::<usize>()
+            + optional(&self.input_norm)
+            + optional(&self.qkv.bias)
+    }
+}
+
+/// x · Wᵀ + b with W `[out, in]`.
+pub(in crate::model) fn linear(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+) -> candle_core::Result<Tensor> {
+    let product = x.matmul(&weight.t()?)?;
+    bias.map_or(Ok(product.clone()), |bias| product.broadcast_add(bias))
+}

@@ -1,0 +1,17 @@
+//! The candle backend: decoder blocks, their KV cache and weights as tensors on any device that
+//! candle has. What a draft head and the first blocks of a split target share. Must never know
+//! fusion, trees or why a device was chosen.
+
+mod block;
+mod cache;
+mod layers;
+mod table;
+mod weights;
+
+pub use block::Places;
+pub(super) use block::{Block, linear};
+pub use cache::{BlockCache, TensorCache};
+pub use layers::DeviceLayers;
+pub(super) use layers::TensorLayers;
+pub use table::Table;
+pub use weights::{BlockWeights, Linear};
