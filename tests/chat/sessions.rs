@@ -9,13 +9,12 @@ use std::time::Duration;
 use dovetail::chat::{Message, OpenSession, Role, SavedTurn, SessionStore};
 use tempfile::TempDir;
 
+use crate::support::chat::ANSWER;
 use crate::support::program;
 use crate::support::pty::Pty;
 
 /// Set in a child: the folder that it saves to.
 const CHILD: &str = "DOVETAIL_TEST_SAVES";
-const ANSWER: &str = "The red fox ran over the hill";
-
 fn question(content: String) -> SavedTurn {
     SavedTurn { message: Message { role: Role::User, content }, interrupted: false }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use portable_pty::CommandBuilder;
 use serde_json::Value;
 
-use crate::support::program::{Home, outcome, run, script};
+use crate::support::program::{Home, at_home, outcome, run, script};
 use crate::support::pty::Pty;
 
 /// Copies the clipboard to wherever the terminal is, then clears the screen.
@@ -39,9 +39,7 @@ fn a_terminal_gets_no_control_character_of_an_answer() {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
     command.args(["run", "hi", "--script"]);
     command.arg(hostile_script(&home));
-    command.env_clear();
-    command.env("HOME", home.path());
-    command.env("TERM", "xterm-256color");
+    at_home(&mut command, home.path());
     let mut pty = Pty::start(command, 100, 24);
     pty.send("\u{4}");
     pty.wait_for("in the sun.");

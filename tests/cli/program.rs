@@ -1,12 +1,10 @@
 //! The program from outside: arguments, pipes, exit codes. Scripted where a model is not the
 //! point, the bundled pair where it is.
 
-use crate::support::program::{Home, outcome, run, script};
+use crate::support::program::{HELLO, Home, outcome, run, script};
 use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;
-
-const ANSWER: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
 
 #[test]
 fn help_names_the_commands_and_the_shared_flags() {
@@ -77,7 +75,7 @@ fn a_typo_in_the_settings_file_is_named_with_its_line() {
 fn an_answer_comes_as_text() {
     let script = script("answers.jsonl");
     let (code, out, err) = run(&["run", "hi", "--script", &script]);
-    assert_eq!((code, out, err.as_str()), (0, format!("{ANSWER}\n"), ""));
+    assert_eq!((code, out, err.as_str()), (0, format!("{HELLO}\n"), ""));
 }
 
 #[test]
@@ -89,7 +87,7 @@ fn json_is_one_line_a_round_and_a_summary() {
     let (summary, rounds) = lines.split_last().unwrap();
     assert!(rounds.iter().all(|line| line["type"] == "round"));
     assert_eq!(summary["type"], "summary");
-    assert_eq!(summary["text"], ANSWER);
+    assert_eq!(summary["text"], HELLO);
     assert_eq!(summary["rounds"], rounds.len());
     for field in [
         "tokens",

@@ -23,7 +23,7 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
             SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };
         let options = RoundOptions { coupled, ..RoundOptions::new(Budget::new(shape, 4), sampler) };
         let names = backend.names.as_ref();
-        let (said, passes) = generate(&mut backend.engine, names, request, |_| options);
+        let (said, passes, _) = generate(&mut backend.engine, names, request, |_| options);
         tokens += said.len() - 1;
         rounds += passes.len();
     }

@@ -7,7 +7,8 @@
 //! - it knows no end of a text; the engine stops at the first one committed;
 //! - for budgets other than 12, 16 and 24 it always takes one sequence; ours takes any divisor.
 
-use crate::support::golden::{File, config, json, numbers, prompts};
+use crate::support::generate::{generate, plain, request, samplers};
+use crate::support::golden::{File, config, json, numbers, prompts, recorded_target};
 use crate::support::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{Budget, DraftRequest, Drafter, SmallModel};
@@ -53,11 +54,6 @@ impl WeightSource for Scaled {
         }
         Some(tensor)
     }
-}
-
-fn recorded(name: &str, pool: Arc<Pool>) -> CpuTarget {
-    let source = Scaled::recorded(name, 1.0);
-    CpuTarget::load(&config(name), &source, pool, CONTEXT, KvFormat::F32, &mut |_| {}).unwrap()
 }
 
 /// A recorded model as a drafter, its logits scaled.
@@ -235,8 +231,8 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
 fn the_recorded_rounds() {
     let trace = json("duodec_trace.json");
     let pool = Arc::new(Pool::new(1));
-    let mut target = recorded("target_mha", Arc::clone(&pool));
-    let model = recorded("target_gqa", Arc::clone(&pool));
+    let mut target = recorded_target("target_mha", Arc::clone(&pool), CONTEXT);
+    let model = recorded_target("target_gqa", Arc::clone(&pool), CONTEXT);
     let mut draft = Draft { model, text: Vec::new(), known: HashMap::new() };
     let mut smalls = [1.0, 0.3].map(|scale| (scale, small("target_gqa", scale, pool.clone())));
     let cases = trace["cases"].as_array().unwrap();
@@ -273,7 +269,7 @@ fn engine(target: &str, draft: &str) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let beside = Arc::new(Pool::borrowing(Arc::clone(&pool), 1));
     let drafter: Box<dyn Drafter> = Box::new(small(draft, 1.0, beside));
-    Engine::new(Box::new(recorded(target, pool)), [drafter])
+    Engine::new(Box::new(recorded_target(target, pool, CONTEXT)), [drafter])
 }
 
 fn answer(
@@ -281,37 +277,15 @@ fn answer(
     request: &Request,
     options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>) {
-    let mut answer = engine.generate(request.clone(), &Letters).unwrap();
-    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
-    let mut rounds = Vec::new();
-    while answer.finish().is_none() {
-        let round = answer.step(&options(rounds.len())).unwrap();
-        tokens.extend(round.committed.iter().map(|c| c.token));
-        rounds.push(round);
-    }
-    assert_eq!(answer.take_notices(), [""; 0]);
+    let (tokens, rounds, notices) = generate(engine, &Letters, request.clone(), options);
+    assert_eq!(notices, [""; 0]);
     (tokens, rounds)
-}
-
-fn plain(sampler: SamplerSettings) -> RoundOptions {
-    let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
-    RoundOptions { speculate: false, ..RoundOptions::new(budget, sampler) }
 }
 
 fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> RoundOptions {
     let shape = Shape { gamma, width: 1, depth: gamma };
     let budget = Budget { method: Method::Sequences { fixed }, ..Budget::new(shape, 0) };
     RoundOptions { schedule: Schedule::Overlap, ..RoundOptions::new(budget, sampler) }
-}
-
-fn samplers() -> [SamplerSettings; 4] {
-    let seeded = SamplerSettings { temperature: 1.0, seed: 3, ..Default::default() };
-    [
-        SamplerSettings::default(),
-        SamplerSettings { repetition_penalty: 1.2, ..Default::default() },
-        seeded,
-        SamplerSettings { temperature: 0.7, top_p: 0.9, top_k: 20, seed: 8, ..seeded },
-    ]
 }
 
 #[test]
@@ -321,9 +295,8 @@ fn draft_and_target_at_once_say_what_the_target_says_alone() {
         let mut engine = engine("target_mha", draft);
         for (i, prompt) in prompts().into_iter().enumerate() {
             for (j, sampler) in samplers().into_iter().enumerate() {
-                let request =
-                    Request { prompt: prompt.clone(), max_tokens: 48, ..Request::default() };
-                let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+                let request = request(&prompt, 48);
+                let want = answer(&mut engine, &request, plain(sampler)).0;
                 let fixed = [None, Some(1), Some(2), Some(3)][(i + j) % 4];
                 let gamma = [8, 12, 16, 24, 5][(i * 4 + j) % 5];
                 let (got, rounds) = answer(&mut engine, &request, |_| duo(gamma, fixed, sampler));
@@ -357,8 +330,8 @@ fn an_answer_ends_at_its_last_token_whatever_was_drafted_beyond() {
     let mut engine = engine("target_mha", "target_mha");
     let sampler = SamplerSettings::default();
     let prompt = prompts().swap_remove(0);
-    let free = Request { prompt, max_tokens: 40, ..Request::default() };
-    let text = answer(&mut engine, &free, |_| plain(sampler)).0;
+    let free = request(&prompt, 40);
+    let text = answer(&mut engine, &free, plain(sampler)).0;
     for token in &text[5..] {
         let ending = Request { eos: vec![*token], ..free.clone() };
         let end = text.iter().position(|other| other == token).unwrap();

@@ -1,6 +1,7 @@
 //! Decoding with a toy target: whatever is drafted, the text is the plain one.
 
-use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, options, plain};
+use crate::support::generate::{options, plain, request};
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
 use dovetail::decode::{DecodeError, Engine, Finish, Origin, Request, RoundOptions};
 use dovetail::draft::Drafter;
 use dovetail::plan::Schedule;
@@ -18,10 +19,6 @@ const GREEDY: SamplerSettings = SamplerSettings {
     frequency_penalty: 0.0,
     seed: 0,
 };
-
-fn request(prompt: &[u32], max_tokens: usize) -> Request {
-    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
-}
 
 fn engine(toy: Toy, drafters: impl IntoIterator<Item = ToyDrafter>) -> Engine {
     let drafters = drafters.into_iter().map(|d| Box::new(d) as Box<dyn Drafter>);

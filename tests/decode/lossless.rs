@@ -1,9 +1,8 @@
 //! The central promise on real models: whatever is drafted, the text is the target's own.
 
-use crate::support::generate::{bundled, generate, heldout};
-use crate::support::golden::{File, golden, json, numbers, target_of};
-use crate::support::toy::options;
-use candle_core::Device;
+use crate::support::generate::{bundled, generate, heldout, options, plain, request, samplers};
+use crate::support::golden::{json, numbers, recorded_target, target_of, tensors};
+use crate::support::watched::Watched;
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Request, RoundOptions, TokenText};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
@@ -11,7 +10,7 @@ use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
     HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
 };
-use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
+use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use std::sync::Arc;
@@ -28,15 +27,10 @@ fn recorded_as(
     head: Option<&str>,
     disguise: impl FnOnce(CpuTarget) -> Box<dyn Target>,
 ) -> Engine {
-    let config = Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap();
-    let weights = File::golden(&format!("{target}/model.safetensors"));
-    let pool = Arc::new(Pool::new(2));
-    let target_model =
-        CpuTarget::load(&config, &weights, pool, 512, KvFormat::F32, &mut |_| {}).unwrap();
+    let target_model = recorded_target(target, Arc::new(Pool::new(2)), 512);
     let drafter = head.map(|head| {
         let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
-        let tensors = golden(&format!("{head}/model.safetensors"));
-        let tensors = candle_core::safetensors::load(tensors, &Device::Cpu).unwrap();
+        let tensors = tensors(&format!("{head}/model.safetensors"));
         let weights = HeadWeights::load(&config, &tensors).unwrap();
         let shared = SharedTables {
             embedding: Table::Packed(target_model.embedding()),
@@ -63,14 +57,6 @@ impl TokenText for Ascii {
     fn text(&self, tokens: &[u32]) -> String {
         tokens.iter().map(|&token| char::from(token as u8)).collect()
     }
-}
-
-fn request(prompt: &[u32], max_tokens: usize) -> Request {
-    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
-}
-
-fn plainly(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
-    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
 }
 
 #[test]
@@ -131,35 +117,18 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOp
     }
 }
 
-fn samplers() -> [SamplerSettings; 4] {
-    let base = SamplerSettings { temperature: 1.0, seed: 11, ..Default::default() };
-    [
-        SamplerSettings::default(),
-        SamplerSettings { repetition_penalty: 1.2, frequency_penalty: 0.1, ..Default::default() },
-        base,
-        SamplerSettings {
-            temperature: 0.7,
-            top_p: 0.9,
-            top_k: 20,
-            presence_penalty: 0.3,
-            seed: 5,
-            ..base
-        },
-    ]
-}
-
 #[test]
 fn recorded_models_under_every_sampler_and_restless_turns() {
     let meta = json("trees.json");
     let prompts = meta["meta"]["prompts"].as_object().unwrap();
     for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
-        let mut plain = recorded(target_of(head), None);
+        let mut alone = recorded(target_of(head), None);
         let mut speculative = recorded(target_of(head), Some(head));
         for (name, prompt) in prompts {
             for (i, sampler) in samplers().into_iter().enumerate() {
                 let request = request(&numbers(prompt), 48);
-                let want = generate(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
-                let (got, rounds) =
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, _) =
                     generate(&mut speculative, &Ascii, request, restless(sampler, i * 3));
                 assert_eq!(got, want, "{head} {name} {sampler:?}");
                 assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
@@ -168,50 +137,26 @@ fn recorded_models_under_every_sampler_and_restless_turns() {
     }
 }
 
-/// A target that takes its time, so that the draft is done before it.
-struct Patient(CpuTarget);
-
-impl Target for Patient {
-    fn vocab(&self) -> usize {
-        self.0.vocab()
-    }
-    fn hidden(&self) -> usize {
-        self.0.hidden()
-    }
-    fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        self.0.prefill(tokens)
-    }
-    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        std::thread::sleep(Duration::from_millis(3));
-        self.0.verify(tree)
-    }
-    fn commit(&mut self, path: &[usize]) {
-        self.0.commit(path);
-    }
-    fn truncate(&mut self, len: usize) {
-        self.0.truncate(len);
-    }
-}
-
 #[test]
 fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
     let meta = json("trees.json");
     let prompts = meta["meta"]["prompts"].as_object().unwrap();
     let head = "draft_dgf_m4";
-    let mut plain = recorded(target_of(head), None);
-    let mut ahead = recorded_as(target_of(head), Some(head), |target| Box::new(Patient(target)));
+    let mut alone = recorded(target_of(head), None);
+    let mut ahead = recorded_as(target_of(head), Some(head), |target| {
+        // It takes its time, so that the draft is done before it.
+        let patient = |_: &Tree| {
+            std::thread::sleep(Duration::from_millis(3));
+            Ok(())
+        };
+        Box::new(Watched::new(target, patient))
+    });
     let (mut drafted_ahead, mut accepted) = (0, 0);
     for prompt in prompts.values() {
         for sampler in samplers() {
             let request = request(&numbers(prompt), 32);
-            let want = generate(&mut plain, &Ascii, request.clone(), plainly(sampler)).0;
-            let (got, rounds) = generate(&mut ahead, &Ascii, request, |_| {
+            let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+            let (got, rounds, _) = generate(&mut ahead, &Ascii, request, |_| {
                 let shape = Shape { gamma: 12, width: 3, depth: 2 };
                 let schedule = Schedule::Overlap;
                 RoundOptions {
@@ -231,7 +176,7 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
 
 #[test]
 fn the_bundled_pair_speaks_as_its_target_alone() {
-    let (mut speculative, mut plain) = (bundled(), bundled());
+    let (mut speculative, mut alone) = (bundled(), bundled());
     let paper = Shape { gamma: 16, width: 10, depth: 7 };
     let (mut won, mut passes) = (0, 0);
     for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
@@ -242,17 +187,17 @@ fn the_bundled_pair_speaks_as_its_target_alone() {
         for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
             messages.push(Message { role: Role::User, content });
             let request = Request {
-                prompt: (plain.prompter)(&messages).unwrap(),
+                prompt: (alone.prompter)(&messages).unwrap(),
                 max_tokens: 32,
-                eos: plain.eos.clone(),
-                stop: plain.stop.clone(),
+                eos: alone.eos.clone(),
+                stop: alone.stop.clone(),
             };
-            let names = plain.names.as_ref();
-            let want = generate(&mut plain.engine, names, request.clone(), plainly(sampler)).0;
+            let names = alone.names.as_ref();
+            let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;
             let restless = restless(sampler, i);
             let got = generate(&mut speculative.engine, names, request.clone(), restless).0;
             assert_eq!(got, want, "{messages:?} {sampler:?}");
-            let (got, rounds) = generate(&mut speculative.engine, names, request, steady);
+            let (got, rounds, _) = generate(&mut speculative.engine, names, request, steady);
             assert_eq!(got, want, "{messages:?} {sampler:?}");
             won += got.len() - 1;
             passes += rounds.len();

@@ -1,9 +1,11 @@
 //! Drafting while the target verifies: who works when, and what happens when either fails.
 
-use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode, options, plain};
-use dovetail::decode::{Engine, Finish, Request, RoundOptions};
+use crate::support::generate::{options, plain, request};
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
+use crate::support::watched::Watched;
+use dovetail::decode::{Engine, Finish, RoundOptions};
 use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
-use dovetail::model::{Target, TargetError, Verified};
+use dovetail::model::TargetError;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use std::cell::RefCell;
@@ -14,44 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SHAPE: Shape = Shape { gamma: 8, width: 3, depth: 4 };
+const PROMPT: [u32; 3] = [1, 2, 3];
 const LIMIT: Duration = Duration::from_secs(20);
 
-type Verifying = Box<dyn FnMut(&Tree) -> Result<(), TargetError> + Send>;
 type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
-
-/// A target that does something of the test's before each pass over a tree.
-struct Watched {
-    toy: Toy,
-    verifying: Verifying,
-}
-
-impl Target for Watched {
-    fn vocab(&self) -> usize {
-        self.toy.vocab()
-    }
-    fn hidden(&self) -> usize {
-        self.toy.hidden()
-    }
-    fn capacity(&self) -> usize {
-        self.toy.capacity()
-    }
-    fn len(&self) -> usize {
-        self.toy.len()
-    }
-    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        self.toy.prefill(tokens)
-    }
-    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        (self.verifying)(tree)?;
-        self.toy.verify(tree)
-    }
-    fn commit(&mut self, path: &[usize]) {
-        self.toy.commit(path);
-    }
-    fn truncate(&mut self, len: usize) {
-        self.toy.truncate(len);
-    }
-}
 
 /// A drafter that does something of the test's while the target verifies.
 struct Busy {
@@ -104,7 +72,7 @@ fn engine(
     drafting: impl FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send + 'static,
     reserves: usize,
 ) -> Engine {
-    let target = Watched { toy: Toy::new(3, 30, 500), verifying: Box::new(verifying) };
+    let target = Watched::new(Toy::new(3, 30, 500), verifying);
     let mut toy = ToyDrafter::new(Guess::Knowing, 3, 30);
     toy.reserves = reserves;
     let drafter: Box<dyn Drafter> = Box::new(Busy { toy, drafting: Box::new(drafting) });
@@ -120,15 +88,11 @@ fn in_turn(_: usize) -> RoundOptions {
     options(SHAPE, true, SamplerSettings::default())
 }
 
-fn request(max_tokens: usize) -> Request {
-    Request { prompt: vec![1, 2, 3], max_tokens, eos: Vec::new(), stop: Vec::new() }
-}
-
 /// The text of the target alone.
 fn wanted(max_tokens: usize) -> Vec<u32> {
     let mut alone = Engine::new(Box::new(Toy::new(3, 30, 500)), None);
     let plain = plain(SamplerSettings::default());
-    decode(&mut alone, &Letters, request(max_tokens), plain).0.tokens
+    decode(&mut alone, &Letters, request(&PROMPT, max_tokens), plain).0.tokens
 }
 
 /// Both sides of a meeting: each says that it came and waits until the other has.
@@ -174,7 +138,8 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
         },
         0,
     );
-    let (outcome, summary, notices) = decode(&mut engine, &Letters, request(30), overlapping);
+    let (outcome, summary, notices) =
+        decode(&mut engine, &Letters, request(&PROMPT, 30), overlapping);
     assert_eq!(outcome.tokens, wanted(30));
     assert_eq!(notices, [""; 0]);
     drop(engine);
@@ -199,11 +164,11 @@ fn in_turn_nobody_is_sent_ahead() {
         },
         0,
     );
-    let (outcome, summary, _) = decode(&mut engine, &Letters, request(30), in_turn);
+    let (outcome, summary, _) = decode(&mut engine, &Letters, request(&PROMPT, 30), in_turn);
     assert_eq!((outcome.tokens, calls.load(Ordering::Relaxed)), (wanted(30), 0));
     assert_eq!((summary.ahead_ms, summary.wait_ms), (0.0, 0.0));
     // And from one round to the next it may be the other way.
-    decode(&mut engine, &Letters, request(30), |round| {
+    decode(&mut engine, &Letters, request(&PROMPT, 30), |round| {
         if round % 2 == 0 { overlapping(round) } else { in_turn(round) }
     });
     let calls = calls.load(Ordering::Relaxed);
@@ -218,7 +183,7 @@ fn a_target_that_waits_for_its_drafter_says_so() {
         Ok(())
     };
     let mut engine = engine(|_| Ok(()), drafting, 0);
-    let mut answer = engine.generate(request(30), &Letters).unwrap();
+    let mut answer = engine.generate(request(&PROMPT, 30), &Letters).unwrap();
     answer.first_token(&overlapping(0)).unwrap();
     let timing = answer.step(&overlapping(0)).unwrap().timing;
     assert!(timing.wait_ms + timing.ahead_ms >= 19.0, "{timing:?}");
@@ -240,7 +205,7 @@ fn a_drafter_that_fails_or_panics_ahead_is_told_once_and_costs_no_token() {
             };
             let mut engine = engine(|_| Ok(()), drafting, reserves);
             let (outcome, summary, notices) =
-                decode(&mut engine, &Letters, request(60), overlapping);
+                decode(&mut engine, &Letters, request(&PROMPT, 60), overlapping);
             assert_eq!(outcome.tokens, wanted(60));
             let what = if panics {
                 "the draft failed while drafting ahead: beyond the edge"
@@ -277,7 +242,7 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
         };
         let mut engine = engine(verifying, until_stopped, 0);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            let mut answer = engine.generate(request(&PROMPT, 60), &Letters).unwrap();
             answer.first_token(&overlapping(0)).unwrap();
             std::iter::repeat_with(|| answer.step(&overlapping(0)).map(|_| ()))
                 .find_map(Result::err)
@@ -290,7 +255,8 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
             Err(_) => engine.forget(),
         }
         assert!(engine.drafter(0).is_some(), "the drafter is still away");
-        let (outcome, summary, notices) = decode(&mut engine, &Letters, request(60), overlapping);
+        let (outcome, summary, notices) =
+            decode(&mut engine, &Letters, request(&PROMPT, 60), overlapping);
         assert_eq!(outcome.tokens, wanted(60));
         assert!(summary.tau > 3.0 && notices.is_empty(), "{} {notices:?}", summary.tau);
     }
@@ -306,7 +272,7 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
             Some(Box::new(drafter) as Box<dyn Drafter>),
         );
         for rounds in 0..4 {
-            let mut answer = engine.generate(request(60), &Letters).unwrap();
+            let mut answer = engine.generate(request(&PROMPT, 60), &Letters).unwrap();
             answer.first_token(&overlapping(0)).unwrap();
             for round in 0..rounds {
                 answer.step(&overlapping(round)).unwrap();
@@ -315,7 +281,7 @@ fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
             assert_eq!(answer.finish(), Some(Finish::Cancelled));
             drop(answer);
             assert!(engine.drafter(0).is_some());
-            let outcome = decode(&mut engine, &Letters, request(40), overlapping).0;
+            let outcome = decode(&mut engine, &Letters, request(&PROMPT, 40), overlapping).0;
             assert_eq!(outcome.tokens, wanted(40));
         }
     }
@@ -338,7 +304,7 @@ fn one_thread_serves_all_rounds_and_ends_with_the_engine() {
     };
     let mut engine = engine(|_| Ok(()), drafting, 0);
     for _ in 0..2 {
-        decode(&mut engine, &Letters, request(30), overlapping);
+        decode(&mut engine, &Letters, request(&PROMPT, 30), overlapping);
     }
     let mut threads = std::mem::take(&mut *seen.lock().unwrap());
     assert!(threads.len() > 5);

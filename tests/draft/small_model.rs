@@ -1,9 +1,10 @@
 //! A small language model as the drafter, on real models: the text is the target's own whatever it
 //! drafts, and a model that drafts for itself is always right.
 
-use crate::support::golden::{File, config, prompts};
+use crate::support::generate::{generate, plain, request, samplers};
+use crate::support::golden::{File, config, prompts, recorded_target};
 use crate::support::toy::Letters;
-use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
+use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
@@ -18,15 +19,12 @@ const CONTEXT: usize = 256;
 fn recorded(target: &str, small: &str, context: usize) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
-    let weights = |name: &str| File::golden(&format!("{name}/model.safetensors"));
     let kv = KvFormat::F32;
-    let (shape, source) = (config(small), weights(small));
+    let (shape, source) = (config(small), File::golden(&format!("{small}/model.safetensors")));
     let lm = CpuDraft::load(&shape, &source, borrowed.clone(), context, kv, &mut |_| {}).unwrap();
     let words = SharedVocabulary::identical(shape.vocab);
     let drafter = SmallModel::new(small, Box::new(lm), words).with_pool(borrowed);
-    let (shape, source) = (config(target), weights(target));
-    let target = CpuTarget::load(&shape, &source, pool, CONTEXT, kv, &mut |_| {}).unwrap();
-    engine(target, drafter)
+    engine(recorded_target(target, pool, CONTEXT), drafter)
 }
 
 fn engine(target: CpuTarget, drafter: SmallModel) -> Engine {
@@ -40,22 +38,9 @@ fn answer(
     request: &Request,
     options: impl Fn(usize) -> RoundOptions,
 ) -> (Vec<u32>, Vec<Round>) {
-    let names: &dyn TokenText = &Letters;
-    let mut answer = engine.generate(request.clone(), names).unwrap();
-    let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
-    let mut rounds = Vec::new();
-    while answer.finish().is_none() {
-        let round = answer.step(&options(rounds.len())).unwrap();
-        tokens.extend(round.committed.iter().map(|c| c.token));
-        rounds.push(round);
-    }
-    assert!(answer.take_notices().iter().all(|notice| notice.contains("is full")));
+    let (tokens, rounds, notices) = generate(engine, &Letters, request.clone(), options);
+    assert!(notices.iter().all(|notice| notice.contains("is full")));
     (tokens, rounds)
-}
-
-fn plain(sampler: SamplerSettings) -> RoundOptions {
-    let budget = Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0);
-    RoundOptions { speculate: false, ..RoundOptions::new(budget, sampler) }
 }
 
 fn drafting(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
@@ -73,16 +58,6 @@ fn budgets() -> [Budget; 5] {
     ]
 }
 
-fn request(prompt: &[u32], max_tokens: usize) -> Request {
-    Request { prompt: prompt.to_vec(), max_tokens, ..Request::default() }
-}
-
-fn samplers() -> [SamplerSettings; 3] {
-    let drawn = SamplerSettings { temperature: 0.8, seed: 21, ..SamplerSettings::default() };
-    let filtered = SamplerSettings { top_p: 0.9, repetition_penalty: 1.1, ..drawn };
-    [SamplerSettings::default(), drawn, filtered]
-}
-
 #[test]
 fn another_model_drafts_and_the_text_is_the_targets() {
     for (target, small) in [("target_mha", "target_gqa"), ("target_gqa", "target_mha")] {
@@ -93,7 +68,7 @@ fn another_model_drafts_and_the_text_is_the_targets() {
             let mut won = 0;
             for (prompt, sampler) in prompts().iter().zip(samplers().iter().cycle()) {
                 let request = request(prompt, 60);
-                let want = answer(&mut alone, &request, |_| plain(*sampler)).0;
+                let want = answer(&mut alone, &request, plain(*sampler)).0;
                 for (coupled, schedule) in [
                     (false, Schedule::Alternate),
                     (true, Schedule::Alternate),
@@ -165,7 +140,7 @@ fn the_bundled_models_draft_for_the_bundled_target() {
     for (small, is_itself) in [(itself, true), (small, false)] {
         let mut engine = bundled(&target, &small);
         for sampler in samplers() {
-            let want = answer(&mut engine, &request, |_| plain(sampler)).0;
+            let want = answer(&mut engine, &request, plain(sampler)).0;
             let chain = RoundOptions::new(drafting(Method::Tree, 6, 1, 4), sampler);
             let (got, rounds) = answer(&mut engine, &request, |_| chain);
             assert_eq!(got, want, "{} {sampler:?}", small.name);

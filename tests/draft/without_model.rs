@@ -1,7 +1,8 @@
 //! The drafters that need no model: whatever they look up or guess, the text is the plain one.
 
-use crate::support::toy::{Letters, Toy, decode, options, plain};
-use dovetail::decode::{Engine, Request};
+use crate::support::generate::{options, plain, request};
+use crate::support::toy::{Letters, Toy, decode};
+use dovetail::decode::Engine;
 use dovetail::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{SamplerSettings, Shape};
@@ -17,10 +18,6 @@ fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
         Box::new(Lookahead::new(400)),
         Box::new(Retrieval::new(Box::new(store), "a test".into(), 400)),
     ]
-}
-
-fn request(prompt: &[u32], max_tokens: usize) -> Request {
-    Request { prompt: prompt.to_vec(), max_tokens, eos: Vec::new(), stop: Vec::new() }
 }
 
 fn sampler(temperature: f32, seed: u64) -> SamplerSettings {

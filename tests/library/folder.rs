@@ -3,22 +3,11 @@ use std::path::Path;
 
 use super::{open_head, open_target};
 use crate::support::golden::GOLDEN;
+use crate::support::library::demo_copy;
 use dovetail::library::{LibraryError, Spec, check_fit};
 use dovetail::model::head::{FusionWeights, HeadWeights};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
-
-/// A copy of the bundled target that a test may spoil.
-fn model() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(DEMO).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
-    folder
-}
 
 fn spec(folder: &Path) -> Spec {
     Spec::parse(folder.to_str().unwrap()).unwrap()
@@ -40,7 +29,7 @@ fn refusal(folder: &TempDir) -> String {
 
 #[test]
 fn a_folder_is_a_model() {
-    let folder = model();
+    let folder = demo_copy();
     let target = open_target(&spec(folder.path())).unwrap();
     let bundled = open_target(&Spec::Bundled).unwrap();
     assert_eq!(target.config, bundled.config);
@@ -56,7 +45,7 @@ fn a_missing_file_is_named_with_the_remedy() {
         ("tokenizer.json", "GGUF"),
         ("model.safetensors", "GGUF"),
     ] {
-        let folder = model();
+        let folder = demo_copy();
         fs::remove_file(folder.path().join(file)).unwrap();
         let text = refusal(&folder);
         assert!(text.contains(&format!("{file} is missing")) && text.contains(remedy), "{text}");
@@ -67,7 +56,7 @@ fn a_missing_file_is_named_with_the_remedy() {
 fn a_damaged_file_is_named() {
     for file in ["config.json", "tokenizer.json", "generation_config.json", "tokenizer_config.json"]
     {
-        let folder = model();
+        let folder = demo_copy();
         fs::write(folder.path().join(file), "{\"torn\": ").unwrap();
         assert!(refusal(&folder).contains(file));
     }
@@ -75,7 +64,7 @@ fn a_damaged_file_is_named() {
 
 #[test]
 fn another_architecture_is_refused_by_name() {
-    let folder = model();
+    let folder = demo_copy();
     change(&folder, "config.json", |config| config["model_type"] = json!("gpt_neox"));
     let text = refusal(&folder);
     assert!(text.contains("config.json") && text.contains("gpt_neox"), "{text}");
@@ -83,14 +72,14 @@ fn another_architecture_is_refused_by_name() {
 
 #[test]
 fn a_tokenizer_with_more_tokens_than_rows_is_refused() {
-    let folder = model();
+    let folder = demo_copy();
     change(&folder, "config.json", |config| config["vocab_size"] = json!(100));
     assert!(refusal(&folder).contains("the model only 100"));
 }
 
 #[test]
 fn templates_are_found_in_every_place() {
-    let folder = model();
+    let folder = demo_copy();
     let first = |folder: &TempDir| {
         let target = open_target(&spec(folder.path())).unwrap();
         let question =
@@ -114,7 +103,7 @@ fn templates_are_found_in_every_place() {
 
 #[test]
 fn several_end_tokens_are_all_known() {
-    let folder = model();
+    let folder = demo_copy();
     change(&folder, "generation_config.json", |config| {
         config["eos_token_id"] = json!([5, 7, 999_999])
     });
@@ -174,7 +163,7 @@ fn a_torn_pytorch_file_is_refused() {
 
 #[test]
 fn a_models_own_sampling_is_read() {
-    let folder = model();
+    let folder = demo_copy();
     change(&folder, "generation_config.json", |config| {
         config["do_sample"] = json!(true);
         config["temperature"] = json!(0.6);

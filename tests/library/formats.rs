@@ -1,9 +1,10 @@
 //! Every weight format in GGUF files: mixed in one file, and with headers that lie.
 
+use crate::support::models::small_config;
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
 use dovetail::kernels::{Format, KvFormat, Matrix, Pool, random_row};
-use dovetail::model::{Config, CpuTarget, RopeLayout, RopeScaling, Target, weights};
+use dovetail::model::{Config, CpuTarget, RopeLayout, Target, weights};
 
 use crate::support::gguf::{Gguf, dims_of, gguf_name, refusal, small};
 
@@ -19,16 +20,9 @@ fn config() -> Config {
         heads: 8,
         kv_heads: 8,
         head_dim: WIDTH / 8,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
         rope_layout: RopeLayout::Interleaved,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: false,
         max_positions: 64,
-        block: Default::default(),
+        ..small_config()
     }
 }
 

@@ -4,18 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::open_target;
+use crate::support::library::demo_copy;
 use dovetail::library::{Spec, TargetFiles, shared_vocabulary};
 use serde_json::{Map, Value, json};
 
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
-
 /// The bundled target with another tokenizer.
 fn with_tokenizer(change: impl FnOnce(&mut Value)) -> TargetFiles {
-    let folder = tempfile::tempdir().unwrap();
-    for entry in fs::read_dir(DEMO).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
-    }
+    let folder = demo_copy();
     let path = folder.path().join("tokenizer.json");
     let mut tokenizer = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     change(&mut tokenizer);

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::support::kernels::bits;
+use crate::support::models::small_config;
 use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::model::{
-    Branch, Config, CpuDraft, CpuTarget, RopeLayout, RopeScaling, SmallLm, Target, TargetError,
-};
+use dovetail::model::{Branch, Config, CpuDraft, CpuTarget, SmallLm, Target, TargetError};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
@@ -14,25 +14,7 @@ const VOCAB: usize = 90;
 const CAPACITY: usize = 120;
 
 fn config() -> Config {
-    Config {
-        vocab: VOCAB,
-        hidden: 64,
-        intermediate: 96,
-        layers: 2,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rope_layout: RopeLayout::Halves,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: true,
-        max_positions: CAPACITY,
-        block: Default::default(),
-    }
+    Config { vocab: VOCAB, tied_head: true, max_positions: CAPACITY, ..small_config() }
 }
 
 const SEED: u64 = 9;
@@ -45,10 +27,6 @@ fn small(format: Format, threads: usize) -> CpuDraft {
 fn full(format: Format) -> CpuTarget {
     let pool = Arc::new(Pool::new(1));
     CpuTarget::random(&config(), format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
-}
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
 }
 
 #[derive(Clone, Debug)]

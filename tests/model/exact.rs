@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::support::kernels::bits;
+use crate::support::models::small_config;
 use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::model::{Config, CpuTarget, RopeLayout, RopeScaling, Target, TargetError, Verified};
+use dovetail::model::{Config, CpuTarget, Target, TargetError, Verified};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
@@ -12,33 +14,11 @@ const CAPACITY: usize = 160;
 
 /// Wide enough for the 256-column formats, and a vocabulary that no tile divides.
 fn config() -> Config {
-    Config {
-        vocab: VOCAB,
-        hidden: 256,
-        intermediate: 512,
-        layers: 2,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 64,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rope_layout: RopeLayout::Halves,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: false,
-        max_positions: 512,
-        block: Default::default(),
-    }
+    Config { vocab: VOCAB, hidden: 256, intermediate: 512, head_dim: 64, ..small_config() }
 }
 
 fn target(config: &Config, format: Format, kv: KvFormat, threads: usize) -> CpuTarget {
     CpuTarget::random(config, format, 3, Arc::new(Pool::new(threads)), CAPACITY, kv).unwrap()
-}
-
-fn bits(values: &[f32]) -> Vec<u32> {
-    values.iter().map(|v| v.to_bits()).collect()
 }
 
 /// Row `row` of a pass over `rows` rows.

@@ -1,7 +1,7 @@
 //! The golden vectors of the original program (tests/golden, f32, tolerance 1e-4).
 
-use crate::support::golden::{File, assert_close, config, json};
-use dovetail::kernels::{KvFormat, Pool};
+use crate::support::golden::{File, assert_close, json, recorded_target};
+use dovetail::kernels::Pool;
 use dovetail::model::{CpuTarget, Target};
 use dovetail::speculate::Tree;
 use serde_json::Value;
@@ -11,10 +11,7 @@ const V: usize = 256;
 const H: usize = 64;
 
 fn target(name: &str) -> CpuTarget {
-    let config = config(name);
-    let weights = File::golden(&format!("{name}/model.safetensors"));
-    CpuTarget::load(&config, &weights, Pool::new(2).into(), 128, KvFormat::F32, &mut |_| {})
-        .unwrap()
+    recorded_target(name, Pool::new(2).into(), 128)
 }
 
 fn prefill_matches(name: &str) {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::support::models::small_config;
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{Activation, VarBuilder};
 use candle_transformers::models::{llama, qwen2, qwen3};
@@ -22,25 +23,7 @@ const PROMPT: [u32; 9] = [1, 17, 3, 3, 59, 20, 8, 41, 5];
 const ANSWER: [u32; 5] = [9, 2, 60, 33, 9];
 
 fn config() -> Config {
-    Config {
-        vocab: 61,
-        hidden: 64,
-        intermediate: 96,
-        layers: 3,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rope_layout: RopeLayout::Halves,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: false,
-        max_positions: POSITIONS,
-        block: Default::default(),
-    }
+    Config { vocab: 61, layers: 3, max_positions: POSITIONS, ..small_config() }
 }
 
 fn weights(config: &Config) -> RandomWeights {

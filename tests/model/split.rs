@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
+use crate::support::models::small_config;
 use candle_core::{DType, Device};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    Config, CpuTarget, DeviceLayers, LoadError, RandomWeights, RopeLayout, RopeScaling,
-    SplitTarget, Target, Verified,
+    Config, CpuTarget, DeviceLayers, LoadError, RandomWeights, RopeLayout, SplitTarget, Target,
+    Verified,
 };
 use dovetail::speculate::Tree;
 
@@ -16,25 +17,7 @@ use crate::support::golden::assert_close;
 const CAPACITY: usize = 600;
 
 fn config() -> Config {
-    Config {
-        vocab: 70,
-        hidden: 64,
-        intermediate: 96,
-        layers: 4,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rope_layout: RopeLayout::Halves,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: false,
-        max_positions: 1024,
-        block: Default::default(),
-    }
+    Config { layers: 4, max_positions: 1024, ..small_config() }
 }
 
 fn split(config: &Config, layers: usize, dtype: DType) -> Result<SplitTarget, LoadError> {

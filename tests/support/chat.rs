@@ -7,6 +7,9 @@ use tempfile::TempDir;
 use super::program;
 use super::pty::{Ended, Pty};
 
+/// Part of what answers.jsonl answers that stands on one line of any screen.
+pub const ANSWER: &str = "The red fox ran over the hill";
+
 /// A chat and the folder it lives in.
 pub struct Chat {
     pub pty: Pty,

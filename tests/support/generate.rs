@@ -1,20 +1,57 @@
-//! Answers of an engine, and the bundled pair that gives them.
+//! Answers of an engine: what is asked, under which options, and the bundled pair that answers.
 
 use std::path::Path;
 
 use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
+use dovetail::draft::Budget;
 use dovetail::hardware::Machine;
 use dovetail::settings::Settings;
+use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{Backend, Purpose, load};
 use serde_json::Value;
 
-/// Tokens and rounds of an answer.
+/// A prompt without an end but the number of tokens.
+pub fn request(prompt: &[u32], max_tokens: usize) -> Request {
+    Request { prompt: prompt.to_vec(), max_tokens, ..Request::default() }
+}
+
+/// Samplers of every kind: greedy, greedy under penalties, drawn, and all filters at once.
+pub fn samplers() -> [SamplerSettings; 4] {
+    let greedy = SamplerSettings::default();
+    let drawn = SamplerSettings { temperature: 1.0, seed: 11, ..greedy };
+    [
+        greedy,
+        SamplerSettings { repetition_penalty: 1.2, frequency_penalty: 0.1, ..greedy },
+        drawn,
+        SamplerSettings {
+            temperature: 0.7,
+            top_p: 0.9,
+            top_k: 20,
+            repetition_penalty: 1.1,
+            presence_penalty: 0.3,
+            seed: 5,
+            ..drawn
+        },
+    ]
+}
+
+/// Options of a tree with this shape.
+pub fn options(shape: Shape, speculate: bool, sampler: SamplerSettings) -> RoundOptions {
+    RoundOptions { speculate, ..RoundOptions::new(Budget::new(shape, 2), sampler) }
+}
+
+/// Plain decoding.
+pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
+    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
+}
+
+/// Tokens, rounds and notices of an answer; `options` gives every round's options.
 pub fn generate(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: Request,
     options: impl Fn(usize) -> RoundOptions,
-) -> (Vec<u32>, Vec<Round>) {
+) -> (Vec<u32>, Vec<Round>, Vec<String>) {
     let mut answer = engine.generate(request, names).unwrap();
     let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
     let mut rounds = Vec::new();
@@ -23,7 +60,7 @@ pub fn generate(
         tokens.extend(round.committed.iter().map(|c| c.token));
         rounds.push(round);
     }
-    (tokens, rounds)
+    (tokens, rounds, answer.take_notices())
 }
 
 /// The bundled pair as the program loads it.

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use super::golden::GOLDEN;
 use super::library::open_target;
+use super::models::small_config;
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use dovetail::kernels::Format;
 use dovetail::library::{LibraryError, Spec, TargetFiles};
-use dovetail::model::{Config, RopeLayout, RopeScaling};
+use dovetail::model::{Config, RopeLayout};
 
 /// A file to be written.
 pub struct Gguf {
@@ -126,19 +127,11 @@ pub fn small() -> Gguf {
         hidden: 32,
         intermediate: 64,
         layers: 1,
-        heads: 4,
-        kv_heads: 2,
         head_dim: 8,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
         rope_layout: RopeLayout::Interleaved,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
         tied_head: true,
         max_positions: 64,
-        block: Default::default(),
+        ..small_config()
     };
     let mut file = Gguf::with_config("llama", &config);
     file.with_letters();

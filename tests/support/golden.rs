@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use dovetail::kernels::Format;
-use dovetail::model::{Config, RawTensor, WeightSource};
+use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::model::{Config, CpuTarget, RawTensor, WeightSource};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
@@ -41,6 +42,12 @@ pub fn numbers(value: &Value) -> Vec<u32> {
 /// The numbers of a recorded target.
 pub fn config(target: &str) -> Config {
     Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap()
+}
+
+/// A recorded target with a cache in f32.
+pub fn recorded_target(name: &str, pool: Arc<Pool>, context: usize) -> CpuTarget {
+    let weights = File::golden(&format!("{name}/model.safetensors"));
+    CpuTarget::load(&config(name), &weights, pool, context, KvFormat::F32, &mut |_| {}).unwrap()
 }
 
 /// The target that a recorded head drafts for.

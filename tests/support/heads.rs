@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::golden::{Tensors, floats, json, target_of, tensors};
+use super::golden::{Tensors, assert_close, floats, json, target_of, tensors};
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
@@ -74,10 +74,7 @@ impl Case {
     }
 
     pub fn near(&self, what: &str, found: &[f32], expected: &Tensor, tolerance: f32) {
-        let expected = floats(expected);
-        assert_eq!(found.len(), expected.len(), "{} {what}", self.name);
-        let error = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(error <= tolerance, "{} {what}: off by {error}", self.name);
+        assert_close(&format!("{} {what}", self.name), found, &floats(expected), tolerance);
     }
 
     pub fn is_near(&self, what: &str, found: &[f32]) {

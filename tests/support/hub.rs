@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::library::DEMO;
 use dovetail::library::{Hub, HubError, HubId, Progress};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use tempfile::TempDir;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo");
 
 /// Contents up to this length lie in the repository itself, longer ones in the store.
 const LARGE: usize = 10_000;
@@ -281,7 +281,7 @@ fn reply(stream: &mut TcpStream, status: &str, headers: &str, body: &[u8]) -> st
 }
 
 pub fn demo(part: &str) -> HashMap<String, Vec<u8>> {
-    let entries = fs::read_dir(Path::new(DEMO).join(part)).unwrap();
+    let entries = fs::read_dir(Path::new(DEMO).with_file_name(part)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
         .map(|path| {

@@ -1,6 +1,7 @@
 //! What the tests share. No test imports from another test's file.
 
 pub mod chat;
+pub mod events;
 pub mod generate;
 pub mod gguf;
 pub mod golden;
@@ -8,6 +9,8 @@ pub mod heads;
 pub mod hub;
 pub mod kernels;
 pub mod library;
+pub mod models;
 pub mod program;
 pub mod pty;
 pub mod toy;
+pub mod watched;

@@ -1,18 +1,21 @@
 //! The program in a home of its own, often with a script in place of models.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use assert_cmd::Command;
 use portable_pty::CommandBuilder;
+
+/// What answers.jsonl answers.
+pub const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
 
 /// The file of a script.
 pub fn script(name: &str) -> String {
     format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The environment of a program whose home is `home`, with nothing of the user's around it.
+/// The environment of a program in a terminal whose home is `home`, with nothing of the user's around it.
 pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -30,6 +33,20 @@ pub fn scripted(name: &str, home: &Path) -> CommandBuilder {
     command
 }
 
+/// Lets `command`, which is no terminal's, run in the home `home`, and nowhere else.
+pub fn in_home(command: &mut std::process::Command, home: &Path) {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
+        command.env_remove(name);
+    }
+    command.env("HOME", home);
+    for (name, folder) in
+        [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("XDG_DATA_HOME", "data")]
+    {
+        command.env(name, home.join(folder));
+    }
+    command.stdin(Stdio::null());
+}
+
 /// The program in a home of its own, so that no one's settings or logs take part.
 pub struct Home(tempfile::TempDir);
 
@@ -38,7 +55,7 @@ impl Home {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 
@@ -50,16 +67,7 @@ impl Home {
 
     /// Lets `command` run in this home, and nowhere else.
     pub fn prepare(&self, command: &mut std::process::Command) {
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
-            command.env_remove(name);
-        }
-        command.env("HOME", self.0.path());
-        for (name, folder) in
-            [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("XDG_DATA_HOME", "data")]
-        {
-            command.env(name, self.0.path().join(folder));
-        }
-        command.stdin(Stdio::null());
+        in_home(command, self.path());
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
@@ -77,7 +85,11 @@ impl Home {
 
 /// Exit code, stdout and stderr.
 pub fn outcome(command: &mut Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
+    ended(command.output().unwrap())
+}
+
+/// Exit code, stdout and stderr.
+pub fn ended(output: Output) -> (i32, String, String) {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }

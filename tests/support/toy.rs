@@ -4,9 +4,9 @@
 use dovetail::decode::{
     Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText,
 };
-use dovetail::draft::{Budget, Depths, DraftError, DraftRequest, Drafter};
+use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
-use dovetail::speculate::{Node, SamplerSettings, Shape, Tree, argmax};
+use dovetail::speculate::{Node, Shape, Tree, argmax};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Width of the toy features: position, token, hash of the text so far.
@@ -387,14 +387,4 @@ pub fn decode(
     };
     let notices = answer.take_notices();
     (outcome, answer.summary().clone(), notices)
-}
-
-/// A options with this shape.
-pub fn options(shape: Shape, speculate: bool, sampler: SamplerSettings) -> RoundOptions {
-    RoundOptions { speculate, ..RoundOptions::new(Budget::new(shape, 2), sampler) }
-}
-
-/// Plain decoding.
-pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
-    move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
 }

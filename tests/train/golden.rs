@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::golden::{HEADS, Tensors, floats, json, target_of, tensors};
+use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
 use candle_core::{DType, Device, Tensor};
 use dovetail::model::head::{
     HeadBackend, HeadConfig, HeadWeights, SharedTables, Table, TensorHead,
@@ -10,12 +10,6 @@ use dovetail::model::head::{
 use dovetail::speculate::{BeamRow, Ranking};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
 use serde_json::Value;
-
-fn near(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
-    assert_eq!(found.len(), expected.len(), "{what}");
-    let error = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    assert!(error <= tolerance, "{what}: off by {error}");
-}
 
 /// A head of the golden files and its target's matrices.
 struct Case {
@@ -61,9 +55,9 @@ fn every_exit_is_the_original_forward_pass() {
             case.net().outputs(&features, &embeddings, blocks, &mut Past::default()).unwrap();
         for (block, output) in outputs.iter().enumerate() {
             let expected = floats(&forward[&format!("p0.block{block}_out")]);
-            near(&format!("{name} block {block}"), &floats(output), &expected, 1e-4);
+            assert_close(&format!("{name} block {block}"), &floats(output), &expected, 1e-4);
         }
-        near(name, &floats(&outputs[blocks - 1]), &floats(&forward["p0.out_hidden"]), 1e-4);
+        assert_close(name, &floats(&outputs[blocks - 1]), &floats(&forward["p0.out_hidden"]), 1e-4);
     }
 }
 
@@ -114,7 +108,12 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
                 };
                 head.step(&[beam], &Ranking::new(1)).unwrap();
                 let expected = &outputs[row * hidden..(row + 1) * hidden];
-                near(&format!("{name} step {step}"), &head.outputs().unwrap(), expected, 1e-4);
+                assert_close(
+                    &format!("{name} step {step}"),
+                    &head.outputs().unwrap(),
+                    expected,
+                    1e-4,
+                );
             }
         }
     }
@@ -173,7 +172,7 @@ fn a_step_of_training_is_the_original_one() {
                 1e-3,
             );
             if let Some(recorded) = batch.get(&format!("{name}.grad.{weight}")) {
-                near(weight, &floats(&gradients[weight]), &floats(recorded), 1e-5);
+                assert_close(weight, &floats(&gradients[weight]), &floats(recorded), 1e-5);
             }
         }
 

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::support::library::DEMO;
+use crate::support::program::{ended, in_home};
 use dovetail::library::{Spec, open_head};
 use dovetail::model::Config;
 use dovetail::model::weights::tensors;
@@ -16,8 +18,6 @@ use dovetail::train::Length;
 use dovetail::train::run::{End, Event, Recipe, RunError, RunRequest, Stage, stored, train};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
 
 /// A folder with a target, chats, and room for heads.
 struct Bench(TempDir);
@@ -113,19 +113,9 @@ impl Bench {
     /// The program in a home of its own.
     fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dovetail"));
-        self.at_home(&mut command);
+        in_home(&mut command, self.0.path());
         command.args(self.args(args));
         command
-    }
-
-    fn at_home(&self, command: &mut Command) {
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
-            command.env_remove(name);
-        }
-        command.env("HOME", self.0.path()).stdin(Stdio::null());
-        for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
-            command.env(name, self.0.path().join("home"));
-        }
     }
 
     fn args(&self, more: &[&str]) -> Vec<String> {
@@ -144,13 +134,6 @@ impl Bench {
         let text = fs::read_to_string(self.head().join("log.jsonl")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
-}
-
-/// Exit code, stdout and stderr.
-fn outcome(command: &mut Command) -> (i32, String, String) {
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 /// Runs until `enough`, then wishes to stop.
@@ -240,7 +223,7 @@ fn bad_lines_are_named_and_survived() {
         long.to_string(),
     ];
     fs::write(bench.chats(), format!("{}\n{good}\n", bad.join("\n"))).unwrap();
-    let (code, out, err) = outcome(&mut bench.program(&["--steps=2"]));
+    let (code, out, err) = ended(bench.program(&["--steps=2"]).output().unwrap());
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("The head is in"), "{out}");
     for told in [
@@ -257,7 +240,7 @@ fn bad_lines_are_named_and_survived() {
     let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
     assert!(card.contains("- line 3: message 1: the role `oracle` is unknown"), "{card}");
     assert!(!bench.head().join("work").exists());
-    let (code, _, err) = outcome(&mut bench.program(&[]));
+    let (code, _, err) = ended(bench.program(&[]).output().unwrap());
     assert_eq!(code, 2, "{err}");
     assert!(err.contains("is not an empty folder"), "{err}");
 }
@@ -295,14 +278,14 @@ fn a_full_disk_loses_nothing() {
     let bench = Bench::new();
     // No file may grow beyond the limit: the texts fit, the features do not.
     let mut limited = Command::new("sh");
-    bench.at_home(&mut limited);
+    in_home(&mut limited, bench.0.path());
     limited.arg("-c").arg("trap '' XFSZ; ulimit -f 48; exec \"$@\"").arg("sh");
     limited.arg(env!("CARGO_BIN_EXE_dovetail")).args(bench.args(&["--steps=2"]));
-    let (code, _, err) = outcome(&mut limited);
+    let (code, _, err) = ended(limited.output().unwrap());
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("features-00000") && err.contains("make room"), "{err}");
     assert!(bench.head().join("work/texts.jsonl").exists());
-    let (code, _, err) = outcome(&mut bench.program(&["--steps=2", "--resume"]));
+    let (code, _, err) = ended(bench.program(&["--steps=2", "--resume"]).output().unwrap());
     assert_eq!(code, 0, "{err}");
     // A head is for others to read as far as the user's other files are.
     let mode = |file: &str| {

@@ -1,8 +1,6 @@
 //! The whole program on a pseudo-terminal, with a script in place of models.
 
-use crate::support::chat::{Chat, saved};
-
-const ANSWER: &str = "The red fox ran over the hill";
+use crate::support::chat::{ANSWER, Chat, saved};
 
 #[test]
 fn a_question_is_answered_and_saved() {

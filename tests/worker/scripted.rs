@@ -1,25 +1,16 @@
 //! The scripted worker: the protocol without models.
 
+use crate::support::events::{controls, next, sink};
+use crate::support::program::{HELLO, script};
 use dovetail::decode::{Finish, Round, Summary};
 use dovetail::worker::scripted::Script;
-use dovetail::worker::{Controls, Event, Job, Recorder, Setting, SharedControls, Worker};
-use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
+use dovetail::worker::{Event, Job, Recorder, Setting, Worker};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-fn controls() -> SharedControls {
-    SharedControls::new(Controls::default())
-}
-
 fn play(name: &str) -> (Worker, Receiver<Event>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(name);
-    let (send, events) = channel();
-    let sink = Box::new(move |event| send.send(event).is_ok());
-    (Script::read(&path).unwrap().play(controls(), sink).unwrap(), events)
-}
-
-fn next(events: &Receiver<Event>) -> Event {
-    events.recv_timeout(Duration::from_secs(20)).expect("an event")
+    let (sink, events) = sink();
+    (Script::read(script(name).as_ref()).unwrap().play(controls(), sink).unwrap(), events)
 }
 
 fn job(generation: u64) -> Job {
@@ -43,8 +34,6 @@ fn answer(events: &Receiver<Event>) -> (String, Vec<Round>, Summary) {
     }
 }
 
-const FIRST: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
-
 #[test]
 fn answers_are_played_in_turn() {
     let (worker, events) = play("answers.jsonl");
@@ -52,13 +41,13 @@ fn answers_are_played_in_turn() {
     assert!(matches!(next(&events), Event::Ready(_)));
     assert!(worker.generate(job(1)));
     let (text, rounds, summary) = answer(&events);
-    assert_eq!(text, FIRST);
+    assert_eq!(text, HELLO);
     assert_eq!(summary.finish, Some(Finish::Eos));
     assert_eq!(summary.rounds, rounds.len());
     worker.generate(job(2));
     assert!(answer(&events).0.starts_with("Yes. A big dog"));
     worker.generate(job(3));
-    assert_eq!(answer(&events).0, FIRST);
+    assert_eq!(answer(&events).0, HELLO);
 }
 
 #[test]
@@ -70,7 +59,7 @@ fn live_controls_show_in_the_rounds_and_leave_the_text() {
     });
     worker.generate(job(1));
     let (text, rounds, summary) = answer(&events);
-    assert_eq!(text, FIRST);
+    assert_eq!(text, HELLO);
     assert!(rounds.iter().all(|r| r.tree.len() == 1 && r.committed.len() == 1 && !r.speculative));
     assert!(rounds.iter().enumerate().all(|(i, r)| r.index == i && r.budget.shape.gamma == 5));
     assert_eq!(rounds.last().unwrap().finish, Some(Finish::Eos));
@@ -103,7 +92,7 @@ fn slow_motion_spaces_the_rounds_and_can_be_ended_at_once() {
     let begun = Instant::now();
     worker.generate(job(1));
     let (text, rounds, summary) = answer(&events);
-    assert_eq!((text.as_str(), rounds.len()), (FIRST, 5));
+    assert_eq!((text.as_str(), rounds.len()), (HELLO, 5));
     assert!(begun.elapsed() >= Duration::from_millis(4 * 80), "{:?}", begun.elapsed());
     // What is waited is no part of any round's time.
     assert!(summary.tokens_per_second > 100.0);
@@ -142,8 +131,8 @@ fn a_recorded_answer_is_a_script() {
             break;
         }
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts/wide.jsonl");
-    assert_eq!(Script::parse(&lines.join("\n")).unwrap(), Script::read(&path).unwrap());
+    let path = script("wide.jsonl");
+    assert_eq!(Script::parse(&lines.join("\n")).unwrap(), Script::read(path.as_ref()).unwrap());
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 
+use crate::support::generate::samplers;
+use crate::support::gguf::spelling;
 use crate::support::golden::{golden, json as recorded_json};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
@@ -22,30 +24,13 @@ fn rows() -> Vec<&'static Strategy> {
     STRATEGIES.iter().filter(|row| !row.gpu_layers).collect()
 }
 
-/// The characters that stand for the 256 bytes in a byte-level vocabulary.
-fn byte_characters() -> Vec<char> {
-    let printable = |b: u32| matches!(b, 33..=126 | 161..=172 | 174..=255);
-    let mut spare = 256;
-    (0..256)
-        .map(|byte| {
-            let code = if printable(byte) {
-                byte
-            } else {
-                spare += 1;
-                spare - 1
-            };
-            char::from_u32(code).unwrap()
-        })
-        .collect()
-}
-
 /// A recorded model with what a folder lacks to be opened: its tokens are ASCII codes.
 fn folder(model: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
         fs::copy(golden(model).join(file), folder.path().join(file)).unwrap();
     }
-    let ids = byte_characters().into_iter().enumerate();
+    let ids = (0..=255).map(spelling).enumerate();
     let vocab: Map<String, Value> = ids.map(|(id, c)| (c.to_string(), json!(id))).collect();
     let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
         "use_regex": false});
@@ -150,22 +135,6 @@ impl Subject {
     }
 }
 
-fn samplers() -> [SamplerSettings; 3] {
-    let greedy = SamplerSettings::default();
-    [
-        greedy,
-        SamplerSettings {
-            temperature: 0.7,
-            top_p: 0.9,
-            repetition_penalty: 1.1,
-            presence_penalty: 0.2,
-            seed: 7,
-            ..greedy
-        },
-        SamplerSettings { temperature: 1.0, frequency_penalty: 0.1, seed: 11, ..greedy },
-    ]
-}
-
 /// Controls for a strategy. A size that automatic control would choose is held, so that what is
 /// tested depends on no clock.
 fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
@@ -180,7 +149,8 @@ fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {
     // Rounds of every strategy, over all prompts and samplers.
     let mut drafted = vec![(0, 0); rows().len()];
     for prompt in &subject.prompts {
-        for (i, sampler) in samplers().into_iter().enumerate() {
+        let [greedy, _, drawn, filtered] = samplers();
+        for (i, sampler) in [greedy, filtered, drawn].into_iter().enumerate() {
             let (want, alone) =
                 subject.answer(prompt, max_tokens, controls(plain, sampler), |_, _| ());
             assert!(alone.iter().all(|round| round.tree.len() == 1 && !round.speculative));

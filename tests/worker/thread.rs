@@ -1,17 +1,19 @@
 //! The decode thread with toy models: events in order, live controls, pause, cancellation, faults.
 
-use crate::support::toy::{Guess, Letters, Toy, ToyDrafter, decode, plain};
+use crate::support::events::{controls, next, sink};
+use crate::support::generate::plain;
+use crate::support::toy::{Guess, Letters, Toy, ToyDrafter, decode};
+use crate::support::watched::Watched;
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Finish, Request, Round};
 use dovetail::draft::{Budget, Depths, Drafter};
-use dovetail::model::{Target, TargetError, Verified};
+use dovetail::model::Target;
 use dovetail::plan::Strategy;
-use dovetail::speculate::{SamplerSettings, Shape, Tree};
+use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
-    Backend, Controls, Event, Job, Planner, Ready, RoundPlan, Setting, SharedControls, Worker,
-    spawn,
+    Backend, Controls, Event, Job, Planner, Ready, RoundPlan, Setting, Worker, spawn,
 };
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// Chooses γ = 6, k = 2, D = 3 where the user does not.
@@ -28,10 +30,6 @@ impl Planner for Fixed {
         RoundPlan { strategy: Strategy::default_with(true), drafter: Some(0), budget }
     }
     fn observe(&mut self, _: &Round) {}
-}
-
-fn controls() -> SharedControls {
-    SharedControls::new(Controls::default())
 }
 
 fn ready() -> Ready {
@@ -80,8 +78,7 @@ fn knowing() -> ToyDrafter {
 }
 
 fn start(make: impl FnOnce() -> Backend + Send + 'static) -> (Worker, Receiver<Event>) {
-    let (send, events) = channel();
-    let sink = Box::new(move |event| send.send(event).is_ok());
+    let (sink, events) = sink();
     let worker = spawn(controls(), sink, |loading| {
         loading("inventing weights", Some(0.5));
         Ok(make())
@@ -96,10 +93,6 @@ fn toy() -> (Worker, Receiver<Event>) {
 fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
     let message = Message { role: Role::User, content: prompt.into() };
     Job { generation, messages: vec![message], max_tokens }
-}
-
-fn next(events: &Receiver<Event>) -> Event {
-    events.recv_timeout(Duration::from_secs(30)).expect("an event")
 }
 
 /// The events up to the end of the answer under way.
@@ -222,48 +215,15 @@ fn a_new_generation_stops_the_old_answer_wherever_it_is() {
     worker.join();
 }
 
-/// A toy that tells when it reads and waits to be let on.
-struct Slow {
-    toy: Toy,
-    reading: std::sync::mpsc::SyncSender<()>,
-    panics: bool,
-}
-
-impl Target for Slow {
-    fn vocab(&self) -> usize {
-        self.toy.vocab()
-    }
-    fn hidden(&self) -> usize {
-        self.toy.hidden()
-    }
-    fn capacity(&self) -> usize {
-        self.toy.capacity()
-    }
-    fn len(&self) -> usize {
-        self.toy.len()
-    }
-    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        let _ = self.reading.send(());
-        self.toy.prefill(tokens)
-    }
-    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        assert!(!std::mem::take(&mut self.panics), "a fault in the kernels");
-        self.toy.verify(tree)
-    }
-    fn commit(&mut self, path: &[usize]) {
-        self.toy.commit(path);
-    }
-    fn truncate(&mut self, len: usize) {
-        self.toy.truncate(len);
-    }
-}
-
 #[test]
 fn a_long_prompt_can_be_stopped_between_its_slices() {
     let (reading, read) = std::sync::mpsc::sync_channel(0);
     let (worker, events) = start(|| {
         let toy = Toy::new(3, 30, 2000);
-        backend(Box::new(Slow { toy, reading, panics: false }), knowing())
+        let target = Watched::new(toy, |_| Ok(())).before_prefill(move || {
+            let _ = reading.send(());
+        });
+        backend(Box::new(target), knowing())
     });
     worker.generate(job(1, &"x".repeat(1500), 9));
     read.recv().unwrap();
@@ -281,17 +241,20 @@ fn a_long_prompt_can_be_stopped_between_its_slices() {
 
 #[test]
 fn a_panic_fails_its_answer_and_the_next_one_is_sound() {
-    let (reading, read) = std::sync::mpsc::sync_channel(9);
     let (worker, events) = start(|| {
         let toy = Toy::new(3, 30, 2000);
-        backend(Box::new(Slow { toy, reading, panics: true }), knowing())
+        let mut panics = true;
+        let target = Watched::new(toy, move |_| {
+            assert!(!std::mem::take(&mut panics), "a fault in the kernels");
+            Ok(())
+        });
+        backend(Box::new(target), knowing())
     });
     worker.generate(job(1, "hello", 20));
     let Some(Event::Failed { generation: Some(1), error }) = rest(&events).pop() else { panic!() };
     assert!(error.starts_with("internal error: a fault in the kernels"), "{error}");
     worker.generate(job(2, "hello", 20));
     assert_eq!(tokens(&rest(&events)), wanted("hello", 20, SamplerSettings::default()));
-    drop(read);
 }
 
 #[test]
@@ -315,8 +278,7 @@ fn failures_are_told_and_survived() {
 #[test]
 fn models_that_cannot_be_loaded_end_the_thread_with_the_reason() {
     let begin = |load: fn() -> Result<Backend, String>| {
-        let (send, events) = channel();
-        let sink = Box::new(move |event| send.send(event).is_ok());
+        let (sink, events) = sink();
         let worker = spawn(controls(), sink, move |_| load()).unwrap();
         let event = next(&events);
         assert_eq!(events.recv(), Err(std::sync::mpsc::RecvError), "the thread goes on");

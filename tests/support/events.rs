@@ -1,0 +1,20 @@
+//! What a worker says, as a test hears it.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use dovetail::worker::{Controls, Event, SharedControls, Sink};
+
+pub fn controls() -> SharedControls {
+    SharedControls::new(Controls::default())
+}
+
+/// Where a worker's events go, and where they come out.
+pub fn sink() -> (Sink, Receiver<Event>) {
+    let (send, events) = channel();
+    (Box::new(move |event| send.send(event).is_ok()), events)
+}
+
+pub fn next(events: &Receiver<Event>) -> Event {
+    events.recv_timeout(Duration::from_secs(30)).expect("an event")
+}
