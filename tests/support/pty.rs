@@ -11,6 +11,9 @@ use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system}
 /// Longest wait for anything; a loaded machine is slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Longest time for what a program wrote last to reach the screen.
+const SETTLING: Duration = Duration::from_secs(3);
+
 struct Seen {
     parser: vt100::Parser,
     bytes: Vec<u8>,
@@ -88,13 +91,13 @@ impl Pty {
     /// Waits until the screen is as `wanted`.
     pub fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
         let began = Instant::now();
+        let mut ended: Option<Instant> = None;
         while !wanted(&self.screen()) {
-            let ended = self.child.try_wait().unwrap();
-            assert!(
-                ended.is_none() || wanted(&self.screen()),
-                "ended ({ended:?}) before {what}:\n{}",
-                self.screen()
-            );
+            if let Some(status) = self.child.try_wait().unwrap() {
+                // What it wrote last may still be on its way.
+                let since = ended.get_or_insert_with(Instant::now).elapsed();
+                assert!(since < SETTLING, "ended ({status:?}) before {what}:\n{}", self.screen());
+            }
             assert!(began.elapsed() < PATIENCE, "waited for {what} in vain:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         }
