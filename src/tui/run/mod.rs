@@ -6,7 +6,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Input, MouseEventKind};
+use crossterm::event::{
+    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEventKind,
+};
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
 use super::effects::EffectRunner;
@@ -216,8 +218,21 @@ impl App {
         self.changed && !self.suspended && !self.screen.busy()
     }
 
-    fn input(&mut self, input: Input) {
+    /// Takes an event in, with the characters that wait behind it if it is one.
+    fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
         let message = match input {
+            Input::Key(event) if is_text(&event) => {
+                let (keys, next) = characters(event, waiting);
+                self.typed = true;
+                self.take(match keys.as_slice() {
+                    [event] => Message::Key(*event),
+                    _ => Message::Typed(keys),
+                });
+                if let Some(next) = next {
+                    self.input(next, waiting);
+                }
+                return;
+            }
             Input::Key(event) => Message::Key(event),
             Input::Paste(text) => Message::Paste(text),
             Input::Mouse(event) => match event.kind {
@@ -262,6 +277,25 @@ impl App {
     }
 }
 
+/// Whether a key is a character to be written.
+fn is_text(event: &KeyEvent) -> bool {
+    event.kind == KeyEventKind::Press
+        && matches!(event.code, KeyCode::Char(_))
+        && event.modifiers.difference(KeyModifiers::SHIFT).is_empty()
+}
+
+/// `first` and the characters that wait behind it, and what came after them.
+fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
+    let mut keys = vec![first];
+    while let Ok(next) = waiting.try_recv() {
+        match next {
+            Input::Key(event) if is_text(&event) => keys.push(event),
+            other => return (keys, Some(other)),
+        }
+    }
+    (keys, None)
+}
+
 /// Where everything comes from.
 struct Sources {
     signals: UnboundedReceiver<Signal>,
@@ -298,7 +332,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
                 app.take(Message::Terminate);
             },
             input = keys.recv() => match input {
-                Some(input) => app.input(input),
+                Some(input) => app.input(input, &mut keys),
                 // The terminal is gone.
                 None => app.take(Message::Terminate),
             },
@@ -316,7 +350,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
         let until = Instant::now() + TAKE_IN;
         while !app.ended && signals.is_empty() && Instant::now() < until {
             if let Ok(input) = keys.try_recv() {
-                app.input(input);
+                app.input(input, &mut keys);
             } else if let Ok(event) = events.try_recv() {
                 app.take(Message::Worker(event));
             } else {

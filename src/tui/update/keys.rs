@@ -27,6 +27,23 @@ pub fn key(model: &mut Model, event: KeyEvent) -> Vec<Effect> {
     }
 }
 
+/// Several characters at once: into the message in one step, since each insertion costs the length
+/// of its line; elsewhere each is a key of its own.
+pub fn typed(model: &mut Model, keys: Vec<KeyEvent>) -> Vec<Effect> {
+    let text = |key: &KeyEvent| match key.code {
+        KeyCode::Char(c) if keymap::lookup(model, key).is_none() => Some(c),
+        _ => None,
+    };
+    let writes = model.overlay.is_none() && model.focus == Focus::Input;
+    match keys.iter().map(text).collect::<Option<String>>() {
+        Some(text) if writes => {
+            model.input.paste(&text);
+            Vec::new()
+        }
+        _ => keys.into_iter().flat_map(|event| key(model, event)).collect(),
+    }
+}
+
 /// Does what a key or a command stands for.
 pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {

@@ -19,6 +19,9 @@ use crate::worker::{Command, Controls, Event};
 pub enum Message {
     /// A key was pressed.
     Key(KeyEvent),
+    /// Several characters were typed, faster than one by one: by a terminal that sends a paste as
+    /// keys.
+    Typed(Vec<KeyEvent>),
     /// Text was pasted.
     Paste(String),
     /// The wheel was turned; rows, down if positive.
@@ -94,6 +97,7 @@ pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect>
     }
     match message {
         Message::Key(event) => keys::key(model, event),
+        Message::Typed(keys) => keys::typed(model, keys),
         Message::Paste(text) => {
             match &mut model.overlay {
                 Some(Overlay::Sessions(list)) => {

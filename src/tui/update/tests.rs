@@ -1,3 +1,4 @@
+use crossterm::event::{KeyCode, KeyModifiers};
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -38,6 +39,29 @@ fn a_question_is_put_into_force_before_it_is_sent() {
     assert_eq!(model.phase, Phase::Idle);
     let sent = type_keys(&mut model, "more<enter>");
     assert_eq!(job(&sent).messages.len(), 3);
+}
+
+#[test]
+fn characters_that_come_together_do_what_they_do_one_by_one() {
+    // In the message, in a panel, where `g` and `?` are keys, and in the help that opens there.
+    for before in ["", "<tab>"] {
+        let keys: Vec<KeyEvent> = "Ag G?qé日 /x"
+            .chars()
+            .map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
+            .collect();
+        let (mut one, mut all) = (loaded(120, 36), loaded(120, 36));
+        type_keys(&mut one, before);
+        type_keys(&mut all, before);
+        for key in &keys {
+            update(&mut one, Message::Key(*key), Duration::ZERO);
+        }
+        update(&mut all, Message::Typed(keys), Duration::ZERO);
+        let state = |model: &Model| {
+            let lines = model.input.area().lines().to_vec();
+            (lines, model.controls.tree, model.focus, format!("{:?}", model.overlay))
+        };
+        assert_eq!(state(&all), state(&one), "{before:?}");
+    }
 }
 
 #[test]
@@ -510,7 +534,6 @@ fn going_on_in_a_copy_is_said() {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
     let codes = prop_oneof![
         prop::char::any().prop_map(KeyCode::Char),
         "[ -~]".prop_map(|s| KeyCode::Char(s.chars().next().unwrap_or('a'))),
