@@ -1,40 +1,74 @@
-//! What may be written on a terminal: text from files and models with everything a terminal would
-//! obey made visible. Must never know where the text comes from or where it goes.
+//! Text that is safe to write on a terminal: control characters from files and models are replaced
+//! by visible ones. Must never know where the text comes from or where it goes.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 /// `text` with its control characters and direction overrides made visible: `␛` for an escape,
-/// `\u{9b}` for one without a picture of its own. Newlines and tabs stay.
+/// `\u{9b}` for one without a Unicode picture. Line feeds and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    shown(text, |c| obeyed(c) && !matches!(c, '\n' | '\t'))
+    replaced(text, |c| is_control(c) && !matches!(c, '\n' | '\t'), picture)
 }
 
-/// As [`printable`], newlines and tabs included: for a name or a title on one line.
+/// As [`printable`], line feeds and tabs included: for a name or a title on one line.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
-    shown(text, obeyed)
+    replaced(text, is_control, picture)
 }
 
-/// Whether a terminal may act on `c` instead of drawing it.
-fn obeyed(c: char) -> bool {
+/// `value` as JSON on one line, with the control characters that JSON permits in strings escaped in
+/// its own way (`\u009b`): safe on a terminal, and the same value to a parser.
+///
+/// # Errors
+/// `value` cannot be serialised.
+pub fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut line = serde_json::to_string(value)?;
+    if let Cow::Owned(escaped) = replaced(&line, is_control, json_escape) {
+        line = escaped;
+    }
+    line.push('\n');
+    Ok(line)
+}
+
+/// Whether a terminal may interpret `c` instead of drawing it.
+fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-fn shown(text: &str, replace: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&replace) {
+/// Writes what stands for a control character.
+type Replacement = fn(char, &mut String);
+
+fn picture(c: char, out: &mut String) {
+    match c {
+        '\u{7f}' => out.push('\u{2421}'),
+        // Unicode has pictures of the first 32 control characters in the same order.
+        c if c < ' ' => out.extend(char::from_u32(0x2400 + u32::from(c))),
+        c => {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        }
+    }
+}
+
+fn json_escape(c: char, out: &mut String) {
+    let mut units = [0; 2];
+    for unit in c.encode_utf16(&mut units) {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "\\u{unit:04x}");
+    }
+}
+
+fn replaced(text: &str, select: impl Fn(char) -> bool, replacement: Replacement) -> Cow<'_, str> {
+    if !text.contains(&select) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        match c {
-            c if !replace(c) => out.push(c),
-            '\u{7f}' => out.push('\u{2421}'),
-            // Unicode draws the first 32 control characters in the same order.
-            c if c < ' ' => out.extend(char::from_u32(0x2400 + u32::from(c))),
-            c => {
-                // Writing to a String cannot fail.
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
+        if select(c) {
+            replacement(c, &mut out);
+        } else {
+            out.push(c);
         }
     }
     Cow::Owned(out)
@@ -46,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_shown() {
+    fn control_characters_are_made_visible() {
         let cases = [
             ("\u{1b}]52;c;QQ==\u{7}", "␛]52;c;QQ==␇"),
             ("a\u{1b}[2Jb\u{7f}\u{9b}2J\rc", "a␛[2Jb␡\\u{9b}2J␍c"),
@@ -60,13 +94,23 @@ mod tests {
         assert_eq!(printable_line("a\tb\nc"), "a␉b␊c");
     }
 
+    #[test]
+    fn json_escapes_control_characters_as_json_does() {
+        let text = "a\u{1b}\u{7f}\u{9b}2J\u{202e}\t\n\"é";
+        let line = json_line(&[text]).unwrap();
+        let expected = r#"["a\u001b\u007f\u009b2J\u202e\t\n\"é"]"#.to_owned() + "\n";
+        assert_eq!(line, expected);
+        assert_eq!(serde_json::from_str::<Vec<String>>(&line).unwrap(), [text]);
+        assert_eq!(printable(&line), line);
+    }
+
     proptest! {
         #[test]
-        fn nothing_obeyed_is_left_and_the_rest_is_kept(text in any::<String>()) {
+        fn no_control_character_is_left_and_the_rest_is_kept(text in any::<String>()) {
             let line = printable_line(&text);
-            prop_assert!(!line.contains(obeyed));
-            prop_assert!(!printable(&text).contains(|c| obeyed(c) && c != '\n' && c != '\t'));
-            if !text.contains(obeyed) {
+            prop_assert!(!line.contains(is_control));
+            prop_assert!(!printable(&text).contains(|c| is_control(c) && c != '\n' && c != '\t'));
+            if !text.contains(is_control) {
                 prop_assert!(matches!(line, Cow::Borrowed(_)));
             }
             let kept = |text: &str| text.chars().filter(|c| *c == '日' || *c == 'a').count();

@@ -1,4 +1,4 @@
-//! Lying bars, each of one part or of several end to end.
+//! Horizontal bar charts, plain or stacked. Must never know what is measured.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -7,17 +7,17 @@ use super::scale::{Rows, Scale, figure};
 use super::style;
 use super::{Axis, ChartError};
 
-/// Pixels of a bar with its gap.
+/// Height of a bar with its gap, in pixels.
 const ROW: u32 = 30;
 
 /// Bars over a common axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What is shown.
+    /// Title.
     pub title: String,
     /// What the length of a bar means, with its unit.
     pub value: Axis,
-    /// What the parts are; the legend names them if there is more than one.
+    /// Names of the stacked parts; the legend shows them if there is more than one.
     pub parts: Vec<String>,
     /// The bars, from the top.
     pub bars: Vec<Bar>,
@@ -26,9 +26,9 @@ pub struct Bars {
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// Beside the bar.
+    /// Label beside the bar.
     pub name: String,
-    /// Length of each part in the order of [`Bars::parts`]; one that is not above 0 takes no room.
+    /// Length of each part in the order of [`Bars::parts`]; a length of 0 or less is not drawn.
     pub values: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Bars {
         if longest <= 0.0 {
             return Err(ChartError::Empty(self.title.clone()));
         }
-        // Bars grow from 0, so their axis shows differences; the figure behind the longest needs room.
+        // Bars start at 0, so their axis is linear; the label behind the longest bar needs room.
         let axis = Axis::linear(self.value.label.clone());
         let value = Scale::new(&axis, std::iter::once(longest * 1.12), 6, false);
         let legend: Vec<&str> = self.parts.iter().map(String::as_str).collect();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn no_length_at_all_is_refused() {
+    fn bars_without_any_length_are_refused() {
         let mut bars = sample();
         bars.bars.iter_mut().for_each(|bar| bar.values = vec![f64::NAN, -1.0, 0.0]);
         assert!(matches!(bars.svg(), Err(ChartError::Empty(_))));

@@ -1,4 +1,4 @@
-//! Curves over a common axis.
+//! Line charts. Must never know what is measured.
 
 use plotters::prelude::*;
 
@@ -7,17 +7,17 @@ use super::style::{self, Plot, Sheet};
 use super::{Axis, ChartError};
 
 const HEIGHT: u32 = 420;
-/// More points than this are a line without marks.
+/// Curves of more points than this are drawn without markers.
 const MARKED: usize = 80;
 
 /// One or more curves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lines {
-    /// What is shown.
+    /// Title.
     pub title: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The curves; the legend names them if there is more than one.
     pub series: Vec<Series>,
@@ -26,9 +26,9 @@ pub struct Lines {
 /// One curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// For the legend.
+    /// Its name in the legend.
     pub name: String,
-    /// x and y, in the order they are joined; those that are not finite are left out.
+    /// Points (x, y) in the order in which they are joined; non-finite ones are left out.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_has_its_words_and_one_line_a_series() {
+    fn a_chart_has_its_labels_and_one_line_a_series() {
         let svg = sample().svg().unwrap();
         for words in [
             "Speed-up against γ",

@@ -14,10 +14,10 @@ pub use lines::{Lines, Series};
 /// Why there is no chart.
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
-    /// Nothing finite to draw.
+    /// There is no finite value to draw.
     #[error("the chart \"{0}\" has no values to draw")]
     Empty(String),
-    /// The drawing library gave up.
+    /// The drawing library failed.
     #[error("the chart could not be drawn: {0}")]
     Draw(#[from] plotters::drawing::DrawingAreaErrorKind<std::io::Error>),
     /// The file could not be written.

@@ -1,4 +1,5 @@
-//! From values to places on an axis: its range, its ticks and their labels.
+//! From values to positions on an axis: range, ticks and tick labels. Must never know what is
+//! measured.
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
@@ -9,9 +10,9 @@ use super::Axis;
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     doublings: bool,
-    /// In places, not values.
+    /// Range, in positions and not in values.
     range: Range<f64>,
-    /// Places of the ticks.
+    /// Positions of the ticks.
     ticks: Vec<f64>,
     step: f64,
 }
@@ -56,7 +57,7 @@ impl Scale {
         self.ticks.len()
     }
 
-    /// What is written at the ticks.
+    /// Tick labels.
     pub(super) fn labels(&self) -> impl Iterator<Item = String> + '_ {
         self.ticks.iter().map(|&tick| self.label(tick))
     }
@@ -146,7 +147,7 @@ fn nice(span: f64, most: usize) -> f64 {
     fits.copied().unwrap_or(10.0) * power
 }
 
-/// A value with `digits` significant digits and no idle zeros.
+/// A value with `digits` significant digits and no trailing zeros.
 pub(super) fn figure(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_have_no_idle_zeros() {
+    fn figures_have_no_trailing_zeros() {
         let figures: Vec<String> =
             [0.0, 2.5, 1234.5, 0.0123456, 10.0].map(|x| figure(x, 3)).to_vec();
         assert_eq!(figures.join(" "), "0 2.5 1234 0.0123 10");

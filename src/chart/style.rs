@@ -1,5 +1,5 @@
-//! Colours, letters and the sheet that both kinds of chart are drawn on. Each colour is drawn for
-//! light paper and exchanged by a style rule where the reader's screen is dark.
+//! Colours, fonts and the page that both kinds of chart are drawn on. Colours are those of a light
+//! background; a CSS rule replaces them on a dark one. Must never know what is measured.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -7,7 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::ChartError;
 
-/// Light paper, dark paper.
+/// Colour on a light and on a dark background.
 type Shade = (RGBColor, RGBColor);
 
 const PAPER: Shade = (RGBColor(255, 255, 255), RGBColor(13, 17, 23));
@@ -15,7 +15,7 @@ const INK: Shade = (RGBColor(31, 35, 40), RGBColor(230, 237, 243));
 const MUTED: Shade = (RGBColor(89, 99, 110), RGBColor(145, 152, 161));
 const GRID: Shade = (RGBColor(216, 222, 228), RGBColor(48, 54, 61));
 
-/// Told apart by hue and by lightness, on either paper.
+/// Colours of the series, distinct by hue and by lightness on either background.
 const PALETTE: [Shade; 8] = [
     (RGBColor(9, 105, 218), RGBColor(88, 166, 255)),
     (RGBColor(188, 76, 0), RGBColor(240, 136, 62)),
@@ -68,7 +68,7 @@ pub(super) fn text_width(text: &str) -> u32 {
     text.chars().count() as u32 * 7
 }
 
-/// Draws on a fresh sheet of this height: paper, title, a legend at the right if `legend` has more
+/// Draws a page of this height: background, title, a legend at the right if `legend` has more
 /// than one name, and what `draw` puts on the rest.
 pub(super) fn sheet(
     title: &str,
@@ -108,7 +108,7 @@ fn names(side: &Sheet<'_>, legend: &[&str]) -> Result<(), ChartError> {
     Ok(())
 }
 
-/// Adds the rules that exchange the colours.
+/// Adds the CSS rules that replace the colours.
 fn for_either_paper(svg: &str) -> String {
     let hex = |RGBColor(r, g, b): RGBColor| format!("#{r:02X}{g:02X}{b:02X}");
     let mut rules = String::from("<style>@media (prefers-color-scheme: dark){");

@@ -1,4 +1,5 @@
-//! Calendar dates of Unix times, in UTC: for `strftime_now` of templates and for session names.
+//! Calendar dates of Unix times, in UTC: for `strftime_now` of templates and for session names. Must
+//! never know time zones.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,7 +20,7 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] =
     ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-/// Seconds since 1970; 0 if the machine's clock stands before that.
+/// Seconds since 1970; 0 if the system clock is before that.
 pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_stays() {
+    fn unknown_conversions_are_kept() {
         assert_eq!(format(0, "100% %Q %%"), "100% %Q %");
         assert_eq!(format(0, "%"), "%");
     }

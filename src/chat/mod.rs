@@ -1,4 +1,5 @@
-//! Conversation, chat template, saved sessions. Must never know models.
+//! Conversation, chat template, saved sessions. Owns roles, rendering and the format of saved
+//! conversations. Must never know models.
 
 mod clock;
 mod jinja;
@@ -34,11 +35,11 @@ pub enum Role {
     Assistant,
 }
 
-/// One turn.
+/// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
-    /// What is said.
+    /// Text.
     pub content: String,
 }

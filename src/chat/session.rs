@@ -1,4 +1,5 @@
-//! What is saved of a conversation. Must never know files: [`super::store`] keeps them.
+//! A conversation as it is saved: messages, times and title. Must never know files, which
+//! [`super::store`] owns.
 
 use serde::{Deserialize, Serialize};
 
@@ -61,8 +62,8 @@ impl Session {
         }
     }
 
-    /// Takes the conversation as it stands now: what was said before keeps its time, what is new
-    /// is said now. The first question gives the title.
+    /// Replaces the messages: those that were there keep their time, new ones get the present
+    /// time. The first question gives the title.
     pub fn update(&mut self, turns: Vec<SavedTurn>) {
         let same = self.messages.iter().zip(&turns).take_while(|(entry, turn)| entry.is(turn));
         let same = same.count();
@@ -91,7 +92,7 @@ impl Session {
         self.messages.iter().map(turn).collect()
     }
 
-    /// Whether `self` begins with all that was said in `other`.
+    /// Whether the messages of `other` are a prefix of those of `self`.
     pub(super) fn begins_with(&self, other: &Self) -> bool {
         let said = |session: &Self| -> Vec<Message> {
             session.messages.iter().map(|entry| entry.message.clone()).collect()
@@ -99,7 +100,7 @@ impl Session {
         said(self).starts_with(&said(other))
     }
 
-    /// Says in the title that this is a copy: the first, or one more.
+    /// Marks the title as that of a copy and numbers it.
     pub(super) fn name_copy(&mut self) {
         const MARK: &str = " (copy";
         let numbered = self.title.strip_suffix(')').and_then(|title| title.rsplit_once(MARK));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_keeps_its_time() {
+    fn earlier_messages_keep_their_time() {
         let mut session = Session::new("demo");
         session.update(vec![
             said(Role::System, "Be brief."),

@@ -1,4 +1,5 @@
-//! Why a conversation could not be saved or read: each message names the file and the remedy.
+//! Errors of saving and loading conversations: each names the file and the remedy. Must never know
+//! how files are written.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -7,7 +8,11 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Writing failed; what was saved before is untouched.
-    #[error("cannot save the conversation to {}: {source}; {}", path.display(), save_remedy(source))]
+    #[error(
+        "cannot save the conversation to {}: {source}; {}",
+        path.display(),
+        save_remedy(source)
+    )]
     Save {
         /// File that was to be written.
         path: PathBuf,

@@ -272,7 +272,7 @@ impl ChatTemplate {
         if with.is_ok_and(|text| text.contains(SYSTEM)) {
             return Ok(SystemRole::Kept);
         }
-        // Only a template that works without it is at odds with the system message.
+        // Only a template that works without it can be said to refuse the system message.
         match self.render_as_is(&[question], true, now) {
             Ok(_) => Ok(SystemRole::Folded),
             Err(limit @ TemplateError::Limit { .. }) => Err(limit),

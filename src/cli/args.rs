@@ -18,7 +18,8 @@ use crate::settings::{Override, Value};
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
                   loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
                   DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_THREADS, \
-                  DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
+                  DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, \
+                  HF_TOKEN."
 )]
 pub struct Cli {
     /// What to do; a chat if nothing is said.

@@ -1,4 +1,5 @@
-//! From settings to a running worker: models, or a script in their place.
+//! From settings to a running worker: models, or a recorded script in their place. Must never know
+//! what is done with the events.
 
 use super::args::Shared;
 use super::exit::{Code, Failure};
@@ -20,7 +21,7 @@ pub fn no_color() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// The controls as they stand at the start.
+/// The controls at the start.
 pub fn controls(settings: &Settings) -> SharedControls {
     SharedControls::new(Controls {
         speculate: settings.speculate,
@@ -34,8 +35,8 @@ pub fn controls(settings: &Settings) -> SharedControls {
     })
 }
 
-/// Starts what answers: the script if one is named, else the models, on a
-/// thread of their own: what they have to say comes through `sink`.
+/// Starts the worker on a thread of its own, with the script if one is named, else with models;
+/// events go to `sink`.
 pub fn start(
     shared: &Shared,
     settings: Settings,

@@ -1,4 +1,4 @@
-//! Exit codes and the errors that lead to them.
+//! Exit codes and the errors that lead to them. Must never know commands.
 
 use std::io;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ impl Failure {
         Self { code, error: Some(error.into()) }
     }
 
-    /// A failure that was already reported, or needs no words.
+    /// A failure that was already reported, or needs no message.
     pub fn quiet(code: Code) -> Self {
         Self { code, error: None }
     }
@@ -53,8 +53,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Reports a failure on stderr and gives its code. A reader that went away (`dovetail run … |
-/// head`) is no failure of ours.
+/// Reports a failure on stderr and gives its code. A closed pipe (`dovetail run … | head`) is not
+/// a failure.
 pub fn conclude(outcome: Outcome) -> ExitCode {
     let Err(Failure { code, error }) = outcome else { return ExitCode::SUCCESS };
     if let Some(error) = error {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure() {
+    fn a_closed_pipe_is_no_failure() {
         let gone = io::Error::from(io::ErrorKind::BrokenPipe);
         assert_eq!(conclude(Err(gone.into())), ExitCode::SUCCESS);
         let full = io::Error::from(io::ErrorKind::StorageFull);

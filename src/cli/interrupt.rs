@@ -1,4 +1,4 @@
-//! Ctrl-C and the polite ways to be ended, on a thread of their own.
+//! SIGINT and SIGTERM, handled on a thread of their own. Must never know what is interrupted.
 
 use super::exit::{Code, report};
 
@@ -7,7 +7,7 @@ use super::exit::{Code, report};
 pub fn watch(tell: impl Fn() -> bool + Send + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else {
-        // Without it Ctrl-C still ends the program, only less tidily.
+        // Without the handler Ctrl-C still ends the program, without saving.
         return;
     };
     let watcher = std::thread::Builder::new().name("dovetail-signals".into());

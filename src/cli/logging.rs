@@ -1,4 +1,4 @@
-//! The log file. Never the terminal: it belongs to the screen or to the answer.
+//! The log file. Must never write to the terminal, which belongs to the screen or to the answer.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ pub fn folder() -> Option<PathBuf> {
 }
 
 /// Starts logging; what is logged reaches the file while the guard lives. A log that cannot be
-/// written is gone without: nobody's chat should fail for it.
+/// written is left out: no command fails for it.
 pub fn start(verbose: bool) -> Option<WorkerGuard> {
     let folder = folder()?;
-    // The appender would complain on stderr about a folder that is not there yet.
+    // The appender would report a missing folder on stderr.
     std::fs::create_dir_all(&folder).ok()?;
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)

@@ -1,5 +1,5 @@
-//! Where the commands write: stdout as it is for a pipe or a file, made printable for a terminal,
-//! and an error where there is none.
+//! Standard output of the commands: unchanged for a pipe or a file, made printable for a terminal,
+//! an error where it is closed. Must never know what is written.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
@@ -9,7 +9,7 @@ use crate::printable::printable;
 pub struct Output<W: Write> {
     out: W,
     terminal: bool,
-    /// The beginning of a character whose end is still to be written.
+    /// Incomplete UTF-8 sequence at the end of what was written.
     cut: Vec<u8>,
 }
 
@@ -73,18 +73,18 @@ mod start {
         CLOSED.load(Ordering::Relaxed)
     }
 
-    extern "C" fn look() {
+    extern "C" fn check_stdout() {
         // SAFETY: the call reads a flag of a descriptor; it may be any number, open or not.
         let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
         CLOSED.store(flags == -1, Ordering::Relaxed);
     }
 
-    // SAFETY: the section holds functions that the loader calls once, before `main`; `look` needs
-    // nothing of the standard library that is set up later.
+    // SAFETY: the section holds functions that the loader calls once, before `main`; `check_stdout`
+    // needs nothing of the standard library that is set up later.
     #[used]
     #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
     #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
-    static LOOK: extern "C" fn() = look;
+    static CHECK: extern "C" fn() = check_stdout;
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_every_byte_and_a_terminal_only_what_it_draws() {
+    fn a_pipe_gets_every_byte_and_a_terminal_only_printable_ones() {
         let escape = "a\u{1b}]52;c;QQ==\u{7}\u{9b}2J\né".as_bytes();
         assert_eq!(written(false, &[escape, b"\xff"]), [escape, b"\xff"].concat());
         let shown = "a␛]52;c;QQ==␇\\u{9b}2J\né".as_bytes();

@@ -12,17 +12,17 @@ use super::exit::{Code, Failure, Outcome, report};
 use super::interrupt;
 use super::output::stdout;
 use crate::chat::{Message, Role};
-use crate::printable::printable_line;
+use crate::printable::{json_line, printable_line};
 use crate::settings::Settings;
 use crate::worker::{Event, Job, Line, Purpose, Recorder};
 
-/// The only answer of a run.
+/// Id of the only answer of a run.
 const GENERATION: u64 = 1;
 
 /// Most bytes read from stdin: more than any context holds.
 const MOST_PIPED: u64 = 16 << 20;
 
-/// What a run waits for.
+/// Messages to the main thread of a run.
 enum Next {
     Event(Event),
     Interrupt,
@@ -65,7 +65,7 @@ pub fn run(args: &RunArgs) -> Outcome {
             Err(error) => break Err(error.into()),
         }
     };
-    // A half-written line of text must not run into the shell's prompt.
+    // The shell's prompt begins on a new line.
     output.close()?;
     outcome
 }
@@ -140,8 +140,7 @@ impl<W: Write> Output<W> {
         let line = self.recorder.line(&event);
         if self.json && matches!(line, Line::Round(_) | Line::Summary { .. } | Line::Failed { .. })
         {
-            serde_json::to_writer(&mut self.out, &line)?;
-            writeln!(self.out)?;
+            self.out.write_all(json_line(&line)?.as_bytes())?;
             self.out.flush()?;
         }
         match event {
@@ -213,6 +212,17 @@ mod tests {
         assert_eq!(joined(&[], b"hi").unwrap(), "hi");
         assert_eq!(prompt(&["hi".to_owned()], false, &mut &b"never read"[..]).unwrap(), "hi");
         assert!(prompt(&[], false, &mut &b""[..]).is_err());
+    }
+
+    #[test]
+    fn json_lines_stay_valid_on_a_terminal() {
+        let mut bytes = Vec::new();
+        let error = "cannot open \u{9b}2J\u{7f}".to_owned();
+        let ended = Output::new(true, &mut bytes).take(Event::Failed { generation: None, error });
+        assert!(matches!(ended, Ok(Some(Err(_)))));
+        let line = String::from_utf8(bytes).unwrap();
+        assert!(line.contains(r"\u009b2J\u007f"), "{line}");
+        assert_eq!(crate::printable::printable(&line), line);
     }
 
     #[test]

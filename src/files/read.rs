@@ -1,4 +1,5 @@
-//! Reading a whole file that a user named: it may be a pipe, a device or far too large.
+//! Reads whole files that a user named, which may be a pipe, a device or far too large. Must never
+//! know what a file holds.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -10,11 +11,11 @@ use std::path::Path;
 /// The system's, with [`ErrorKind::IsADirectory`] for a folder, [`ErrorKind::InvalidInput`] for
 /// what else is no regular file and [`ErrorKind::FileTooLarge`] above the limit.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Looked at before it is opened: opening a pipe waits for its writer, a device may act.
+    // Checked before it is opened: opening a pipe waits for its writer, a device may act.
     regular(fs::metadata(path)?.file_type())?;
     let file = open(path)?;
     let metadata = file.metadata()?;
-    // Another may have taken its place.
+    // Another file may have replaced it.
     regular(metadata.file_type())?;
     let within = |length: u64| {
         let problem = || format!("it has {}; at most {} are read", size(length), size(limit));
@@ -46,7 +47,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe that took the file's place since it was looked at must not be waited for.
+    // A pipe that replaced the file since the check must not block.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     options.open(path)

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Between them stands what makes a temporary file's name its own.
+/// Prefix and suffix of temporary files; between them is a unique part.
 const PREFIX: &str = ".dovetail-";
 const SUFFIX: &str = ".tmp";
 
@@ -55,7 +55,7 @@ pub fn remove_leftovers(folder: &Path) -> usize {
         if !ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // Where there are no locks, nobody can tell: it stays.
+        // Without locks its writer may be alive: it stays.
         let Ok(file) = File::open(entry.path()) else { continue };
         if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
             removed += 1;
@@ -86,7 +86,7 @@ fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
     }
 }
 
-/// A new name must survive a power cut like the file itself.
+/// Syncs the folder: a new name must survive a power failure like the file itself.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     // Folders cannot be opened everywhere, and not every file system can be asked to sync one.
     if !cfg!(unix) {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_writes_any_more_is_removed() {
+    fn only_abandoned_temporary_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let leftover = folder.path().join(format!("{PREFIX}abc123{SUFFIX}"));
         let others = [".tmpabc123", "notes.tmp", "a.json"].map(|name| folder.path().join(name));

@@ -1,4 +1,5 @@
-//! The NVIDIA GPU through NVML: decided once, and its absence is a sentence, never an error.
+//! The NVIDIA GPU through NVML, looked up once; its absence is a sentence, never an error. Must
+//! never know what the GPU is used for.
 //!
 //! NVML is asked even in a build without CUDA, so that the screen can say that a GPU lies idle.
 

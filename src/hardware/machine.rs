@@ -1,4 +1,4 @@
-//! What the machine is made of, looked up once at start.
+//! Processor, memory and GPU of the machine, probed once at start. Must never know models.
 
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
@@ -40,7 +40,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks at the machine. Never fails: what cannot be found out is said in words
+    /// Probes the machine. Never fails: what cannot be found out is a sentence
     /// ([`GpuFinding::Absent`]), guessed low (one core), or 0 (memory).
     pub fn probe() -> Self {
         let system = System::new_with_specifics(
@@ -64,7 +64,7 @@ fn cpu(system: Option<&System>) -> Cpu {
     let installed = system.map_or(usable, |system| system.cpus().len()).max(1);
     let logical = usable.min(installed);
     let cores = System::physical_core_count().unwrap_or(installed).clamp(1, installed);
-    // Share of the cores that stands behind the usable threads, rounded up.
+    // Cores behind the usable threads, rounded up.
     let physical = (cores * logical).div_ceil(installed).max(1);
     let name = system
         .and_then(|system| system.cpus().first())

@@ -1,4 +1,4 @@
-//! What the machine is doing now, cheap enough for once or twice a second.
+//! Load and memory use, cheap enough to sample once or twice a second. Must never know models.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use sysinfo::{
 use super::gpu::{GpuUsage, Probe};
 use super::machine::memory;
 
-/// One look at the machine.
+/// One sample of the machine's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Memory of this process, mapped weights included once they were read, bytes.
@@ -52,7 +52,7 @@ impl Sampler {
         }
     }
 
-    /// Looks now. Calls closer together than a load can be measured return the last sample; the
+    /// Takes a sample. Calls closer together than a load can be measured return the last sample; the
     /// first sample's loads are 0, there being nothing to compare with.
     pub fn sample(&mut self) -> Usage {
         let too_soon = Duration::max(MINIMUM_CPU_UPDATE_INTERVAL, Duration::from_millis(200));
@@ -78,7 +78,8 @@ impl Sampler {
         let memory = memory(system);
         let process = system.process(self.pid);
         let worked = process.map_or(0, |process| process.accumulated_cpu_time());
-        // Not the process's own `cpu_usage`: it reads 0 when cores and process are refreshed together.
+        // Not the process's own `cpu_usage`: it is 0 when cores and process are refreshed
+        // together.
         let (cpu_load, cpu_ours) = self.taken.map_or((0.0, 0.0), |taken| {
             let ours = worked.saturating_sub(self.worked) as f32 / 1e3;
             (system.global_cpu_usage() / 100.0, ours / taken.elapsed().as_secs_f32())
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_memory_and_work_show_up() {
+    fn memory_and_work_of_this_process_are_measured() {
         let mut sampler = Sampler::new();
         let first = sampler.sample();
         assert!(first.memory_ours > 1 << 20, "{first:?}");

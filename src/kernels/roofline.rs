@@ -83,7 +83,8 @@ impl Work for Sum<'_> {
             for (i, sum) in sums.iter_mut().enumerate() {
                 let line = lines[64 * i..].as_ptr();
                 L::prefetch(line.wrapping_add(Sum::PREFETCH));
-                // SAFETY: 64 bytes of the block, four activations. The sums may wrap: they are not used.
+                // SAFETY: 64 bytes of the block, four activations. The sums may wrap: they are
+                // not used.
                 *sum = unsafe { L::dot(*sum, L::load_b(line), ones.as_ptr()) };
             }
         }

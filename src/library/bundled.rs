@@ -14,7 +14,10 @@ macro_rules! files {
 /// The target.
 pub(super) const TARGET: Folder = Folder::Built(
     "bundled target",
-    files!("target": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+    files!(
+        "target": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+        "tokenizer_config.json"
+    ),
 );
 
 /// Its draft head.

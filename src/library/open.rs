@@ -56,7 +56,7 @@ pub struct HeadFiles {
     pub bytes: u64,
 }
 
-/// Opens a target; `report` is told of a download's progress.
+/// Opens a target; `report` gets a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with file, value and remedy.
@@ -84,7 +84,7 @@ pub fn open_target(
     }
 }
 
-/// Opens a small language model that drafts for a target; `report` is told of a download's progress.
+/// Opens a small language model that drafts for a target; `report` gets a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with file, value and remedy.
@@ -98,7 +98,7 @@ pub fn open_small(
     }
 }
 
-/// Opens a draft head; `report` is told of a download's progress.
+/// Opens a draft head; `report` gets a download's progress.
 ///
 /// # Errors
 /// [`LibraryError`] with file, value and remedy.

@@ -254,6 +254,7 @@ pub(crate) mod tests {
     #[test]
     fn an_error_reads_as_field_value_remedy() {
         let error = Config { kv_heads: 3, ..small() }.checked().unwrap_err();
-        insta::assert_snapshot!(error, @"model config: `num_key_value_heads` is 3: it must divide num_attention_heads, 4");
+        insta::assert_snapshot!(error, @"model config: `num_key_value_heads` is 3: it must divide \
+            num_attention_heads, 4");
     }
 }

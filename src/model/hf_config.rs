@@ -363,6 +363,8 @@ mod tests {
     #[test]
     fn a_refusal_says_what_to_do() {
         let json = with(llama(), json!({"quantization_config": {"quant_method": "gptq"}}));
-        insta::assert_snapshot!(Config::from_hf_json(&json).unwrap_err(), @r#"model config: `quantization_config` is "gptq": quantised safetensors are not supported; take the GGUF file of the same model"#);
+        insta::assert_snapshot!(Config::from_hf_json(&json).unwrap_err(), @"model config: \
+            `quantization_config` is \"gptq\": quantised safetensors are not supported; take the \
+            GGUF file of the same model");
     }
 }

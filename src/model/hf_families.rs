@@ -1,5 +1,5 @@
-//! The families of Hugging Face checkpoints: what each does differently from Llama, by the fields of
-//! its `config.json`. The one place in `model` that knows families by name.
+//! The families of Hugging Face checkpoints: what each does differently from Llama, by the fields
+//! of its `config.json`. The one place in `model` that knows families by name.
 
 use serde_json::Value;
 
@@ -23,6 +23,12 @@ pub(super) enum Family {
     Gemma2,
     Gemma3,
     StarCoder2,
+}
+
+/// The values of `model_type` that can be run.
+#[cfg(test)]
+pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
+    Family::ALL.into_iter().map(|(name, _)| name)
 }
 
 impl Family {

@@ -29,6 +29,8 @@ pub use candle::DeviceLayers;
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuDraft, CpuTarget, PassTiming, Progress};
+#[cfg(test)]
+pub(crate) use hf_families::model_types;
 pub use load_error::LoadError;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable, frequencies};

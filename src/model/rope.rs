@@ -148,8 +148,8 @@ impl RopeTable {
     }
 }
 
-/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE the
-/// divisors of short contexts ([`RopeTable::of`] chooses by context).
+/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE
+/// the divisors of short contexts ([`RopeTable::of`] chooses by context).
 pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
     (0..head_dim / 2)
         .map(|i| {

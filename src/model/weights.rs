@@ -45,7 +45,8 @@ pub enum WeightError {
     },
     /// A tensor has another shape than the configuration says.
     #[error(
-        "{origin}: tensor `{name}` is {found:?}, but its config asks for {expected:?}; weights and config do not belong together"
+        "{origin}: tensor `{name}` is {found:?}, but its config asks for {expected:?}; weights and \
+         config do not belong together"
     )]
     Shape {
         /// Name of the tensor.

@@ -189,7 +189,10 @@ const LEVELS: [&[&str]; 4] = [&[], &["AVX2"], &["AVX2", "AVX-512"], &["AVX2", "A
 
 proptest! {
     #[test]
-    fn more_cores_never_lower_gamma((cores, level, gpu, bandwidth) in any_machine(), more in 1usize..32) {
+    fn more_cores_never_lower_gamma(
+        (cores, level, gpu, bandwidth) in any_machine(),
+        more in 1usize..32,
+    ) {
         // The tree's shape held: γ alone answers to the cores.
         let overrides = TreeOverrides {
             width: Setting::Fixed(10), depth: Setting::Fixed(7), blocks: Setting::Fixed(5),
@@ -199,21 +202,27 @@ proptest! {
             let gpu = gpu.then_some((24 * GIB, bandwidth));
             let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) }).budget.shape.gamma
+            let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Show) };
+            choose(&inputs, &space).budget.shape.gamma
         };
         prop_assert!(gamma(cores) <= gamma(cores + more));
     }
 
     #[test]
-    fn a_faster_draft_device_never_means_fewer_blocks((cores, level, _, bandwidth) in any_machine(), faster in 1.0..8.0f64) {
+    fn a_faster_draft_device_never_means_fewer_blocks(
+        (cores, level, _, bandwidth) in any_machine(),
+        faster in 1.0..8.0f64,
+    ) {
         let overrides = TreeOverrides {
             gamma: Setting::Fixed(16), width: Setting::Fixed(10), depth: Setting::Fixed(7),
             ..TreeOverrides::default()
         };
         let blocks = |bandwidth| {
-            let machine = machine(cpu(cores, LEVELS[level]), Some((24 * GIB, bandwidth)), &["cuda"]);
+            let gpu = Some((24 * GIB, bandwidth));
+            let machine = machine(cpu(cores, LEVELS[level]), gpu, &["cuda"]);
             let (inputs, _) = inputs(&machine, TARGET_7B, HEAD_7B);
-            choose(&inputs, &SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) }).budget.blocks
+            let space = SearchSpace { overrides, ..space(&HEAD_7B, Prefer::Speed) };
+            choose(&inputs, &space).budget.blocks
         };
         prop_assert!(blocks(bandwidth) <= blocks(bandwidth * faster));
     }
@@ -227,7 +236,10 @@ proptest! {
     ) {
         let choice = |held: Option<usize>| held.map_or(Setting::Auto, Setting::Fixed);
         let overrides = TreeOverrides {
-            gamma: choice(gamma), blocks: choice(blocks), width: choice(width), depth: choice(depth),
+            gamma: choice(gamma),
+            blocks: choice(blocks),
+            width: choice(width),
+            depth: choice(depth),
         };
         let prefer = if show { Prefer::Show } else { Prefer::Speed };
         let gpu = gpu.then_some((4 * GIB, bandwidth));

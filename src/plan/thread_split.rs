@@ -47,7 +47,7 @@ pub fn split_threads(
     let whose = if fixed.is_some() { ", as you asked," } else { "" };
     let (verify, draft) = costs(threads, threads);
     let (in_turn, at_best) = (verify + draft, slower(drafting));
-    let verdict = if threads == 1 {
+    let effect = if threads == 1 {
         "with one thread for both it saves nothing".to_owned()
     } else if at_best < in_turn {
         let saved = 100.0 * (1.0 - at_best / in_turn);
@@ -61,7 +61,7 @@ pub fn split_threads(
     let rest = threads.saturating_sub(drafting).max(1);
     let reason = format!(
         "Drafting ahead (`overlap`) has {drafting} of {threads} threads{whose} and leaves {rest} \
-         to verification; {verdict}."
+         to verification; {effect}."
     );
     ThreadSplit { draft: drafting, reason }
 }
@@ -104,7 +104,9 @@ mod tests {
         let (target, draft) = seven();
         let split = split_threads(&cpu(2), 2, None, target, draft);
         assert_eq!(split.draft, 1);
-        insta::assert_snapshot!(split.reason, @"Drafting ahead (`overlap`) has 1 of 2 threads and leaves 1 to verification; it saves nothing here, since each is slowed by as much as it no longer waits.");
+        insta::assert_snapshot!(split.reason, @"Drafting ahead (`overlap`) has 1 of 2 threads and \
+            leaves 1 to verification; it saves nothing here, since each is slowed by as much as it \
+            no longer waits.");
     }
 
     #[test]

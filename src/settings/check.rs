@@ -1,5 +1,5 @@
-//! What the settings say together: the strategy they lead to, contradictions among them, and flags
-//! that have no effect. Known before any model is opened.
+//! Checks across settings: the strategy they lead to, contradictions, and flags without effect. Must
+//! never open a model.
 
 use super::{Given, Settings};
 use crate::plan::{DraftKind, Setting, Strategy};
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_without_effect_is_told_and_a_file_may_hold_more() {
+    fn a_flag_without_effect_is_reported_and_a_file_may_hold_more() {
         let told = |given: &[_]| flags(given).without_effect();
         assert_eq!(
             told(&[HEAD, SMALL]),

@@ -1,4 +1,5 @@
-//! Reads the TOML file, with the line and column of whatever is wrong.
+//! Reads the TOML file and reports errors with line and column. Must never check ranges, which
+//! `keys` owns.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

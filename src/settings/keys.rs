@@ -85,7 +85,7 @@ pub struct Key {
     pub name: &'static str,
     /// What it takes, for errors and help.
     pub expects: &'static str,
-    /// Stores the value; `None` if it does not do.
+    /// Stores the value; `None` if it is out of range or of the wrong type.
     set: fn(&mut Settings, &Value) -> Option<()>,
 }
 

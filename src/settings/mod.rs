@@ -56,8 +56,8 @@ pub enum Given {
 pub struct Settings {
     /// Target: file, folder or hub id; `None` is the bundled pair's.
     pub target: Option<String>,
-    /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is, else
-    /// `lookup`.
+    /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is,
+    /// else `lookup`.
     pub draft: Option<String>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
@@ -93,7 +93,7 @@ pub struct Settings {
     pub coupled: bool,
     /// Least milliseconds from round to round, for watching; 0 does not wait.
     pub pace: usize,
-    /// γ, M, width, depth: automatic or held.
+    /// γ, M, width, depth: automatic or fixed.
     pub controls: TreeOverrides,
     /// Temperature, filters, penalties, seed.
     pub sampler: SamplerSettings,
@@ -174,12 +174,12 @@ pub enum Problem {
         /// The nearest one, if one is near.
         suggestion: Option<&'static str>,
     },
-    /// The value does not do.
+    /// The value is out of range or of the wrong type.
     #[error("`{key}` must be {expects}, not {found}")]
     Value {
         /// The dotted key.
         key: String,
-        /// What would do, e.g. `a whole number from 1 to 128, or "auto"`.
+        /// Accepted values, e.g. `a whole number from 1 to 128, or "auto"`.
         expects: String,
         /// What was given.
         found: String,
@@ -190,7 +190,11 @@ pub enum Problem {
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
-    #[error("cannot read the settings file {}: {source}; correct its permissions or name another with --config", path.display())]
+    #[error(
+        "cannot read the settings file {}: {source}; correct its permissions or name another with \
+         --config",
+        path.display()
+    )]
     Read {
         /// The file.
         path: PathBuf,
@@ -198,7 +202,10 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The file is not TOML.
-    #[error("{}:{line}:{column}: not valid TOML: {message}; correct the line or delete it", path.display())]
+    #[error(
+        "{}:{line}:{column}: not valid TOML: {message}; correct the line or delete it",
+        path.display()
+    )]
     Syntax {
         /// The file.
         path: PathBuf,

@@ -40,7 +40,7 @@ fn a_file_sets_every_kind_of_value() {
 }
 
 #[test]
-fn a_typo_is_named_with_its_place_and_the_likely_word() {
+fn a_typo_is_named_with_its_position_and_the_nearest_key() {
     let cases = [
         (
             "max_tokens = 5\n\n[sampler]\n  temprature = 0.7\n",
@@ -103,7 +103,7 @@ fn a_named_file_that_is_not_there_is_an_error() {
 
 #[test]
 fn every_default_is_a_value_its_key_accepts() {
-    // The ranges and the defaults live apart: this holds them together.
+    // Ranges and defaults are defined in two places: this keeps them consistent.
     let mut settings = Settings::default();
     let defaults = settings.clone();
     for (key, value) in [

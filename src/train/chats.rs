@@ -150,10 +150,22 @@ mod tests {
     fn the_published_ways_say_the_same() {
         let expected = vec![(Role::User, "Hi".to_owned()), (Role::Assistant, "Hello".to_owned())];
         for line in [
-            r#"{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}"#,
-            r#"{"id": "x_1", "conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}"#,
-            r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, {"type": "text", "text": "i"}]}, {"role": "assistant", "content": "Hello"}]}"#,
-            r#"{"conversations": [{"from": "gpt", "value": "cut off"}, {"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}"#,
+            concat!(
+                r#"{"messages": [{"role": "user", "content": "Hi"}, "#,
+                r#"{"role": "assistant", "content": "Hello"}]}"#
+            ),
+            concat!(
+                r#"{"id": "x_1", "conversations": [{"from": "human", "value": "Hi"}, "#,
+                r#"{"from": "gpt", "value": "Hello"}]}"#
+            ),
+            concat!(
+                r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "H"}, "#,
+                r#"{"type": "text", "text": "i"}]}, {"role": "assistant", "content": "Hello"}]}"#
+            ),
+            concat!(
+                r#"{"conversations": [{"from": "gpt", "value": "cut off"}, "#,
+                r#"{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}"#
+            ),
         ] {
             assert_eq!(one(line).unwrap(), expected, "{line}");
         }
@@ -164,12 +176,27 @@ mod tests {
     #[test]
     fn what_is_no_chat_is_named() {
         let why = |line: &str| one(line).unwrap_err().to_string();
-        insta::assert_snapshot!(why(r#"{"messages": [{"role": "us"#), @"not JSON, or torn: EOF while parsing a string at line 1 column 26");
-        insta::assert_snapshot!(why(r#"{"text": "a book"}"#), @"no `messages`, `conversations` or `turns` in it");
+        insta::assert_snapshot!(
+            why(r#"{"messages": [{"role": "us"#),
+            @"not JSON, or torn: EOF while parsing a string at line 1 column 26"
+        );
+        insta::assert_snapshot!(
+            why(r#"{"text": "a book"}"#),
+            @"no `messages`, `conversations` or `turns` in it"
+        );
         insta::assert_snapshot!(why(r#"{"messages": []}"#), @"the chat is empty");
-        insta::assert_snapshot!(why(r#"{"messages": [{"role": "assistant", "content": "Hm"}]}"#), @"the chat is empty");
-        insta::assert_snapshot!(why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#), @"message 1: the role `tool` is unknown");
-        insta::assert_snapshot!(why(r#"{"conversations": [{"from": "human", "value": " "}]}"#), @"message 1 has no text");
+        insta::assert_snapshot!(
+            why(r#"{"messages": [{"role": "assistant", "content": "Hm"}]}"#),
+            @"the chat is empty"
+        );
+        insta::assert_snapshot!(
+            why(r#"{"messages": [{"role": "tool", "content": "3"}]}"#),
+            @"message 1: the role `tool` is unknown"
+        );
+        insta::assert_snapshot!(
+            why(r#"{"conversations": [{"from": "human", "value": " "}]}"#),
+            @"message 1 has no text"
+        );
         insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: the role `` is unknown");
         assert!(matches!(parse(b"\xff\xfe\n"), Err(Fault::Torn(_))));
     }

@@ -178,6 +178,9 @@ mod tests {
         let error = Options { clip: f64::NAN, ..Options::default() }.checked().unwrap_err();
         insta::assert_snapshot!(error, @"training option `clip` is NaN: above 0");
         let short = Options { length: Length::Minutes(0.0), ..Options::default() };
-        insta::assert_snapshot!(short.checked().unwrap_err(), @"training option `length` is Minutes(0.0): it must be more than none");
+        insta::assert_snapshot!(
+            short.checked().unwrap_err(),
+            @"training option `length` is Minutes(0.0): it must be more than none"
+        );
     }
 }

@@ -346,7 +346,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_written_is_read(lengths in prop::collection::vec(1usize..40, 0..12), limit in 1usize..400) {
+        fn what_is_written_is_read(
+            lengths in prop::collection::vec(1usize..40, 0..12),
+            limit in 1usize..400,
+        ) {
             let folder = tempfile::tempdir().unwrap();
             let texts = written(folder.path(), &lengths, limit);
             let shards = Shards::open(folder.path(), HIDDEN).unwrap();

@@ -107,7 +107,8 @@ proptest! {
                 prompt: text.clone(), max_tokens, eos: eos.clone(), stop: stop.clone(),
             };
             let mut fresh = engine(Toy::new(seed, vocab, capacity), None);
-            let (want, want_summary, _) = decode(&mut fresh, &Letters, request.clone(), plain(sampler));
+            let (want, want_summary, _) =
+                decode(&mut fresh, &Letters, request.clone(), plain(sampler));
             let (got, summary, _) = decode(&mut speculative, &Letters, request, |round| {
                 let (shape, speculate, overlap, drafter) = rounds[round % rounds.len()];
                 let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };

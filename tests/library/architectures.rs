@@ -160,7 +160,11 @@ proptest! {
                 target.truncate(prompt.len());
                 let alone = plain(&mut target, &path);
                 prop_assert_eq!(
-                    &pass.logits[node * vocab..(node + 1) * vocab], &alone[..], "{} node {}", name, node
+                    &pass.logits[node * vocab..(node + 1) * vocab],
+                    &alone[..],
+                    "{} node {}",
+                    name,
+                    node
                 );
             }
         }

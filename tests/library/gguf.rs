@@ -145,7 +145,8 @@ fn template_marks_and_name_come_from_the_file() {
     file.set("general.name", Value::String("Small Llama".to_owned())).set(
         "tokenizer.chat_template",
         Value::String(
-            "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}{% endfor %}"
+            "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ eos_token }}\
+             {% endfor %}"
                 .to_owned(),
         ),
     );

@@ -177,7 +177,8 @@ proptest! {
         got.retain(|&(_, p)| p > 1e-30);
         want.retain(|&(_, p)| p > 1e-30);
         // A token on the very edge of a filter may fall on either side by rounding.
-        prop_assert!(got.len().abs_diff(want.len()) <= 1, "{} and {} tokens", got.len(), want.len());
+        let (have, need) = (got.len(), want.len());
+        prop_assert!(have.abs_diff(need) <= 1, "{} and {} tokens", have, need);
         if got.len() == want.len() {
             got.sort_by_key(|&(token, _)| token);
             want.sort_by_key(|&(token, _)| token);
@@ -192,7 +193,8 @@ proptest! {
     fn a_draw_is_the_gumbel_argmax_over_the_distribution(
         settings in settings(),
         logits in proptest::collection::vec(
-            prop_oneof![20 => -12f32..12.0, 1 => Just(f32::NAN), 1 => Just(f32::NEG_INFINITY)], 1..400),
+            prop_oneof![20 => -12f32..12.0, 1 => Just(f32::NAN), 1 => Just(f32::NEG_INFINITY)],
+            1..400),
         history in proptest::collection::vec(0u32..40, 0..30),
         position in 0usize..10_000,
     ) {
@@ -211,10 +213,14 @@ proptest! {
 
     #[test]
     fn greedy_is_the_argmax_whatever_the_filters(
-        settings in settings(), logits in proptest::collection::vec((-8i8..8).prop_map(f32::from), 1..300),
+        settings in settings(),
+        logits in proptest::collection::vec((-8i8..8).prop_map(f32::from), 1..300),
     ) {
         let plain = SamplerSettings {
-            temperature: 1e-5, repetition_penalty: 1.0, presence_penalty: 0.0, frequency_penalty: 0.0,
+            temperature: 1e-5,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
             ..settings
         };
         let mut sampler = Sampler::new(plain);

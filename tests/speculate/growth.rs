@@ -202,7 +202,11 @@ proptest! {
     }
 
     #[test]
-    fn certain_tokens_keep_their_parents(gamma in 1usize..40, width in 1usize..6, depth in 0usize..9) {
+    fn certain_tokens_keep_their_parents(
+        gamma in 1usize..40,
+        width in 1usize..6,
+        depth in 0usize..9,
+    ) {
         /// Log-probability 0 all the way: every score ties.
         struct Certain;
         impl Oracle for Certain {

@@ -182,7 +182,8 @@ fn answer(
         let etag = if manners.nameless { "abc-12".to_owned() } else { etag(content) };
         if content.len() > LARGE {
             let headers = format!(
-                "Location: http://localhost:{port}/store/{name}?signed=1\r\nX-Repo-Commit: {COMMIT}\r\n\
+                "Location: http://localhost:{port}/store/{name}?signed=1\r\n\
+                 X-Repo-Commit: {COMMIT}\r\n\
                  X-Linked-Etag: \"{}\"\r\nX-Linked-Size: {}\r\nETag: \"other\"\r\n",
                 etag,
                 content.len()

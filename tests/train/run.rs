@@ -29,7 +29,8 @@ impl Bench {
         let chat = |i: usize| {
             let (asked, said) = (format!("What is {i}?"), format!("It is {i} and {}. ", i + 1));
             json!({"messages": [
-                {"role": "user", "content": asked}, {"role": "assistant", "content": said.repeat(3)},
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": said.repeat(3)},
                 {"role": "user", "content": "And then?"}, {"role": "assistant", "content": said},
             ]})
         };
@@ -136,7 +137,7 @@ impl Bench {
     }
 }
 
-/// Runs until `enough`, then wishes to stop.
+/// Runs until `enough`, then asks for a stop.
 fn until(order: &RunRequest, enough: impl Fn(&Event<'_>) -> bool) -> End {
     let stop = AtomicBool::new(false);
     let mut tell = |event: Event<'_>| {
@@ -215,7 +216,8 @@ fn bad_lines_are_named_and_survived() {
     let bench = Bench::new();
     let good = fs::read_to_string(bench.chats()).unwrap();
     let long = json!({"messages": [
-        {"role": "user", "content": "word ".repeat(300)}, {"role": "assistant", "content": "Hm."}]});
+        {"role": "user", "content": "word ".repeat(300)},
+        {"role": "assistant", "content": "Hm."}]});
     let bad = [
         r#"{"messages": [{"role": "user", "content": "torn"#.to_owned(),
         r#"{"messages": []}"#.to_owned(),

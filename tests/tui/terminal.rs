@@ -1,4 +1,4 @@
-//! The program and its terminal: latency, resizes, hang-ups, job control, terminals that will not do.
+//! The program and its terminal: latency, resizes, hang-ups, job control, unsuitable terminals.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -25,7 +25,7 @@ pub use compare::{Comparison, compare};
 pub use contenders::{ContenderError, contenders};
 pub use figures::{Figures, Grid};
 pub use record::{Answer, Environment, Models, PLAIN, Results, Sweep, difference};
-pub use report::{sweep_tables, tables, verdict};
+pub use report::{lossless_check, sweep_tables, tables};
 
 /// Tokens of an answer that only warms up.
 const WARM_UP: usize = 24;

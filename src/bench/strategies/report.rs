@@ -41,8 +41,8 @@ fn by_set(grid: &Grid<'_>) -> Table {
         head: head("strategy", &grid.sets, &["mean"]),
         rows: grid.strategies.iter().map(row).collect(),
         notes: vec![
-            "Speed-up: tokens a second over those of plain, measured in turn with it in this run. τ: \
-             tokens a target pass, prefill and its token left out. Mean: of the sets, each alike."
+            "Speed-up: tokens a second over those of plain, measured in turn with it in this run. \
+             τ: tokens a target pass, prefill and its token left out. Mean: of the sets, each alike."
                 .to_owned(),
         ],
     }
@@ -91,8 +91,9 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     if beside {
         notes.push(
             "Ahead: of the verification, the drafter at work beside it. Wait: the target waiting \
-             for it afterwards. Drafted ahead: rounds whose tree was drafted meanwhile. Idle: share of a round in which that side had nothing to do, \
-             acceptance and commit left out."
+             for it afterwards. Drafted ahead: rounds whose tree was drafted meanwhile. Idle: \
+             share of a round in which that side had nothing to do, acceptance and commit left \
+             out."
                 .to_owned(),
         );
     }
@@ -167,7 +168,7 @@ pub fn sweep_tables(results: &Results) -> Vec<Table> {
 }
 
 /// Whether every text was plain's: the sentence, and whether it is so.
-pub fn verdict(answers: &[Answer]) -> (String, bool) {
+pub fn lossless_check(answers: &[Answer]) -> (String, bool) {
     let differing: Vec<&Answer> = answers.iter().filter(|a| a.differs_at.is_some()).collect();
     if differing.is_empty() {
         let text = format!("All {} answers are plain's own, token for token.", answers.len());
@@ -284,11 +285,11 @@ pub(super) mod tests {
     fn one_wrong_token_is_said_loudly() {
         let mut answers = sample();
         assert_eq!(
-            verdict(&answers),
+            lossless_check(&answers),
             ("All 4 answers are plain's own, token for token.".to_owned(), true)
         );
         answers[3].differs_at = Some(17);
-        let (text, lossless) = verdict(&answers);
+        let (text, lossless) = lossless_check(&answers);
         assert!(!lossless);
         assert!(text.starts_with("NOT LOSSLESS: 1 of 4") && text.contains("token 17"), "{text}");
         assert!(text.contains("dovetail on gsm8k"), "{text}");

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::VerifyOptions;
 use crate::kernels::{KvFormat, Roofline};
 use crate::model::{CpuTarget, PassTiming};
+use crate::printable::json_line;
 
 /// Medians of one γ.
 pub(super) struct Row {
@@ -112,8 +113,7 @@ impl Report {
     }
 
     pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
-        serde_json::to_writer(&mut *out, self)?;
-        writeln!(out)
+        out.write_all(json_line(self)?.as_bytes())
     }
 
     pub(super) fn table(&self, out: &mut dyn Write) -> io::Result<()> {

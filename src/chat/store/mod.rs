@@ -1,6 +1,6 @@
-//! Saved conversations: one JSON file each, found by the file's name, replaced atomically, never
-//! deleted. Several programs may have one open: what another has written is never replaced by what
-//! lacks it. The later writer goes on in a copy.
+//! Saved conversations: one JSON file each, identified by the file's name, replaced atomically,
+//! never deleted. Several programs may have one open: a write never loses messages that another
+//! program saved; the later writer continues in a copy. Must never know the screen.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::hash::Hasher;
@@ -12,11 +12,11 @@ use super::session::{SavedTurn, Session};
 use super::{SessionError, clock};
 use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
 
-/// Most bytes of a conversation: far above what any target's context holds, and quickly read.
+/// Size limit of a saved conversation, far above any target's context.
 const LONGEST: u64 = 64_000_000;
 /// Locked while a program compares and writes.
 const LOCK: &str = ".lock";
-/// A program that was halted may hold the lock: then nothing is replaced.
+/// Longest wait for the lock, which a stopped program may hold: then nothing is replaced.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A conversation that is open: its file's name and what stood there when it was last read or
@@ -63,7 +63,7 @@ fn new_name() -> String {
     format!("{date}-{fine:06}-{}", std::process::id())
 }
 
-/// What stood in a file: enough to know it again.
+/// Identifies the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     length: usize,
@@ -78,7 +78,7 @@ impl Stamp {
     }
 }
 
-/// Where a conversation went.
+/// Result of a save.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// Its file.
@@ -107,7 +107,7 @@ impl SessionHead {
     }
 }
 
-/// What the folder holds.
+/// Content of the folder.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// Readable sessions, the latest first.
@@ -116,7 +116,7 @@ pub struct Listing {
     pub broken: Vec<SessionError>,
 }
 
-/// What a name or the beginning of a title stands for.
+/// Matches of a name or of the beginning of a title.
 #[derive(Debug)]
 pub enum Found {
     /// One conversation.
@@ -152,7 +152,7 @@ impl SessionStore {
         &self.folder
     }
 
-    /// Removes what programs that were killed in the middle of writing left behind.
+    /// Removes the temporary files of programs that were killed while writing.
     pub fn clean(&self) {
         let removed = remove_leftovers(&self.folder);
         if removed > 0 {
@@ -292,13 +292,13 @@ impl SessionStore {
 /// Another program holds the lock.
 struct Busy;
 
-/// What is to be done about a file.
+/// How to save into a file that may have changed.
 enum Judgement {
-    /// All that we have to say stands there.
+    /// The file already holds every message.
     Nothing,
-    /// What stands there is ours, or all of it is in what we write.
+    /// The file's content is our own, or a prefix of what is written.
     Replace,
-    /// Something would be lost.
+    /// Messages of another program would be lost.
     Copy,
 }
 

@@ -14,7 +14,7 @@ fn talk() -> Vec<SavedTurn> {
     ]
 }
 
-/// The talk and one question more.
+/// The conversation and one more question.
 fn talk_and(question: &str) -> Vec<SavedTurn> {
     let mut turns = talk();
     turns.push(said(Role::User, question));
@@ -76,7 +76,7 @@ fn two_windows_on_one_conversation_lose_no_turn() {
     more.push(said(Role::Assistant, "Indeed."));
     assert_eq!(save(&store, &mut second, more), Saved { copied: false, ..saved });
     assert!(!save(&store, &mut first, talk_and("From the first, again")).copied);
-    // One that only looked on changes nothing when it is closed.
+    // A window that added nothing changes nothing when it is closed.
     assert!(!save(&store, &mut idle, talk()).copied);
 
     let said = questions(&store);
@@ -87,7 +87,7 @@ fn two_windows_on_one_conversation_lose_no_turn() {
 }
 
 #[test]
-fn what_goes_on_from_another_windows_words_replaces_them() {
+fn a_continuation_of_another_windows_messages_replaces_them() {
     let (_folder, store) = store();
     let mut first = OpenSession::new("demo");
     save(&store, &mut first, talk());
@@ -146,7 +146,7 @@ fn a_file_is_found_by_its_name_and_never_saved_over_another() {
 }
 
 #[test]
-fn what_another_program_spoilt_is_not_written_over() {
+fn a_file_damaged_by_another_program_is_not_overwritten() {
     let (_folder, store) = store();
     let mut open = OpenSession::new("demo");
     let path = save(&store, &mut open, talk()).path;
@@ -161,7 +161,7 @@ fn what_another_program_spoilt_is_not_written_over() {
 }
 
 #[test]
-fn a_halted_program_with_the_lock_holds_nobody_up_and_loses_nothing() {
+fn a_stopped_program_with_the_lock_blocks_nobody_and_loses_nothing() {
     let (_folder, store) = store();
     let mut open = OpenSession::new("demo");
     save(&store, &mut open, talk());

@@ -77,7 +77,7 @@ fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a StrategyStatus> {
     ready.strategies.iter().find(|status| status.name == name && status.missing.is_none())
 }
 
-/// The strategy whose draft is turned about, with the blocks that can be chosen under it: the
+/// The strategy whose draft is varied, with the blocks that can be chosen under it: the
 /// head's where there is one, else what the program would begin with.
 fn drafting(ready: &Ready) -> (Option<&'static Strategy>, Depths) {
     let head = Strategy::default_with(true);
@@ -92,7 +92,7 @@ fn label(ready: &Ready, number: usize) -> String {
     if number == 0 { kind.to_owned() } else { format!("{kind} #{}", number + 1) }
 }
 
-/// What a run stands on.
+/// Models, machine and settings of a run.
 struct Stage<'a> {
     args: &'a CourseArgs,
     settings: Settings,
@@ -200,11 +200,11 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The exit code: a wrong text is worse than a failure, a failure than an interruption.
+    /// The exit code: a text that differs goes before a failure, a failure before an interruption.
     fn conclude(&self, results: &Results) -> Outcome {
-        let (verdict, lossless) = bench::verdict(&results.answers);
+        let (message, lossless) = bench::lossless_check(&results.answers);
         if !lossless {
-            return Err(Failure::new(Code::Failed, anyhow!("{verdict}")));
+            return Err(Failure::new(Code::Failed, anyhow!("{message}")));
         }
         if self.failed {
             let error = anyhow!("a strategy failed where the target alone did not; see the notes");

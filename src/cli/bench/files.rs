@@ -1,4 +1,4 @@
-//! Results on disk and their way to the user.
+//! Reads, prints and saves results. Must never know how they were measured.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,13 +8,14 @@ use anyhow::{Context, anyhow};
 
 use super::args::{CompareArgs, CourseArgs, ShowArgs};
 use crate::bench::strategies::{
-    self as bench, Comparison, Results, compare as set_side_by_side, verdict,
+    self as bench, Comparison, Results, compare as set_side_by_side, lossless_check,
 };
 use crate::bench::{Layout, Table};
 use crate::chart;
 use crate::cli::exit::{Code, Failure, Outcome, report};
 use crate::cli::output::stdout;
 use crate::files::read_text;
+use crate::printable::json_line;
 
 /// Most bytes of saved results: a record of every round of ten thousand answers has room.
 const LONGEST: u64 = 1_000_000_000;
@@ -73,8 +74,8 @@ fn read(path: &Path) -> Result<Results, Failure> {
         .map_err(|error| Failure::new(Code::Usage, error))
 }
 
-/// Writes results wherever they were asked for. What can still be written is written before a
-/// failure is told.
+/// Writes results wherever they were asked for. After a failure the remaining outputs are still
+/// written before the error is returned.
 pub(super) fn deliver(
     args: &CourseArgs,
     results: &Results,
@@ -85,8 +86,7 @@ pub(super) fn deliver(
     let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
     let mut out = stdout()?;
     if args.json {
-        serde_json::to_writer(&mut out, results).map_err(io::Error::from)?;
-        writeln!(out)?;
+        out.write_all(json_line(results).map_err(io::Error::from)?.as_bytes())?;
     } else {
         print(results, tables, layout(args.markdown), &mut out)?;
     }
@@ -131,7 +131,7 @@ fn print(
     if !results.complete {
         writeln!(out, "Stopped early: only prompts that all were done with are counted.")?;
     }
-    writeln!(out, "{}", verdict(&results.answers).0)
+    writeln!(out, "{}", lossless_check(&results.answers).0)
 }
 
 fn save(results: &Results, path: &Path) -> anyhow::Result<()> {

@@ -59,8 +59,8 @@ pub struct TrainArgs {
     /// Fusion: the paper's dgf, or eagle's linear layer [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: Option<KindArg>,
-    /// Which blocks' outputs are trained: all, one drawn each step, or off for the last alone, as in
-    /// the paper [default: drawn].
+    /// Which blocks' outputs are trained: all, one drawn each step, or off for the last alone, as
+    /// in the paper [default: drawn].
     #[arg(long, value_name = "WHICH", help_heading = "Head")]
     pub elastic: Option<ElasticArg>,
 
@@ -74,7 +74,12 @@ pub struct TrainArgs {
     )]
     pub preset: Preset,
     /// Train for so many minutes [quick: 8].
-    #[arg(long, value_name = "X", conflicts_with_all = ["steps", "epochs"], help_heading = "Training")]
+    #[arg(
+        long,
+        value_name = "X",
+        conflicts_with_all = ["steps", "epochs"],
+        help_heading = "Training"
+    )]
     pub minutes: Option<f64>,
     /// Train for so many steps [paper: 200000].
     #[arg(long, value_name = "N", conflicts_with = "epochs", help_heading = "Training")]
@@ -118,8 +123,8 @@ pub struct TrainArgs {
     /// Weight of the cross-entropy [quick: 1, paper: 0.1].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub ploss: Option<f64>,
-    /// Share of the training, at its end, in which the head reads its own outputs; 0 for none, as in
-    /// the paper [default: 0.5].
+    /// Share of the training, at its end, in which the head reads its own outputs; 0 for none, as
+    /// in the paper [default: 0.5].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub used_share: Option<f64>,
     /// Steps on its own outputs then [default: 2].

@@ -55,7 +55,8 @@ pub fn train(args: &TrainArgs) -> Outcome {
     match end.map_err(failure)? {
         End::Done => Ok(writeln!(
             stdout()?,
-            "The head is in {out}, its card is {out}/README.md. Try it: dovetail --target {} --draft {out}",
+            "The head is in {out}, its card is {out}/README.md. \
+             Try it: dovetail --target {} --draft {out}",
             order.recipe.target,
             out = order.out.display(),
         )?),

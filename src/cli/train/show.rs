@@ -1,4 +1,5 @@
-//! What is seen of a training: a bar on a terminal, lines elsewhere, both on stderr.
+//! Progress of a training on stderr: a bar on a terminal, lines elsewhere. Must never know how the
+//! training is done.
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
@@ -9,7 +10,7 @@ use crate::train::{Measure, StepReport};
 
 /// The bar's length while the head learns: thousandths of the whole.
 const WHOLE: u64 = 1000;
-/// How fast the shown rate follows the measured one.
+/// Smoothing factor of the shown rate.
 const FOLLOW: f64 = 0.1;
 
 /// Shows the events.
@@ -45,7 +46,7 @@ impl Show {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -120,7 +121,7 @@ impl Show {
         }
     }
 
-    /// A line that stays.
+    /// Prints a line above the bar.
     fn say(&self, line: &str) {
         if self.bar.is_hidden() || self.bar.is_finished() {
             report(line);
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accuracy_is_told_by_step() {
+    fn accuracy_is_reported_by_step() {
         let measure = |depth, step, one| Measure {
             depth,
             step,

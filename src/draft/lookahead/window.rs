@@ -198,7 +198,8 @@ mod tests {
                     let mut path: Vec<u32> =
                         tree.ancestors(node).map(|i| tree.nodes()[i].token).collect();
                     path.reverse();
-                    let seen = rows[0][..=column].iter().chain(rows[1..].iter().map(|r| &r[column]));
+                    let above = rows[1..].iter().map(|r| &r[column]);
+                    let seen = rows[0][..=column].iter().chain(above);
                     prop_assert!(path.iter().eq(seen));
                 }
                 // Siblings hold different tokens.

@@ -23,7 +23,7 @@ pub struct Datastore {
 impl Datastore {
     /// The text in the file `path` as `tokenizer` splits it. It is sorted once and kept in
     /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer, unless it is short; a
-    /// kept file that is damaged is made anew. `report` is told the stage and how far it is, 0 to 1.
+    /// damaged cache file is replaced. `report` gets the stage and its progress, 0 to 1.
     ///
     /// # Errors
     /// [`LibraryError`] if the file cannot be read or is no text. A cache

@@ -13,9 +13,13 @@ fn tokenizer(special: &str) -> Tokenizer {
     let json = serde_json::json!({
         "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
         "normalizer": null,
-        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+        "pre_tokenizer": {
+            "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true
+        },
         "post_processor": null,
-        "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+        "decoder": {
+            "type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true
+        },
         "model": {"type": "BPE", "vocab": vocab, "merges": []}
     });
     Tokenizer::from_json(json.to_string().as_bytes(), "test").unwrap()

@@ -234,3 +234,29 @@ fn experts(fields: &Fields<'_>) -> Result<Option<Experts>, LibraryError> {
         selection_bias: fields.any_tensor("exp_probs_b.bias"),
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::ARCHITECTURES;
+    use crate::model::model_types;
+
+    const README: &str = include_str!("../../../README.md");
+
+    /// The names in code spans of a column of the README's table of architectures.
+    fn column(number: usize) -> BTreeSet<&'static str> {
+        let table = README.split("| Architecture |").nth(1).unwrap();
+        let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let cell = |row: &'static str| row.split('|').nth(number).unwrap();
+        rows.flat_map(|row| cell(row).split('`').skip(1).step_by(2)).collect()
+    }
+
+    #[test]
+    fn the_readme_lists_the_architectures_that_can_be_run() {
+        let gguf: BTreeSet<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
+        assert_eq!(column(2), gguf, "the column of `general.architecture` in README.md");
+        let folders: BTreeSet<_> = model_types().collect();
+        assert_eq!(column(3), folders, "the column of `model_type` in README.md");
+    }
+}

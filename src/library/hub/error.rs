@@ -130,7 +130,10 @@ pub enum HubError {
         cache: PathBuf,
     },
     /// The cache cannot be written.
-    #[error("cannot write {}: {source}; make room there, or set HF_HOME to another disk", path.display())]
+    #[error(
+        "cannot write {}: {source}; make room there, or set HF_HOME to another disk",
+        path.display()
+    )]
     Disk {
         /// File or folder.
         path: PathBuf,

@@ -67,7 +67,8 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
                     [only] => Ok(vec![(*only).clone()]),
                     [] => Err("the repository holds no model in safetensors or GGUF".to_owned()),
                     _ => Err(format!(
-                        "the repository holds several models; name one as owner/name:file, of: {listed}"
+                        "the repository holds several models; name one as owner/name:file, of: \
+                         {listed}"
                     )),
                 }
             }

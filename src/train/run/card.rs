@@ -135,7 +135,8 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
         writeln!(
             text,
             "How often the target's likeliest token is the head's first choice, or among its \
-             first two or three, where it reads the target's features (0) and its own outputs once or more in a row.\n"
+             first two or three, where it reads the target's features (0) and its own outputs \
+             once or more in a row.\n"
         )?;
         writeln!(
             text,
@@ -156,7 +157,8 @@ fn measures(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(
         text,
         "Greedy, tree of 16 nodes with the root, width 10, depth 7, each way in turn on each \
-         held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain decoding's at every m: {} of {}.\n",
+         held-out prompt. τ = committed tokens / target passes. Prompts whose text was plain \
+         decoding's at every m: {} of {}.\n",
         decoded.same, decoded.prompts
     )?;
     writeln!(text, "| blocks | τ | tokens/s | tokens |\n|---|---|---|---|")?;

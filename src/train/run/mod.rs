@@ -129,8 +129,8 @@ pub enum RunError {
     },
     /// The recipe is another one.
     #[error(
-        "the training in {} was begun with {name} {before}, not {now}; leave the flag out, or begin \
-         anew with another --out", out.display()
+        "the training in {} was begun with {name} {before}, not {now}; leave the flag out, or \
+         begin anew with another --out", out.display()
     )]
     Recipe {
         /// The folder.
@@ -175,7 +175,8 @@ pub enum RunError {
     },
     /// Too little to learn from.
     #[error(
-        "{}: {usable} of {lines} lines can be used, and at least 2 are needed{fault}", path.display()
+        "{}: {usable} of {lines} lines can be used, and at least 2 are needed{fault}",
+        path.display()
     )]
     NoChats {
         /// The file.
@@ -189,8 +190,8 @@ pub enum RunError {
     },
     /// The disk is too small.
     #[error(
-        "{} needs {} of disk and {} are free; take fewer chats with --limit, a shorter --window, or \
-         an --out on a larger disk, or make room and go on with --resume",
+        "{} needs {} of disk and {} are free; take fewer chats with --limit, a shorter --window, \
+         or an --out on a larger disk, or make room and go on with --resume",
         out.display(), size(*needed), size(*free)
     )]
     Room {

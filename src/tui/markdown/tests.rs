@@ -22,7 +22,8 @@ fn rows(text: &str, width: usize) -> Vec<String> {
 
 #[test]
 fn blocks_lists_quotes_and_code() {
-    let text = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n```rust\nfn main() {}\n\n```\n---\nend";
+    let text = "# Title\nOne **two** `three`.\nNext line.\n\n- a\n- b\n  1. c\n\n> said\n> he\n\n\
+        ```rust\nfn main() {}\n\n```\n---\nend";
     assert_eq!(
         rows(text, 40),
         [
@@ -145,15 +146,19 @@ proptest! {
     // Documents are small and the cases many: borders between blocks are where it can go wrong.
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// The cache never shows: a text that streamed in looks as if it had come at once.
+    /// The cache has no effect on the rows: a text that streamed in is laid out as a whole one.
     #[test]
-    fn streaming_equals_at_once(parts in prop::collection::vec(fragment(), 0..40), width in 1usize..50) {
+    fn streamed_text_is_laid_out_as_the_whole_text(
+        parts in prop::collection::vec(fragment(), 0..40),
+        width in 1usize..50,
+    ) {
         let mut text = String::new();
         let mut origins = Origins::default();
         let mut streamed = Document::default();
         for (index, part) in parts.iter().enumerate() {
             text.push_str(part);
-            origins.push(part.len(), if index % 3 == 0 { Origin::Target } else { Origin::Accepted });
+            let origin = if index % 3 == 0 { Origin::Target } else { Origin::Accepted };
+            origins.push(part.len(), origin);
             streamed.lay_out(&text, &origins, width);
         }
         let streamed = streamed.lay_out(&text, &origins, width).to_vec();
@@ -161,7 +166,7 @@ proptest! {
         prop_assert_eq!(streamed, document.lay_out(&text, &origins, width).to_vec());
     }
 
-    /// Every drawn piece of the model's text knows where it came from.
+    /// Every drawn piece of the model's text has an origin.
     #[test]
     fn no_text_without_origin(parts in prop::collection::vec(fragment(), 0..40)) {
         let text = parts.concat();

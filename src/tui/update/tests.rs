@@ -218,12 +218,18 @@ fn controls_act_in_the_middle_of_an_answer() {
     type_keys(&mut model, "one<enter>");
     let effects = type_keys(&mut model, "<a-up>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.tree.gamma == Setting::Fixed(17)),
+        matches!(
+            &effects[..],
+            [Effect::Apply(controls)] if controls.tree.gamma == Setting::Fixed(17)
+        ),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f4><down><down><left>");
     assert!(
-        matches!(&effects[..], [Effect::Apply(controls)] if controls.tree.blocks == Setting::Fixed(3)),
+        matches!(
+            &effects[..],
+            [Effect::Apply(controls)] if controls.tree.blocks == Setting::Fixed(3)
+        ),
         "{effects:?}"
     );
     let effects = type_keys(&mut model, "<f8>");

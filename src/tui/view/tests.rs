@@ -20,8 +20,8 @@ use crate::worker::Event;
 
 const STORY: &str = "Once upon a time there was a little fox who lived by the sea. Every night \
     she lit a **lantern** and waited for the boats.\n\nShe kept three rules:\n\n- never leave the \
-    lamp\n- share the *warm* bread\n- listen to the wind\n\nOne evening the wind said nothing at all, \
-    and the fox began to worry about the old fisherman.";
+    lamp\n- share the *warm* bread\n- listen to the wind\n\nOne evening the wind said nothing at \
+    all, and the fox began to worry about the old fisherman.";
 
 fn drawn(model: &mut Model) -> Buffer {
     let (width, height) = model.size;
