@@ -1,5 +1,5 @@
-//! Calendar dates of Unix times, in UTC: for `strftime_now` of templates and for session names. Must
-//! never know time zones.
+//! Calendar dates of Unix times, in UTC: for `strftime_now` of templates and for session names.
+//! Must never know time zones.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -52,7 +52,7 @@ impl Sampler {
         }
     }
 
-    /// Takes a sample. Calls closer together than a load can be measured return the last sample; the
+    /// Takes a sample. Calls closer together than a load can be measured return the last one; the
     /// first sample's loads are 0, there being nothing to compare with.
     pub fn sample(&mut self) -> Usage {
         let too_soon = Duration::max(MINIMUM_CPU_UPDATE_INTERVAL, Duration::from_millis(200));

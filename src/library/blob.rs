@@ -1,4 +1,4 @@
-//! The bytes of a file: mapped from disk, or lying in the binary.
+//! The bytes of a file: mapped from disk, or part of the binary. Must never know what they mean.
 
 use std::fs::File;
 use std::ops::{Deref, Range};
@@ -25,7 +25,7 @@ impl Blob {
     /// Maps a file. Nothing of it is read yet.
     pub(crate) fn open(path: &Path) -> Result<Self, LibraryError> {
         let failed = |source| LibraryError::io(path, source);
-        // Asked before it is opened: opening a pipe waits for a writer.
+        // Checked before it is opened: opening a pipe waits for a writer.
         let kind = std::fs::metadata(path).map_err(failed)?;
         if !kind.is_file() {
             let reason = "it is no regular file";

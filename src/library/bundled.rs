@@ -1,4 +1,4 @@
-//! The models that are part of the binary: `assets/demo/`.
+//! The models that are part of the binary: `assets/demo/`. Must never know how files are read.
 
 use super::folder::Folder;
 

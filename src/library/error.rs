@@ -1,4 +1,5 @@
-//! Why a model could not be opened: each message names the file, the value and the remedy.
+//! Errors of opening a model: each names the file, the value and the remedy. Must never know how
+//! models are run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::model::head::Misfit;
 /// Why a model could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// The system refused.
+    /// The file system failed.
     #[error("cannot read {}: {source}; {}", path.display(), io_remedy(source))]
     Io {
         /// File or folder.
@@ -29,7 +30,7 @@ pub enum LibraryError {
         /// Where to get it.
         remedy: &'static str,
     },
-    /// A file is torn, or says what cannot be.
+    /// A file is truncated or inconsistent.
     #[error("{origin}: {place}: {problem}; the file is damaged or incomplete, fetch it again")]
     Damaged {
         /// The file.
@@ -39,7 +40,7 @@ pub enum LibraryError {
         /// The value and what is wrong with it.
         problem: String,
     },
-    /// A sound file of a sort that cannot be run.
+    /// A valid file of a kind that is not supported.
     #[error("{origin}: {what} is {found}, which is not supported; {remedy}")]
     Unsupported {
         /// The file.
@@ -72,7 +73,7 @@ pub enum LibraryError {
         /// Rows of the embedding.
         model: usize,
     },
-    /// A small model of another world.
+    /// A small model whose vocabulary has nothing in common with the target's.
     #[error(
         "{small} cannot draft for {target}: their vocabularies have no token in common; \
          take a small model of the target's family"

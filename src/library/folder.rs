@@ -1,4 +1,5 @@
-//! The files of a model by name: a folder on disk, or the bundled pair's part of the binary.
+//! The files of a model by name: a folder on disk, or the bundled pair's part of the binary. Must
+//! never know their formats.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::LibraryError;
 use super::blob::Blob;
 
-/// Where the files lie.
+/// Location of the files.
 #[derive(Clone, Debug)]
 pub(super) enum Folder {
     /// On disk.

@@ -1,4 +1,4 @@
-//! Getting models: GGUF, safetensors, tokenizer, hub download, the bundled pair; and the text that
+//! Opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair; and the text that
 //! retrieval drafts from.
 //! Must never know decoding.
 

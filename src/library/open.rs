@@ -1,5 +1,5 @@
-//! From what the user named to a model that can be run: target or draft head, nothing of the
-//! weights read yet.
+//! From what the user named to a model that can be built: target, small model or draft head. Must
+//! never read weights.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub struct TargetFiles {
     pub detail: String,
     /// Bytes of all weights.
     pub bytes: u64,
-    /// How its own files say that tokens are best drawn.
+    /// Sampling settings that its own files recommend.
     pub sampling: Recommended,
 }
 

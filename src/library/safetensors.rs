@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_come_out_as_they_went_in() {
+    fn weights_are_read_as_they_were_written() {
         let all = open_bytes(&sound()).unwrap();
         assert_eq!(all.names(), ["a.weight", "b.weight"]);
         let a = WeightSource::tensor(&all, "a.weight").unwrap();
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn lying_headers_are_refused_by_field_and_value() {
+    fn inconsistent_headers_are_refused_by_field_and_value() {
         let tensor = |dtype: &str, shape: Value, offsets: Value| {
             with_header(
                 &json!({"w": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}),
@@ -371,7 +371,11 @@ mod tests {
     fn sizes_that_overflow_in_sum_are_refused() {
         // Each size alone is sound; their sum wraps around to the size of the file.
         let quarter = 1u64 << 62;
-        let tensor = |from: u64, to: u64| json!({"dtype": "F32", "shape": [quarter / 4], "data_offsets": [from, to]});
+        let shape = [quarter / 4];
+        let tensor = |from: u64, to: u64| {
+            let at = [from, to];
+            json!({"dtype": "F32", "shape": shape, "data_offsets": at})
+        };
         let header = json!({
             "a": tensor(0, quarter), "b": tensor(quarter, 2 * quarter),
             "c": tensor(2 * quarter, 3 * quarter), "d": tensor(3 * quarter, u64::MAX)

@@ -1,4 +1,5 @@
-//! How a model's own files say that its tokens are best drawn.
+//! Sampling settings that a model's own files recommend. Must never check ranges, which the
+//! settings own.
 
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ pub struct Recommended {
     /// Keys of the settings and their values, as they were found: ranges are the settings' to
     /// check.
     pub values: Vec<(&'static str, f64)>,
-    /// Where they stand, for people.
+    /// Their source, for display.
     pub origin: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Size and sort of a model in words.
+//! Size and format of a model in words. Must never know its tensors' names.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What a `--target` or `--draft` value names.
+//! What a `--target` or `--draft` value names. Must never open it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! What a family's decoder block does differently from Llama's, as numbers: one description that
-//! the forward pass reads, instead of a copy of the pass for each family. Knows no names of tensors.
+//! the forward pass reads, instead of a copy of the pass for each family. Knows no tensor names.
 
 use super::ConfigError;
 use crate::kernels::Activation;

@@ -1,4 +1,4 @@
-//! Checks across settings: the strategy they lead to, contradictions, and flags without effect. Must
+//! Checks across settings: the strategy they lead to, contradictions, flags without effect. Must
 //! never open a model.
 
 use super::{Given, Settings};

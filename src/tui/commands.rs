@@ -1,4 +1,5 @@
-//! The slash commands: one table for completion, help and dispatch.
+//! The slash commands: one table for completion, help and dispatch. Must never know the state that
+//! they change.
 
 use super::keymap::Action;
 use super::state::Dial;

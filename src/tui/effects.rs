@@ -1,4 +1,4 @@
-//! Does what the model asks for: worker, files, clipboard. Knows no widgets.
+//! Carries out effects: worker, files, clipboard. Must never know widgets.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use super::update::Message;
 use crate::chat::{Found, OpenSession, Role, Saved, SavedTurn, SessionHead, SessionStore};
 use crate::worker::{Command, SharedControls, Worker};
 
-/// What stands outside the model.
+/// Everything outside the model that effects act on.
 pub struct EffectRunner {
     /// The decode thread.
     pub worker: Worker,
-    /// What it runs under.
+    /// Its controls.
     pub controls: SharedControls,
     store: Option<SessionStore>,
     session: Option<OpenSession>,
@@ -26,7 +26,7 @@ impl EffectRunner {
         Self { worker, controls, store, session: None, clipboard: None }
     }
 
-    /// Tells the worker; `false` if it has ended.
+    /// Sends a command to the worker; `false` if it has ended.
     pub fn send(&self, command: Command) -> bool {
         let Command::Generate(job) = command;
         self.worker.generate(job)
@@ -93,7 +93,7 @@ impl EffectRunner {
     ) -> Result<(), String> {
         let remote = std::env::var_os("SSH_CONNECTION").is_some();
         if !remote {
-            // Kept: on X11 the clipboard is served by the program that filled it.
+            // Kept open: on X11 the clipboard is served by the program that filled it.
             if self.clipboard.is_none() {
                 self.clipboard = arboard::Clipboard::new().ok();
             }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_program_left_is_removed_at_the_start() {
+    fn temporary_files_of_a_killed_program_are_removed_at_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let leftover = folder.path().join(".dovetail-abc123.tmp");
         std::fs::write(&leftover, "{").unwrap();

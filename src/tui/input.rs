@@ -1,7 +1,7 @@
-//! Keys, pastes and the wheel, read on a thread of their own. crossterm's reader waits in the middle
-//! of a sequence until the rest has come, and never returns once the terminal is gone (0.29 takes
-//! the end of the file for an empty read): neither may hold the screen's thread. Another thread
-//! watches for the terminal's end. Must never know what keys mean.
+//! Keys, pastes and the mouse wheel, read on a thread of their own. crossterm's reader blocks in
+//! the middle of an escape sequence until the rest has come, and never returns once the terminal is
+//! gone (0.29 takes the end of the file for an empty read): neither may block the screen's thread.
+//! Another thread detects the terminal's end. Must never know what keys mean.
 
 use std::io;
 
@@ -10,11 +10,11 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use super::signals::Asks;
 
-/// Events that wait at most; beyond that the terminal itself holds them back.
+/// Capacity of the queue of events; beyond that they stay in the terminal's buffer.
 const WAITING: usize = 1024;
 
 /// Reads the terminal from now on. The channel closes when it cannot be read any more; `asks`
-/// hears when it is gone.
+/// is notified when it is gone.
 ///
 /// # Errors
 /// The system gives no thread.
@@ -38,12 +38,12 @@ fn hang_up(asks: &Asks) {
     use rustix::event::{PollFd, PollFlags, poll};
     let stdin = io::stdin();
     loop {
-        // Without any wish the system still reports a hang-up.
+        // With no events requested, poll still reports a hang-up.
         let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
         match poll(&mut watched, None) {
             Ok(_) if watched[0].revents().contains(PollFlags::HUP) => return asks.end(),
             Err(rustix::io::Errno::INTR) => {}
-            // This system cannot watch a terminal so: SIGHUP remains.
+            // This system cannot poll a terminal: SIGHUP remains.
             _ => return,
         }
     }

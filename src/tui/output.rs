@@ -1,6 +1,7 @@
-//! What is drawn, written on a thread of its own: a terminal that takes nothing (held with Ctrl+S,
-//! at the end of a frozen connection) must not hold the screen's thread, which has signals to
-//! answer. A frame is written whole or, once the terminal is given back, not at all.
+//! Output to the terminal, written on a thread of its own: a terminal that accepts nothing (stopped
+//! with Ctrl+S, or behind a frozen connection) must not block the screen's thread, which handles
+//! signals. A frame is written whole or, once the terminal is restored, not at all. Must never know
+//! what is drawn.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -12,15 +13,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Held while something is written.
+/// Locked while something is written.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Where a frame is put together.
+/// Buffer in which a frame is composed.
 #[derive(Clone, Debug, Default)]
 pub struct Buffer(Rc<RefCell<Vec<u8>>>);
 
 impl Buffer {
-    /// What was put together so far; the buffer is empty afterwards.
+    /// Takes what was composed so far.
     pub fn take(&self) -> Vec<u8> {
         self.0.take()
     }
@@ -37,7 +38,7 @@ impl Write for Buffer {
     }
 }
 
-/// The way to the terminal.
+/// The writer's thread and its queue.
 #[derive(Debug)]
 pub struct Output {
     frames: Sender<Vec<u8>>,
@@ -69,7 +70,7 @@ impl Output {
         Ok(Self { frames, written, waiting: 0 })
     }
 
-    /// Has `bytes` written after everything before.
+    /// Queues `bytes`.
     pub fn send(&mut self, bytes: Vec<u8>) {
         if !bytes.is_empty() && self.frames.send(bytes).is_ok() {
             self.waiting += 1;
@@ -96,7 +97,7 @@ impl Output {
     }
 }
 
-/// Waits until nothing is being written, `limit` at most: a terminal that takes nothing never ends.
+/// Waits until nothing is being written, `limit` at most: a stopped terminal never accepts it.
 pub fn pause(limit: Duration) -> Option<MutexGuard<'static, ()>> {
     let began = Instant::now();
     loop {
@@ -121,7 +122,7 @@ fn unbuffered() -> io::Result<io::Stdout> {
     Ok(io::stdout())
 }
 
-/// Writes all of it, also where another program has set the terminal not to wait.
+/// Writes all of it, also where another program has made the terminal non-blocking.
 fn write(out: &mut impl Write, mut rest: &[u8]) -> io::Result<()> {
     while !rest.is_empty() {
         match out.write(rest) {
@@ -141,7 +142,7 @@ fn write(out: &mut impl Write, mut rest: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Takes three bytes a time, and nothing every other time.
+    /// Accepts three bytes at a time, and nothing every other time.
     struct Slow(Vec<u8>, bool);
 
     impl Write for Slow {
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_does_not_wait_gets_everything_once() {
+    fn a_non_blocking_terminal_gets_everything_once() {
         let mut out = Slow(Vec::new(), false);
         write(&mut out, b"a whole frame").unwrap();
         assert_eq!(out.0, b"a whole frame");

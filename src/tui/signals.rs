@@ -1,6 +1,6 @@
-//! What the system asks of the process: to end, to stop, to go on, to look at the terminal's size.
-//! Signals are listened to on a thread of their own, and an ask to end sets a deadline: the process
-//! ends even if the screen's thread never comes back to hear of it. Must never know what is shown.
+//! Signals: end, suspend, resume, new size of the terminal. They are received on a thread of their
+//! own, and a request to end sets a deadline: the process ends even if the screen's thread never
+//! handles it. Must never know what is shown.
 
 use std::io;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::terminal;
 
-/// Longest time from an ask to end to the end, if the screen's thread does not answer.
+/// Deadline from a request to end, if the screen's thread does not handle it.
 const UNHEARD: Duration = Duration::from_secs(5);
 /// Longest time from the last save to the end: the decode thread may be in the middle of a round,
 /// the terminal may take nothing.
 const SAVED: Duration = Duration::from_millis(600);
 
-/// What the system asks.
+/// A request of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Save and end: SIGTERM, SIGHUP, SIGINT, or the terminal is gone.
@@ -28,19 +28,19 @@ pub enum Signal {
     Resize,
 }
 
-/// Passes on what is asked.
+/// Forwards requests.
 #[derive(Clone, Debug)]
 pub struct Asks(UnboundedSender<Signal>);
 
 impl Asks {
-    /// Asks to end, and sees to it.
+    /// Requests the end and sets its deadline.
     pub fn end(&self) {
         deadline(UNHEARD, 1);
         self.send(Signal::End);
     }
 
     fn send(&self, signal: Signal) {
-        // Nobody listens once the screen has ended.
+        // There is no receiver once the screen has ended.
         let _ = self.0.send(signal);
     }
 
@@ -52,7 +52,7 @@ impl Asks {
     }
 }
 
-/// Listens to signals from now on.
+/// Handles signals from now on.
 ///
 /// # Errors
 /// The system gives no handler or no thread.
@@ -106,7 +106,7 @@ fn start(asks: Asks) -> io::Result<()> {
     Ok(())
 }
 
-/// To be called when everything is saved: from now on nothing holds the process for long.
+/// To be called when everything is saved: shortens the deadline.
 pub fn saved() {
     deadline(SAVED, 0);
 }
@@ -161,7 +161,7 @@ pub fn stop() -> io::Result<()> {
 }
 
 /// Whether a shell with job control can bring this process back: it gives each job a process group
-/// of its own. The group of the session's first process is nobody's job.
+/// of its own. The group of the session's first process is no job of a shell.
 #[cfg(unix)]
 fn has_shell() -> bool {
     rustix::process::getsid(None).is_ok_and(|session| session != rustix::process::getpgrp())

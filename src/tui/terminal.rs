@@ -1,5 +1,5 @@
-//! The terminal: taken at the start, given back whatever happens. Restoring is idempotent and
-//! needs nothing but the standard output, so that a panic hook can do it.
+//! The terminal: set up at the start, restored on every way out. Restoring is idempotent and needs
+//! only the standard output, so that a panic hook can do it. Must never know what is drawn.
 
 use std::io::{self, Write, stdout};
 use std::panic::PanicHookInfo;
@@ -24,17 +24,17 @@ use ratatui::{Frame, Terminal};
 
 use super::output::{self, Buffer, Output};
 
-/// Longest wait for a frame that is being written when the terminal is given back.
+/// Longest wait for a frame that is being written when the terminal is restored.
 const LAST_FRAME: Duration = Duration::from_millis(250);
 
 const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES;
 
-/// Whether the terminal is ours at the moment.
+/// Whether the terminal is set up for the screen.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// What a thread other than the screen's said when it panicked.
 static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
 
-/// The terminal while it is ours.
+/// The terminal while it is set up.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Buffer>>,
     /// What the terminal above writes to.
@@ -70,8 +70,8 @@ impl Screen {
     }
 
     fn enter(&mut self) -> io::Result<()> {
-        // Between a stop and the shell's `fg` the settings may be changed only from behind: the
-        // system then stops this process again, and the call is cut short.
+        // Between a stop and the shell's `fg` this process is in the background: changing the
+        // settings stops it again, and the call is interrupted.
         while let Err(error) = enable_raw_mode() {
             if error.kind() != io::ErrorKind::Interrupted {
                 return Err(error);
@@ -102,7 +102,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Has the next frame drawn from nothing.
+    /// Makes the next frame redraw every cell.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -132,7 +132,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Whether the terminal has not yet taken what was drawn before.
+    /// Whether earlier output is still being written.
     pub fn busy(&self) -> bool {
         self.output.busy()
     }
@@ -156,12 +156,12 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back. Failures are ignored: there is nobody left to tell.
+/// Restores the terminal. Failures are ignored: they cannot be reported any more.
 pub fn restore() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
-    // No frame begins any more; the one being written is let through.
+    // No frame begins any more; the one being written is completed.
     let _quiet = output::pause(LAST_FRAME);
     let mut out = stdout();
     let _ = queue!(out, EndSynchronizedUpdate);
@@ -171,7 +171,7 @@ pub fn restore() {
     let _ = disable_raw_mode();
 }
 
-/// Gives the terminal back on the way out, within `limit` even where the terminal takes nothing.
+/// Restores the terminal at exit, within `limit` even where the terminal accepts nothing.
 pub fn restore_within(limit: Duration) {
     let (done, ended) = std::sync::mpsc::channel();
     let give_back = move || {
@@ -180,7 +180,7 @@ pub fn restore_within(limit: Duration) {
     };
     let thread = std::thread::Builder::new().name("dovetail-restore".into());
     if thread.spawn(give_back).is_err() || ended.recv_timeout(limit).is_err() {
-        // What can be had without the terminal taking anything: its line settings.
+        // The line settings can be restored without writing to the terminal.
         let _ = disable_raw_mode();
     }
 }
@@ -191,7 +191,7 @@ pub fn last_words() -> Option<String> {
 }
 
 /// A panic of the screen's thread gives the terminal back before it is reported. A panic of
-/// another thread must not write into the screen: its words are kept for a box.
+/// another thread must not write into the screen: its message is kept for an overlay.
 fn install_hook() {
     type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Send + Sync>;
     static BEFORE: OnceLock<Hook> = OnceLock::new();

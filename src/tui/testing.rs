@@ -1,4 +1,4 @@
-//! What the tests of the screen share.
+//! Helpers of the screen's tests: models, rounds, typed keys. Must never be used outside tests.
 
 use std::time::Duration;
 

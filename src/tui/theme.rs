@@ -38,7 +38,7 @@ pub fn styles(theme: ThemeName) -> Theme {
     }
 }
 
-/// Colours of the 256-colour table, which every terminal of today has.
+/// Colours of the 256-colour table, which all current terminals have.
 struct Palette {
     dim: u8,
     faint: u8,
@@ -83,19 +83,19 @@ const LIGHT: Palette = Palette {
 pub struct Theme {
     /// Running text.
     pub text: Style,
-    /// What matters more.
+    /// Emphasised text.
     pub strong: Style,
-    /// What matters less: labels, hints.
+    /// Secondary text: labels, hints.
     pub dim: Style,
     /// Borders and marks.
     pub faint: Style,
     /// Focus, keys, the product's name.
     pub accent: Style,
-    /// Proposed by the draft and confirmed.
+    /// Proposed by the draft and accepted.
     pub accepted: Style,
     /// Chosen by the target.
     pub target: Style,
-    /// Drafted in vain.
+    /// Drafted and rejected.
     pub rejected: Style,
     /// Paused, held, stopped.
     pub warning: Style,

@@ -28,7 +28,7 @@ pub struct Manners {
     /// The break is a silence and not an end.
     pub stalls: bool,
     /// The store ignores ranges.
-    pub deaf: bool,
+    pub ignores_ranges: bool,
     /// Paths that begin so are refused: status, X-Error-Code, whether a right token helps.
     pub refusal: Option<(&'static str, u16, &'static str, bool)>,
     /// Names that the repository lists without having them.
@@ -205,7 +205,7 @@ fn answer(
     if let Some(name) = path.strip_prefix("/store/").and_then(|name| name.split('?').next())
         && let Some(content) = files.get(name)
     {
-        let ignored = manners.deaf;
+        let ignored = manners.ignores_ranges;
         let from = if ignored { 0 } else { request.range.unwrap_or(0) as usize };
         let lie = manners.lie;
         if from >= content.len() {

@@ -153,7 +153,11 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
     let whole = Bench::new();
     assert_eq!(until(&whole.order(false), |_| false), End::Done);
     let parts = Bench::new();
-    let begins = |stage: Stage| move |event: &Event<'_>| matches!(event, Event::Stage { stage: now, .. } if *now == stage);
+    let is = |event: &Event<'_>, wanted: Stage| match event {
+        Event::Stage { stage, .. } => *stage == wanted,
+        _ => false,
+    };
+    let begins = |stage: Stage| move |event: &Event<'_>| is(event, stage);
     assert_eq!(until(&parts.order(false), begins(Stage::Render)), End::Stopped);
     let second = |event: &Event<'_>| matches!(event, Event::At(done) if *done > 400);
     assert_eq!(until(&parts.order(true), second), End::Stopped);

@@ -42,7 +42,8 @@ fn by_set(grid: &Grid<'_>) -> Table {
         rows: grid.strategies.iter().map(row).collect(),
         notes: vec![
             "Speed-up: tokens a second over those of plain, measured in turn with it in this run. \
-             τ: tokens a target pass, prefill and its token left out. Mean: of the sets, each alike."
+             τ: tokens a target pass, prefill and its token left out. Mean: of the sets, each \
+             alike."
                 .to_owned(),
         ],
     }

@@ -1,8 +1,8 @@
-//! A sorted text on disk.
+//! A sorted text on disk. Must never know how it was sorted.
 //!
 //! The file is a head of eight little-endian u64 words, then the tokens and then their order as
-//! little-endian u32. The head says what the file is of and how its body sums up, so that neither a
-//! file of another text nor one that a crash or a full disk tore is ever used: it is made anew.
+//! little-endian u32. The head holds the key and a checksum of the body, so that neither a file of
+//! another text nor one truncated by a crash or a full disk is ever used: it is replaced.
 
 use std::fs;
 use std::hash::Hasher;
@@ -20,10 +20,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"dovesort");
 const VERSION: u64 = 1;
 const WORD: usize = 4;
 const HEAD: usize = 8 * 8;
-/// Where the head tells the number of tokens.
+/// Index of the number of tokens in the head.
 const TOKENS_AT: usize = 6 * 8;
 
-/// What a kept file is of.
+/// Identifies text and tokenizer of a cache file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     text: u64,
@@ -47,7 +47,7 @@ impl Key {
     }
 }
 
-/// The standard library's hash, which may change with its version: then the cache is made anew.
+/// The standard library's hash, which may change with its version: then the cache is replaced.
 fn hash(text: &str) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(text.as_bytes());
@@ -61,7 +61,7 @@ fn sum(words: impl Iterator<Item = u32>) -> u64 {
     })
 }
 
-/// A kept file, mapped.
+/// A cache file, mapped.
 #[derive(Debug)]
 pub(super) struct Kept {
     blob: Blob,
@@ -115,7 +115,7 @@ fn bytes(head: &[u64; 8]) -> Vec<u8> {
 pub(super) fn write(path: &Path, key: &Key, sorted: &SortedText) -> io::Result<()> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
     fs::create_dir_all(folder)?;
-    // A sorted text is large: what a kill left of one must not stay.
+    // A sorted text is large: temporary files of killed programs are removed.
     remove_leftovers(folder);
     let words = || sorted.tokens.iter().chain(&sorted.order).copied();
     atomic_write(path, Access::Private, |file| {

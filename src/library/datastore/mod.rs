@@ -86,7 +86,7 @@ impl Datastore {
         Ok(Self { store, name, notice })
     }
 
-    /// Where sorted texts are kept, e.g. `~/.cache/dovetail/retrieval`; none without a home.
+    /// Folder of the cache, e.g. `~/.cache/dovetail/retrieval`; none without a home.
     pub fn cache_folder() -> Option<PathBuf> {
         let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
         Some(dirs.cache_dir().join("retrieval"))
@@ -97,7 +97,7 @@ impl Datastore {
         &self.name
     }
 
-    /// What the user should know and was not told yet.
+    /// A notice for the user, given once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
     }

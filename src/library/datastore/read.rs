@@ -1,4 +1,4 @@
-//! From a file to tokens.
+//! From a text file to tokens. Must never know how they are sorted.
 
 use std::any::Any;
 use std::num::NonZero;

@@ -1,5 +1,5 @@
-//! Whether a file is the one that the hub means: its content's hash, which the hub states in the
-//! file's `ETag`. Must never know how the bytes came.
+//! Verifies downloads by the content's hash, which the hub states in the file's `ETag`. Must never
+//! know how the bytes were fetched.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! One repository's files from the hub into the cache.
+//! Downloads one repository's files into the cache. Must never know what the files hold.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,8 +74,8 @@ impl Download<'_> {
         Ok(place(&folder, &files))
     }
 
-    /// Fetches the content of one file, over as many connections as it takes. What is given is the
-    /// content that the hub means; any other is removed.
+    /// Fetches the content of one file, over as many connections as it takes, and verifies it;
+    /// content that differs from the hub's is removed.
     fn fetch(
         &self,
         file: &Missing,
@@ -91,7 +91,7 @@ impl Download<'_> {
         if blob.exists() && size(&blob) == total {
             report(&meter.begin(&file.name, total, Instant::now()));
             match check(file, &blob, meter, report) {
-                // What an earlier program left is damaged: it is fetched again.
+                // The part of an earlier download is damaged: it is fetched again.
                 Err(error @ HubError::Changed { .. }) => {
                     tracing::warn!("{error}");
                     meter.lose(total);

@@ -1,4 +1,4 @@
-//! Why nothing came from the hub, in words that say what to do.
+//! Errors of downloads: each names the remedy. Must never know HTTP clients.
 
 use std::io;
 use std::path::PathBuf;

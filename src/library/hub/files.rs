@@ -1,4 +1,4 @@
-//! Which files of a repository make a model.
+//! Which files of a repository make a model. Must never know how they are fetched.
 
 /// What is wanted of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ const MOST_REDIRECTS: u32 = 10;
 /// Bytes of the longest list of files that is read.
 const MOST_JSON: u64 = 32 << 20;
 
-/// A client with the hub's manners.
+/// An HTTP client for the hub.
 pub(super) struct Client {
     /// Follows redirects; the token stays with the hub's own host.
     following: Agent,
@@ -38,7 +38,7 @@ pub(super) struct Client {
 /// Why a request gave nothing.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The hub answered and said no.
+    /// The hub answered with an error status.
     Refused(Refusal),
     /// No answer, or a broken one: may work at the next try.
     Broken(String),

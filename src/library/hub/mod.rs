@@ -1,4 +1,5 @@
-//! Models from the Hugging Face hub, into the cache that its own programs share.
+//! Models from the Hugging Face hub, in the cache that its own programs share. Must never know
+//! model formats.
 
 mod check;
 mod download;

@@ -1,5 +1,5 @@
-//! How long a hub is waited for: while it says that it is busy, and while its bytes come slowly.
-//! Must never know what is fetched.
+//! Time limits of requests: retries while the hub is busy, and the least rate of a transfer. Must
+//! never know what is fetched.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant, SystemTime};
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trickle_is_no_steady_body() {
+    fn a_body_slower_than_the_least_rate_fails() {
         struct Trickle(Duration);
         impl Read for Trickle {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! How far a download is: bytes, rate, time left.
+//! Progress of a download: bytes, rate, time left. Must never know where it is shown.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -156,9 +156,9 @@ mod tests {
     fn a_head_for_another_target_is_refused_with_both_figures() {
         let config = HeadConfig::from_json(&llama_2_head()).unwrap();
         assert_eq!(config.fits(4096, 32_000), Ok(()));
-        insta::assert_snapshot!(config.fits(4096, 128_256).unwrap_err(), @"the draft head does not fit \
-            the target: vocabulary size is 32000 in the head and 128256 in the target; take a head \
-            trained for this target");
+        insta::assert_snapshot!(config.fits(4096, 128_256).unwrap_err(), @"the draft head does not \
+            fit the target: vocabulary size is 32000 in the head and 128256 in the target; take a \
+            head trained for this target");
         assert_eq!(config.fits(2048, 32_000).unwrap_err().what, "hidden size");
     }
 }

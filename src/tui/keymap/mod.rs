@@ -1,5 +1,5 @@
 //! Every key of the program: one table for dispatch, the hints line, the help overlay and the
-//! README.
+//! README. Must never know the state that keys change.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -39,7 +39,7 @@ pub enum Action {
     FocusBack,
     /// Focuses the input.
     FocusInput,
-    /// Holds after every round, or goes on.
+    /// Pauses after every round, or resumes.
     Pause,
     /// One round.
     Step,
@@ -47,15 +47,15 @@ pub enum Action {
     Speculate,
     /// Lists the strategies.
     Strategies,
-    /// Gives γ and M back to automatic.
+    /// Returns γ, M, k and D to automatic control.
     Auto,
     /// Shows or hides where tokens came from.
     Marks,
     /// Next theme.
     Theme,
-    /// Draws everything anew.
+    /// Redraws the whole screen.
     Redraw,
-    /// Goes back to the shell until it says to go on.
+    /// Suspends to the shell.
     Suspend,
     /// Answers the last question again.
     Regenerate,
@@ -69,17 +69,17 @@ pub enum Action {
     Top,
     /// Follows the end of the chat.
     Follow,
-    /// Turns a dial.
+    /// Changes a control.
     Turn(Dial, i8),
     /// Moves the cursor of the panel.
     Row(i8),
-    /// Turns the dial under the cursor.
+    /// Changes the control under the cursor.
     TurnHere(i8),
-    /// Gives the dial under the cursor back.
+    /// Returns the control under the cursor to automatic.
     ReleaseHere,
-    /// Looks rounds further or back.
+    /// Shows a later or earlier round.
     Look(i8),
-    /// Looks at the first round.
+    /// Shows the first round.
     LookFirst,
     /// Follows the latest round.
     LookLive,
@@ -118,7 +118,7 @@ pub enum Scope {
     Tree,
     /// In the controls.
     Controls,
-    /// In whatever lies over the screen.
+    /// In overlays.
     Overlay,
 }
 

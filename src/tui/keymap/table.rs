@@ -1,4 +1,4 @@
-//! The table itself.
+//! The table of keys itself. Must never know how a key is found in it.
 
 use crossterm::event::{KeyCode, KeyModifiers};
 

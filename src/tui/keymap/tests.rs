@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn no_key_means_two_things_in_one_place() {
+fn no_key_has_two_actions_in_one_scope() {
     for scope in Scope::ALL {
         let keys: Vec<Key> = BINDINGS
             .iter()
@@ -46,7 +46,7 @@ fn every_key_is_in_the_help_and_in_the_table() {
 }
 
 #[test]
-fn hints_are_keys_of_their_place() {
+fn hints_are_keys_of_their_scope() {
     let mut model = crate::tui::testing::loaded(80, 24);
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
         model.focus = focus;

@@ -1,4 +1,4 @@
-//! Markdown to logical lines, one group a top-level block.
+//! Markdown to logical lines, one group a top-level block. Must never know the width of the screen.
 
 use std::ops::Range;
 
@@ -101,7 +101,7 @@ impl Builder<'_> {
                 self.line.push("───", (Look { kind: Kind::Markup, ..Look::default() }, None));
                 self.flush();
             }
-            // Not enabled; were they, their source would do.
+            // Not enabled in the parser; their source is shown if they ever are.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.text(&text, &range, self.look)
             }

@@ -1,4 +1,4 @@
-//! Roles of the stretches of a code line, by syntect's grammars. Lines of an open block that are
+//! Syntax roles of the spans of a code line, by syntect's grammars. Lines of an open block that are
 //! complete are kept with the parser's state behind them, so that a streaming block costs one line
 //! a frame.
 
@@ -69,7 +69,7 @@ impl Highlighter {
 }
 
 fn stretch(parser: &mut ParseState, scopes: &mut ScopeStack, line: &str) -> Option<Stretches> {
-    // A grammar that fails on a line is no reason to lose the line.
+    // A line on which the grammar fails is shown without roles.
     let changes = parser.parse_line(line, syntaxes()).ok()?;
     let mut stretches = Stretches::new();
     let mut at = 0;

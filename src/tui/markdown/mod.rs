@@ -16,7 +16,7 @@ use crate::decode::Origin;
 pub use origins::Origins;
 pub use wrap::{Logical, wrap};
 
-/// The role of a stretch of text.
+/// Syntax role of a span of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Running text.
@@ -34,11 +34,11 @@ pub enum Kind {
     Comment,
     /// Code: a number or constant.
     Number,
-    /// Bullets, quote bars, rules: ours, not the model's.
+    /// Bullets, quote bars, rules: decoration that is not part of the text.
     Markup,
 }
 
-/// How a stretch of text is set.
+/// Style of a span of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Its role.
@@ -49,7 +49,7 @@ pub struct Look {
     pub emphasis: bool,
 }
 
-/// A stretch of one look and one origin.
+/// A span of one style and one origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// What is drawn.
@@ -115,7 +115,7 @@ impl Document {
         self.rows.truncate(self.settled_rows);
         let base = self.settled_bytes;
         let blocks = blocks::parse(text, base, origins, &mut self.code);
-        // A block that has but begun may yet turn out to belong to the one before: `**` is text,
+        // A block that has just begun may still become part of the one before: `**` is text,
         // `***` on a line of its own a rule, `***a` text again.
         let begun = blocks.last().is_some_and(|block| !text[block.start..].contains('\n'));
         let last = blocks.len().saturating_sub(if begun { 2 } else { 1 });

@@ -1,4 +1,5 @@
-//! Which bytes of an answer came from the draft and which from the target.
+//! Which bytes of an answer came from the draft and which from the target. Must never know how they
+//! are shown.
 
 use std::ops::Range;
 

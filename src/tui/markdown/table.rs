@@ -1,4 +1,4 @@
-//! Tables: columns as wide as their widest cell, a rule below the head.
+//! Tables: columns as wide as their widest cell, a rule below the head. Must never know colours.
 
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
@@ -6,14 +6,14 @@ use unicode_width::UnicodeWidthStr;
 use super::wrap::{Logical, Tag};
 use super::{Kind, Look};
 
-/// A table while its cells come.
+/// A table under construction.
 pub struct Table {
     alignments: Vec<Alignment>,
     /// The head first. Cells have text and tags only.
     rows: Vec<Vec<Logical>>,
 }
 
-/// How our own marks are set.
+/// Style of the decoration.
 const MARKUP: Tag = (Look { kind: Kind::Markup, strong: false, emphasis: false }, None);
 
 impl Table {

@@ -50,7 +50,7 @@ fn blocks_lists_quotes_and_code() {
 }
 
 #[test]
-fn tables_stand_in_columns() {
+fn tables_are_aligned_in_columns() {
     let text =
         "> | Fruit | *Price* |\n> |:--|--:|\n> | apple | 3 |\n> | 柿 | **12** |\n> | fig |\n\nend";
     assert_eq!(
@@ -70,7 +70,7 @@ fn tables_stand_in_columns() {
 }
 
 #[test]
-fn bullets_hang_over_wrapped_rows() {
+fn wrapped_list_items_are_indented() {
     assert_eq!(rows("- one two three", 9), ["• one two", "  three"]);
     assert_eq!(rows("10. one two three", 11), ["10. one two", "    three"]);
 }
@@ -168,7 +168,7 @@ proptest! {
 
     /// Every drawn piece of the model's text has an origin.
     #[test]
-    fn no_text_without_origin(parts in prop::collection::vec(fragment(), 0..40)) {
+    fn every_character_has_an_origin(parts in prop::collection::vec(fragment(), 0..40)) {
         let text = parts.concat();
         let mut origins = Origins::default();
         origins.push(text.len(), Origin::Accepted);

@@ -9,7 +9,7 @@ use super::{Look, Piece, Row};
 use crate::decode::Origin;
 use crate::printable::printable_line;
 
-/// What a stretch of text looks like and who put it there.
+/// Style and origin of a span.
 pub type Tag = (Look, Option<Origin>);
 
 /// One line of a block before it is fitted to the screen.
@@ -52,7 +52,7 @@ struct Cell {
 /// Fits `line` into rows of at most `width` columns. Always at least one row.
 pub fn wrap(line: &Logical, width: usize) -> Vec<Row> {
     let lead: usize = line.first.iter().map(|piece| piece.text.width()).sum();
-    // A prefix that leaves no room is dropped: words before decoration.
+    // A prefix that leaves no room is dropped: text matters more than decoration.
     let (first, rest, room) = match width.saturating_sub(lead) {
         0 => (&[][..], &[][..], width),
         room => (&line.first[..], &line.rest[..], room),
@@ -102,7 +102,7 @@ fn break_point(cells: &[Cell], next_width: usize) -> usize {
         return cells.len();
     }
     let cut = cells.iter().rposition(|cell| cell.space || cell.width == 2).map_or(0, |at| at + 1);
-    // A row of nothing but indentation would not get shorter.
+    // Cutting a row of indentation alone would make no progress.
     if cells[..cut].iter().all(|cell| cell.space) { cells.len() } else { cut }
 }
 
@@ -121,7 +121,7 @@ fn row(prefix: &[Piece], cells: &[Cell]) -> Row {
     row
 }
 
-/// What is drawn for a grapheme: a model's text can never speak to the terminal.
+/// What is drawn for a grapheme: control characters never reach the terminal.
 fn visible(grapheme: &str) -> String {
     match grapheme {
         "\t" => "    ".to_string(),

@@ -1,7 +1,7 @@
-//! The loop of the screen: signals first, then input, the worker and time; everything that waits is
-//! taken in, then the screen is drawn once, at most 30 times a second and only after a change: it
-//! shares its cores with verification. What may block (reading keys, writing frames) is done on
-//! threads of their own, so that the loop always comes round.
+//! The event loop of the screen: signals first, then input, the worker and time. All queued events
+//! are handled, then the screen is drawn once, at most 30 times a second and only after a change:
+//! it shares its cores with verification. What may block (reading keys, writing frames) runs on
+//! threads of their own, so that the loop never blocks. Must never know what a message changes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -25,11 +25,11 @@ use crate::worker::{Event, SharedControls, Sink, Worker};
 const FRAME: Duration = Duration::from_millis(33);
 /// Least time between a frame and one that shows what was typed.
 const ECHO: Duration = Duration::from_millis(8);
-/// Longest time to take things in before a frame.
+/// Longest time spent on events before a frame.
 const TAKE_IN: Duration = Duration::from_millis(16);
 /// Longest wait for the models to be opened before the screen is shown without them.
 const OPENING: Duration = Duration::from_secs(3);
-/// Time between two looks at the machine.
+/// Time between two samples of the machine's load.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How the screen starts.
@@ -99,7 +99,7 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
         signals::saved();
     }
     terminal::restore();
-    // Whatever went wrong with the screen, what was said must not be lost.
+    // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
         let App { model, runner, .. } = &mut app;
         let _ = runner.save(target(model), model.chat.saved_turns());
@@ -143,7 +143,7 @@ impl App {
         }
     }
 
-    /// Takes a message in and does what follows from it.
+    /// Handles a message and its effects.
     fn take(&mut self, message: Message) {
         self.changed = true;
         let mut waiting = vec![message];
@@ -154,7 +154,7 @@ impl App {
         }
     }
 
-    /// Does what the model asks for; what comes of it is a message again.
+    /// Carries out effects; their results are messages again.
     fn perform(&mut self, effect: Effect) -> Option<Message> {
         match effect {
             Effect::Send(command) => {
@@ -213,7 +213,7 @@ impl App {
         if self.typed { ECHO } else { FRAME }
     }
 
-    /// Whether a frame is due and the terminal takes one.
+    /// Whether a frame is due and the terminal accepts one.
     fn can_draw(&self) -> bool {
         self.changed && !self.suspended && !self.screen.busy()
     }
@@ -296,7 +296,7 @@ fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>,
     (keys, None)
 }
 
-/// Where everything comes from.
+/// The sources of messages.
 struct Sources {
     signals: UnboundedReceiver<Signal>,
     keys: Receiver<Input>,
@@ -346,7 +346,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
             Some(usage) = usage.recv() => app.take(Message::Usage(usage)),
             () = pause => if !app.changed { app.take(Message::Tick) },
         }
-        // What else waits, for the time of half a frame: then whoever types sees something.
+        // The other queued messages, for half a frame's time: typing must stay visible.
         let until = Instant::now() + TAKE_IN;
         while !app.ended && signals.is_empty() && Instant::now() < until {
             if let Ok(input) = keys.try_recv() {
@@ -361,7 +361,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looks at the machine once a second, on a thread of their own: the driver may take its time.
+/// Samples the machine's load once a second, on a thread of its own: the driver may be slow.
 fn looks() -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
     let watch = move || {

@@ -65,7 +65,7 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
 }
 
 #[test]
-fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_said() {
+fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let script = include_str!("../../../tests/scripts/answers.jsonl");
         let store = Some(SessionStore::at(sessions));

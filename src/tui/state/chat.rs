@@ -1,4 +1,4 @@
-//! The conversation and the part of it that is seen.
+//! The conversation and its scroll position. Must never know how it is drawn.
 
 use crate::chat::{Message, Role, SavedTurn};
 use crate::decode::{Committed, Finish, Summary};
@@ -7,7 +7,7 @@ use crate::tui::markdown::{Document, Origins, Row};
 /// How an answer ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// By itself.
+    /// By the model.
     Finished(Box<Summary>),
     /// By the user; tokens and tokens per second so far.
     Stopped {
@@ -25,11 +25,11 @@ pub enum Outcome {
 /// One message with what the screen keeps about it.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Who speaks.
+    /// Its role.
     pub role: Role,
-    /// What is said.
+    /// Its text.
     pub text: String,
-    /// Who put each byte of an answer there.
+    /// Origin of each byte of an answer.
     pub origins: Origins,
     /// `None` while it is being written.
     pub outcome: Option<Outcome>,
@@ -41,7 +41,7 @@ impl Turn {
         Self { role, text, origins: Origins::default(), outcome, document: Document::default() }
     }
 
-    /// Whether it lacks its end.
+    /// Whether it was interrupted.
     fn interrupted(&self) -> bool {
         match &self.outcome {
             None | Some(Outcome::Stopped { .. } | Outcome::Failed | Outcome::Interrupted) => true,
@@ -54,7 +54,7 @@ impl Turn {
     pub fn rows(&mut self, width: usize) -> &[Row] {
         match self.role {
             Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
-            // What a person typed is no Markdown: `__init__` would lose its signs.
+            // What a person typed is not Markdown: `__init__` would lose its underscores.
             Role::User | Role::System => self.document.lay_out_verbatim(&self.text, width),
         }
     }
@@ -71,7 +71,7 @@ pub struct Chat {
     /// Instructions that precede it.
     pub system: Option<String>,
     turns: Vec<Turn>,
-    /// The answer that is being given anew; it comes back if nothing takes its place.
+    /// The answer that is being regenerated; it is restored if nothing replaces it.
     replaced: Option<Turn>,
     /// First row seen; `None` follows the end.
     top: Option<usize>,
@@ -149,8 +149,8 @@ impl Chat {
         }
     }
 
-    /// Ends the answer being written. An empty one leaves no trace, unless the target chose to say
-    /// nothing: the answer it was to replace stands again.
+    /// Ends the answer being written. An empty one is removed unless the target ended it itself:
+    /// the answer it was to replace is restored.
     pub fn close(&mut self, outcome: Outcome) {
         let Some(turn) = self.open_answer() else { return };
         if turn.text.is_empty() && !matches!(outcome, Outcome::Finished(_)) {
@@ -232,7 +232,7 @@ impl Chat {
         self.top.is_none()
     }
 
-    /// Told by the view how many rows there are and how many fit; returns the first row to show.
+    /// Sets how many rows there are and how many fit; returns the first row to show.
     pub fn seen(&mut self, all: usize, fit: usize) -> usize {
         self.extent = (all, fit);
         let bottom = all.saturating_sub(fit);

@@ -1,5 +1,4 @@
-//! How full the context is, and the ways out before and when it is full. Must never know where the
-//! words are shown.
+//! How full the context is, and what the user can do about it. Must never know where it is shown.
 
 use super::Model;
 
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warning_begins_at_four_fifths_and_names_the_ways_out() {
+    fn the_warning_begins_at_80_percent_and_names_the_remedies() {
         assert_eq!(context(799).warning(200), None);
         let near = context(800).warning(200).unwrap();
         assert!(near.starts_with("context 80% full, 800 of 1000 tokens"), "{near}");

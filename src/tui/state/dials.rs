@@ -1,4 +1,5 @@
-//! The controls panel: the dials, each with its value, range and whether it is held.
+//! The controls panel: the dials, each with its value, range and whether it is fixed. Must never
+//! know how they are drawn.
 
 use super::strategies;
 use crate::draft::{Budget, Depths};
@@ -40,7 +41,7 @@ impl Dial {
     pub const FIGURES: [Self; 5] =
         [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
 
-    /// Its sign in the paper, as far as it has one.
+    /// Its symbol in the paper, if it has one.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Strategy | Self::Pace => " ",
@@ -52,7 +53,7 @@ impl Dial {
         }
     }
 
-    /// What it turns, in a word or two.
+    /// What it controls, in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Self::Strategy => "strategy",
@@ -75,11 +76,11 @@ pub struct Dials {
 /// A dial as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialView {
-    /// What it stands at.
+    /// Its value.
     pub value: String,
     /// `auto`, `held` or why it cannot be turned.
     pub state: &'static str,
-    /// Whether the user holds it.
+    /// Whether the user has fixed it.
     pub held: bool,
     /// Least and most.
     pub range: String,
@@ -109,7 +110,7 @@ const PACES: [usize; 8] = [0, 50, 100, 200, 500, 1000, 2000, 5000];
 pub struct Bench<'a> {
     /// What was loaded; `None` before.
     pub ready: Option<&'a Ready>,
-    /// What the latest round was allowed to spend: where automatic values stand now.
+    /// Budget of the latest round: the present automatic values.
     pub latest: Option<&'a Budget>,
 }
 
@@ -138,7 +139,7 @@ impl Bench<'_> {
         DialView { value, state, held: held && state != "fixed", range }
     }
 
-    /// A dial that automatic control leaves alone.
+    /// A dial without automatic control.
     fn view_other(&self, dial: Dial, controls: &Controls) -> DialView {
         match dial {
             Dial::Strategy => {
@@ -164,7 +165,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Turns a dial by `steps`; a turned dial is held.
+    /// Changes a dial by `steps`, which fixes its value.
     ///
     /// # Errors
     /// Why it cannot be turned.
@@ -203,7 +204,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Gives a dial back to automatic; the temperature to greedy.
+    /// Returns a dial to automatic; the temperature to greedy.
     pub fn release(&self, dial: Dial, controls: &mut Controls) {
         match dial {
             Dial::Temperature => controls.sampler.temperature = 0.0,
@@ -278,7 +279,7 @@ mod tests {
     use crate::tui::testing::{controls, ready};
 
     #[test]
-    fn a_turned_dial_is_held_from_where_automatic_stood() {
+    fn a_dial_is_fixed_starting_from_its_automatic_value() {
         let ready = ready();
         let bench = Bench { ready: Some(&ready), latest: None };
         let mut controls = controls();
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_motion_goes_by_steps_from_wherever_it_was() {
+    fn slow_motion_goes_by_steps_from_any_value() {
         let bench = Bench { ready: None, latest: None };
         let mut controls = Controls { pace: 120, ..controls() };
         bench.turn(Dial::Pace, 1, &mut controls).unwrap();
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn where_video_memory_ends_m_it_says_so() {
+    fn m_limited_by_video_memory_says_so() {
         let mut ready = ready();
         ready.blocks = 1;
         for status in &mut ready.strategies {
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!(why, "M ends at 2: a card has room for 2 of the head's 4 blocks");
         bench.turn(Dial::Blocks, -1, &mut controls).unwrap();
         assert_eq!(controls.tree.blocks, Setting::Fixed(1));
-        // A value that was typed is more than there is.
+        // A typed value exceeds the number of blocks.
         controls.tree.blocks = Setting::Fixed(4);
         assert!(bench.turn(Dial::Blocks, 0, &mut controls).is_err());
     }

@@ -1,4 +1,5 @@
-//! The message being written: text area, history and the list of commands that fit.
+//! The message being written: text area, history and matching commands. Must never know what a
+//! command does.
 
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};

@@ -1,5 +1,5 @@
-//! Figures of the latest answer. Tokens, rounds, times and τ are the [`Summary`]'s own, which is
-//! counted on round by round and replaced by the worker's at the end: no second count.
+//! Figures of the latest answer. Tokens, rounds, times and τ are the [`Summary`]'s, which is
+//! updated every round and replaced by the worker's at the end. Must never know how they are drawn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct Prefill {
 /// Figures of one answer.
 #[derive(Clone, Debug, Default)]
 pub struct Meters {
-    /// When it was asked for.
+    /// Time of the request.
     asked: Duration,
     /// From the question to the first token.
     pub first_token: Option<Duration>,

@@ -87,14 +87,14 @@ impl Side {
     }
 }
 
-/// A passing line: said once, gone after a few seconds.
+/// A notice that disappears after a few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toast {
-    /// What is said.
+    /// Its text.
     pub text: String,
     /// Whether something went wrong.
     pub error: bool,
-    /// When it goes.
+    /// When it disappears.
     pub until: Duration,
 }
 
@@ -143,11 +143,11 @@ pub struct Model {
     pub usage: Option<Usage>,
     /// The GPU, or why there is none.
     pub gpu: String,
-    /// What the worker runs under; sent whole after every change.
+    /// The worker's controls; sent as a whole after every change.
     pub controls: Controls,
     /// The sampler before the user turned anything.
     begun: SamplerSettings,
-    /// What the worker said beside its answers, the latest last.
+    /// Notices of the worker, the latest last.
     pub notices: Vec<String>,
     /// The controls panel.
     pub dials: Dials,
@@ -157,9 +157,9 @@ pub struct Model {
     pub focus: Focus,
     /// The panel a narrow screen shows below the chat.
     pub side: Option<Side>,
-    /// What lies over everything else.
+    /// The overlay.
     pub overlay: Option<Overlay>,
-    /// A passing line.
+    /// The notice.
     pub toast: Option<Toast>,
     /// Colours.
     pub theme: ThemeName,
@@ -205,8 +205,7 @@ impl Model {
         }
     }
 
-    /// Takes over the sampler that the loaded model is drawn with, but for what the user turned
-    /// meanwhile.
+    /// Takes over the loaded model's sampler settings, except those that the user has changed.
     pub fn take_sampler(&mut self, found: SamplerSettings) {
         fn pick<T: PartialEq>(begun: T, now: T, found: T) -> T {
             if begun == now { found } else { now }
@@ -226,7 +225,7 @@ impl Model {
         self.begun = found;
     }
 
-    /// Says what the worker has to say, and keeps it for the details.
+    /// Shows a notice of the worker and keeps it for the details.
     pub fn notice(&mut self, text: String) {
         const KEPT: usize = 8;
         self.say(text.clone());
@@ -249,7 +248,7 @@ impl Model {
         self.before = None;
     }
 
-    /// Shows what the answer before left, if the new one ended without a token.
+    /// Restores the figures of the answer before, if the new one ended without a token.
     pub fn restore_answer(&mut self) {
         if let Some((rounds, meters)) = self.before.take() {
             let fold = self.rounds.fold;
@@ -276,19 +275,19 @@ impl Model {
         self.controls.generation
     }
 
-    /// Says something for a few seconds.
+    /// Shows a notice.
     pub fn say(&mut self, text: impl Into<String>) {
         let text = printable_line(&text.into()).into_owned();
         self.toast = Some(Toast { text, error: false, until: self.now + Self::TOAST });
     }
 
-    /// Says that something did not work.
+    /// Shows an error notice.
     pub fn complain(&mut self, text: impl Into<String>) {
         let text = printable_line(&text.into()).into_owned();
         self.toast = Some(Toast { text, error: true, until: self.now + 2 * Self::TOAST });
     }
 
-    /// When the screen changes by itself next: a passing line goes.
+    /// When the screen changes by itself next: a notice disappears.
     pub fn deadline(&self) -> Option<Duration> {
         self.toast.as_ref().map(|toast| toast.until)
     }

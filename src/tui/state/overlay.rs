@@ -1,4 +1,4 @@
-//! What lies over everything else.
+//! Overlays: help, details, failures and lists. Must never know how they are drawn.
 
 use crate::chat::SessionHead;
 
@@ -50,7 +50,7 @@ impl SessionList {
     }
 }
 
-/// What lies over everything else.
+/// An overlay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlay {
     /// Keys and commands; the first row seen.

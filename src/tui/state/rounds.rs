@@ -1,4 +1,4 @@
-//! The rounds of the latest answer, and which of them is looked at.
+//! The rounds of the latest answer, and which of them is shown. Must never know how they are drawn.
 
 use super::Fold;
 use crate::decode::Round;
@@ -7,7 +7,7 @@ use crate::decode::Round;
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     list: Vec<Round>,
-    /// The round looked at; `None` follows the latest.
+    /// The round shown; `None` follows the latest.
     cursor: Option<usize>,
     /// First tree row seen.
     top: usize,
@@ -52,7 +52,7 @@ impl Rounds {
         self.list.last()
     }
 
-    /// The round looked at, and its place in the list.
+    /// The round shown, and its index.
     pub fn shown(&self) -> Option<(usize, &Round)> {
         let at = self.cursor.or(self.list.len().checked_sub(1))?;
         Some((at, self.list.get(at)?))
@@ -63,14 +63,14 @@ impl Rounds {
         self.cursor.is_none()
     }
 
-    /// Looks `by` rounds further; past the last one means to follow again.
+    /// Moves by `by` rounds; past the last one follows the latest again.
     pub fn look(&mut self, by: i64) {
         let Some((at, _)) = self.shown() else { return };
         let to = (at as i64 + by).max(0) as usize;
         self.go(to);
     }
 
-    /// Looks at the first round.
+    /// Shows the first round.
     pub fn first(&mut self) {
         self.go(0);
     }
@@ -98,7 +98,7 @@ impl Rounds {
         self.scroll(if down { rows } else { -rows });
     }
 
-    /// Told by the view how many rows there are and how many fit; returns the first row to show.
+    /// Sets how many rows there are and how many fit; returns the first row to show.
     pub fn seen(&mut self, all: usize, fit: usize) -> usize {
         self.extent = (all, fit);
         self.top = self.top.min(all.saturating_sub(fit));

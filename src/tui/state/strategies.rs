@@ -1,5 +1,5 @@
-//! The strategies as the screen knows them: which is in force, which can be chosen, what the others
-//! lack.
+//! The strategies on the screen: the selected one, those that can run, what the others lack. Must
+//! never know how a strategy drafts.
 
 use super::Model;
 use crate::plan::Strategy;
@@ -14,7 +14,7 @@ pub fn in_force<'a>(ready: Option<&'a Ready>, controls: &Controls) -> &'a str {
     }
 }
 
-/// What was said of that strategy when the models were loaded.
+/// Status of that strategy from loading.
 pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a StrategyStatus> {
     let name = in_force(ready, controls);
     ready?.strategies.iter().find(|status| status.name == name)
@@ -88,7 +88,7 @@ mod tests {
     use crate::tui::testing::{controls, ready};
 
     #[test]
-    fn only_what_can_run_is_stepped_to() {
+    fn steps_skip_strategies_that_cannot_run() {
         let ready = ready();
         let mut controls = controls();
         let all = ready.strategies.len();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_chosen_says_why() {
+    fn a_strategy_that_cannot_run_says_why() {
         let (ready, mut controls) = (ready(), controls());
         let refused =
             |controls: &mut Controls, name| choose(Some(&ready), controls, name).unwrap_err();

@@ -1,5 +1,5 @@
-//! A round's tree as rows: one node a row, the accepted path first at every fork, so that what was
-//! kept stands at the top and reads downwards.
+//! A round's tree as rows: one node a row, the accepted path first at every fork, so that it is at
+//! the top and reads downwards. Must never know colours.
 
 use crate::decode::Round;
 use crate::printable::printable_line;
@@ -40,16 +40,16 @@ impl Fold {
     }
 }
 
-/// What became of a node.
+/// Outcome of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// The last committed token: known before the round.
     Root,
-    /// Drafted and confirmed.
+    /// Drafted and accepted.
     Accepted,
-    /// Not in the tree: what the target chose where the path ended.
+    /// The bonus token: not in the tree, chosen by the target behind the accepted path.
     Target,
-    /// Drafted, but not what the target chose.
+    /// Drafted and rejected.
     Rejected,
 }
 
@@ -58,7 +58,7 @@ pub enum Mark {
 pub struct TreeRow {
     /// Tree lines before the mark.
     pub lines: String,
-    /// What became of the node.
+    /// Outcome of the node.
     pub mark: Mark,
     /// Its token, whitespace made visible.
     pub label: String,

@@ -1,4 +1,4 @@
-//! What keys do.
+//! Actions of keys and of the commands that stand for them. Must never do IO.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -62,7 +62,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FocusNext => focus(model, 1),
         Action::FocusBack => focus(model, -1),
         Action::FocusInput => model.focus = Focus::Input,
-        // Held beforehand, the next answer would stop after a word for no reason to be seen.
+        // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !model.answering() => {
             model.say("there is no answer to pause");
         }
@@ -71,7 +71,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
             return apply(model);
         }
         Action::Step => {
-            // The first step of a running answer is to hold it.
+            // The first step in a running answer pauses it.
             if std::mem::replace(&mut model.controls.paused, true) {
                 model.controls.steps += 1;
             }
@@ -264,8 +264,7 @@ fn escape(model: &mut Model) -> Vec<Effect> {
     Vec::new()
 }
 
-/// A question that got no token goes back to where it was written, so that it can be mended and
-/// sent again.
+/// Returns a question that got no token to the input, so that it can be edited and sent again.
 pub fn take_back(model: &mut Model) {
     if model.input.is_empty()
         && let Some(question) = model.chat.take_question()
@@ -282,7 +281,7 @@ fn show(model: &mut Model, side: Side) {
         model.side = None;
     } else {
         model.side = Some(side);
-        // Meters have nothing to be moved: where they stand beside the chat, a look will do.
+        // Meters have nothing to move: where they are beside the chat, they need no focus.
         if side == Side::Meters {
             model.focus = Focus::Input;
             if !model.wide() {
@@ -337,7 +336,7 @@ pub fn with_bench<T>(
 /// Moves in an overlay.
 pub fn overlay_row(model: &mut Model, by: i8) {
     match &mut model.overlay {
-        // The view holds it to what there is.
+        // The view limits it to the number of rows.
         Some(Overlay::Help { top }) => *top = top.saturating_add_signed(isize::from(by)),
         Some(Overlay::Strategies { selected }) => {
             let last = model.ready.as_ref().map_or(0, |ready| ready.strategies.len());
@@ -361,7 +360,7 @@ fn overlay_take(model: &mut Model) -> Vec<Effect> {
                 effects.push(Effect::Load(session.id.clone()));
                 effects
             }
-            // Nothing has the words typed: they can be mended.
+            // No conversation matches the filter: it stays open for editing.
             None => {
                 model.overlay = Some(Overlay::Sessions(list));
                 Vec::new()

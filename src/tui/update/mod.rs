@@ -14,7 +14,7 @@ use crate::chat::{Saved, SavedTurn, SessionHead};
 use crate::hardware::Usage;
 use crate::worker::{Command, Controls, Event};
 
-/// What can happen to the screen.
+/// An input of the screen.
 #[derive(Clone, Debug)]
 pub enum Message {
     /// A key was pressed.
@@ -55,10 +55,10 @@ pub enum Message {
     Terminate,
 }
 
-/// What is to be done outside.
+/// Something to be done outside the model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Tell the worker.
+    /// Send a command to the worker.
     Send(Command),
     /// Put these controls into force. Precedes the `Send` it belongs to.
     Apply(Controls),
@@ -80,7 +80,7 @@ pub enum Effect {
     Copy(String),
     /// Whether the wheel scrolls.
     Mouse(bool),
-    /// Draw everything anew: another program has written on the terminal.
+    /// Redraw every cell: another program has written on the terminal.
     Redraw,
     /// Give the terminal back to the shell until it says to go on.
     Suspend,
@@ -194,7 +194,7 @@ fn loaded(model: &mut Model, result: Result<Vec<SavedTurn>, String>) -> Vec<Effe
     }
 }
 
-/// Ends the answer on its way: from now on its events are late ones.
+/// Ends the running answer: its later events are dropped.
 fn stop(model: &mut Model) -> Vec<Effect> {
     if !model.answering() {
         return Vec::new();

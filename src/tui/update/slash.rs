@@ -1,4 +1,4 @@
-//! What slash commands do. The input keeps a command that failed.
+//! Actions of slash commands. The input keeps a command that failed. Must never do IO.
 
 use super::keys::{act, apply, choose, speculate, with_bench};
 use super::{Effect, stop};
@@ -22,7 +22,7 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
         }
         Deed::Dial(dial) => {
             set(model, key_of(dial), argument)?;
-            // A head that cannot do it says so, instead of ignoring the wish.
+            // A head that cannot draft ahead is reported, instead of ignoring the command.
             if dial == Dial::Blocks && argument != "auto" {
                 with_bench(model, |bench, controls| bench.turn(dial, 0, controls))?;
             }

@@ -24,7 +24,7 @@ fn texts(model: &Model) -> Vec<(Role, String)> {
 }
 
 #[test]
-fn a_question_is_put_into_force_before_it_is_sent() {
+fn controls_are_applied_before_a_question_is_sent() {
     let mut model = loaded(80, 24);
     let effects = type_keys(&mut model, "hello<enter>");
     assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 1));
@@ -92,7 +92,7 @@ fn late_events_of_a_stopped_answer_are_dropped() {
 }
 
 #[test]
-fn a_failed_question_goes_back_to_where_it_was_written() {
+fn a_failed_question_returns_to_the_input() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "a very long question<enter>");
     let error = "the prompt has 3,000 tokens, the context 2,048: shorten it".to_string();
@@ -109,7 +109,7 @@ fn a_failed_question_goes_back_to_where_it_was_written() {
 }
 
 #[test]
-fn a_question_that_finds_no_room_costs_nothing() {
+fn a_question_that_does_not_fit_the_context_changes_nothing() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "one<enter>");
     for event in answer(1, "First answer, which is here to stay.", 8) {
@@ -178,7 +178,7 @@ fn tokens_are_counted_once() {
 }
 
 #[test]
-fn a_question_stopped_before_its_first_token_can_be_mended() {
+fn a_question_stopped_before_its_first_token_can_be_edited() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "one<enter><esc>");
     assert_eq!(model.input.text(), "one");
@@ -301,7 +301,7 @@ fn regenerating_moves_the_seed_only_when_sampling() {
 }
 
 #[test]
-fn an_answer_outlives_a_regeneration_that_gives_nothing() {
+fn an_answer_survives_a_regeneration_without_tokens() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "one<enter>");
     for event in answer(1, "First answer.", 8) {
@@ -411,7 +411,7 @@ fn every_way_out_saves_first() {
 }
 
 #[test]
-fn a_lost_decode_thread_is_said_once_and_saved() {
+fn a_lost_decode_thread_is_reported_once_and_saved() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "one<enter>");
     let now = model.now;
@@ -425,7 +425,7 @@ fn a_lost_decode_thread_is_said_once_and_saved() {
 }
 
 #[test]
-fn a_spoilt_screen_can_be_drawn_anew() {
+fn the_screen_can_be_redrawn() {
     let mut model = loaded(80, 24);
     assert_eq!(type_keys(&mut model, "<c-l>"), [Effect::Redraw]);
 }
@@ -501,7 +501,7 @@ fn a_question_is_saved_before_its_answer_comes() {
 }
 
 #[test]
-fn an_answer_that_lacks_its_end_is_marked_until_it_is_given_anew() {
+fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
     let mut model = loaded(80, 24);
     for way in ["<esc>", "/new<enter>", "<c-q>"] {
         type_keys(&mut model, "go<enter>");
@@ -529,7 +529,7 @@ fn an_answer_that_lacks_its_end_is_marked_until_it_is_given_anew() {
 }
 
 #[test]
-fn going_on_in_a_copy_is_said() {
+fn continuing_in_a_copy_is_reported() {
     let mut model = loaded(80, 24);
     let saved = Saved { path: "a.json".into(), copied: true };
     let now = model.now;
@@ -605,7 +605,9 @@ proptest! {
 
     /// Nothing that can happen, in any order and at any size, breaks the screen.
     #[test]
-    fn nothing_breaks_the_screen(messages in prop::collection::vec(message(), 1..60)) {
+    fn no_sequence_of_messages_breaks_the_screen(
+        messages in prop::collection::vec(message(), 1..60),
+    ) {
         let mut model = loaded(80, 24);
         model.controls.generation = 0;
         for (at, message) in messages.into_iter().enumerate() {
@@ -619,7 +621,7 @@ proptest! {
 
 #[test]
 fn every_key_of_the_table_is_reached_somewhere() {
-    // A row that another row hides would be a lie in the help.
+    // A row that another row hides would make the help untrue.
     let mut reached = vec![false; BINDINGS.len()];
     let mut models = Vec::new();
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
@@ -645,7 +647,7 @@ fn every_key_of_the_table_is_reached_somewhere() {
 }
 
 #[test]
-fn a_loaded_model_brings_its_sampler_but_for_what_was_turned_meanwhile() {
+fn a_loaded_model_sets_the_sampler_except_what_the_user_changed() {
     let mut model = model();
     type_keys(&mut model, "/seed 7<enter>");
     let mut ready = crate::tui::testing::ready();
@@ -660,7 +662,7 @@ fn a_loaded_model_brings_its_sampler_but_for_what_was_turned_meanwhile() {
 }
 
 #[test]
-fn more_blocks_than_there_are_is_said() {
+fn more_blocks_than_the_head_has_is_reported() {
     let mut model = loaded(80, 24);
     type_keys(&mut model, "/blocks 9<enter>");
     assert_eq!(model.controls.tree.blocks, Setting::Fixed(4));

@@ -1,4 +1,4 @@
-//! What the worker says. An event of an answer that is no longer wanted is dropped.
+//! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
 use super::{Effect, save};
 use crate::tui::state::{Model, Outcome, Overlay, Phase, Prefill};
@@ -16,7 +16,7 @@ fn generation(event: &Event) -> Option<u64> {
     }
 }
 
-/// Takes in what the worker says.
+/// Handles an event of the worker.
 pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
     let late = |of: u64| of != model.generation() || !model.answering();
     if generation(&event).is_some_and(late) {

@@ -1,4 +1,4 @@
-//! The conversation.
+//! The conversation as rows. Must never change it.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -90,7 +90,7 @@ fn row(turn: &Turn, at: usize, marks: bool, waiting: Option<&str>, theme: &Theme
     line
 }
 
-/// What stands below an answer that has ended.
+/// The line below an answer that has ended.
 fn footer(turn: &Turn) -> Option<String> {
     if turn.role != Role::Assistant {
         return None;
@@ -116,7 +116,7 @@ fn count(tokens: usize) -> String {
     if tokens == 1 { "1 token".to_string() } else { format!("{tokens} tokens") }
 }
 
-/// What is said while an answer has no text.
+/// The line shown while an answer has no text.
 fn waiting(model: &Model) -> Option<String> {
     let Phase::Answering { .. } = model.phase else { return None };
     Some(match model.meters.prefill {
@@ -174,7 +174,7 @@ fn style(piece: &Piece, marks: bool, base: Style, theme: &Theme) -> Style {
     style
 }
 
-/// How accepted tokens look in the text: weight is left to the text's own emphasis.
+/// Style of accepted tokens in the text: bold is left to the text's own emphasis.
 fn accepted(theme: &Theme) -> Style {
     theme.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
 }
@@ -212,7 +212,7 @@ fn scrollbar(
     }
 }
 
-/// What a newcomer sees: what this is, what to type, how to read the marks.
+/// The empty screen: what this is, what to type, how to read the marks.
 fn welcome(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     let mut lines: Vec<Line<'_>> = Vec::new();
     let text = |words: &str| Line::styled(words.to_string(), theme.text);

@@ -1,4 +1,4 @@
-//! The dials: value, range, automatic or held, keys.
+//! The dials: value, range, automatic or fixed, keys. Must never change them.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! No cell of the screen carries what a terminal would obey, whatever models and files say.
+//! Tests that no cell of the screen has a control character, whatever models and files contain.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -1,4 +1,4 @@
-//! Numbers as people read them, and small bars.
+//! Formatted numbers and small bars. Must never know what they measure.
 
 use std::time::Duration;
 

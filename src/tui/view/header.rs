@@ -1,4 +1,4 @@
-//! The top row: what is loaded and what it is doing.
+//! The top row: what is loaded and what it is doing. Must never change the model.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! The help: every key and every command, from their tables.
+//! The help: every key and every command, from their tables. Must never name a key itself.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! The bottom row: the keys most useful now.
+//! The bottom row: the keys most useful now. Must never name a key itself.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! The message being written, and the commands that fit it.
+//! The message being written, and the matching commands. Must never change them.
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};

@@ -1,4 +1,4 @@
-//! Where the panels stand.
+//! Areas of the panels. Must never know what they show.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -18,7 +18,7 @@ pub struct Areas {
     pub tree: Option<Rect>,
     /// The meters.
     pub meters: Option<Rect>,
-    /// Why the controls stand where they stand.
+    /// Reasons for the automatic values.
     pub reasons: Option<Rect>,
     /// The controls.
     pub controls: Option<Rect>,
@@ -26,7 +26,7 @@ pub struct Areas {
     pub strip: Rect,
     /// The message being written, with its frame.
     pub input: Rect,
-    /// What was just said, if it is too long for the frame of the message.
+    /// The notice, if it is too long for the frame of the message.
     pub notice: Rect,
     /// One row: keys.
     pub hints: Rect,
@@ -93,7 +93,7 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
     areas
 }
 
-/// The message, and above it what was just said.
+/// The message, and above it the notice.
 fn write(left: &mut Rect, areas: &mut Areas, model: &Model) {
     let rows = input::height(*left, model);
     areas.input = take_bottom(left, rows);

@@ -1,4 +1,4 @@
-//! The figures of the answer and of the machine.
+//! The figures of the answer and of the machine. Must never compute them.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

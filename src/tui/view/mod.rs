@@ -93,7 +93,7 @@ fn centred(frame: &mut Frame<'_>, areas: &Areas, area: Rect, width: u16, height:
         width,
         height,
     };
-    // A column of air at each side: text must not run into the frame.
+    // An empty column at each side separates text from the frame.
     let cleared = Rect { x: rect.x.saturating_sub(1), width: rect.width + 2, ..rect };
     areas.clear(frame, cleared.intersection(area));
     rect

@@ -1,5 +1,5 @@
-//! What was just said: on the upper edge of the message's frame, where it covers nothing; in rows of
-//! its own above it if it is longer than that.
+//! The notice: on the upper edge of the message's frame, where it covers nothing; in rows of its
+//! own above the frame if it is too long. Must never know why it is shown.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -11,12 +11,12 @@ use super::overlay::wrapped;
 use crate::tui::state::Model;
 use crate::tui::theme::Theme;
 
-/// Most rows; errors that need more have a box.
+/// Most rows; longer errors have an overlay.
 const TALLEST: usize = 4;
-/// Columns before the words: a space, the mark, a space.
+/// Columns before the text: a space, the mark, a space.
 const LEAD: u16 = 3;
 
-/// Rows above the message, next to `input`: none if the words fit on its edge.
+/// Rows above the message, next to `input`: none if the text fits on its edge.
 pub(super) fn rows(input: Rect, model: &Model) -> u16 {
     let style = Style::new();
     let fits = on_edge(input, model, style, style).is_some();
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &
     super::lines(frame, areas.notice, above(areas.notice.width, model, good, bad));
 }
 
-/// The words as they stand on the edge, if they fit there.
+/// The text on the edge, if it fits there.
 fn on_edge(input: Rect, model: &Model, good: Style, bad: Style) -> Option<Line<'static>> {
     let (mark, text, style) = words(model, good, bad)?;
     let line = Line::styled(format!(" {mark} {text} "), style);

@@ -1,4 +1,4 @@
-//! Boxes over the screen: failures, details, saved conversations.
+//! Overlays: failures, details, strategies, saved conversations. Must never change the model.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -68,7 +68,7 @@ fn error(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: &str, theme: &
     boxed(frame, areas, title, lines, &red);
 }
 
-/// Why the controls stand where they stand, as a panel.
+/// Reasons for the automatic values, as a panel.
 pub(super) fn reasons(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     let block = panel(" why these values ", false, theme);
     let inner = block.inner(area);

@@ -1,4 +1,5 @@
-//! Controls and meters in two rows, for screens without room for their panels.
+//! Controls and meters in two rows, for screens without room for their panels. Must never change
+//! them.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

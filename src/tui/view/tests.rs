@@ -1,4 +1,4 @@
-//! Snapshots of whole screens: what is written and how it is set, apart from each other.
+//! Snapshots of whole screens: text and styles, separate from each other.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -274,7 +274,7 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
 }
 
 #[test]
-fn what_is_said_leaves_keys_and_answer_uncovered() {
+fn a_notice_covers_neither_keys_nor_answer() {
     let mut model = answering(80, 24, 16);
     let rows = |model: &mut Model| {
         let screen = text(&drawn(model));
@@ -294,7 +294,7 @@ fn what_is_said_leaves_keys_and_answer_uncovered() {
 }
 
 #[test]
-fn a_context_that_fills_up_says_so() {
+fn a_context_that_is_nearly_full_is_reported() {
     for (width, height) in [(80, 24), (120, 36), (200, 50)] {
         let mut model = answering(width, height, 16);
         assert!(!text(&drawn(&mut model)).contains("context full"));
@@ -312,7 +312,7 @@ fn check_full(screen: &str) {
     }
 }
 
-/// Every corner of a frame has its three fellows: nothing is left of a panel that a box covers.
+/// Every corner of a frame belongs to a whole frame: an overlay leaves no part of a panel.
 fn assert_whole_frames(screen: &str, what: &str) {
     let cells: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
     let at = |y: usize, x: usize| cells.get(y).and_then(|row| row.get(x)).copied().unwrap_or(' ');
@@ -337,7 +337,7 @@ fn assert_whole_frames(screen: &str, what: &str) {
 }
 
 #[test]
-fn boxes_leave_no_half_frames() {
+fn overlays_leave_no_partial_frames() {
     for (width, height) in [(80, 24), (120, 36), (200, 50), (100, 17), (30, 8)] {
         for side in ["", "<f2>", "<f3>", "<f4>"] {
             for keys in ["", "<f1>", "<c-p>", "/stats<enter>", "/", "/s", "/gamma 9999<enter>"] {

@@ -1,4 +1,4 @@
-//! The draft tree of one round, node by node.
+//! The draft tree of one round, node by node. Must never change the round.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -58,7 +58,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: 
     more(frame, inner, top, all, theme);
 }
 
-/// What a newcomer needs to read the panel.
+/// Legend of the panel.
 fn empty(theme: &Theme) -> Vec<Line<'static>> {
     [
         (Mark::Accepted, "guessed by the draft and confirmed"),
@@ -132,7 +132,7 @@ fn line(row: &TreeRow, width: u16, theme: &Theme) -> Line<'static> {
     ends(cut(left, room), right, width)
 }
 
-/// Says how much of the tree is above and below.
+/// How many rows of the tree are above and below.
 fn more(frame: &mut Frame<'_>, inner: Rect, top: usize, all: usize, theme: &Theme) {
     let fit = usize::from(inner.height);
     let below = all.saturating_sub(top + fit);

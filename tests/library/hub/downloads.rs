@@ -88,7 +88,7 @@ fn a_silent_connection_counts_as_broken() {
 #[test]
 fn a_store_that_ignores_ranges_does_not_spoil_the_file() {
     let files = one_file(200_000);
-    let manners = Manners { cuts: vec![60_000], deaf: true, ..Manners::default() };
+    let manners = Manners { cuts: vec![60_000], ignores_ranges: true, ..Manners::default() };
     let server = Server::start(files.clone(), manners);
     let (path, reports) = fetch(&server.hub()).unwrap();
     assert_eq!(fs::read(path).unwrap(), files["m.gguf"]);
