@@ -1,6 +1,7 @@
 //! Two runs side by side: only answers that both have count, and whatever else is different between
 //! the runs is said.
 
+use super::differences::differences;
 use super::figures::Grid;
 use super::record::{Answer, Results};
 use super::report::{rate, times};
@@ -56,33 +57,6 @@ fn find<'a>(answers: &'a [Answer], like: &Answer) -> Option<&'a Answer> {
 /// `theirs` in the order of `ours`, so that both have the same grids.
 fn sorted_like(ours: &[Answer], theirs: &[Answer]) -> Vec<Answer> {
     ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
-}
-
-/// What is not the same about two runs, one sentence each.
-pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
-    let gpu =
-        |results: &Results| results.environment.gpu.clone().unwrap_or_else(|| "none".to_owned());
-    let drafts = |r: &Results| {
-        let each = r.models.drafts.iter().map(|(name, draft)| format!("{name} {draft}"));
-        each.collect::<Vec<_>>().join(", ")
-    };
-    let target = |r: &Results| format!("{} ({})", r.models.target, r.models.target_detail);
-    [
-        ("the kind of run", a.kind.clone(), b.kind.clone()),
-        ("version", a.version.clone(), b.version.clone()),
-        ("processor", a.environment.cpu.clone(), b.environment.cpu.clone()),
-        ("threads", a.environment.threads.to_string(), b.environment.threads.to_string()),
-        ("GPU", gpu(a), gpu(b)),
-        ("target", target(a), target(b)),
-        ("drafts", drafts(a), drafts(b)),
-        ("most tokens of an answer", a.max_tokens.to_string(), b.max_tokens.to_string()),
-        ("seed", a.seed.to_string(), b.seed.to_string()),
-        ("settings", a.settings.join(" "), b.settings.join(" ")),
-    ]
-    .into_iter()
-    .filter(|(_, a, b)| a != b)
-    .map(|(what, a, b)| format!("Not the same {what}: A has {a}, B has {b}."))
-    .collect()
 }
 
 fn table(a: &Grid<'_>, b: &Grid<'_>) -> Table {

@@ -5,6 +5,7 @@
 mod charts;
 mod compare;
 mod contenders;
+mod differences;
 mod figures;
 mod meter;
 mod published;

@@ -167,21 +167,6 @@ impl Results {
     }
 }
 
-impl Results {
-    /// Adds another part of the same measurement, and notes what was not the same about it.
-    pub fn join(&mut self, other: Self) {
-        self.notes.extend(super::compare::differences(self, &other));
-        self.notes.extend(other.notes);
-        self.complete &= other.complete;
-        self.answers.extend(other.answers);
-        for sweep in other.sweeps {
-            if !self.sweeps.contains(&sweep) {
-                self.sweeps.push(sweep);
-            }
-        }
-    }
-}
-
 /// A fingerprint of tokens (64-bit FNV-1a), for telling texts of two runs apart.
 pub(super) fn digest(tokens: &[u32]) -> String {
     let bytes = tokens.iter().flat_map(|token| token.to_le_bytes());
