@@ -1,15 +1,15 @@
 //! From settings to a running worker: models, or a recorded script in their place. Must never know
 //! what is done with the events.
 
-use super::args::Shared;
 use super::exit::{Code, Failure};
+use super::shared_args::SharedArgs;
 use crate::hardware::Machine;
 use crate::settings::{self, Override, Settings};
 use crate::worker::scripted::Script;
 use crate::worker::{self, Backend, Controls, Purpose, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
-pub fn settings(shared: &Shared, overrides: &[Override]) -> Result<Settings, Failure> {
+pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
     let settings = settings::load(shared.config.as_deref(), overrides, no_color())
         .map_err(|error| Failure::new(Code::Usage, error))?;
     settings.check().map_err(|error| Failure::new(Code::Usage, error))?;
@@ -38,7 +38,7 @@ pub fn controls(settings: &Settings) -> SharedControls {
 /// Starts the worker on a thread of its own, with the script if one is named, else with models;
 /// events go to `sink`.
 pub fn start(
-    shared: &Shared,
+    shared: &SharedArgs,
     settings: Settings,
     purpose: Purpose,
     controls: SharedControls,

@@ -15,6 +15,7 @@ mod pull;
 #[cfg(test)]
 mod readme;
 mod run;
+mod shared_args;
 mod train;
 
 use clap::Parser;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::bench::prompts;
-use crate::cli::args::Shared;
+use crate::cli::shared_args::SharedArgs;
 
 /// `bench` alone runs the strategies.
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub struct CourseArgs {
     pub save: Option<PathBuf>,
     /// Flags shared with the chat.
     #[command(flatten)]
-    pub shared: Shared,
+    pub shared: SharedArgs,
 }
 
 impl CourseArgs {

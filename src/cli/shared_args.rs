@@ -1,0 +1,179 @@
+//! The flags that all commands which load models have in common.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::settings::{Override, Value};
+
+/// What chat, `run` and the others that load models have in common.
+#[derive(Debug, Default, Args)]
+pub struct SharedArgs {
+    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
+    pub target: Option<String>,
+    /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself
+    /// [default: the bundled head with the bundled target, else lookup].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
+    pub draft: Option<String>,
+    /// A small language model to draft with: a GGUF file, a folder or a hub id. Its vocabulary may
+    /// differ from the target's: what they share is used.
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT_MODEL", help_heading = "Models")]
+    pub draft_model: Option<String>,
+    /// A text to look drafts up in (strategy `rest`); its index is built once.
+    #[arg(long, value_name = "FILE", help_heading = "Models")]
+    pub rest_text: Option<String>,
+    /// Most tokens of context, at most the model's [default: the model's, at most 4096].
+    #[arg(long, value_name = "N", help_heading = "Models")]
+    pub context: Option<String>,
+    /// Precision of the target's KV cache: f32 or f16.
+    #[arg(long, value_name = "TYPE", help_heading = "Models")]
+    pub kv: Option<String>,
+    /// Where the draft runs: auto, cpu, cuda or metal.
+    #[arg(long, value_name = "DEVICE", env = "DOVETAIL_DEVICE", help_heading = "Models")]
+    pub device: Option<String>,
+    /// Blocks of the target on the GPU, or auto for as many as fit [default: 0].
+    #[arg(long, value_name = "N|auto", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
+    pub gpu_layers: Option<String>,
+    /// Compute threads [default: one a physical core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
+    pub threads: Option<String>,
+
+    /// How is drafted; `doctor` lists what can run here [default: dovetail with a draft head,
+    /// small-model with --draft-model, else pld].
+    #[arg(long, value_name = "NAME", env = "DOVETAIL_STRATEGY", help_heading = "Speculation")]
+    pub strategy: Option<String>,
+    /// Nodes of the draft tree, 1 to 128, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub gamma: Option<String>,
+    /// Blocks M of the draft head to use, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub blocks: Option<String>,
+    /// Width of the draft tree, 1 to 10, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub width: Option<String>,
+    /// Expansions of the draft tree, 0 to 8, or auto.
+    #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
+    pub depth: Option<String>,
+    /// No speculation: the same text, one token a pass.
+    #[arg(long, help_heading = "Speculation")]
+    pub plain: bool,
+    /// Draft on while the target verifies, from its likeliest outcome.
+    #[arg(long, help_heading = "Speculation")]
+    pub overlap: bool,
+    /// Threads of a draft that runs beside verification [default: shared out].
+    #[arg(long, value_name = "N", help_heading = "Speculation")]
+    pub draft_threads: Option<String>,
+    /// When sampling, rank drafts by the draft's probability alone, without the target's noise.
+    #[arg(long, help_heading = "Speculation")]
+    pub no_coupled: bool,
+    /// What automatic control strives for: speed, show (always a tree to look at) or auto.
+    #[arg(long, value_name = "WHAT", help_heading = "Speculation")]
+    pub prefer: Option<String>,
+
+    /// 0 takes the likeliest token.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub temperature: Option<String>,
+    /// Keep the N likeliest tokens; 0 keeps all.
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub top_k: Option<String>,
+    /// Keep the likeliest tokens that hold this much probability.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub top_p: Option<String>,
+    /// Keep tokens with at least this share of the likeliest one's probability.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub min_p: Option<String>,
+    /// Divide the logits of tokens already used by this.
+    #[arg(long, value_name = "X", help_heading = "Sampling")]
+    pub repetition_penalty: Option<String>,
+    /// Subtract this from tokens already used.
+    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
+    pub presence_penalty: Option<String>,
+    /// Subtract this for every earlier use.
+    #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
+    pub frequency_penalty: Option<String>,
+    /// One seed gives one text.
+    #[arg(long, value_name = "N", help_heading = "Sampling")]
+    pub seed: Option<String>,
+
+    /// Most tokens of an answer.
+    #[arg(long, value_name = "N", help_heading = "Answer")]
+    pub max_tokens: Option<String>,
+    /// System prompt.
+    #[arg(long, value_name = "TEXT", help_heading = "Answer")]
+    pub system: Option<String>,
+    /// A text that ends the answer; may be given several times.
+    #[arg(long, value_name = "TEXT", help_heading = "Answer")]
+    pub stop: Vec<String>,
+
+    /// Settings file [default: settings.toml in the configuration folder].
+    #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG", help_heading = "Program")]
+    pub config: Option<PathBuf>,
+    /// Write more into the log file.
+    #[arg(long, short, help_heading = "Program")]
+    pub verbose: bool,
+    /// Play a recorded trace instead of running models.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub script: Option<PathBuf>,
+}
+
+impl SharedArgs {
+    /// What the flags set, in the settings' own keys.
+    pub fn overrides(&self) -> Vec<Override> {
+        let texts = [
+            ("--target", "target", &self.target),
+            ("--draft", "draft", &self.draft),
+            ("--draft-model", "draft_model", &self.draft_model),
+            ("--rest-text", "rest_text", &self.rest_text),
+            ("--context", "context", &self.context),
+            ("--kv", "kv", &self.kv),
+            ("--device", "device", &self.device),
+            ("--gpu-layers", "gpu_layers", &self.gpu_layers),
+            ("--threads", "threads", &self.threads),
+            (strategy_by(self.strategy.as_deref()), "strategy", &self.strategy),
+            ("--draft-threads", "draft_threads", &self.draft_threads),
+            ("--gamma", "controls.gamma", &self.gamma),
+            ("--blocks", "controls.blocks", &self.blocks),
+            ("--width", "controls.width", &self.width),
+            ("--depth", "controls.depth", &self.depth),
+            ("--prefer", "prefer", &self.prefer),
+            ("--temperature", "sampler.temperature", &self.temperature),
+            ("--top-k", "sampler.top_k", &self.top_k),
+            ("--top-p", "sampler.top_p", &self.top_p),
+            ("--min-p", "sampler.min_p", &self.min_p),
+            ("--repetition-penalty", "sampler.repetition_penalty", &self.repetition_penalty),
+            ("--presence-penalty", "sampler.presence_penalty", &self.presence_penalty),
+            ("--frequency-penalty", "sampler.frequency_penalty", &self.frequency_penalty),
+            ("--seed", "sampler.seed", &self.seed),
+            ("--max-tokens", "max_tokens", &self.max_tokens),
+            ("--system", "system", &self.system),
+        ];
+        let mut all: Vec<Override> = texts
+            .into_iter()
+            .filter_map(|(flag, key, value)| {
+                let value = Value::text(value.as_ref()?);
+                Some(Override { flag, key, value })
+            })
+            .collect();
+        let switches = [
+            (self.plain, "--plain", "speculate", false),
+            (self.overlap, "--overlap", "overlap", true),
+            (self.no_coupled, "--no-coupled", "coupled", false),
+        ];
+        for (_, flag, key, to) in switches.into_iter().filter(|switch| switch.0) {
+            all.push(Override { flag, key, value: Value::Switch(to) });
+        }
+        if !self.stop.is_empty() {
+            let value = Value::List(self.stop.clone());
+            all.push(Override { flag: "--stop", key: "stop", value });
+        }
+        all
+    }
+}
+
+/// Who set the strategy: what is exported for all runs contradicts no flag.
+fn strategy_by(given: Option<&str>) -> &'static str {
+    const VARIABLE: &str = "DOVETAIL_STRATEGY";
+    let exported = std::env::var(VARIABLE).ok();
+    if exported.is_some() && exported.as_deref() == given { VARIABLE } else { "--strategy" }
+}
