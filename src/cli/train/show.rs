@@ -163,7 +163,7 @@ fn held_line(found: &[Measure]) -> String {
 }
 
 fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
-    let row = |row: &crate::train::run::Row| match row.blocks {
+    let row = |row: &crate::train::run::DecodeRow| match row.blocks {
         0 => format!("plain: {:.0} tokens/s", row.speed()),
         m => format!("{m} blocks: τ {:.2}, {:.0} tokens/s", row.tau(), row.speed()),
     };

@@ -1,9 +1,8 @@
 //! The last stage: the head that was written drafts for its target on held-out prompts, beside
 //! plain decoding, in turn.
 
-use serde::{Deserialize, Serialize};
-
 use super::context::RunContext;
+use super::decoded::{DecodeEval, DecodeRow};
 use super::learn::depths;
 use super::state::Stage;
 use super::{Event, RunError};
@@ -20,42 +19,6 @@ const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 /// Most tokens of an answer.
 const LONGEST: usize = 96;
 
-/// What decoding with the head gave. τ = committed tokens / target passes, the prompt's excluded.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct DecodeEval {
-    /// Prompts answered.
-    pub prompts: usize,
-    /// Of these, those whose text was plain decoding's at every m.
-    pub same: usize,
-    /// Plain decoding, then each m.
-    pub rows: Vec<Row>,
-}
-
-/// One way of decoding.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// m: blocks in use; 0: no draft.
-    pub blocks: usize,
-    /// Tokens after each answer's first.
-    pub tokens: usize,
-    /// Passes of the target.
-    pub rounds: usize,
-    /// Time, drafting included.
-    pub seconds: f64,
-}
-
-impl Row {
-    /// Tokens a pass.
-    pub fn tau(&self) -> f64 {
-        self.tokens as f64 / self.rounds.max(1) as f64
-    }
-
-    /// Tokens a second.
-    pub fn speed(&self) -> f64 {
-        if self.seconds > 0.0 { self.tokens as f64 / self.seconds } else { 0.0 }
-    }
-}
-
 /// Decodes, unless that was done before or there is nothing to do.
 pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
     let recipe = run.state.recipe.clone();
@@ -69,10 +32,10 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
     let context = (starts.max().unwrap_or(0) + LONGEST + SHAPE.gamma).min(room);
     let mut engine = engine(run, context)?;
     let names = run.files.tokenizer.clone();
-    let mut ways = vec![Row::default()];
+    let mut ways = vec![DecodeRow::default()];
     ways.extend(
         depths(recipe.options.elastic, recipe.blocks)
-            .map(|blocks| Row { blocks, ..Row::default() }),
+            .map(|blocks| DecodeRow { blocks, ..DecodeRow::default() }),
     );
     let mut decoded = DecodeEval { rows: ways, ..DecodeEval::default() };
     run.begin(Stage::Decoding, prompts.len() as u64);

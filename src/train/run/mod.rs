@@ -8,6 +8,7 @@ mod answers;
 mod card;
 mod context;
 mod decode_eval;
+mod decoded;
 mod features;
 mod fingerprint;
 mod learn;
@@ -22,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 
 use candle_core::Device;
 
-pub use decode_eval::{DecodeEval, Row};
+pub use decoded::{DecodeEval, DecodeRow};
 pub use features::size;
 pub use fingerprint::TargetFingerprint;
 pub use recipe::{Kind, Recipe};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::decode_eval::DecodeEval;
+use super::decoded::DecodeEval;
 use super::fingerprint::TargetFingerprint;
 use super::recipe::Recipe;
 use crate::train::Measure;
