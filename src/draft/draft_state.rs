@@ -3,7 +3,7 @@
 //! again, even if it was drafted ahead and has been committed since.
 
 use super::DraftError;
-use crate::model::{Branch, SharedVocabulary, SmallLm, TargetError};
+use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
 use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 
 /// Candidates of a row as (target's token, log-probability), likeliest first.
@@ -163,12 +163,12 @@ impl DraftState {
         wanted: &[(Option<usize>, u32)],
     ) -> Result<Option<Vec<usize>>, DraftError> {
         let mut numbers = Vec::with_capacity(wanted.len());
-        let mut fresh: Vec<Branch> = Vec::new();
+        let mut fresh: Vec<DraftRow> = Vec::new();
         let mut deepest = 0;
         for &(parent, token) in wanted {
             let Some(token) = self.vocabulary.counterpart(token) else { return Ok(None) };
             numbers.push(self.find(parent, token).unwrap_or_else(|| {
-                fresh.push(Branch { parent, token });
+                fresh.push(DraftRow { parent, token });
                 deepest = deepest.max(self.depth(parent) + 1);
                 self.rows.len() + fresh.len() - 1
             }));
@@ -184,7 +184,7 @@ impl DraftState {
         let depths: Vec<usize> = fresh.iter().map(|row| self.depth(row.parent) + 1).collect();
         let logits = self.lm.grow(&fresh).map_err(lost)?;
         for ((row, depth), logits) in fresh.iter().zip(depths).zip(logits.chunks_exact(vocab)) {
-            let &Branch { parent, token } = row;
+            let &DraftRow { parent, token } = row;
             let position = self.ends.len() + depth;
             let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
             self.rows.push(Row { parent, depth, token, candidates });

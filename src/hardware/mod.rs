@@ -8,4 +8,4 @@ mod usage;
 
 pub use gpu::{Gpu, GpuFinding, GpuUsage};
 pub use machine::{Cpu, Machine, Memory};
-pub use usage::{Sampler, Usage};
+pub use usage::{Usage, UsageMeter};

@@ -28,7 +28,7 @@ pub struct Usage {
 }
 
 /// Takes [`Usage`] samples. Keeps the open NVML and the counters that loads are differences of.
-pub struct Sampler {
+pub struct UsageMeter {
     /// `None` on a system that sysinfo does not know: everything but the GPU then reads 0.
     system: Option<System>,
     pid: Pid,
@@ -39,7 +39,7 @@ pub struct Sampler {
     worked: u64,
 }
 
-impl Sampler {
+impl UsageMeter {
     /// Opens what is needed; a machine without a GPU is asked for one only here.
     pub fn new() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Sampler {
     }
 }
 
-impl Default for Sampler {
+impl Default for UsageMeter {
     fn default() -> Self {
         Self::new()
     }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn memory_and_work_of_this_process_are_measured() {
-        let mut sampler = Sampler::new();
+        let mut sampler = UsageMeter::new();
         let first = sampler.sample();
         assert!(first.memory_ours > 1 << 20, "{first:?}");
         assert!(first.memory_ours <= first.memory_total);

@@ -34,7 +34,7 @@ pub(crate) use hf_families::model_types;
 pub use load_error::LoadError;
 pub use random::{KnownShape, RandomWeights};
 pub use rope::{RopeScaling, RopeTable, frequencies};
-pub use small::{Branch, SmallLm};
+pub use small::{DraftRow, SmallLm};
 pub use split::SplitTarget;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};

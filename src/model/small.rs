@@ -4,7 +4,7 @@ use super::TargetError;
 
 /// A row to be run: a token behind the committed positions, or behind a row in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Branch {
+pub struct DraftRow {
     /// The row in flight that it follows; `None` for the last committed position.
     pub parent: Option<usize>,
     /// Token id.
@@ -44,7 +44,7 @@ pub trait SmallLm: Send {
     ///
     /// # Panics
     /// If a parent is not in flight before this call.
-    fn grow(&mut self, rows: &[Branch]) -> Result<&[f32], TargetError>;
+    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError>;
     /// Commits `path`: rows in flight, the first without a parent, each the parent of the next.
     /// What descends from its last row stays in flight, numbered anew in the same order; the rest
     /// is forgotten. Returns the old number of each row that stays.

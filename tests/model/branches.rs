@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::support::kernels::bits;
 use crate::support::models::small_config;
 use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::model::{Branch, Config, CpuDraft, CpuTarget, SmallLm, Target, TargetError};
+use dovetail::model::{Config, CpuDraft, CpuTarget, DraftRow, SmallLm, Target, TargetError};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Default)]
 struct Expected {
     text: Vec<u32>,
-    rows: Vec<Branch>,
+    rows: Vec<DraftRow>,
 }
 
 impl Expected {
@@ -97,10 +97,10 @@ proptest! {
             match step {
                 Step::Grow(rows) => {
                     let known = expected.rows.len();
-                    let rows: Vec<Branch> = rows
+                    let rows: Vec<DraftRow> = rows
                         .iter()
                         .map(|(parent, token)| {
-                            Branch { parent: parent.index(known + 1).checked_sub(1), token: *token }
+                            DraftRow { parent: parent.index(known + 1).checked_sub(1), token: *token }
                         })
                         .collect();
                     if expected.text.len() + known + rows.len() > CAPACITY {
@@ -123,7 +123,7 @@ proptest! {
                     expected.rows = stay
                         .iter()
                         .map(|&row| expected.rows[row])
-                        .map(|row| Branch { parent: row.parent.and_then(number), ..row })
+                        .map(|row| DraftRow { parent: row.parent.and_then(number), ..row })
                         .collect();
                 }
                 Step::Read(tokens) if expected.text.len() + tokens.len() <= CAPACITY => {
@@ -150,7 +150,7 @@ proptest! {
 fn what_cannot_be_run_is_refused_and_nothing_is_lost() {
     let mut small = small(Format::F32, 1);
     small.read(&[1, 2, 3]).unwrap();
-    let row = |parent, token| Branch { parent, token };
+    let row = |parent, token| DraftRow { parent, token };
     let before = bits(small.grow(&[row(None, 4)]).unwrap());
     let outside = VOCAB as u32;
     assert!(matches!(small.read(&[outside]), Err(TargetError::Token { .. })));

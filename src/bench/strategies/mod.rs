@@ -15,7 +15,7 @@ mod report;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::chat::{Message, Role};
-use crate::hardware::{Sampler, Usage};
+use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 use super::prompts::{Prompt, PromptSet};
@@ -101,7 +101,8 @@ pub fn run(
     stop: &Stop,
     tell: &mut dyn FnMut(&str, &str),
 ) -> Taken {
-    let mut track = Track { backend, plan, controls, stop, generation: 0, usage: Sampler::new() };
+    let mut track =
+        Track { backend, plan, controls, stop, generation: 0, usage: UsageMeter::new() };
     let mut taken = Taken::default();
     if let Some(set) = plan.sets.first() {
         track.warm_up(set, tell);
@@ -145,7 +146,7 @@ struct Track<'a> {
     controls: &'a SharedControls,
     stop: &'a Stop,
     generation: u64,
-    usage: Sampler,
+    usage: UsageMeter,
 }
 
 impl Track<'_> {

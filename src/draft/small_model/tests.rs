@@ -1,6 +1,6 @@
 use super::*;
 use crate::draft::Budget;
-use crate::model::{Branch, Piece, PieceKind, TargetError};
+use crate::model::{DraftRow, Piece, PieceKind, TargetError};
 use crate::speculate::{Method, Shape};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ struct Toy {
     capacity: usize,
     room: usize,
     text: Vec<u32>,
-    flight: Vec<Branch>,
+    flight: Vec<DraftRow>,
     logits: Vec<f32>,
     passes: Passes,
     /// Set when so many passes are done.
@@ -87,11 +87,11 @@ impl SmallLm for Toy {
         Ok(&self.logits)
     }
 
-    fn grow(&mut self, rows: &[Branch]) -> Result<&[f32], TargetError> {
+    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
         assert!(rows.len() <= self.room());
         self.logits.clear();
         for row in rows {
-            let twin = |other: &Branch| other == row;
+            let twin = |other: &DraftRow| other == row;
             assert!(!self.flight.iter().any(twin), "a row is run once");
             let text = [self.text.clone(), self.path(row.parent), vec![row.token]].concat();
             assert!(text.len() <= self.capacity);
@@ -113,7 +113,7 @@ impl SmallLm for Toy {
         let number = |row: usize| stay.binary_search(&row).ok();
         let rows = stay.iter().map(|&row| self.flight[row]);
         self.flight =
-            rows.map(|row| Branch { parent: row.parent.and_then(number), ..row }).collect();
+            rows.map(|row| DraftRow { parent: row.parent.and_then(number), ..row }).collect();
         stay
     }
 

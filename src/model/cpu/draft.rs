@@ -11,7 +11,7 @@ use super::pass::Pass;
 use super::weights::Weights;
 use crate::kernels::{Format, KvCache, KvFormat, Pool, TreeMask};
 use crate::model::weights::WeightSource;
-use crate::model::{Branch, Config, LoadError, RandomWeights, SmallLm, TargetError};
+use crate::model::{Config, DraftRow, LoadError, RandomWeights, SmallLm, TargetError};
 
 /// Cache slots behind the positions, for rows in flight: more than any tree has.
 const FLIGHT: usize = 1024;
@@ -166,7 +166,7 @@ impl SmallLm for CpuDraft {
         Ok(self.head(last))
     }
 
-    fn grow(&mut self, rows: &[Branch]) -> Result<&[f32], TargetError> {
+    fn grow(&mut self, rows: &[DraftRow]) -> Result<&[f32], TargetError> {
         if rows.is_empty() {
             return Ok(&[]);
         }

@@ -8,7 +8,7 @@ use super::fingerprint::TargetFingerprint;
 use super::run_dir::RunDir;
 use super::state::{Stage, State};
 use super::{Event, RunError};
-use crate::hardware::Sampler;
+use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{Spec, TargetFiles, open_target};
 use crate::model::CpuTarget;
@@ -20,7 +20,7 @@ pub(super) struct RunContext<'a> {
     pub pool: Arc<Pool>,
     pub stop: &'a AtomicBool,
     pub tell: &'a mut dyn FnMut(Event<'_>),
-    gauge: Sampler,
+    gauge: UsageMeter,
     stage: Option<(Stage, Instant, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> RunContext<'a> {
         stop: &'a AtomicBool,
         tell: &'a mut dyn FnMut(Event<'_>),
     ) -> Self {
-        let (pool, gauge) = (Arc::new(Pool::new(threads)), Sampler::new());
+        let (pool, gauge) = (Arc::new(Pool::new(threads)), UsageMeter::new());
         Self { dir, state, files, pool, stop, tell, gauge, stage: None }
     }
 

@@ -18,7 +18,7 @@ use super::terminal::{self, Screen};
 use super::update::{Effect, Message, update};
 use super::{input, view};
 use crate::chat::SessionStore;
-use crate::hardware::{Sampler, Usage};
+use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Event, SharedControls, Sink, Worker};
 
 /// Least time between two frames.
@@ -365,7 +365,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
 fn looks() -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
     let watch = move || {
-        let mut sampler = Sampler::new();
+        let mut sampler = UsageMeter::new();
         while sender.send(sampler.sample()).is_ok() {
             std::thread::sleep(LOOK);
         }
