@@ -1,7 +1,6 @@
 //! The command line as clap reads it. Values are checked by the settings' own table, so that a
 //! flag and the file accept the same and say the same.
 
-
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArgs;

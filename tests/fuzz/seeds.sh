@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Fills the corpus of every fuzz target with small valid files. Needs jq.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+corpus=tests/fuzz/corpus
+mkdir -p $corpus/{gguf,safetensors,tokenizer,chat_template,session,settings}
+
+# Headers only: the target puts zeros behind them.
+for file in tests/golden/arch/*.gguf; do
+  head -c 24576 "$file" >"$corpus/gguf/$(basename "$file")"
+done
+
+cp tests/golden/tree_draft_*.safetensors tests/golden/draft_forward_*.safetensors \
+  $corpus/safetensors/
+header='{"a":{"dtype":"F16","shape":[2,1],"data_offsets":[0,4]}}'
+printf '\x38\0\0\0\0\0\0\0%s\0\0\0\0' "$header" >$corpus/safetensors/small
+
+# Byte-level: the bundled one without merges; SentencePiece as it is.
+jq -c '.model.merges = [] | .model.vocab |= with_entries(select(.value < 300))' \
+  assets/demo/target/tokenizer.json >$corpus/tokenizer/byte_level
+jq -c . tests/library/data/sentence_piece.json >$corpus/tokenizer/sentence_piece
+cat >$corpus/tokenizer/small <<'JSON'
+{"added_tokens":[{"id":3,"content":"<|end|>","single_word":false,"lstrip":false,"rstrip":true,
+"normalized":false,"special":true}],"normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},
+{"type":"Prepend","prepend":"_"},{"type":"Replace","pattern":{"Regex":" +"},"content":"_"}]},
+"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\s+|\\w+"},"behavior":"Isolated",
+"invert":false},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":
+{"id":"<|end|>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"pair":[],"special_tokens":
+{"<|end|>":{"id":"<|end|>","ids":[3],"tokens":["<|end|>"]}}},"decoder":{"type":"ByteFallback"},
+"model":{"type":"BPE","unk_token":"a","byte_fallback":true,"vocab":{"a":0,"b":1,"ab":2},
+"merges":[["a","b"]]}}
+JSON
+
+jq -rj .chat_template assets/demo/target/tokenizer_config.json >$corpus/chat_template/bundled
+cat >$corpus/chat_template/llama <<'JINJA'
+{{- bos_token }}{% set date = strftime_now("%d %b %Y") if strftime_now is defined else "today" %}
+{%- if messages[0].role == 'system' %}{% set system = messages[0]['content']|trim %}
+{%- set messages = messages[1:] %}{% else %}{% set system = "" %}{% endif %}
+{{- "<|system|>" + date + system + "</s>" }}
+{%- for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}
+{{- raise_exception('roles must alternate') }}{% endif %}
+{{- '<|' + message.role + '|>\n' + message.content | trim + eos_token }}{% endfor %}
+{%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}
+JINJA
+cat >$corpus/chat_template/namespace <<'JINJA'
+{%- macro turn(m) -%}{{ m.content.split('</think>')[-1].lstrip('\n') | replace('a', 'b') }}
+{%- endmacro -%}{%- set ns = namespace(n=0, all=[]) -%}
+{%- for m in messages[::-1] -%}{%- set ns.n = ns.n + m.content | length -%}{%- if loop.last -%}
+{%- continue -%}{%- endif -%}{{ turn(m) }}{{ m | tojson(indent=2) }}{% generation %}{{ ns.n ~ 'x' * 3 }}
+{%- endgeneration -%}{%- endfor -%}{{ range(3) | map('string') | join(', ') | upper | title }}
+{%- for k, v in messages[0].items() if v is string -%}{{ "%s" | format(k) }}{% endfor %}
+JINJA
+
+cat >$corpus/session/one <<'JSON'
+{"title":"A fox (copy 2)","created":1760000000,"updated":1760000001,"target":"demo","messages":[
+{"role":"system","content":"Be brief.","at":1760000000},{"role":"user","content":"A fox\n?",
+"at":1760000000},{"role":"assistant","content":"\u00fc","at":1760000001,"interrupted":true}]}
+JSON
+
+# The README's own settings.
+sed -n '/^```toml/,/^```$/p' README.md | grep -v '^```' >$corpus/settings/readme
+cat >$corpus/settings/more <<'TOML'
+stop = ["a", "b"]
+rest_text = "notes.txt"
+sampler.top_k = 0x28
+sampler.min_p = 5e-2
+controls = { width = 8, depth = "auto" }
+TOML
