@@ -309,14 +309,16 @@ fn without_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else { break };
-        let tag = &rest[start + 2..start + length];
+        // Behind the opening: the percent sign of `{%}` is not both.
+        let inner = start + 2;
+        let Some(length) = rest[inner..].find("%}") else { break };
+        let tag = &rest[inner..inner + length];
         let replacement = match tag.trim_matches(['-', '+', ' ', '\t', '\n', '\r']) {
             "generation" => Some("if true"),
             "endgeneration" => Some("endif"),
             _ => None,
         };
-        out += &rest[..start + 2];
+        out += &rest[..inner];
         match replacement {
             Some(replacement) => {
                 let mark = |c: Option<char>| c.filter(|c| matches!(c, '-' | '+'));
@@ -327,7 +329,7 @@ fn without_generation_marks(source: &str) -> String {
             None => out += tag,
         }
         out += "%}";
-        rest = &rest[start + length + 2..];
+        rest = &rest[inner + length + 2..];
     }
     out + rest
 }
@@ -342,6 +344,14 @@ mod tests {
         let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
         let text = template.render(&[message(Role::User, "hi")], false).unwrap();
         assert_eq!(text, "hi !");
+    }
+
+    #[test]
+    fn an_opening_that_overlaps_a_closing_is_a_syntax_error() {
+        for source in ["{%}", "{% if true %}a{%}", "{%}generation%}"] {
+            let error = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap_err();
+            assert!(matches!(error, TemplateError::Syntax { .. }), "{source}: {error}");
+        }
     }
 
     #[test]
