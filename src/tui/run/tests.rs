@@ -17,9 +17,12 @@ use pty::Pty;
 /// Set in the child: the folder for its conversations.
 const CHILD: &str = "DOVETAIL_TEST_SESSIONS";
 
-fn again(test: &str, sessions: &std::path::Path) -> Pty {
+/// The running test, once more on a pseudo-terminal.
+fn again(sessions: &std::path::Path) -> Pty {
     let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
-    command.args([&format!("tui::run::tests::{test}"), "--exact", "--nocapture"]);
+    // The harness calls a test's thread by its name.
+    let thread = std::thread::current();
+    command.args([thread.name().unwrap(), "--exact", "--nocapture"]);
     command.env(CHILD, sessions);
     command.env("TERM", "xterm-256color");
     command.env("RUST_BACKTRACE", "0");
@@ -56,7 +59,7 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let child = again("a_panic_of_the_screen_gives_the_terminal_back_and_saves", folder.path());
+    let child = again(folder.path());
     let ended = child.end();
     assert_ne!(ended.code, 0);
     assert!(ended.screen.contains("a bug of the screen"), "{}", ended.screen);
@@ -81,8 +84,7 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let mut child =
-        again("a_panic_of_the_worker_leaves_the_screen_alone_and_is_said", folder.path());
+    let mut child = again(folder.path());
     child.wait_for("Write a message");
     child.send("Are you there?\r");
     child.wait_for("Decoding stopped");
