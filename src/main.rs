@@ -1,4 +1,4 @@
-//! Arguments in, exit code out.
+//! The program: passes its arguments to [`dovetail::cli`] and returns the exit code.
 
 fn main() -> std::process::ExitCode {
     dovetail::cli::main()

@@ -1,6 +1,7 @@
 //! `bench ablation`: one setting at a time. Which blocks and which fusion of a draft head (the
 //! paper's Table III in small), γ from 1 to 64, width and depth of the tree; for DuoDecoding the
-//! number of sequences and the budget (its Tables 2 and 3).
+//! number of sequences and the budget (its Tables 2 and 3). Must never run anything: it lists what
+//! is to be run.
 
 use super::strategies::{Contender, PLAIN, Sweep};
 use crate::draft::Depths;

@@ -2,8 +2,9 @@
 
 pub mod ablation;
 pub mod prompts;
+pub mod quality;
 pub mod strategies;
 mod table;
 pub mod verify;
 
-pub use table::{Layout, Table};
+pub use table::{Table, TableStyle};

@@ -1,5 +1,5 @@
 //! Prompt sets: the bundled ones by name, others from files of JSON lines
-//! `{"id","category","turns":["…"]}` or from a folder of such files.
+//! `{"id","category","turns":["…"]}` or from a folder of such files. Must never know models.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ const REFERENCES: &str = "references";
 
 /// One conversation to be had: what the user says, turn by turn.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Prompt {
+pub struct BenchPrompt {
     /// Its name in the set.
     pub id: String,
     /// What it is about.
@@ -41,7 +41,7 @@ pub struct PromptSet {
     /// For the tables.
     pub name: String,
     /// At least one.
-    pub prompts: Vec<Prompt>,
+    pub prompts: Vec<BenchPrompt>,
 }
 
 /// Why there are no prompts.
@@ -133,7 +133,7 @@ fn parse(name: &str, origin: &str, text: &str) -> Result<PromptSet, PromptError>
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong =
             |reason: String| PromptError::Line { origin: origin.to_owned(), line: i + 1, reason };
-        let prompt: Prompt =
+        let prompt: BenchPrompt =
             serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
         if prompt.turns.is_empty() {
             return Err(wrong("no turns".to_owned()));

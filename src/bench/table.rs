@@ -1,4 +1,4 @@
-//! A table of words, laid out for a terminal or as Markdown.
+//! A table of texts, laid out for a terminal or as Markdown. Must never know what the cells mean.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use unicode_width::UnicodeWidthStr;
 
 /// How a table is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum TableStyle {
     /// Columns by spaces.
     Plain,
     /// Columns by bars, as Markdown has it.
@@ -31,8 +31,8 @@ impl Table {
     ///
     /// # Errors
     /// If `out` cannot be written.
-    pub fn write(&self, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-        let mark = if layout == Layout::Markdown { "### " } else { "" };
+    pub fn write(&self, layout: TableStyle, out: &mut dyn Write) -> io::Result<()> {
+        let mark = if layout == TableStyle::Markdown { "### " } else { "" };
         writeln!(out, "{mark}{}\n", self.title)?;
         let columns = self.rows.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0);
         let lines = || std::iter::once(&self.head).chain(&self.rows);
@@ -41,7 +41,7 @@ impl Table {
             .collect();
         for (number, line) in lines().enumerate() {
             self.line(layout, line, &widths, out)?;
-            if number == 0 && layout == Layout::Markdown {
+            if number == 0 && layout == TableStyle::Markdown {
                 let rules = widths.iter().enumerate().map(|(i, &width)| {
                     if i == 0 { "-".repeat(width) } else { format!("{}:", "-".repeat(width - 1)) }
                 });
@@ -57,7 +57,7 @@ impl Table {
 
     fn line(
         &self,
-        layout: Layout,
+        layout: TableStyle,
         line: &[String],
         widths: &[usize],
         out: &mut dyn Write,
@@ -69,8 +69,8 @@ impl Table {
         });
         let cells: Vec<String> = cells.collect();
         match layout {
-            Layout::Plain => writeln!(out, "{}", cells.join("  ").trim_end()),
-            Layout::Markdown => writeln!(out, "| {} |", cells.join(" | ")),
+            TableStyle::Plain => writeln!(out, "{}", cells.join("  ").trim_end()),
+            TableStyle::Markdown => writeln!(out, "| {} |", cells.join(" | ")),
         }
     }
 }
@@ -99,10 +99,10 @@ mod tests {
         };
         let plain = "Speed-up\n\nstrategy     τ      ×\nplain     1.00  1.00×\npld       1.37\n\n\
                      Measured in turn.\n\n";
-        assert_eq!(text(Layout::Plain), plain);
+        assert_eq!(text(TableStyle::Plain), plain);
         let markdown = "### Speed-up\n\n| strategy |    τ |     × |\n| -------- | ---: | ----: |\n\
                         | plain    | 1.00 | 1.00× |\n| pld      | 1.37 |       |\n\n\
                         Measured in turn.\n\n";
-        assert_eq!(text(Layout::Markdown), markdown);
+        assert_eq!(text(TableStyle::Markdown), markdown);
     }
 }

@@ -1,5 +1,6 @@
 //! JSON as Python's `json.dumps` writes it: what chat templates expect of `tojson`. (MiniJinja's
-//! own filter escapes HTML characters, which a model was never trained on.)
+//! own filter escapes HTML characters, which a model was never trained on.) Must never know
+//! conversations.
 
 use std::io;
 

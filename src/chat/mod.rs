@@ -1,5 +1,5 @@
-//! Conversation, chat template, saved sessions. Owns roles, rendering and the format of saved
-//! conversations. Must never know models.
+//! Conversation, chat template, thoughts, saved sessions. Owns roles, rendering and the format of
+//! saved conversations. Must never know models.
 
 mod clock;
 mod jinja;
@@ -9,14 +9,16 @@ mod session;
 mod session_error;
 mod store;
 mod template;
+mod thoughts;
 
 use serde::{Deserialize, Serialize};
 
 pub use prompt::{Controls, Prompt};
-pub use session::{Entry, SavedTurn, Session};
+pub use session::{SavedMessage, SavedTurn, Session};
 pub use session_error::SessionError;
 pub use store::{Found, Listing, OpenSession, Saved, SessionHead, SessionStore};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
+pub use thoughts::{Opened, Split, ThoughtSplitter};
 
 /// Today's date in UTC, as 2026-01-31.
 pub fn today() -> String {
@@ -42,4 +44,20 @@ pub struct Message {
     pub role: Role,
     /// Text.
     pub content: String,
+    /// What the model thought before it, apart from the text: the template decides whether later
+    /// prompts repeat it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<String>,
+}
+
+impl Message {
+    /// A message without thoughts.
+    pub fn new(role: Role, content: impl Into<String>) -> Self {
+        Self { role, content: content.into(), thought: None }
+    }
+
+    /// All that is said in it.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.content.as_str()).chain(self.thought.as_deref())
+    }
 }

@@ -94,13 +94,16 @@ pub(super) fn marked(messages: &[Message], sign: char, marks: Marks<'_>) -> Vec<
         }
         out
     };
-    let mark =
-        |message: &Message| Message { role: message.role, content: with_signs(&message.content) };
+    let mark = |message: &Message| Message {
+        role: message.role,
+        content: with_signs(&message.content),
+        thought: message.thought.as_deref().map(with_signs),
+    };
     messages.iter().map(mark).collect()
 }
 
 /// A character that stands in none of the texts: a noncharacter, or if all of those do, one that
-/// nobody has assigned.
+/// is not assigned.
 pub(super) fn unused_sign<'a>(texts: impl Iterator<Item = &'a str>) -> Option<char> {
     let there: HashSet<char> = texts
         .flat_map(str::chars)
@@ -119,7 +122,7 @@ mod tests {
     }
 
     fn message(content: &str) -> Message {
-        Message { role: Role::User, content: content.to_owned() }
+        Message::new(Role::User, content.to_owned())
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct SavedTurn {
 
 /// One message as it stands in the file, and when it was said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct SavedMessage {
     /// Who said what.
     #[serde(flatten)]
     pub message: Message,
@@ -27,7 +27,7 @@ pub struct Entry {
     pub interrupted: bool,
 }
 
-impl Entry {
+impl SavedMessage {
     fn is(&self, turn: &SavedTurn) -> bool {
         self.message == turn.message && self.interrupted == turn.interrupted
     }
@@ -46,7 +46,7 @@ pub struct Session {
     #[serde(default)]
     pub target: String,
     /// The messages in order, system message included.
-    pub messages: Vec<Entry>,
+    pub messages: Vec<SavedMessage>,
 }
 
 impl Session {
@@ -80,12 +80,12 @@ impl Session {
             self.title = line.unwrap_or_default().chars().take(LONGEST_TITLE).collect();
         }
         self.updated = clock::now();
-        self.messages.push(Entry { message, at: self.updated, interrupted });
+        self.messages.push(SavedMessage { message, at: self.updated, interrupted });
     }
 
     /// The conversation without its times.
     pub fn turns(&self) -> Vec<SavedTurn> {
-        let turn = |entry: &Entry| {
+        let turn = |entry: &SavedMessage| {
             let (message, interrupted) = (entry.message.clone(), entry.interrupted);
             SavedTurn { message, interrupted }
         };
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn said(role: Role, content: &str) -> SavedTurn {
-        let message = Message { role, content: content.to_owned() };
+        let message = Message::new(role, content.to_owned());
         SavedTurn { message, interrupted: false }
     }
 
@@ -154,6 +154,21 @@ mod tests {
         assert_eq!(session.turns(), [said(Role::User, "Hi")]);
         let written = serde_json::to_string(&session).unwrap();
         assert!(!written.contains("elsewhere") && !written.contains("interrupted"), "{written}");
+    }
+
+    #[test]
+    fn thoughts_are_stored_apart_and_old_files_have_none() {
+        let mut session = Session::new("demo");
+        let mut answer = said(Role::Assistant, "Hello!");
+        answer.message.thought = Some("A greeting.".to_owned());
+        session.update(vec![said(Role::User, "Hi"), answer]);
+        let written = serde_json::to_string(&session).unwrap();
+        assert!(written.contains(r#""content":"Hello!","thought":"A greeting.""#), "{written}");
+        let read: Session = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, session);
+        let old = written.replace(r#","thought":"A greeting.""#, "");
+        let old: Session = serde_json::from_str(&old).unwrap();
+        assert_eq!(old.turns()[1], said(Role::Assistant, "Hello!"));
     }
 
     #[test]

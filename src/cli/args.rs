@@ -1,12 +1,14 @@
-//! The command line as clap reads it. Values are checked by the settings' own table, so that a
-//! flag and the file accept the same and say the same.
+//! The commands and flags as clap parses them. Must never check a value that the settings hold:
+//! their own table does, so that a flag and the file accept the same and give the same errors.
+
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArgs;
 use super::shared_args::SharedArgs;
 use super::train::TrainArgs;
-use crate::settings::{Override, Value};
+use crate::settings::{Override, SettingValue};
 
 /// Chat with a local model: a draft tree from a small model, checked by the big one, live.
 #[derive(Debug, Parser)]
@@ -38,7 +40,11 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show what was found on this machine and what was chosen for it, and why.
     Doctor(Box<DoctorArgs>),
-    /// Fetch a model from the hub for later, and print where it lies.
+    /// List the models on this machine: size, whether they fit, how fast they should be here, and
+    /// what drafts for them.
+    Models(ModelsArgs),
+    /// Fetch a model from the hub for later, or a pair that belongs together, and print where it
+    /// lies.
     Pull(PullArgs),
     /// Make a draft head for a model, from a file of chats.
     Train(Box<TrainArgs>),
@@ -81,6 +87,9 @@ pub struct RunArgs {
     /// One JSON line a round, then a summary line, instead of text.
     #[arg(long)]
     pub json: bool,
+    /// Leave out what a reasoning model thinks; otherwise it goes to stderr.
+    #[arg(long)]
+    pub hide_thinking: bool,
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -94,11 +103,26 @@ pub struct DoctorArgs {
     pub shared: SharedArgs,
 }
 
+/// Flags of `models`.
+#[derive(Debug, Args)]
+pub struct ModelsArgs {
+    /// Show all that is known of one model.
+    #[arg(value_name = "NAME")]
+    pub name: Option<String>,
+    /// JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Settings file [default: settings.toml in the configuration folder].
+    #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
 /// Flags of `pull`.
 #[derive(Debug, Args)]
 pub struct PullArgs {
-    /// `owner/name`, with `@revision` or `:file.gguf` behind it if needed.
-    #[arg(value_name = "HUB-ID")]
+    /// `owner/name`, with `@revision`, `:file.gguf` or `:Q4_K_M` behind it if needed; or the name
+    /// of a pair that `dovetail models` lists.
+    #[arg(value_name = "HUB-ID|PAIR")]
     pub model: String,
     /// It is a draft head.
     #[arg(long)]
@@ -110,15 +134,15 @@ impl ChatArgs {
     pub fn overrides(&self) -> Vec<Override> {
         let mut all = self.shared.overrides();
         if let Some(pace) = &self.pace {
-            let value = Value::text(pace);
+            let value = SettingValue::text(pace);
             all.push(Override { flag: "--pace", key: "controls.pace", value });
         }
         if let Some(theme) = &self.theme {
-            let value = Value::text(theme);
+            let value = SettingValue::text(theme);
             all.push(Override { flag: "--theme", key: "screen.theme", value });
         }
         if self.no_marks {
-            let value = Value::Switch(false);
+            let value = SettingValue::Switch(false);
             all.push(Override { flag: "--no-marks", key: "screen.marks", value });
         }
         all
@@ -135,7 +159,11 @@ impl Cli {
             Some(Command::Doctor(args)) => args.shared.verbose,
             Some(Command::Bench(args)) => args.verbose(),
             Some(
-                Command::Pull(_) | Command::Train(_) | Command::Completions { .. } | Command::Man,
+                Command::Models(_)
+                | Command::Pull(_)
+                | Command::Train(_)
+                | Command::Completions { .. }
+                | Command::Man,
             ) => false,
         }
     }

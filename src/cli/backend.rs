@@ -3,10 +3,9 @@
 
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
-use crate::hardware::Machine;
 use crate::settings::{self, Override, Settings};
 use crate::worker::scripted::Script;
-use crate::worker::{self, Backend, Controls, Purpose, SharedControls, Sink, Worker};
+use crate::worker::{self, Controls, Purpose, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
@@ -47,9 +46,6 @@ pub fn start(
     if let Some(script) = &shared.script {
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
-    let worker = worker::spawn(controls, sink, move |progress| {
-        let loaded = worker::load(&settings, &Machine::probe(), purpose, progress);
-        loaded.map(Backend::from).map_err(|error| error.to_string())
-    });
+    let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

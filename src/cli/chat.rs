@@ -1,4 +1,4 @@
-//! `dovetail chat`, the default: hands over to the screen.
+//! `dovetail chat`, the default: starts the screen. Must never draw.
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
@@ -7,14 +7,14 @@ use anyhow::anyhow;
 
 use super::args::ChatArgs;
 use super::backend;
-use super::exit::{Code, Failure, Outcome};
+use super::exit::{Code, CommandResult, Failure};
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
-use crate::tui::{self, NotOpened, ScreenConfig, state::ModelConfig};
+use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::Purpose;
 
 /// Shows the screen until the user leaves.
-pub fn chat(args: &ChatArgs) -> Outcome {
+pub fn chat(args: &ChatArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.overrides())?;
     let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
     if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
@@ -22,24 +22,26 @@ pub fn chat(args: &ChatArgs) -> Outcome {
         return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
     }
     let controls = backend::controls(&settings);
-    let model = ModelConfig {
+    let state = StateConfig {
         controls: controls.get(),
         theme: settings.theme,
         colours: !backend::no_color(),
         marks: settings.marks,
         system: settings.system.clone(),
         max_tokens: settings.max_tokens,
+        thinking: settings.thinking,
         gpu: match Machine::probe().gpu {
             GpuFinding::Found(gpu) => gpu.name,
             GpuFinding::Absent { reason } => reason,
         },
     };
+    let models = ModelFinder::new(settings.model_folders.clone());
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
     let start =
         |controls, sink| backend::start(&args.shared, settings, Purpose::Chat, controls, sink);
-    tui::run(ScreenConfig { model, store }, controls, start).map_err(|error| {
+    tui::run(ScreenConfig { state, store, models }, controls, start).map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })

@@ -1,4 +1,5 @@
-//! `dovetail doctor`: what was found and what was chosen, and why.
+//! `dovetail doctor`: the machine, the models and settings in use, and the reasons for each choice.
+//! Must never choose.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -6,18 +7,19 @@ use std::path::PathBuf;
 
 use super::args::DoctorArgs;
 use super::backend;
-use super::exit::{Code, Failure, Outcome, report};
+use super::exit::{Code, CommandResult, Failure, report};
 use super::logging;
 use super::output::stdout;
 use crate::draft::Depths;
 use crate::hardware::{GpuFinding, Machine};
+use crate::kernels::{Format, Storage};
 use crate::plan::Strategy;
 use crate::printable::printable_line;
 use crate::settings;
 use crate::worker::{Loaded, Purpose, load};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
-pub fn doctor(args: &DoctorArgs) -> Outcome {
+pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
     let machine = Machine::probe();
     let mut out = stdout()?;
@@ -37,7 +39,7 @@ pub fn doctor(args: &DoctorArgs) -> Outcome {
     }
 }
 
-/// A report under construction: titles, and rows with a name and a value.
+/// The report: titles, and rows with a name and a value.
 #[derive(Default)]
 struct Report(String);
 
@@ -95,12 +97,38 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.0
 }
 
+/// The target's formats by how their products are computed, with the cost of each way.
+fn kernels(formats: &[(Format, u64)]) -> Vec<(&'static str, String)> {
+    let megabytes = |(format, bytes): &(Format, u64)| match *bytes {
+        bytes @ 0..10_000_000 => format!("{format} {:.1} MB", bytes as f64 / 1e6),
+        bytes => format!("{format} {:.0} MB", bytes as f64 / 1e6),
+    };
+    let of = |expanded: bool| -> Vec<String> {
+        let wanted = |format: Format| (format.storage() == Storage::Expanded) == expanded;
+        formats.iter().filter(|(format, _)| wanted(*format)).map(megabytes).collect()
+    };
+    let ways = [
+        ("kernels", of(false), "each with a kernel of its own; at most 5 % above the file"),
+        (
+            "expanded",
+            of(true),
+            "expanded whenever they are used; as small as the file, and many times slower than \
+             formats with a kernel of their own",
+        ),
+    ];
+    let used = ways.into_iter().filter(|(_, formats, _)| !formats.is_empty());
+    used.map(|(name, formats, cost)| (name, format!("{} ({cost})", formats.join(", ")))).collect()
+}
+
 /// The models and the choice.
 fn chosen(loaded: &Loaded) -> String {
     let ready = &loaded.ready;
     let mut report = Report(String::from("\nModels\n"));
     report.row("target", format!("{} ({})", ready.target, ready.target_detail));
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
+    for (name, formats) in kernels(&loaded.formats) {
+        report.row(name, formats);
+    }
     report.row("context", format!("{} tokens", ready.context));
     report.title("Choice");
     report.row("γ", ready.gamma);
@@ -131,4 +159,20 @@ fn chosen(loaded: &Loaded) -> String {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_apart_by_their_kernels() {
+        let mixed =
+            [(Format::Q4_1, 84_900_000), (Format::Iq2Xs, 7_300_000), (Format::F32, 140_000)];
+        let rows = kernels(&mixed);
+        assert_eq!(rows.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["kernels", "expanded"]);
+        assert!(rows[0].1.starts_with("Q4_1 85 MB, F32 0.1 MB (each with a kernel"), "{rows:?}");
+        assert!(rows[1].1.starts_with("IQ2_XS 7.3 MB (expanded whenever"), "{rows:?}");
+        assert_eq!(kernels(&mixed[..1]).len(), 1);
+    }
 }

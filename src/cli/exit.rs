@@ -27,7 +27,7 @@ pub struct Failure {
 }
 
 /// What a command returns.
-pub type Outcome = Result<(), Failure>;
+pub type CommandResult = Result<(), Failure>;
 
 impl Failure {
     /// A failure with this code.
@@ -55,7 +55,7 @@ impl From<io::Error> for Failure {
 
 /// Reports a failure on stderr and gives its code. A closed pipe (`dovetail run … | head`) is not
 /// a failure.
-pub fn conclude(outcome: Outcome) -> ExitCode {
+pub fn conclude(outcome: CommandResult) -> ExitCode {
     let Err(Failure { code, error }) = outcome else { return ExitCode::SUCCESS };
     if let Some(error) = error {
         let gone = error

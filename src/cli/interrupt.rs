@@ -2,9 +2,9 @@
 
 use super::exit::{Code, report};
 
-/// Calls `tell` at the first Ctrl-C (or SIGTERM); when that returns `false`, or at the second one,
-/// ends the program at once.
-pub fn watch(tell: impl Fn() -> bool + Send + 'static) {
+/// Calls `on_signal` at the first Ctrl-C (or SIGTERM); when that returns `false`, or at the second
+/// one, ends the program at once.
+pub fn watch(on_signal: impl Fn() -> bool + Send + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else {
         // Without the handler Ctrl-C still ends the program, without saving.
@@ -14,14 +14,14 @@ pub fn watch(tell: impl Fn() -> bool + Send + 'static) {
     let started = watcher.spawn(move || {
         runtime.block_on(async {
             signal().await;
-            if tell() {
+            if on_signal() {
                 signal().await;
             }
             std::process::exit(Code::Interrupted as i32);
         });
     });
     if let Err(error) = started {
-        report(&format!("note: Ctrl-C will not be tidy: {error}"));
+        report(&format!("note: Ctrl-C will end the program without saving: {error}"));
     }
 }
 

@@ -1,4 +1,5 @@
-//! `completions` and `man`: made from the command line's own definition.
+//! `completions` and `man`, generated from the definition of the command line. Must never name a
+//! flag.
 
 use std::io::{self, Write};
 
@@ -6,18 +7,18 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use super::args::Cli;
-use super::exit::Outcome;
+use super::exit::CommandResult;
 use super::output::stdout;
 
 /// Prints the completion script of a shell.
-pub fn completions(shell: Shell) -> Outcome {
+pub fn completions(shell: Shell) -> CommandResult {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "dovetail", &mut script);
     Ok(stdout()?.write_all(&script)?)
 }
 
 /// Prints the manual page, its commands' flags included.
-pub fn man() -> Outcome {
+pub fn man() -> CommandResult {
     let mut command = Cli::command();
     command.build();
     let mut page = Vec::new();

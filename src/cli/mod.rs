@@ -10,6 +10,7 @@ mod exit;
 mod interrupt;
 mod logging;
 mod manual;
+mod models;
 mod output;
 mod pull;
 #[cfg(test)]
@@ -22,7 +23,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use exit::Outcome;
+use exit::CommandResult;
 
 /// Runs the program; the returned code is the process's exit code.
 pub fn main() -> ExitCode {
@@ -41,12 +42,13 @@ pub fn main() -> ExitCode {
     exit::conclude(dispatch(&cli))
 }
 
-fn dispatch(cli: &Cli) -> Outcome {
+fn dispatch(cli: &Cli) -> CommandResult {
     match &cli.command {
         None => chat::chat(&cli.chat),
         Some(Command::Chat(args)) => chat::chat(args),
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Doctor(args)) => doctor::doctor(args),
+        Some(Command::Models(args)) => models::models(args),
         Some(Command::Pull(args)) => pull::pull(args),
         Some(Command::Train(args)) => train::train(args),
         Some(Command::Bench(command)) => bench::bench(command),

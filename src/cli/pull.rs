@@ -1,26 +1,49 @@
-//! `dovetail pull`: fetches a model from the hub, so that later runs need no network.
+//! `dovetail pull`: downloads a model or a pair of the catalogue from the hub, so that later runs
+//! need no network. Must never open a model.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::PullArgs;
-use super::exit::{Code, Failure, Outcome};
+use super::exit::{Code, CommandResult, Failure, report};
 use super::output::stdout;
-use crate::library::{Hub, HubId, Progress};
+use crate::library::{CataloguePair, Hub, HubId, PairDraft, Progress, pair};
 use crate::printable::printable_line;
 
 /// Downloads what is missing and prints where it lies.
-pub fn pull(args: &PullArgs) -> Outcome {
+pub fn pull(args: &PullArgs) -> CommandResult {
     let mut out = stdout()?;
-    let id = HubId::parse(&args.model).ok_or_else(|| {
-        let message = format!(
-            "`{}` is no hub id; give owner/name, with @revision or :file.gguf behind it if needed",
-            args.model
-        );
-        Failure::new(Code::Usage, anyhow!(message))
-    })?;
+    if let Some(id) = HubId::parse(&args.model) {
+        return Ok(writeln!(out, "{}", fetch(&id, args.head)?.display())?);
+    }
+    let pair = pair(&args.model).map_err(|near| unknown(&args.model, &near))?;
+    let CataloguePair { target, draft, licence, .. } = pair;
+    report(&format!("{}: {target} ({licence}) and {}", pair.title, draft.id()));
+    writeln!(out, "{}", fetch(target, false)?.display())?;
+    let is_head = matches!(draft, PairDraft::Head(_));
+    writeln!(out, "{}", fetch(draft.id(), is_head)?.display())?;
+    let command = format!("dovetail --target {target} {} {}", draft.flag(), draft.id());
+    report(&format!("start it with: {command}"));
+    Ok(())
+}
+
+fn unknown(given: &str, near: &[&str]) -> Failure {
+    let near = match near {
+        [] => String::new(),
+        near => format!(" (near: {})", near.join(", ")),
+    };
+    let message = format!(
+        "`{given}` is no pair of the catalogue{near}; `dovetail models` lists them, or give a hub \
+         id: owner/name, with @revision, :file.gguf or :Q4_K_M behind it if needed"
+    );
+    Failure::new(Code::Model, anyhow!(message))
+}
+
+/// Fetches a model, or a draft head; gives its place.
+fn fetch(id: &HubId, is_head: bool) -> Result<PathBuf, Failure> {
     // Draws on stderr, and only on a terminal.
     let bar = ProgressBar::new(0);
     let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
@@ -33,7 +56,7 @@ pub fn pull(args: &PullArgs) -> Outcome {
     };
     let failed = |error| Failure::new(Code::Model, anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;
-    let place = if args.head { hub.head(&id, &mut show) } else { hub.target(&id, &mut show) };
+    let place = if is_head { hub.head(id, &mut show) } else { hub.target(id, &mut show) };
     bar.finish_and_clear();
-    Ok(writeln!(out, "{}", place.map_err(failed)?.display())?)
+    place.map_err(failed)
 }

@@ -1,4 +1,4 @@
-//! The README's commands and flags, held against the command line as it is.
+//! Tests that the README's commands and flags are those of the command line.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! `dovetail run`: one prompt, the text on stdout as it comes, or JSON lines.
+//! `dovetail run`: answers one prompt; the text on stdout as it is decoded, or JSON lines. Must
+//! never know a screen.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::mpsc;
@@ -8,11 +9,12 @@ use indicatif::ProgressBar;
 
 use super::args::RunArgs;
 use super::backend;
-use super::exit::{Code, Failure, Outcome, report};
+use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::output::stdout;
 use crate::chat::{Message, Role};
-use crate::printable::{json_line, printable_line};
+use crate::decode::Committed;
+use crate::printable::{json_line, printable, printable_line};
 use crate::settings::Settings;
 use crate::worker::{Event, Job, Line, Purpose, Recorder};
 
@@ -29,7 +31,7 @@ enum Next {
 }
 
 /// Answers one prompt.
-pub fn run(args: &RunArgs) -> Outcome {
+pub fn run(args: &RunArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
     let out = stdout()?;
     let stdin = io::stdin();
@@ -42,7 +44,7 @@ pub fn run(args: &RunArgs) -> Outcome {
     let (shared, all) = (&args.shared, settings.clone());
     let worker = backend::start(shared, all, Purpose::Text, controls.clone(), sink)?;
     let mut job = Some(job(&settings, prompt));
-    let mut output = Output::new(args.json, out);
+    let mut output = Output::new(args.json, !args.hide_thinking, out, io::stderr());
     let outcome = loop {
         let event = match next.recv() {
             Ok(Next::Event(event)) => event,
@@ -74,9 +76,14 @@ fn job(settings: &Settings, prompt: String) -> Job {
     let system = settings.system.iter().map(|text| (Role::System, text.clone()));
     let messages = system
         .chain([(Role::User, prompt)])
-        .map(|(role, content)| Message { role, content })
+        .map(|(role, content)| Message::new(role, content))
         .collect();
-    Job { generation: GENERATION, messages, max_tokens: settings.max_tokens }
+    Job {
+        generation: GENERATION,
+        messages,
+        max_tokens: settings.max_tokens,
+        thinking: settings.thinking,
+    }
 }
 
 /// The prompt from the arguments, `-` standing for stdin. What is piped in without a `-` for it
@@ -113,10 +120,16 @@ fn prompt(parts: &[String], piped: bool, stdin: &mut dyn Read) -> Result<String,
     Ok(texts.join("\n\n"))
 }
 
-/// Writes an answer: text as it comes, or JSON lines.
-struct Output<W: Write> {
+/// Writes an answer: text as it comes, thoughts beside it, or JSON lines.
+struct Output<W: Write, E: Write> {
     json: bool,
+    /// Whether thoughts are written.
+    thoughts: bool,
     out: W,
+    /// For thoughts: what is piped on is the answer alone.
+    aside: E,
+    /// Whether a thought was written that the answer does not follow yet.
+    thinking: bool,
     recorder: Recorder,
     /// What is being loaded, on stderr and only if that is a terminal.
     loading: ProgressBar,
@@ -124,11 +137,14 @@ struct Output<W: Write> {
     open: bool,
 }
 
-impl<W: Write> Output<W> {
-    fn new(json: bool, out: W) -> Self {
+impl<W: Write, E: Write> Output<W, E> {
+    fn new(json: bool, thoughts: bool, out: W, aside: E) -> Self {
         Self {
             json,
+            thoughts,
             out,
+            aside,
+            thinking: false,
             recorder: Recorder::default(),
             loading: ProgressBar::new_spinner(),
             open: false,
@@ -136,7 +152,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Takes an event; returns how the run ended once it has.
-    fn take(&mut self, event: Event) -> io::Result<Option<Outcome>> {
+    fn take(&mut self, event: Event) -> io::Result<Option<CommandResult>> {
         let line = self.recorder.line(&event);
         if self.json && matches!(line, Line::Round(_) | Line::Summary { .. } | Line::Failed { .. })
         {
@@ -144,10 +160,10 @@ impl<W: Write> Output<W> {
             self.out.flush()?;
         }
         match event {
-            Event::First { token, .. } => self.text(&token.text)?,
+            Event::First { token, .. } => self.token(&token)?,
             Event::Round { round, .. } => {
                 for token in &round.committed {
-                    self.text(&token.text)?;
+                    self.token(token)?;
                 }
             }
             Event::Finished { .. } => return Ok(Some(Ok(()))),
@@ -164,21 +180,50 @@ impl<W: Write> Output<W> {
                 self.loading.tick();
             }
             Event::Ready(_) => self.loading.finish_and_clear(),
-            Event::Prefill { .. } | Event::Reasons(_) => {}
+            // Nothing here asks for other models.
+            Event::Prefill { .. }
+            | Event::Reasons(_)
+            | Event::LoadProgress { .. }
+            | Event::Unloaded { .. }
+            | Event::Swapped { .. }
+            | Event::NotSwapped { .. } => {}
         }
         Ok(None)
     }
 
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        if self.json || text.is_empty() {
+    fn token(&mut self, token: &Committed) -> io::Result<()> {
+        if self.json {
             return Ok(());
         }
+        if let Some(thought) = token.thought.as_deref().filter(|text| !text.is_empty())
+            && self.thoughts
+        {
+            // Nobody listening there is no reason to end the answer.
+            let _ = write!(self.aside, "{}", printable(thought)).and_then(|()| self.aside.flush());
+            self.thinking = true;
+        }
+        self.text(&token.text)
+    }
+
+    fn text(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.end_thought();
         self.open = !text.ends_with('\n');
         self.out.write_all(text.as_bytes())?;
         self.out.flush()
     }
 
+    /// Sets what follows apart from the thought that was written.
+    fn end_thought(&mut self) {
+        if std::mem::take(&mut self.thinking) {
+            let _ = self.aside.write_all(b"\n\n").and_then(|()| self.aside.flush());
+        }
+    }
+
     fn close(&mut self) -> io::Result<()> {
+        self.end_thought();
         if std::mem::take(&mut self.open) {
             writeln!(self.out)?;
         }
@@ -189,6 +234,7 @@ impl<W: Write> Output<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Origin;
 
     fn joined(parts: &[&str], stdin: &[u8]) -> Result<String, Failure> {
         let parts: Vec<_> = parts.iter().map(|part| (*part).to_owned()).collect();
@@ -218,11 +264,31 @@ mod tests {
     fn json_lines_stay_valid_on_a_terminal() {
         let mut bytes = Vec::new();
         let error = "cannot open \u{9b}2J\u{7f}".to_owned();
-        let ended = Output::new(true, &mut bytes).take(Event::Failed { generation: None, error });
+        let ended = Output::new(true, true, &mut bytes, io::sink())
+            .take(Event::Failed { generation: None, error });
         assert!(matches!(ended, Ok(Some(Err(_)))));
         let line = String::from_utf8(bytes).unwrap();
         assert!(line.contains(r"\u009b2J\u007f"), "{line}");
         assert_eq!(crate::printable::printable(&line), line);
+    }
+
+    #[test]
+    fn thoughts_stand_beside_the_answer() {
+        let written = |thoughts| {
+            let (mut out, mut aside) = (Vec::new(), Vec::new());
+            let mut output = Output::new(false, thoughts, &mut out, &mut aside);
+            for (thought, text) in
+                [(Some(""), ""), (Some("A\u{1b} "), ""), (Some("b"), "Yes"), (None, "!")]
+            {
+                let thought = thought.map(str::to_owned);
+                let (text, origin) = (text.to_owned(), Origin::Target);
+                output.token(&Committed { token: 0, text, thought, origin }).unwrap();
+            }
+            output.close().unwrap();
+            (String::from_utf8(out).unwrap(), String::from_utf8(aside).unwrap())
+        };
+        assert_eq!(written(true), ("Yes!\n".to_owned(), "A␛ b\n\n".to_owned()));
+        assert_eq!(written(false), ("Yes!\n".to_owned(), String::new()));
     }
 
     #[test]

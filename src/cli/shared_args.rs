@@ -1,10 +1,11 @@
-//! The flags that all commands which load models have in common.
+//! The flags shared by all commands that load models. Must never check values, which the settings
+//! do.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::settings::{Override, Value};
+use crate::settings::{Override, SettingValue};
 
 /// What chat, `run` and the others that load models have in common.
 #[derive(Debug, Default, Args)]
@@ -102,6 +103,9 @@ pub struct SharedArgs {
     /// System prompt.
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub system: Option<String>,
+    /// Whether the model thinks before it answers, where its template can be told: on, off or auto.
+    #[arg(long, value_name = "on|off|auto", help_heading = "Answer")]
+    pub think: Option<String>,
     /// A text that ends the answer; may be given several times.
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub stop: Vec<String>,
@@ -147,11 +151,12 @@ impl SharedArgs {
             ("--seed", "sampler.seed", &self.seed),
             ("--max-tokens", "max_tokens", &self.max_tokens),
             ("--system", "system", &self.system),
+            ("--think", "thinking", &self.think),
         ];
         let mut all: Vec<Override> = texts
             .into_iter()
             .filter_map(|(flag, key, value)| {
-                let value = Value::text(value.as_ref()?);
+                let value = SettingValue::text(value.as_ref()?);
                 Some(Override { flag, key, value })
             })
             .collect();
@@ -161,10 +166,10 @@ impl SharedArgs {
             (self.no_coupled, "--no-coupled", "coupled", false),
         ];
         for (_, flag, key, to) in switches.into_iter().filter(|switch| switch.0) {
-            all.push(Override { flag, key, value: Value::Switch(to) });
+            all.push(Override { flag, key, value: SettingValue::Switch(to) });
         }
         if !self.stop.is_empty() {
-            let value = Value::List(self.stop.clone());
+            let value = SettingValue::List(self.stop.clone());
             all.push(Override { flag: "--stop", key: "stop", value });
         }
         all

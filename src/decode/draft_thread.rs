@@ -2,7 +2,7 @@
 //! drafter for that time only and gives it back whatever happens; nothing here decides a token.
 
 use super::panic::panic_message;
-use crate::draft::{DraftRequest, Drafter};
+use crate::draft::{AheadRequest, DraftRequest, Drafter};
 use crate::speculate::Tree;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -148,7 +148,9 @@ impl LazyDraftThread {
 fn work(job: DraftJob) -> Done {
     let DraftJob { mut drafter, tree, request, stop } = job;
     let began = Instant::now();
-    let worked = catch_unwind(AssertUnwindSafe(|| drafter.draft_ahead(&tree, &request, &stop)));
+    let worked = catch_unwind(AssertUnwindSafe(|| {
+        drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop })
+    }));
     let failure = match worked {
         Ok(result) => result.err().map(|error| error.to_string()),
         Err(panic) => {

@@ -82,6 +82,13 @@ impl Engine {
         self.drafting.drafter(at)
     }
 
+    /// Puts other drafters in the place of those there are, and truncates all KV caches: they have
+    /// observed nothing of the text.
+    pub fn replace_drafters(&mut self, drafters: impl IntoIterator<Item = Box<dyn Drafter>>) {
+        self.drafting = DrafterSet::new(drafters.into_iter().collect());
+        self.forget();
+    }
+
     /// Truncates all KV caches, so that no prefix is reused.
     pub fn forget(&mut self) {
         self.target.truncate(0);

@@ -1,4 +1,5 @@
-//! One generation: prefill in chunks, the first token, then rounds until the answer ends.
+//! One generation: prefill in chunks, the first token, then rounds until the answer ends. Must
+//! never know how a tree was drafted.
 
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
@@ -211,6 +212,7 @@ impl<'a> Generation<'a> {
     /// The round's tree, within what context and answer have room for, and what was asked for if
     /// anything was.
     fn draft(&mut self, options: &RoundOptions) -> (Tree, Option<DraftRequest>) {
+        let start = Instant::now();
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
@@ -230,14 +232,18 @@ impl<'a> Generation<'a> {
         let sampled = options.coupled && !options.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
         let request = DraftRequest { root, budget, coupling };
-        (self.engine.drafting.propose(options.drafter, &request, vocab), Some(request))
+        let tree = self.engine.drafting.propose(options.drafter, &request, vocab);
+        let Some(times) = options.verify_times else { return (tree, Some(request)) };
+        let paths = tree.paths();
+        let (nodes, _) = times.best_size(paths, milliseconds(start));
+        (tree.most_likely(nodes), Some(request))
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.
     fn emit(&mut self, token: u32, origin: Origin) -> Committed {
         self.summary.tokens += 1;
         let ends = self.request.eos.contains(&token);
-        let mut committed = Committed { token, text: String::new(), origin };
+        let mut committed = Committed { token, text: String::new(), thought: None, origin };
         if ends {
             self.summary.finish = Some(Finish::Eos);
         } else {

@@ -19,4 +19,4 @@ pub use generation::{Generation, Progress};
 pub use options::RoundOptions;
 pub use panic::panic_message;
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
-pub use text::{Piece, TextStream, TokenText};
+pub use text::{TextDelta, TextStream, TokenText};

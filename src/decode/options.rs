@@ -1,7 +1,7 @@
-//! What one round is run with.
+//! What one round is run with. Must never know where the values come from.
 
 use crate::draft::Budget;
-use crate::plan::Schedule;
+use crate::plan::{Schedule, VerifyTimes};
 use crate::speculate::SamplerSettings;
 
 /// Options of one round; the next may have others. Only `sampler` can change a token.
@@ -21,6 +21,9 @@ pub struct RoundOptions {
     pub schedule: Schedule,
     /// Whether the draft ranks its candidates with the target's noise.
     pub coupled: bool,
+    /// T_V to cut the drafted tree to the nodes that pay by their probabilities; `None`: all are
+    /// verified.
+    pub verify_times: Option<VerifyTimes>,
 }
 
 impl RoundOptions {
@@ -28,6 +31,8 @@ impl RoundOptions {
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
         let (drafter, strategy) = (0, "");
-        Self { budget, speculate: true, sampler, drafter, strategy, schedule, coupled: false }
+        let (coupled, verify_times) = (false, None);
+        let speculate = true;
+        Self { budget, speculate, sampler, drafter, strategy, schedule, coupled, verify_times }
     }
 }

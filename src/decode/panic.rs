@@ -1,4 +1,4 @@
-//! What a panic said.
+//! What a panic said. Must never know who panicked.
 
 use std::any::Any;
 

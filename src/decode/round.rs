@@ -1,5 +1,5 @@
 //! The record of one round: the screen, `run --json`, the bench, a saved trace and a replay all
-//! read this one.
+//! read this one. Must never know how it is shown.
 
 use crate::draft::Budget;
 use crate::speculate::Tree;
@@ -20,8 +20,12 @@ pub enum Origin {
 pub struct Committed {
     /// Token id.
     pub token: u32,
-    /// The text this token completes; empty while a character is still incomplete.
+    /// The text this token completes; empty while a character is still incomplete. Less the
+    /// thoughts, once they are told from the answer.
     pub text: String,
+    /// The thought that it completes; `None` if it is no part of one, or that is not yet told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thought: Option<String>,
     /// Where it came from.
     pub origin: Origin,
 }
@@ -152,29 +156,14 @@ pub struct Summary {
     pub tokens_per_second: f64,
     /// Prefill.
     pub prefill_ms: f64,
-    /// Sum over rounds.
-    pub draft_ms: f64,
-    /// Sum over rounds.
-    pub verify_ms: f64,
-    /// Sum over rounds.
-    pub other_ms: f64,
-    /// Sum over rounds: of `verify_ms`, drafting ahead.
-    #[serde(default)]
-    pub ahead_ms: f64,
-    /// Sum over rounds: the target waiting for the drafter to stop.
-    #[serde(default)]
-    pub wait_ms: f64,
+    /// Where the time of all rounds went.
+    #[serde(flatten)]
+    pub timing: Timing,
     /// Why the answer ended.
     pub finish: Option<Finish>,
 }
 
 impl Summary {
-    /// Where the time of all rounds went.
-    pub fn timing(&self) -> Timing {
-        let &Self { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms, .. } = self;
-        Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms }
-    }
-
     /// Adds a round that follows those counted, with the tokens it committed.
     pub fn count(&mut self, round: &Round) {
         self.tokens += round.committed.len();
@@ -185,14 +174,10 @@ impl Summary {
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);
-        let mut sum = self.timing();
-        sum += round.timing;
-        let Timing { draft_ms, verify_ms, other_ms, ahead_ms, wait_ms } = sum;
-        (self.draft_ms, self.verify_ms, self.other_ms) = (draft_ms, verify_ms, other_ms);
-        (self.ahead_ms, self.wait_ms) = (ahead_ms, wait_ms);
+        self.timing += round.timing;
         // The prefill gave the first token.
         let won = self.tokens.saturating_sub(1) as f64;
-        let seconds = sum.total_ms() / 1e3;
+        let seconds = self.timing.total_ms() / 1e3;
         self.tau = won / self.rounds as f64;
         self.tokens_per_second = if seconds > 0.0 { won / seconds } else { 0.0 };
     }

@@ -1,4 +1,5 @@
-//! Token ids to streamed text: characters split over tokens, stop strings split over tokens.
+//! Token ids to streamed text: characters split over tokens, stop strings split over tokens. Must
+//! never know why a token was chosen.
 
 /// What decoding needs of a tokenizer.
 pub trait TokenText: Send {
@@ -8,11 +9,15 @@ pub trait TokenText: Send {
     /// The text of `tokens` decoded together, special tokens left out, a character that is not
     /// complete as U+FFFD.
     fn text(&self, tokens: &[u32]) -> String;
+    /// The name of a special token, which [`Self::text`] leaves out.
+    fn control(&self, _token: u32) -> Option<String> {
+        None
+    }
 }
 
 /// What one token added to the visible text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TextDelta {
     /// Text that is now certain; empty while a character or a stop string is undecided.
     pub text: String,
     /// A stop string is complete: `text` ends just before it and nothing may follow.
@@ -39,18 +44,18 @@ impl TextStream {
     }
 
     /// Appends a token and returns the text it makes certain.
-    pub fn push(&mut self, token: u32, names: &dyn TokenText) -> Piece {
+    pub fn push(&mut self, token: u32, names: &dyn TokenText) -> TextDelta {
         self.window.push(token);
         let fresh = self.decode(names, false);
         self.held.push_str(&fresh);
         let first = self.stop.iter().filter_map(|s| self.held.find(s.as_str())).min();
         if let Some(at) = first {
             self.held.truncate(at);
-            return Piece { text: std::mem::take(&mut self.held), stopped: true };
+            return TextDelta { text: std::mem::take(&mut self.held), stopped: true };
         }
         let keep = self.undecided();
         let rest = self.held.split_off(self.held.len() - keep);
-        Piece { text: std::mem::replace(&mut self.held, rest), stopped: false }
+        TextDelta { text: std::mem::replace(&mut self.held, rest), stopped: false }
     }
 
     /// The end of the answer: everything still held, incomplete characters as U+FFFD.

@@ -1,4 +1,5 @@
-//! Acceptance rates by counting, for drafters whose proposals have no probabilities.
+//! Acceptance rates by counting, for drafters whose proposals have no probabilities. Must never
+//! know where a proposal came from.
 
 use crate::speculate::Tree;
 

@@ -1,6 +1,6 @@
 //! The state of a drafting language model: the committed text in its own tokens, and a tree of
 //! scratch rows behind it that grows by passes over new rows alone. A row that is there is not run
-//! again, even if it was drafted ahead and has been committed since.
+//! again, even if it was drafted ahead and has been committed since. Must never know the target.
 
 use super::DraftError;
 use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
@@ -14,7 +14,7 @@ const LEAST: usize = 16;
 
 /// A scratch row.
 #[derive(Debug)]
-struct Row {
+struct ScratchRow {
     parent: Option<usize>,
     /// Rows from the first level down to this one.
     depth: usize,
@@ -60,7 +60,7 @@ pub(super) struct DraftState {
     /// What may follow `held`, once it is known.
     after: Option<RankedTokens>,
     /// In flight behind `held`.
-    rows: Vec<Row>,
+    rows: Vec<ScratchRow>,
     /// A row of logits in the target's order.
     room: Vec<f32>,
 }
@@ -84,7 +84,7 @@ impl DraftState {
         self.push(first);
     }
 
-    /// The text goes on with `tokens`, of the target's.
+    /// Appends committed `tokens` of the target.
     pub(super) fn push_all(&mut self, tokens: &[u32]) {
         if self.ends.is_empty() {
             // The token at position 0 was not observed.
@@ -187,7 +187,7 @@ impl DraftState {
             let &DraftRow { parent, token } = row;
             let position = self.ends.len() + depth;
             let candidates = rank(&self.vocabulary, self.order, logits, position, &mut self.room);
-            self.rows.push(Row { parent, depth, token, candidates });
+            self.rows.push(ScratchRow { parent, depth, token, candidates });
         }
         Ok(Some(numbers))
     }
@@ -218,12 +218,12 @@ impl DraftState {
         self.after = Some(std::mem::take(&mut self.rows[last].candidates));
         self.held.extend(path.iter().map(|&row| self.rows[row].token));
         let stay = self.lm.keep(&path);
-        let mut rows: Vec<Option<Row>> = self.rows.drain(..).map(Some).collect();
+        let mut rows: Vec<Option<ScratchRow>> = self.rows.drain(..).map(Some).collect();
         let number = |row: usize| stay.binary_search(&row).ok();
         self.rows = stay
             .iter()
             .filter_map(|&row| rows[row].take())
-            .map(|row| Row {
+            .map(|row| ScratchRow {
                 parent: row.parent.and_then(number),
                 depth: row.depth - path.len(),
                 ..row
@@ -242,7 +242,7 @@ impl DraftState {
     fn find(&self, parent: Option<usize>, token: u32) -> Option<usize> {
         // Children come after their parents.
         let from = parent.map_or(0, |parent| parent + 1);
-        let is = |row: &Row| row.parent == parent && row.token == token;
+        let is = |row: &ScratchRow| row.parent == parent && row.token == token;
         self.rows[from..].iter().position(is).map(|at| from + at)
     }
 

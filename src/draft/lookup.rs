@@ -6,7 +6,7 @@
 //! its held-out prompts that gives 1.141 tokens a round instead of 1.115.
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::Tree;
 
 /// Longest run of last tokens that is looked for; shorter ones follow.
@@ -61,10 +61,6 @@ impl Drafter for PromptLookup {
         "prompt lookup".into()
     }
 
-    fn depths(&self) -> Depths {
-        Depths::Fixed(0)
-    }
-
     fn capacity(&self) -> usize {
         self.capacity
     }
@@ -95,10 +91,6 @@ impl Drafter for PromptLookup {
         self.matched = matched;
         self.pending.wait(&tree);
         Ok(tree)
-    }
-
-    fn device_bytes(&self) -> u64 {
-        0
     }
 }
 

@@ -2,13 +2,16 @@
 //! where a device is chosen.
 
 mod acceptance_stats;
+mod context;
 mod draft_state;
 mod feature_head;
 mod lookahead;
 mod lookup;
+mod outcome;
 mod retrieval;
 mod small_model;
 
+pub use context::{ContextDraft, ContextSources};
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
@@ -52,6 +55,17 @@ impl DraftRequest {
     }
 }
 
+/// A request to draft ahead, while the target verifies a tree.
+#[derive(Clone, Copy, Debug)]
+pub struct AheadRequest<'a> {
+    /// The tree that the target verifies.
+    pub tree: &'a Tree,
+    /// The request that the tree was proposed for.
+    pub request: &'a DraftRequest,
+    /// Set when the target's pass has ended.
+    pub stop: &'a AtomicBool,
+}
+
 /// Which M a drafter can run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Depths {
@@ -74,8 +88,10 @@ pub enum DraftError {
 pub trait Drafter: Send {
     /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
     fn describe(&self) -> String;
-    /// Which M can be chosen.
-    fn depths(&self) -> Depths;
+    /// Which M can be chosen; none where there are no blocks.
+    fn depths(&self) -> Depths {
+        Depths::Fixed(0)
+    }
     /// Most pairs after which a tree can be proposed. Further ones are observed all the same.
     fn capacity(&self) -> usize;
     /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if fewer).
@@ -111,21 +127,16 @@ pub trait Drafter: Send {
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError>;
-    /// Drafts ahead while the target verifies `tree`: called on a thread of its own,
-    /// after `propose`, under [`crate::plan::Schedule::Overlap`]. Returns soon once `stop` is set,
-    /// or after a budget that is measured to be spent by then (DuoDecoding's sequences). The next
-    /// `propose` uses what turned out right and drops the rest; between them come
-    /// `verified`, `truncate` and `observe` as always.
+    /// Drafts ahead while the target verifies: called on a thread of its own, after `propose`,
+    /// under [`crate::plan::Schedule::Overlap`]. Returns soon once `request.stop` is set, or after
+    /// a budget that is measured to be spent by then (DuoDecoding's sequences). The next `propose`
+    /// uses what turned out right and drops the rest; between them come `verified`, `truncate` and
+    /// `observe` as always.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn draft_ahead(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
-        let _ = (tree, request, stop);
+    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<(), DraftError> {
+        let _ = request;
         Ok(())
     }
     /// Whether the last tree proposed was drafted ahead, before the target's pass ended.
@@ -146,5 +157,7 @@ pub trait Drafter: Send {
         Err(DraftError::Device("this drafter has no other device".into()))
     }
     /// Bytes held on the drafter's device: weights and caches.
-    fn device_bytes(&self) -> u64;
+    fn device_bytes(&self) -> u64 {
+        0
+    }
 }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::Tree;
 use crate::speculate::suffixes::{self, Suffixes};
 
@@ -105,10 +105,6 @@ impl Drafter for Retrieval {
         format!("retrieval from {}, {} tokens", self.name, self.store.len())
     }
 
-    fn depths(&self) -> Depths {
-        Depths::Fixed(0)
-    }
-
     fn capacity(&self) -> usize {
         self.capacity
     }
@@ -130,10 +126,6 @@ impl Drafter for Retrieval {
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
         let most = NODES.min(request.budget.shape.gamma.saturating_sub(1));
         Ok(commonest(request.root, self.continuations(), most))
-    }
-
-    fn device_bytes(&self) -> u64 {
-        0
     }
 }
 

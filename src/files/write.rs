@@ -35,13 +35,28 @@ pub fn atomic_write(
     access: Access,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let mut temporary = temporary(folder, access)?;
     fill(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
     temporary.persist(path).map_err(|error| error.error)?;
     sync_folder(folder)
+}
+
+/// Gives the complete file at `from` the name `to` beside it. When this returns, content and name
+/// are on the disk.
+///
+/// # Errors
+/// The system's.
+pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    sync_folder(folder_of(to))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// Removes the temporary files that [`atomic_write`] left in `folder` when its process was killed;
@@ -107,6 +122,19 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn a_renamed_file_replaces_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (part, whole) = (folder.path().join("a.part"), folder.path().join("a"));
+        fs::write(&part, "new").unwrap();
+        fs::write(&whole, "old").unwrap();
+        durable_rename(&part, &whole).unwrap();
+        assert_eq!(fs::read_to_string(&whole).unwrap(), "new");
+        assert!(!part.exists());
+        assert!(durable_rename(&part, &whole).is_err());
+        assert_eq!(fs::read_to_string(&whole).unwrap(), "new");
+    }
 
     #[test]
     fn a_full_disk_leaves_the_file_before_and_nothing_else() {

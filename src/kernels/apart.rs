@@ -1,5 +1,6 @@
 //! Two pools on the same cores: one borrows the threads of the other while only one of them works
-//! at a time, and takes a part of the cores for itself while both work at once.
+//! at a time, and takes a part of the cores for itself while both work at once. Knows threads, not
+//! what they compute.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

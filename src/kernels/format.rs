@@ -73,7 +73,8 @@ pub enum Storage {
     /// file.
     Packed,
     /// The file's own blocks, expanded to 8-bit codes each time a product reads them: as small as
-    /// the file, and with one row of activations 7 to 45 times slower than Q4_K for as many weights.
+    /// the file, and with one row of activations 7 to 45 times slower than Q4_K for as many
+    /// weights.
     Expanded,
 }
 
@@ -102,11 +103,9 @@ struct Info {
 }
 
 const fn info(
-    format: Format,
-    name: &'static str,
+    (format, name): (Format, &'static str),
     ggml: u32,
-    block: usize,
-    bytes: usize,
+    (block, bytes): (usize, usize),
     storage: Storage,
 ) -> Info {
     Info { format, name, ggml, block, bytes, storage }
@@ -117,34 +116,34 @@ const TABLE: [Info; 28] = {
     use Format::*;
     use Storage::*;
     [
-        info(F32, "F32", 0, 1, 4, Floats),
-        info(F16, "F16", 1, 1, 2, Floats),
-        info(BF16, "BF16", 30, 1, 2, Floats),
-        info(Q8_0, "Q8_0", 8, 32, 34, Packed),
-        info(Q4_0, "Q4_0", 2, 32, 18, Packed),
-        info(Q4_1, "Q4_1", 3, 32, 20, Packed),
-        info(Q5_0, "Q5_0", 6, 32, 22, Packed),
-        info(Q5_1, "Q5_1", 7, 32, 24, Packed),
-        info(Q2K, "Q2_K", 10, 256, 84, Packed),
-        info(Q3K, "Q3_K", 11, 256, 110, Packed),
-        info(Q4K, "Q4_K", 12, 256, 144, Packed),
-        info(Q5K, "Q5_K", 13, 256, 176, Packed),
-        info(Q6K, "Q6_K", 14, 256, 210, Packed),
-        info(Iq4Nl, "IQ4_NL", 20, 32, 18, Packed),
-        info(Iq4Xs, "IQ4_XS", 23, 256, 136, Packed),
-        info(Mxfp4, "MXFP4", 39, 32, 17, Packed),
-        info(Iq3Xxs, "IQ3_XXS", 18, 256, 98, Expanded),
-        info(Iq3S, "IQ3_S", 21, 256, 110, Expanded),
-        info(Iq2Xxs, "IQ2_XXS", 16, 256, 66, Expanded),
-        info(Iq2Xs, "IQ2_XS", 17, 256, 74, Expanded),
-        info(Iq2S, "IQ2_S", 22, 256, 82, Expanded),
-        info(Iq1S, "IQ1_S", 19, 256, 50, Expanded),
-        info(Iq1M, "IQ1_M", 29, 256, 56, Expanded),
-        info(Tq1_0, "TQ1_0", 34, 256, 54, Expanded),
-        info(Tq2_0, "TQ2_0", 35, 256, 66, Expanded),
-        info(Nvfp4, "NVFP4", 40, 64, 36, Expanded),
-        info(Q1_0, "Q1_0", 41, 128, 18, Expanded),
-        info(Q2_0, "Q2_0", 42, 64, 18, Expanded),
+        info((F32, "F32"), 0, (1, 4), Floats),
+        info((F16, "F16"), 1, (1, 2), Floats),
+        info((BF16, "BF16"), 30, (1, 2), Floats),
+        info((Q8_0, "Q8_0"), 8, (32, 34), Packed),
+        info((Q4_0, "Q4_0"), 2, (32, 18), Packed),
+        info((Q4_1, "Q4_1"), 3, (32, 20), Packed),
+        info((Q5_0, "Q5_0"), 6, (32, 22), Packed),
+        info((Q5_1, "Q5_1"), 7, (32, 24), Packed),
+        info((Q2K, "Q2_K"), 10, (256, 84), Packed),
+        info((Q3K, "Q3_K"), 11, (256, 110), Packed),
+        info((Q4K, "Q4_K"), 12, (256, 144), Packed),
+        info((Q5K, "Q5_K"), 13, (256, 176), Packed),
+        info((Q6K, "Q6_K"), 14, (256, 210), Packed),
+        info((Iq4Nl, "IQ4_NL"), 20, (32, 18), Packed),
+        info((Iq4Xs, "IQ4_XS"), 23, (256, 136), Packed),
+        info((Mxfp4, "MXFP4"), 39, (32, 17), Packed),
+        info((Iq3Xxs, "IQ3_XXS"), 18, (256, 98), Expanded),
+        info((Iq3S, "IQ3_S"), 21, (256, 110), Expanded),
+        info((Iq2Xxs, "IQ2_XXS"), 16, (256, 66), Expanded),
+        info((Iq2Xs, "IQ2_XS"), 17, (256, 74), Expanded),
+        info((Iq2S, "IQ2_S"), 22, (256, 82), Expanded),
+        info((Iq1S, "IQ1_S"), 19, (256, 50), Expanded),
+        info((Iq1M, "IQ1_M"), 29, (256, 56), Expanded),
+        info((Tq1_0, "TQ1_0"), 34, (256, 54), Expanded),
+        info((Tq2_0, "TQ2_0"), 35, (256, 66), Expanded),
+        info((Nvfp4, "NVFP4"), 40, (64, 36), Expanded),
+        info((Q1_0, "Q1_0"), 41, (128, 18), Expanded),
+        info((Q2_0, "Q2_0"), 42, (64, 18), Expanded),
     ]
 };
 
@@ -160,13 +159,9 @@ impl Format {
         all
     };
 
-    fn info(self) -> &'static Info {
-        &TABLE[self as usize]
-    }
-
     /// As GGUF's tools call it, e.g. `Q4_K`.
     pub fn name(self) -> &'static str {
-        self.info().name
+        TABLE[self as usize].name
     }
 
     /// The name, and whether products are slowed by expanding its blocks.
@@ -184,7 +179,7 @@ impl Format {
 
     /// Its type number in GGUF files.
     pub fn ggml(self) -> u32 {
-        self.info().ggml
+        TABLE[self as usize].ggml
     }
 
     /// The format of this name, in capitals or not.
@@ -198,18 +193,18 @@ impl Format {
     }
 
     /// Weights per block; a row's length is a multiple of it.
-    pub fn block(self) -> usize {
-        self.info().block
+    pub const fn block(self) -> usize {
+        TABLE[self as usize].block
     }
 
     /// Bytes per block in a file.
-    pub fn block_bytes(self) -> usize {
-        self.info().bytes
+    pub const fn block_bytes(self) -> usize {
+        TABLE[self as usize].bytes
     }
 
     /// How a matrix of this format is held and multiplied.
     pub fn storage(self) -> Storage {
-        self.info().storage
+        TABLE[self as usize].storage
     }
 
     /// Bytes of a row of `inputs` weights in a file, or `None` if `inputs` is not a positive

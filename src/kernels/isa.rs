@@ -1,5 +1,5 @@
 //! Which instruction set the kernels use, chosen when the program runs: a build for plain x86-64
-//! holds all of them.
+//! holds all of them. Knows no kernel.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
 //! Functions of sixteen lanes that no instruction computes, made of operations that every
-//! instruction set rounds alike.
+//! instruction set rounds alike. Knows no rows.
 
 use super::lanes::{LANES, Lanes};
 

@@ -43,7 +43,9 @@
 
 mod apart;
 mod attention;
+mod block;
 mod cache;
+mod codes32;
 mod expand;
 mod format;
 mod isa;

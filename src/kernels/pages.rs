@@ -1,5 +1,5 @@
-//! Zeroed memory for weights and caches, in 2 MiB pages where the system gives them: the same
-//! bytes are read about twice as fast as through 4 KiB pages.
+//! Zeroed memory for weights and caches, in 2 MiB pages where the system gives them: the same bytes
+//! are read about twice as fast as through 4 KiB pages. Knows bytes only.
 
 use std::ops::{Deref, DerefMut};
 

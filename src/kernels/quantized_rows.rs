@@ -4,11 +4,11 @@
 //! A row is cut into blocks of 256 columns, and the same block of all rows lies side by side: the
 //! addresses that one step of a product reads then do not compete for one cache set.
 
+use super::block::BLOCK;
 use super::format::{Format, Operand};
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::{Pool, Shareable};
-use super::tile::BLOCK;
 
 /// `m` rows of activations, in the forms that the formats of their products read. Kept from one
 /// product to the next, it allocates nothing.

@@ -1,4 +1,4 @@
-//! Random weights in the bytes of a file, for measurements and tests.
+//! Random weights in the bytes of a file, for measurements and tests. Knows no model.
 
 use half::{bf16, f16};
 

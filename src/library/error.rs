@@ -96,6 +96,14 @@ pub enum LibraryError {
     /// The hub.
     #[error(transparent)]
     Hub(#[from] HubError),
+    /// The beginning of several names.
+    #[error("`{given}` fits several models: {names}; give more of the name")]
+    Ambiguous {
+        /// What was given.
+        given: String,
+        /// The models.
+        names: String,
+    },
     /// A `--target` or `--draft` value that names nothing.
     #[error("`{given}` is no model: {reason}")]
     Spec {

@@ -26,6 +26,14 @@ impl Folder {
         }
     }
 
+    /// Bytes of the files in the binary.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Disk(_) => 0,
+            Self::Built(_, files) => files.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
+        }
+    }
+
     /// A file, if it is there.
     pub(super) fn blob(&self, file: &str) -> Result<Option<Blob>, LibraryError> {
         match self {

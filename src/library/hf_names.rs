@@ -1,10 +1,13 @@
 //! The names that families give their tensors in safetensors files, where they differ from what the
 //! model asks for. Fused tensors are taken apart here, so that the model knows no fusion.
+//! Must never read weights.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::safetensors::Tensors;
-use crate::model::{Config, RawTensor, WeightSource, weights};
+use super::transposed::transposed;
+use crate::model::{Config, LatentAttention, RawTensor, WeightSource, weights};
 
 /// A checkpoint's tensors by the names the model asks for.
 #[derive(Debug)]
@@ -15,21 +18,39 @@ pub(super) struct NamedTensors {
     qkv: [usize; 3],
     /// Width of gate and of up.
     mlp: usize,
+    latent: Option<LatentAttention>,
 }
 
 /// Where a tensor is: the name in the file and, of a fused one, its rows.
-type Stored = (String, Option<std::ops::Range<usize>>);
+type Stored = (String, Option<Range<usize>>);
 
 impl NamedTensors {
     /// `family` is `model_type` of the checkpoint's `config.json`.
     pub(super) fn new(tensors: Tensors, family: &str, config: &Config) -> Self {
         let qkv = [config.q_width(), config.kv_width(), config.kv_width()];
-        Self { tensors, family: family.to_owned(), qkv, mlp: config.intermediate }
+        let (mlp, latent) = (config.intermediate, config.block.latent.clone());
+        Self { tensors, family: family.to_owned(), qkv, mlp, latent }
     }
 
     /// What is in it, for a line about the model.
     pub(super) fn tensors(&self) -> &Tensors {
         &self.tensors
+    }
+
+    /// The rows of `kv_b_proj` that hold a head's keys, transposed to what the model asks for, or
+    /// its values.
+    fn latent(&self, name: &str) -> Option<(String, Range<usize>, bool)> {
+        let latent = self.latent.as_ref()?;
+        let (layer, part) = name.strip_suffix(".weight")?.split_once(".self_attn.")?;
+        let (part, head) = part.split_once('.')?;
+        let (is_key, head) = (part == "k_b", head.parse::<usize>().ok()?);
+        if !is_key && part != "v_b" {
+            return None;
+        }
+        let at = head.checked_mul(latent.nope_dim + latent.value_dim)?;
+        let values = at + latent.nope_dim;
+        let rows = if is_key { at..values } else { values..values + latent.value_dim };
+        Some((format!("{layer}.self_attn.kv_b_proj.weight"), rows, is_key))
     }
 
     fn stored(&self, name: &str) -> Stored {
@@ -96,9 +117,8 @@ impl NamedTensors {
     }
 
     /// The name in the file: models that also see put their text part below a name of its own.
-    fn found(&self, name: &str) -> Option<RawTensor<'_>> {
-        let below = || self.tensors.tensor(&format!("language_model.{name}"));
-        self.tensors.tensor(name).or_else(below)
+    fn spelled(&self, name: String) -> String {
+        if self.tensors.has(&name) { name } else { format!("language_model.{name}") }
     }
 }
 
@@ -108,29 +128,99 @@ impl WeightSource for NamedTensors {
     }
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        let (stored, rows) = self.stored(name);
-        let tensor = self.found(&stored)?;
-        let Some(rows) = rows else { return Some(tensor) };
-        let total = *tensor.shape.first()?;
-        if rows.end > total || total == 0 {
-            return Some(tensor);
+        if let Some((stored, rows, is_key)) = self.latent(name) {
+            let part = rows_of(self.tensors.tensor(&self.spelled(stored))?, rows)?;
+            return if is_key { transposed(&part) } else { Some(part) };
         }
-        let row = tensor.bytes.len() / total;
-        let mut shape = tensor.shape.clone();
-        shape[0] = rows.len();
-        let at = rows.start * row..rows.end * row;
-        let bytes = match tensor.bytes {
-            Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(at)?),
-            Cow::Owned(bytes) => Cow::Owned(bytes.get(at)?.to_vec()),
-        };
-        Some(RawTensor { format: tensor.format, shape, bytes })
+        let (stored, rows) = self.stored(name);
+        let tensor = self.tensors.tensor(&self.spelled(stored))?;
+        match rows {
+            Some(rows) => rows_of(tensor, rows),
+            None => Some(tensor),
+        }
     }
 
     fn release(&self, name: &str) {
-        let (stored, rows) = self.stored(name);
-        // A fused tensor is needed again for its other parts; the map lets it go with the file.
-        if rows.is_none() {
-            self.tensors.release(&stored);
+        let (stored, rows) = match self.latent(name) {
+            Some((stored, rows, _)) => (stored, Some(rows)),
+            None => self.stored(name),
+        };
+        self.tensors.release_rows(&self.spelled(stored), rows);
+    }
+}
+
+/// Some rows of a tensor; the tensor as it is if it has not so many, which the model refuses by its
+/// shape.
+fn rows_of(tensor: RawTensor<'_>, rows: Range<usize>) -> Option<RawTensor<'_>> {
+    let total = *tensor.shape.first()?;
+    if rows.end > total || total == 0 {
+        return Some(tensor);
+    }
+    let row = tensor.bytes.len() / total;
+    let mut shape = tensor.shape.clone();
+    shape[0] = rows.len();
+    let at = rows.start * row..rows.end * row;
+    let bytes = match tensor.bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(at)?),
+        Cow::Owned(bytes) => Cow::Owned(bytes.get(at)?.to_vec()),
+    };
+    Some(RawTensor { format: tensor.format, shape, bytes })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::library::folder::Folder;
+    use crate::model::config_for_tests;
+    use safetensors::tensor::{Dtype, TensorView, serialize};
+
+    /// Bytes of the mapping of this file that are in memory; `None` where the system does not say.
+    fn resident(file: &Path) -> Option<usize> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let of_file = maps.split_once(file.to_str()?)?.1;
+        let line = of_file.lines().find(|line| line.starts_with("Rss:"))?;
+        Some(line.split_whitespace().nth(1)?.parse::<usize>().ok()? << 10)
+    }
+
+    #[test]
+    fn what_was_packed_is_let_go_under_whatever_name_the_file_has_it() {
+        const COLUMNS: usize = 1 << 14;
+        let layer = "model.layers.0.self_attn";
+        // The test configuration: q 32 rows, k and v 16.
+        let cases = [
+            ("llama", format!("language_model.{layer}.q_proj.weight"), 32),
+            ("phi3", format!("{layer}.qkv_proj.weight"), 64),
+        ];
+        for (family, stored, rows) in cases {
+            let bytes = vec![1u8; 4 * rows * COLUMNS];
+            let tensor = TensorView::new(Dtype::F32, vec![rows, COLUMNS], &bytes).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("model.safetensors");
+            std::fs::write(&path, serialize([(stored, tensor)], None).unwrap()).unwrap();
+            let tensors = Tensors::open(&Folder::Disk(folder.path().to_owned())).unwrap().unwrap();
+            let named = NamedTensors::new(tensors, family, &config_for_tests());
+            let parts = if family == "phi3" { &["q", "k", "v"][..] } else { &["q"] };
+            let names: Vec<String> =
+                parts.iter().map(|part| format!("{layer}.{part}_proj.weight")).collect();
+            for name in &names {
+                let sum: u64 =
+                    named.tensor(name).unwrap().bytes.iter().map(|&b| u64::from(b)).sum();
+                assert!(sum > 0);
+            }
+            let before = resident(&path);
+            if before.is_none() && !cfg!(target_os = "linux") {
+                return;
+            }
+            let before = before.unwrap();
+            assert!(before >= bytes.len(), "{family}: {before}");
+            for name in &names {
+                named.release(name);
+            }
+            // The header's page may stay.
+            let after = resident(&path).unwrap();
+            assert!(after <= 16 << 10, "{family}: {after}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair; and the text that
-//! retrieval drafts from.
+//! Finding and opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair, what is
+//! on this machine; and the text that retrieval drafts from.
 //! Must never know decoding.
 
 mod blob;
 mod bundled;
+mod catalogue;
 mod datastore;
 mod error;
 mod folder;
@@ -15,13 +16,17 @@ mod pickle;
 mod pickle_check;
 mod safetensors;
 mod sampling;
+mod shard_names;
 mod sizes;
 mod spec;
+mod stores;
 mod tokenizer;
+mod transposed;
 
 use sizes::Weight;
 
 pub(crate) use blob::Blob;
+pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{Hub, HubError, HubId, Progress};
@@ -30,4 +35,8 @@ pub use open::{
 };
 pub use sampling::Recommended;
 pub use spec::Spec;
-pub use tokenizer::{Tokenizer, TokenizerError};
+pub use stores::{
+    Facts, Found, Located, ModelEntry, ModelPlaces, Runs, Skipped, Store, bundled_drafts, find,
+    find_spec, locate, named,
+};
+pub use tokenizer::{Fingerprint, Tokenizer, TokenizerError};

@@ -12,6 +12,7 @@ use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
 use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
+use crate::kernels::Format;
 use crate::model::head::{HeadConfig, TensorSource};
 use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
@@ -38,6 +39,8 @@ pub struct TargetFiles {
     pub detail: String,
     /// Bytes of all weights.
     pub bytes: u64,
+    /// Every tensor format with its bytes, the most first.
+    pub formats: Vec<(Format, u64)>,
     /// Sampling settings that its own files recommend.
     pub sampling: Recommended,
 }
@@ -190,6 +193,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     let family = settings["model_type"].as_str().unwrap_or_default();
     let tensors = NamedTensors::new(tensors, family, &config);
     let size = sizes::of(tensors.tensors().weights());
+    let formats = sizes::formats(tensors.tensors().weights());
     Ok(TargetFiles {
         config,
         weights: Box::new(tensors),
@@ -200,6 +204,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         name: format!("{} {}", printable_line(name), size.short()),
         detail: size.detail(),
         bytes: size.bytes,
+        formats,
         sampling: Recommended::of_json(&generation),
     })
 }
@@ -228,6 +233,7 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
     let parts = gguf::open(path)?;
     check_vocabulary(&path.display().to_string(), &parts.tokenizer, &parts.config)?;
     let size = sizes::of(parts.weights.weights());
+    let formats = sizes::formats(parts.weights.weights());
     let eos = end_tokens(parts.eos, &parts.template, &parts.tokenizer, &parts.config);
     Ok(TargetFiles {
         eos,
@@ -243,6 +249,7 @@ fn target_of_gguf(path: &Path) -> Result<TargetFiles, LibraryError> {
         ),
         detail: size.detail(),
         bytes: size.bytes,
+        formats,
         sampling: parts.sampling,
     })
 }
@@ -327,6 +334,10 @@ fn end_tokens(
     let after = template.end_of_turn().unwrap_or_default();
     let turn = tokenizer.added_prefix(after.trim_start());
     all.extend(turn.filter(|&token| tokenizer.is_special(token)));
+    // Where an answer is several messages on channels, this ends one of them.
+    if ["<|channel|>", "<|return|>"].into_iter().all(|token| tokenizer.id(token).is_some()) {
+        all.retain(|&token| Some(token) != tokenizer.id("<|end|>"));
+    }
     all.retain(|&token| (token as usize) < config.vocab);
     all.sort_unstable();
     all.dedup();

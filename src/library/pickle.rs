@@ -1,5 +1,5 @@
 //! Draft heads that were published as PyTorch files. candle reads the pickle: of its programs it
-//! knows only those that rebuild tensors.
+//! knows only those that rebuild tensors. Must never run a program of the file.
 
 use std::fs::File;
 use std::io::BufReader;

@@ -16,7 +16,7 @@ const DEEPEST: u64 = 200;
 
 /// An object's size and depth.
 #[derive(Clone, Copy, Default)]
-struct Weight {
+struct PickledObject {
     objects: u64,
     depth: u64,
 }
@@ -47,13 +47,13 @@ pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
 /// The operations that candle knows, on sizes. What it refuses itself is left to it.
 fn walk(pickle: &[u8]) -> Result<(), String> {
     let mut rest = pickle;
-    let mut stack: Vec<Option<Weight>> = Vec::new();
-    let mut memo: HashMap<u32, Weight> = HashMap::new();
+    let mut stack: Vec<Option<PickledObject>> = Vec::new();
+    let mut memo: HashMap<u32, PickledObject> = HashMap::new();
     let mut made = 0u64;
     loop {
         let at = pickle.len() - rest.len();
         let [operation] = taken(&mut rest, 1, at)? else { return Ok(()) };
-        let new = Weight { objects: 1, depth: 1 };
+        let new = PickledObject { objects: 1, depth: 1 };
         // What the operation leaves on the stack; `None` for nothing new.
         let left = match operation {
             b'.' => return Ok(()),
@@ -149,29 +149,29 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-fn sum(a: Weight, b: Weight) -> Weight {
-    Weight { objects: a.objects.saturating_add(b.objects), depth: a.depth.max(b.depth) }
+fn sum(a: PickledObject, b: PickledObject) -> PickledObject {
+    PickledObject { objects: a.objects.saturating_add(b.objects), depth: a.depth.max(b.depth) }
 }
 
 /// Takes `count` objects off the stack and puts one around them.
-fn around(stack: &mut Vec<Option<Weight>>, count: usize) -> Weight {
-    let held = (0..count).filter_map(|_| stack.pop().flatten()).fold(Weight::default(), sum);
-    Weight { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
+fn around(stack: &mut Vec<Option<PickledObject>>, count: usize) -> PickledObject {
+    let held = (0..count).filter_map(|_| stack.pop().flatten()).fold(PickledObject::default(), sum);
+    PickledObject { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
 }
 
 /// Takes `count` objects off the stack into the one below them.
-fn joined(stack: &mut Vec<Option<Weight>>, count: usize) -> Weight {
+fn joined(stack: &mut Vec<Option<PickledObject>>, count: usize) -> PickledObject {
     let held = around(stack, count);
     let into = stack.pop().flatten().unwrap_or_default();
     sum(into, held)
 }
 
-fn to_mark(stack: &mut Vec<Option<Weight>>) -> Weight {
-    let mut held = Weight::default();
+fn to_mark(stack: &mut Vec<Option<PickledObject>>) -> PickledObject {
+    let mut held = PickledObject::default();
     while let Some(Some(weight)) = stack.pop() {
         held = sum(held, weight);
     }
-    Weight { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
+    PickledObject { objects: held.objects.saturating_add(1), depth: held.depth + 1 }
 }
 
 #[cfg(test)]

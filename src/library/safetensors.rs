@@ -28,15 +28,33 @@ const INDEX: &str = "model.safetensors.index.json";
 pub(super) struct Tensors {
     origin: String,
     files: Vec<Blob>,
-    tensors: BTreeMap<String, Entry>,
+    tensors: BTreeMap<String, TensorEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TensorEntry {
     file: usize,
-    format: Format,
+    element: Element,
     shape: Vec<usize>,
     range: Range<usize>,
+}
+
+/// What a tensor is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Element {
+    /// Weights.
+    Weight(Format),
+    /// Token ids in 64 bits: a head's draft vocabulary.
+    TokenId,
+}
+
+impl Element {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Weight(format) => format.block_bytes(),
+            Self::TokenId => 8,
+        }
+    }
 }
 
 impl Tensors {
@@ -80,14 +98,30 @@ impl Tensors {
 
     /// What is in it, for a line about the model.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
-        self.tensors.values().map(|entry| Weight {
-            format: entry.format,
-            elements: entry.shape.iter().map(|&n| n as u64).product(),
-            bytes: entry.range.len() as u64,
+        self.tensors.values().filter_map(|entry| {
+            let Element::Weight(format) = entry.element else { return None };
+            let elements = entry.shape.iter().map(|&n| n as u64).product();
+            Some(Weight { format, elements, bytes: entry.range.len() as u64 })
         })
     }
 
-    fn bytes(&self, entry: &Entry) -> &[u8] {
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.tensors.contains_key(name)
+    }
+
+    /// Lets go the memory of a tensor, or of these rows of it.
+    pub(super) fn release_rows(&self, name: &str, rows: Option<Range<usize>>) {
+        let Some(entry) = self.tensors.get(name) else { return };
+        let mut range = entry.range.clone();
+        if let (Some(rows), Some(&total @ 1..)) = (rows, entry.shape.first()) {
+            let (row, start) = (range.len() / total, range.start);
+            range = start + rows.start.min(total) * row..start + rows.end.min(total) * row;
+        }
+        self.files[entry.file].release(range);
+    }
+
+    fn bytes(&self, entry: &TensorEntry) -> &[u8] {
         &self.files[entry.file][entry.range.clone()]
     }
 }
@@ -99,17 +133,16 @@ impl WeightSource for Tensors {
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
         let entry = self.tensors.get(name)?;
+        let Element::Weight(format) = entry.element else { return None };
         Some(RawTensor {
-            format: entry.format,
+            format,
             shape: entry.shape.clone(),
             bytes: Cow::Borrowed(self.bytes(entry)),
         })
     }
 
     fn release(&self, name: &str) {
-        if let Some(entry) = self.tensors.get(name) {
-            self.files[entry.file].release(entry.range.clone());
-        }
+        self.release_rows(name, None);
     }
 }
 
@@ -126,10 +159,11 @@ impl TensorSource for Tensors {
         let Some(entry) = self.tensors.get(name) else {
             return Err(candle_core::Error::CannotFindTensor { path: name.to_owned() }.bt());
         };
-        let dtype = match entry.format {
-            Format::F16 => DType::F16,
-            Format::BF16 => DType::BF16,
-            _ => DType::F32,
+        let dtype = match entry.element {
+            Element::Weight(Format::F16) => DType::F16,
+            Element::Weight(Format::BF16) => DType::BF16,
+            Element::Weight(_) => DType::F32,
+            Element::TokenId => DType::I64,
         };
         Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
     }
@@ -151,7 +185,7 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
 }
 
 /// The entries of one file, with ranges that were found to lie inside it.
-fn header(file: &Blob, number: usize) -> Result<Vec<(String, Entry)>, LibraryError> {
+fn header(file: &Blob, number: usize) -> Result<Vec<(String, TensorEntry)>, LibraryError> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
         return Err(damaged("offset 0", format!("only {} bytes, not even a length", file.len())));
@@ -175,7 +209,7 @@ fn header(file: &Blob, number: usize) -> Result<Vec<(String, Entry)>, LibraryErr
             entry(value, data.len(), &name).map_err(|wrong| wrong.explain(file.name(), &place))?
         {
             let range = entry.range.start + start..entry.range.end + start;
-            tensors.push((name, Entry { file: number, range, ..entry }));
+            tensors.push((name, TensorEntry { file: number, range, ..entry }));
         }
     }
     Ok(tensors)
@@ -201,7 +235,7 @@ impl Wrong {
 }
 
 /// One entry, its range relative to the data. Buffers that no model needs are left out.
-fn entry(value: Value, data: usize, name: &str) -> Result<Option<Entry>, Wrong> {
+fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, Wrong> {
     #[derive(Deserialize)]
     struct Header {
         dtype: String,
@@ -215,15 +249,16 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<Entry>, Wrong> 
         let problem = format!("bytes {start} to {end} are claimed, the file holds {data}");
         return Err(Wrong::Claim(problem));
     }
-    let format = match header.dtype.as_str() {
-        "F32" => Format::F32,
-        "F16" => Format::F16,
-        "BF16" => Format::BF16,
+    let element = match header.dtype.as_str() {
+        "F32" => Element::Weight(Format::F32),
+        "F16" => Element::Weight(Format::F16),
+        "BF16" => Element::Weight(Format::BF16),
+        "I64" if name.ends_with("d2t") => Element::TokenId,
         _ if is_buffer(name) => return Ok(None),
         other => return Err(Wrong::Type(other.to_owned())),
     };
     let elements = header.shape.iter().try_fold(1usize, |product, &n| product.checked_mul(n));
-    let size = elements.and_then(|elements| elements.checked_mul(format.block_bytes()));
+    let size = elements.and_then(|elements| elements.checked_mul(element.bytes()));
     if size != Some(end - start) {
         return Err(Wrong::Claim(format!(
             "shape {:?} of {} does not fill the {} bytes it has",
@@ -232,12 +267,12 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<Entry>, Wrong> 
             end - start
         )));
     }
-    Ok(Some(Entry { file: 0, format, shape: header.shape, range: start..end }))
+    Ok(Some(TensorEntry { file: 0, element, shape: header.shape, range: start..end }))
 }
 
-/// Buffers that old checkpoints saved beside their weights.
+/// Buffers that checkpoints hold beside their weights; `t2d` says what `d2t` says.
 fn is_buffer(name: &str) -> bool {
-    [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias"]
+    [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias", "t2d"]
         .iter()
         .any(|suffix| name.ends_with(suffix))
 }

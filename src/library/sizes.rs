@@ -1,8 +1,9 @@
-//! Size and format of a model in words. Must never know its tensors' names.
+//! Size and format of a model, in numbers and in words. Must never know how files are read.
 
 use std::collections::HashMap;
 
 use crate::kernels::Format;
+use crate::model::{Config, WeightSource, weights};
 
 /// One tensor's share.
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +19,40 @@ pub(super) struct Size {
     pub(super) parameters: u64,
     pub(super) bytes: u64,
     /// The format of most bytes.
-    format: Option<Format>,
+    pub(super) format: Option<Format>,
+}
+
+/// Every format with its bytes, the most first.
+pub(super) fn formats(weights: impl Iterator<Item = Weight>) -> Vec<(Format, u64)> {
+    let mut by_format: HashMap<Format, u64> = HashMap::new();
+    for weight in weights {
+        *by_format.entry(weight.format).or_default() += weight.bytes;
+    }
+    let mut formats: Vec<(Format, u64)> = by_format.into_iter().collect();
+    formats.sort_by_key(|&(format, bytes)| (std::cmp::Reverse(bytes), format as usize));
+    formats
 }
 
 pub(super) fn of(weights: impl Iterator<Item = Weight>) -> Size {
     let mut size = Size { parameters: 0, bytes: 0, format: None };
-    let mut by_format: HashMap<Format, u64> = HashMap::new();
-    for weight in weights {
+    let counted = weights.inspect(|weight| {
         size.parameters += weight.elements;
         size.bytes += weight.bytes;
-        *by_format.entry(weight.format).or_default() += weight.bytes;
-    }
-    size.format = by_format.into_iter().max_by_key(|&(_, bytes)| bytes).map(|(format, _)| format);
+    });
+    let formats = formats(counted);
+    size.format = formats.first().map(|&(format, _)| format);
     size
+}
+
+/// Bytes of weights that a pass over one row reads: those of the products, as they lie in the
+/// files. Of a mixture of experts the row uses some, which count by the mean bytes of a weight.
+pub(super) fn pass_bytes(config: &Config, source: &dyn WeightSource, size: Size) -> u64 {
+    let looked_up = if config.tied_head { None } else { source.tensor(weights::EMBEDDING) };
+    let (count, bytes) = looked_up.map_or((0, 0), |table| {
+        (table.shape.iter().map(|&n| n as u64).product(), table.bytes.len() as u64)
+    });
+    let (count, bytes) = (size.parameters.saturating_sub(count), size.bytes.saturating_sub(bytes));
+    (config.linear_weights() as f64 * bytes as f64 / count.max(1) as f64) as u64
 }
 
 impl Size {
@@ -65,8 +87,9 @@ mod tests {
     fn sizes_read_as_people_say_them() {
         let weight = |format, elements, bytes| Weight { format, elements, bytes };
         let demo =
-            of([weight(Format::BF16, 5_770_000, 11_540_000), weight(Format::F32, 3_328, 13_312)]
-                .into_iter());
+            [weight(Format::BF16, 5_770_000, 11_540_000), weight(Format::F32, 3_328, 13_312)];
+        assert_eq!(formats(demo.into_iter()), [(Format::BF16, 11_540_000), (Format::F32, 13_312)]);
+        let demo = of(demo.into_iter());
         assert_eq!(demo.short(), "6M");
         assert_eq!(demo.detail(), "5.8 M parameters, BF16, 12 MB");
         let llama = of([weight(Format::Q4K, 6_738_415_616, 4_081_004_224)].into_iter());

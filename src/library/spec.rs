@@ -1,6 +1,8 @@
-//! What a `--target` or `--draft` value names. Must never open it.
+//! What a `--target` or `--draft` value names. Must never read more of it than its first bytes.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{HubId, LibraryError};
@@ -12,15 +14,16 @@ pub enum Spec {
     Bundled,
     /// A folder of Hugging Face files.
     Folder(PathBuf),
-    /// A GGUF file.
+    /// A GGUF file, whatever its name.
     Gguf(PathBuf),
-    /// A repository on the hub, or one file of it.
+    /// A repository on the hub, or one model of it.
     Hub(HubId),
 }
 
 impl Spec {
-    /// Reads a value: `bundled`, a folder, a GGUF file, or `owner/name[@revision][:file]` on the
-    /// hub. What exists on the disk is meant before what might be on the hub.
+    /// Reads a value: `bundled`, a folder, a GGUF file, or
+    /// `owner/name[@revision][:file or quantisation]` on the hub. What exists on the disk is meant
+    /// before what might be on the hub.
     ///
     /// # Errors
     /// [`LibraryError::Spec`] if it can be none of these.
@@ -37,6 +40,9 @@ impl Spec {
             Ok(Self::Folder(path))
         } else if is_gguf && (path.exists() || !given.contains(':')) {
             Ok(Self::Gguf(path))
+        } else if path.is_file() && begins_as_gguf(&path) {
+            // Stores call files by their hashes.
+            Ok(Self::Gguf(path))
         } else if path.exists() {
             refuse("it is neither a folder nor a .gguf file; for safetensors give their folder")
         } else if let Some(id) = HubId::parse(given) {
@@ -44,7 +50,7 @@ impl Spec {
         } else {
             refuse(
                 "there is no such folder or file; give a folder, a .gguf file, `bundled`, or a \
-                 repository of the hub as owner/name[@revision][:file.gguf]",
+                 repository of the hub as owner/name[@revision][:file.gguf or :Q4_K_M]",
             )
         }
     }
@@ -60,8 +66,14 @@ impl fmt::Display for Spec {
     }
 }
 
+fn begins_as_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"GGUF"
+}
+
 /// `~/` as the shell reads it, which it does not in a settings file.
-fn expand(given: &str) -> PathBuf {
+pub(super) fn expand(given: &str) -> PathBuf {
     match (given.strip_prefix("~/"), directories::BaseDirs::new()) {
         (Some(rest), Some(dirs)) => dirs.home_dir().join(rest),
         _ => Path::new(given).to_owned(),
@@ -83,6 +95,8 @@ mod tests {
         assert_eq!(parse(folder.path()).unwrap(), Spec::Folder(folder.path().to_owned()));
         assert_eq!(parse(&path("m.GGUF")).unwrap(), Spec::Gguf(path("m.GGUF")));
         assert_eq!(Spec::parse("no/such.gguf").unwrap(), Spec::Gguf("no/such.gguf".into()));
+        std::fs::write(path("sha256-00"), "GGUF and so on").unwrap();
+        assert_eq!(parse(&path("sha256-00")).unwrap(), Spec::Gguf(path("sha256-00")));
         let error = parse(&path("m.safetensors")).unwrap_err().to_string();
         assert!(error.contains("give their folder"), "{error}");
         for id in ["owner/name", "owner/name@main:model.gguf"] {

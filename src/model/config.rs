@@ -1,4 +1,5 @@
 //! What a decoder-only transformer is made of, as numbers, and the check that they can be run.
+//! Must never know how a file spells them.
 
 use super::BlockOptions;
 use super::rope::RopeScaling;
@@ -196,6 +197,7 @@ impl Config {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::model::KnownShape;
 
     pub(crate) fn small() -> Config {
         Config {
@@ -206,16 +208,8 @@ pub(crate) mod tests {
             heads: 4,
             kv_heads: 2,
             head_dim: 8,
-            rms_eps: 1e-5,
-            rope_theta: 10_000.0,
-            rope_scaling: RopeScaling::None,
-            rope_layout: RopeLayout::Halves,
-            qkv_bias: false,
-            o_bias: false,
-            qk_norm: false,
-            tied_head: false,
             max_positions: 64,
-            block: BlockOptions::default(),
+            ..KnownShape::B1.config()
         }
     }
 

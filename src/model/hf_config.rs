@@ -1,9 +1,11 @@
 //! Reads a Hugging Face `config.json` into a [`Config`]; refuses what would run wrong.
+//! Must never know files.
 
 use serde_json::Value;
 
 use super::hf_families::Family;
-use super::rope::RopeScaling;
+use super::hf_fields::{Fields, number};
+use super::rope::{RopeScaling, yarn_temperature};
 use super::{Config, ConfigError, RopeLayout};
 
 impl Config {
@@ -14,8 +16,8 @@ impl Config {
     pub fn from_hf_json(json: &Value) -> Result<Self, ConfigError> {
         // Models that also see keep their text part's configuration in a part of its own.
         let fields = Fields(json.get("text_config").unwrap_or(json));
-        let family = fields.family()?;
-        fields.refuse_variants(family)?;
+        let family = family(&fields)?;
+        refuse_variants(&fields, family)?;
 
         let heads = fields.size("num_attention_heads")?;
         let hidden = fields.size("hidden_size")?;
@@ -36,7 +38,17 @@ impl Config {
         let all_bias = family == Family::StarCoder2 && fields.flag("use_bias")?.unwrap_or(true);
         let max_positions = fields.size("max_position_embeddings")?;
         let block = family.options(&fields, head_dim)?;
-        let (rope_theta, rope_scaling) = fields.rope(max_positions)?;
+        // Absorbed latent attention has one key head: the rotated part and the latent.
+        let (head_dim, kv_heads, rope_layout) = match &block.latent {
+            Some(latent) => {
+                (latent.rope_dim.saturating_add(latent.kv_rank), 1, RopeLayout::Interleaved)
+            }
+            None => {
+                let kv_heads = fields.optional_size("num_key_value_heads")?.unwrap_or(heads);
+                (head_dim, kv_heads, RopeLayout::Halves)
+            }
+        };
+        let (rope_theta, rope_scaling) = rope(&fields, max_positions)?;
         let eps = match fields.number("rms_norm_eps")? {
             Some(eps) => eps,
             None => fields.number("norm_epsilon")?.unwrap_or(1e-6),
@@ -47,12 +59,12 @@ impl Config {
             intermediate: fields.size("intermediate_size")?,
             layers: fields.size("num_hidden_layers")?,
             heads,
-            kv_heads: fields.optional_size("num_key_value_heads")?.unwrap_or(heads),
+            kv_heads,
             head_dim,
             rms_eps: eps as f32,
             rope_theta,
             rope_scaling,
-            rope_layout: RopeLayout::Halves,
+            rope_layout,
             qkv_bias: attention_bias || all_bias || family == Family::Qwen2,
             o_bias: (attention_bias && family != Family::Qwen2) || all_bias,
             qk_norm: family.has_qk_norm(),
@@ -64,156 +76,123 @@ impl Config {
     }
 }
 
-/// The fields of a `config.json`.
-pub(super) struct Fields<'a>(&'a Value);
+/// The family of a checkpoint.
+fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
+    let known = || {
+        let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
+        format!("the model must be of one of the types {}", names.join(", "))
+    };
+    let Some(value) = fields.get("model_type") else {
+        return Err(ConfigError::new("model_type", "absent", known()));
+    };
+    let named = value.as_str().and_then(Family::named);
+    named.ok_or_else(|| ConfigError::new("model_type", value, known()))
+}
 
-impl<'a> Fields<'a> {
-    /// The field; a JSON null is as good as absent.
-    pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
-        self.0.get(field).filter(|value| !value.is_null())
+/// Fields that turn a known family into something else.
+fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigError> {
+    for field in ["hidden_activation", "hidden_act"] {
+        if let Some(value) = fields.get(field)
+            && !value.as_str().is_some_and(|name| family.activations().contains(&name))
+        {
+            let reason = format!("this family's is {}", family.activations().join(" or "));
+            return Err(ConfigError::new(field, value, reason));
+        }
+        // Gemma's older field of the second name is not what it runs.
+        if fields.get(field).is_some() {
+            break;
+        }
     }
-
-    fn family(&self) -> Result<Family, ConfigError> {
-        let known = || {
-            let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
-            format!("the model must be of one of the types {}", names.join(", "))
-        };
-        let Some(value) = self.get("model_type") else {
-            return Err(ConfigError::new("model_type", "absent", known()));
-        };
-        let named = value.as_str().and_then(Family::named);
-        named.ok_or_else(|| ConfigError::new("model_type", value, known()))
-    }
-
-    /// Fields that turn a known family into something else.
-    fn refuse_variants(&self, family: Family) -> Result<(), ConfigError> {
-        for field in ["hidden_activation", "hidden_act"] {
-            if let Some(value) = self.get(field)
-                && !value.as_str().is_some_and(|name| family.activations().contains(&name))
+    if !family.has_experts() {
+        for field in ["num_local_experts", "num_experts"] {
+            if let Some(value) = fields.get(field)
+                && value.as_u64() != Some(1)
             {
-                let reason = format!("this family's is {}", family.activations().join(" or "));
+                let reason = "a mixture of experts of this family is not supported";
                 return Err(ConfigError::new(field, value, reason));
             }
-            // Gemma's older field of the second name is not what it runs.
-            if self.get(field).is_some() {
-                break;
+        }
+    }
+    if let Some(value) = fields.get("quantization_config") {
+        let method = value.get("quant_method").unwrap_or(value);
+        return Err(ConfigError::new(
+            "quantization_config",
+            method,
+            "quantised safetensors are not supported; take the GGUF file of the same model",
+        ));
+    }
+    if fields.flag("mlp_bias")?.unwrap_or(false) {
+        return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
+    }
+    Ok(())
+}
+
+/// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that
+/// newer checkpoints have in their place.
+fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling), ConfigError> {
+    let parameters = fields.get("rope_parameters");
+    let inner = parameters.map(|p| number(p, "rope_theta", "rope_theta")).transpose()?.flatten();
+    let theta = inner.or(fields.number("rope_theta")?).unwrap_or(10_000.0);
+    let Some(scaling) = parameters.or(fields.get("rope_scaling")) else {
+        return Ok((theta, RopeScaling::None));
+    };
+    let optional = |name: &'static str| number(scaling, name, "rope_scaling");
+    let need = |name: &'static str| {
+        optional(name)?.ok_or_else(|| {
+            ConfigError::new("rope_scaling", scaling, format!("it must have `{name}`"))
+        })
+    };
+    let kind = scaling.get("rope_type").or(scaling.get("type"));
+    let scaling = match kind.and_then(Value::as_str) {
+        Some("default") => RopeScaling::None,
+        Some("linear") => RopeScaling::Linear { factor: need("factor")? },
+        Some("llama3") => RopeScaling::Llama3 {
+            factor: need("factor")?,
+            low_freq_factor: need("low_freq_factor")?,
+            high_freq_factor: need("high_freq_factor")?,
+            original_positions: need("original_max_position_embeddings")? as usize,
+        },
+        Some("yarn") => {
+            let factor = need("factor")?;
+            let original = optional("original_max_position_embeddings")?;
+            RopeScaling::Yarn {
+                factor,
+                original_positions: original.map_or(max_positions, |n| n as usize),
+                beta_fast: optional("beta_fast")?.unwrap_or(32.0),
+                beta_slow: optional("beta_slow")?.unwrap_or(1.0),
+                attention_factor: match optional("attention_factor")? {
+                    Some(factor) => factor,
+                    // DeepSeek's part of the temperature that is not in the scores' scale.
+                    None => match (optional("mscale")?, optional("mscale_all_dim")?) {
+                        (Some(part), Some(all)) if part != 0.0 && all != 0.0 => {
+                            yarn_temperature(factor, part) / yarn_temperature(factor, all)
+                        }
+                        _ => yarn_temperature(factor, 1.0),
+                    },
+                },
             }
         }
-        if !family.has_experts() {
-            for field in ["num_local_experts", "num_experts"] {
-                if let Some(value) = self.get(field)
-                    && value.as_u64() != Some(1)
-                {
-                    let reason = "a mixture of experts of this family is not supported";
-                    return Err(ConfigError::new(field, value, reason));
-                }
+        Some("longrope" | "su") => {
+            let original = match fields.optional_size("original_max_position_embeddings")? {
+                Some(positions) => positions,
+                None => need("original_max_position_embeddings")? as usize,
+            };
+            let stretch = max_positions as f64 / original.max(1) as f64;
+            // LongRoPE, equation for the attention temperature.
+            let temperature = (1.0 + stretch.max(1.0).ln() / (original.max(2) as f64).ln()).sqrt();
+            RopeScaling::Long {
+                short: factors(scaling, "short_factor")?,
+                long: factors(scaling, "long_factor")?,
+                original_positions: original,
+                attention_factor: optional("attention_factor")?.unwrap_or(temperature),
             }
         }
-        if let Some(value) = self.get("quantization_config") {
-            let method = value.get("quant_method").unwrap_or(value);
-            return Err(ConfigError::new(
-                "quantization_config",
-                method,
-                "quantised safetensors are not supported; take the GGUF file of the same model",
-            ));
+        _ => {
+            let reason = "only default, linear, llama3, yarn and longrope are supported";
+            return Err(ConfigError::new("rope_scaling", scaling, reason));
         }
-        if self.flag("mlp_bias")?.unwrap_or(false) {
-            return Err(ConfigError::new("mlp_bias", true, "biases in the MLP are not supported"));
-        }
-        Ok(())
-    }
-
-    pub(super) fn optional_size(&self, field: &'static str) -> Result<Option<usize>, ConfigError> {
-        self.get(field)
-            .map(|value| {
-                value
-                    .as_u64()
-                    .and_then(|size| usize::try_from(size).ok())
-                    .ok_or_else(|| ConfigError::new(field, value, "it must be a whole number"))
-            })
-            .transpose()
-    }
-
-    pub(super) fn size(&self, field: &'static str) -> Result<usize, ConfigError> {
-        self.optional_size(field)?
-            .ok_or_else(|| ConfigError::new(field, "absent", "config.json must have it"))
-    }
-
-    pub(super) fn number(&self, field: &'static str) -> Result<Option<f64>, ConfigError> {
-        number(self.0, field, field)
-    }
-
-    pub(super) fn flag(&self, field: &'static str) -> Result<Option<bool>, ConfigError> {
-        self.get(field)
-            .map(|value| {
-                value
-                    .as_bool()
-                    .ok_or_else(|| ConfigError::new(field, value, "it must be true or false"))
-            })
-            .transpose()
-    }
-
-    /// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that
-    /// newer checkpoints have in their place.
-    fn rope(&self, max_positions: usize) -> Result<(f64, RopeScaling), ConfigError> {
-        let parameters = self.get("rope_parameters");
-        let inner =
-            parameters.map(|p| number(p, "rope_theta", "rope_theta")).transpose()?.flatten();
-        let theta = inner.or(self.number("rope_theta")?).unwrap_or(10_000.0);
-        let Some(scaling) = parameters.or(self.get("rope_scaling")) else {
-            return Ok((theta, RopeScaling::None));
-        };
-        let optional = |name: &'static str| number(scaling, name, "rope_scaling");
-        let need = |name: &'static str| {
-            optional(name)?.ok_or_else(|| {
-                ConfigError::new("rope_scaling", scaling, format!("it must have `{name}`"))
-            })
-        };
-        let kind = scaling.get("rope_type").or(scaling.get("type"));
-        let scaling = match kind.and_then(Value::as_str) {
-            Some("default") => RopeScaling::None,
-            Some("linear") => RopeScaling::Linear { factor: need("factor")? },
-            Some("llama3") => RopeScaling::Llama3 {
-                factor: need("factor")?,
-                low_freq_factor: need("low_freq_factor")?,
-                high_freq_factor: need("high_freq_factor")?,
-                original_positions: need("original_max_position_embeddings")? as usize,
-            },
-            Some("yarn") => {
-                let factor = need("factor")?;
-                let original = optional("original_max_position_embeddings")?;
-                RopeScaling::Yarn {
-                    factor,
-                    original_positions: original.map_or(max_positions, |n| n as usize),
-                    beta_fast: optional("beta_fast")?.unwrap_or(32.0),
-                    beta_slow: optional("beta_slow")?.unwrap_or(1.0),
-                    attention_factor: optional("attention_factor")?
-                        .unwrap_or(1.0 + 0.1 * factor.max(1.0).ln()),
-                }
-            }
-            Some("longrope" | "su") => {
-                let original = match self.optional_size("original_max_position_embeddings")? {
-                    Some(positions) => positions,
-                    None => need("original_max_position_embeddings")? as usize,
-                };
-                let stretch = max_positions as f64 / original.max(1) as f64;
-                // LongRoPE, equation for the attention temperature.
-                let temperature =
-                    (1.0 + stretch.max(1.0).ln() / (original.max(2) as f64).ln()).sqrt();
-                RopeScaling::Long {
-                    short: factors(scaling, "short_factor")?,
-                    long: factors(scaling, "long_factor")?,
-                    original_positions: original,
-                    attention_factor: optional("attention_factor")?.unwrap_or(temperature),
-                }
-            }
-            _ => {
-                let reason = "only default, linear, llama3, yarn and longrope are supported";
-                return Err(ConfigError::new("rope_scaling", scaling, reason));
-            }
-        };
-        Ok((theta, scaling))
-    }
+    };
+    Ok((theta, scaling))
 }
 
 fn factors(scaling: &Value, name: &'static str) -> Result<Vec<f32>, ConfigError> {
@@ -224,17 +203,6 @@ fn factors(scaling: &Value, name: &'static str) -> Result<Vec<f32>, ConfigError>
         let reason = format!("`{name}` must be a list of numbers");
         ConfigError::new("rope_scaling", scaling, reason)
     })
-}
-
-fn number(object: &Value, name: &str, field: &'static str) -> Result<Option<f64>, ConfigError> {
-    object
-        .get(name)
-        .filter(|value| !value.is_null())
-        .map(|value| {
-            let reason = format!("`{name}` must be a number");
-            value.as_f64().ok_or_else(|| ConfigError::new(field, value, reason))
-        })
-        .transpose()
 }
 
 #[cfg(test)]

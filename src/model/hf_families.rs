@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::hf_config::Fields;
+use super::hf_deepseek;
+use super::hf_fields::Fields;
 use super::{BlockOptions, ConfigError, Experts, Gating, NormKind, SlidingWindow};
 use crate::kernels::Activation;
 
@@ -23,6 +24,8 @@ pub(super) enum Family {
     Gemma2,
     Gemma3,
     StarCoder2,
+    DeepSeekV2,
+    DeepSeekV3,
 }
 
 /// The values of `model_type` that can be run.
@@ -33,7 +36,7 @@ pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
 
 impl Family {
     /// All of them by `model_type`.
-    pub(super) const ALL: [(&str, Self); 13] = [
+    pub(super) const ALL: [(&str, Self); 15] = [
         ("llama", Self::Llama),
         ("mistral", Self::Mistral),
         ("mixtral", Self::Mixtral),
@@ -47,6 +50,8 @@ impl Family {
         ("gemma2", Self::Gemma2),
         ("gemma3_text", Self::Gemma3),
         ("starcoder2", Self::StarCoder2),
+        ("deepseek_v2", Self::DeepSeekV2),
+        ("deepseek_v3", Self::DeepSeekV3),
     ];
 
     /// The family of a `model_type`.
@@ -68,7 +73,7 @@ impl Family {
     }
 
     pub(super) fn has_experts(self) -> bool {
-        matches!(self, Self::Mixtral | Self::Qwen3Moe)
+        matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::DeepSeekV2 | Self::DeepSeekV3)
     }
 
     /// Whether the head is the embedding where `config.json` does not say.
@@ -90,7 +95,6 @@ impl Family {
         fields: &Fields<'_>,
         head_dim: usize,
     ) -> Result<BlockOptions, ConfigError> {
-        let float = |field| Ok::<_, ConfigError>(fields.number(field)?.map(|value| value as f32));
         let mut options = BlockOptions {
             window: self.window(fields)?,
             rotary_dim: fields
@@ -101,10 +105,10 @@ impl Family {
         };
         match self {
             Self::Granite => {
-                options.embedding_scale = float("embedding_multiplier")?.unwrap_or(1.0);
-                options.residual_scale = float("residual_multiplier")?.unwrap_or(1.0);
-                options.logit_divisor = float("logits_scaling")?.unwrap_or(1.0);
-                options.attention_scale = float("attention_multiplier")?;
+                options.embedding_scale = fields.float("embedding_multiplier")?.unwrap_or(1.0);
+                options.residual_scale = fields.float("residual_multiplier")?.unwrap_or(1.0);
+                options.logit_divisor = fields.float("logits_scaling")?.unwrap_or(1.0);
+                options.attention_scale = fields.float("attention_multiplier")?;
             }
             Self::Olmo2 => {
                 options.input_norms = false;
@@ -121,9 +125,9 @@ impl Family {
                 options.activation = Activation::GeluTanh;
                 options.embedding_scale = (fields.size("hidden_size")? as f32).sqrt();
                 options.attention_scale =
-                    float("query_pre_attn_scalar")?.map(|scalar| 1.0 / scalar.sqrt());
-                options.attention_softcap = float("attn_logit_softcapping")?;
-                options.final_softcap = float("final_logit_softcapping")?;
+                    fields.float("query_pre_attn_scalar")?.map(|scalar| 1.0 / scalar.sqrt());
+                options.attention_softcap = fields.float("attn_logit_softcapping")?;
+                options.final_softcap = fields.float("final_logit_softcapping")?;
                 if self == Self::Gemma3 {
                     let theta = fields.number("rope_local_base_freq")?;
                     options.local_rope_theta = Some(theta.unwrap_or(10_000.0));
@@ -154,6 +158,7 @@ impl Family {
                     ..experts(fields.size("num_experts")?, fields)?
                 });
             }
+            Self::DeepSeekV2 | Self::DeepSeekV3 => options = hf_deepseek::options(fields)?,
             Self::Llama | Self::Mistral | Self::Qwen2 | Self::Qwen3 | Self::Phi3 => {}
         }
         Ok(options)
@@ -169,6 +174,7 @@ impl Family {
                 fields.flag("use_sliding_window")?.unwrap_or(false)
             }
             Self::Llama | Self::Granite | Self::Olmo2 => false,
+            Self::DeepSeekV2 | Self::DeepSeekV3 => false,
         };
         let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
             return Ok(None);

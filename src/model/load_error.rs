@@ -1,4 +1,4 @@
-//! Why a model could not be loaded, on whatever backend.
+//! Why a model could not be loaded, on whatever backend. Must never know files.
 
 use super::WeightError;
 use crate::kernels::OutOfMemory;

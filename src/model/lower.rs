@@ -1,5 +1,5 @@
 //! What may stand in front of the CPU's blocks: the first blocks of the same model on another
-//! device, or nothing.
+//! device, or nothing. Must never know a backend.
 
 use crate::kernels::TreeMask;
 use crate::model::TargetError;

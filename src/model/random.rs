@@ -1,5 +1,5 @@
 //! Random weights of any shape and format, made tensor by tensor as they are packed: for measuring
-//! without a model and for tests that must hold for every model.
+//! without a model and for tests that must hold for every model. Must never know files.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

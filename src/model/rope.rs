@@ -1,5 +1,5 @@
-//! Rotary positions ("rotate half"): frequencies, their scalings for long contexts, and
-//! the angles of a pass's rows.
+//! Rotary positions ("rotate half"): frequencies, their scalings for long contexts, and the angles
+//! of a pass's rows. Must never know a backend.
 
 use super::ConfigError;
 
@@ -146,6 +146,12 @@ impl RopeTable {
         });
         [Self { frequencies: scaled, scale }].into_iter().chain(local).collect()
     }
+}
+
+/// YaRN's temperature of attention (Peng et al. 2023, section 3.4), of which DeepSeek puts a `part`
+/// into cosines and sines and another into the scale of the scores.
+pub(super) fn yarn_temperature(factor: f64, part: f64) -> f64 {
+    1.0 + 0.1 * part * factor.max(1.0).ln()
 }
 
 /// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE

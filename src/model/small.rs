@@ -1,4 +1,5 @@
-//! What drafting needs of a small language model of its own, whatever computes it.
+//! What drafting needs of a small language model of its own, whatever computes it. Must never know
+//! a backend.
 
 use super::TargetError;
 

@@ -3,14 +3,11 @@
 //! row.
 //!
 //! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in
-//! every bit: its text may differ from that of the same model on the CPU alone.
-
-use std::sync::Arc;
+//! every bit: its text may differ from that of the same model on the CPU alone. Must never know why
+//! the first blocks were put elsewhere.
 
 use super::candle::{DeviceLayers, TensorLayers};
-use super::weights::WeightSource;
-use super::{Config, CpuTarget, LoadError, Progress, Target, TargetError, Verified};
-use crate::kernels::{KvFormat, Pool};
+use super::{CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified};
 use crate::speculate::Tree;
 
 /// A target whose first blocks are on another device.
@@ -27,16 +24,11 @@ impl SplitTarget {
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.
     pub fn load(
         lower_layers: &DeviceLayers,
-        config: &Config,
-        source: &dyn WeightSource,
-        pool: Arc<Pool>,
-        capacity: usize,
-        kv: KvFormat,
+        request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let lower = TensorLayers::load(lower_layers, config, source, &pool, capacity, progress)?;
-        let first = lower_layers.layers;
-        let upper = CpuTarget::load_above(first, config, source, pool, capacity, kv, progress)?;
+        let lower = TensorLayers::load(lower_layers, request, progress)?;
+        let upper = CpuTarget::load_above(lower_layers.layers, request, progress)?;
         Ok(Self { lower, upper })
     }
 

@@ -1,4 +1,4 @@
-//! What decoding needs of a target model, whatever it is made of.
+//! What decoding needs of a target model, whatever it is made of. Must never know a backend.
 
 use crate::speculate::Tree;
 

@@ -1,5 +1,5 @@
 //! How the transformer asks for its weights: by Hugging Face name, as the checkpoint's own bytes.
-//! GGUF files, safetensors and random weights all answer alike.
+//! GGUF files, safetensors and random weights all answer alike. Must never know files.
 
 use std::borrow::Cow;
 

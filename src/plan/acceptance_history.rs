@@ -26,12 +26,12 @@ struct Step {
 
 /// One round: the tree it was offered within and the accepted path, root's child first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
+struct PastRound {
     shape: Shape,
     path: Vec<Step>,
 }
 
-impl Entry {
+impl PastRound {
     /// Accepted nodes that a tree within `shape` would have held as well.
     fn within(&self, shape: &Shape) -> usize {
         self.path
@@ -50,7 +50,7 @@ impl Entry {
 /// The rounds seen with one M.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptanceHistory {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<PastRound>,
 }
 
 impl AcceptanceHistory {
@@ -85,7 +85,7 @@ impl AcceptanceHistory {
                 }
             })
             .collect();
-        self.entries.push_back(Entry { shape, path });
+        self.entries.push_back(PastRound { shape, path });
     }
 
     /// How likely an accepted path is to go one level further: from all levels seen, tempered by a

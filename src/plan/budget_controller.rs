@@ -1,11 +1,14 @@
 //! What chooses a strategy's budgets round by round, whichever way it drafts, and when the user is
-//! given new reasons. It never decides a token.
+//! given new reasons. It never decides a token. Must never read a clock.
 
 use super::choose::Plan;
+use super::confidence_controller::ConfidenceController;
 use super::controller::{RoundObservation, TreeController};
 use super::duo_controller::DuoController;
 use super::overrides::TreeOverrides;
 use super::search_space::SearchSpace;
+use super::strategy::{Sizing, Strategy};
+use super::verify_times::VerifyTimes;
 use crate::speculate::{Budget, Method};
 
 /// The controller of one strategy.
@@ -25,14 +28,19 @@ enum Rule {
     Tree(TreeController),
     /// Sequences drafted during each pass.
     Duo(DuoController),
+    /// Trees cut to what pays.
+    Confidence(ConfidenceController),
 }
 
 impl BudgetController {
     /// Starts from `plan`, in the space it was made for. Its reasons count as given.
-    pub fn new(method: Method, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
-        let rule = match method {
-            Method::Sequences { .. } => Rule::Duo(DuoController::new(plan, space.overrides)),
-            Method::Tree | Method::Search => Rule::Tree(TreeController::new(plan, space)),
+    pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
+        let rule = match (strategy.sizing, strategy.method) {
+            (Sizing::After, _) => {
+                Rule::Confidence(ConfidenceController::new(plan, space.overrides))
+            }
+            (_, Method::Sequences { .. }) => Rule::Duo(DuoController::new(plan, space.overrides)),
+            (_, Method::Tree | Method::Search) => Rule::Tree(TreeController::new(plan, space)),
         };
         let mut controller = Self { rule, preface, reported: None };
         controller.reported = Some(controller.current());
@@ -45,6 +53,15 @@ impl BudgetController {
         match &mut self.rule {
             Rule::Tree(controller) => controller.budget(overrides),
             Rule::Duo(controller) => controller.budget(overrides),
+            Rule::Confidence(controller) => controller.budget(overrides),
+        }
+    }
+
+    /// T_V to cut the drafted tree by, where that is how its size is chosen.
+    pub fn verify_times(&self) -> Option<VerifyTimes> {
+        match &self.rule {
+            Rule::Confidence(controller) => controller.verify_times(),
+            Rule::Tree(_) | Rule::Duo(_) => None,
         }
     }
 
@@ -53,6 +70,7 @@ impl BudgetController {
         match &mut self.rule {
             Rule::Tree(controller) => controller.observe(round),
             Rule::Duo(controller) => controller.observe(round),
+            Rule::Confidence(controller) => controller.observe(round),
         }
     }
 
@@ -61,6 +79,7 @@ impl BudgetController {
         match &self.rule {
             Rule::Tree(controller) => controller.reasons(),
             Rule::Duo(controller) => controller.reasons(),
+            Rule::Confidence(controller) => controller.reasons(),
         }
     }
 
@@ -82,6 +101,7 @@ impl BudgetController {
         match &self.rule {
             Rule::Tree(controller) => controller.current(),
             Rule::Duo(controller) => controller.current(),
+            Rule::Confidence(controller) => controller.current(),
         }
     }
 }
@@ -89,20 +109,17 @@ impl BudgetController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{CostInputs, DraftSize, Prefer, Setting, TargetSize, Throughput, choose};
+    use crate::plan::{CostInputs, Prefer, Setting, choose};
 
     #[test]
     fn reasons_are_given_once_for_each_choice_behind_their_preface() {
-        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
-        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
-        let draft = Some((DraftSize::NOTHING, throughput));
-        let inputs = CostInputs { verifier: throughput, target, draft };
+        let inputs = CostInputs::for_tests();
         let overrides = TreeOverrides::default();
         let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed };
         let plan = choose(&inputs, &space);
-        for method in [Method::Tree, Method::Sequences { fixed: None }] {
+        for strategy in ["pld", "duo", "context"].map(|name| Strategy::named(name).unwrap()) {
             let preface = vec!["Drafting runs somewhere.".to_owned()];
-            let mut controller = BudgetController::new(method, &plan, space, preface);
+            let mut controller = BudgetController::new(strategy, &plan, space, preface);
             assert_eq!(controller.take_new_reasons(), None, "they were given with the plan");
             let fixed = TreeOverrides { gamma: Setting::Fixed(5), ..overrides };
             assert_eq!(controller.budget(&fixed).shape.gamma, 5);

@@ -1,4 +1,5 @@
-//! The first choice: made from the machine's description, then corrected by a measurement.
+//! The first choice: made from the machine's description, then corrected by a measurement. Must
+//! never measure.
 
 use super::search_space::SearchSpace;
 use super::{CostInputs, Costs, Measured, prior, reasons};

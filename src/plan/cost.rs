@@ -199,17 +199,11 @@ fn pass_ms(throughput: &Throughput, rows: usize, weights: f64, bytes: f64, produ
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{DraftSize, TargetSize};
+    use crate::plan::CostInputs;
 
     #[test]
     fn a_guessed_draft_time_is_set_right_by_the_first_round_a_measured_one_drifts() {
-        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
-        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
-        let inputs = CostInputs {
-            verifier: throughput,
-            target,
-            draft: Some((DraftSize::NOTHING, throughput)),
-        };
+        let inputs = CostInputs::for_tests();
         let shape = Shape { gamma: 16, width: 4, depth: 3 };
         let mut costs = Costs::guess(&inputs);
         costs.learn_draft(&shape, 0, 50.0);

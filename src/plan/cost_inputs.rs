@@ -1,5 +1,5 @@
 //! What the plan is a function of: the machine's throughput and the models' sizes, as plain
-//! numbers.
+//! numbers. Must never know formats or devices.
 
 use crate::hardware::{Cpu, Gpu};
 
@@ -91,4 +91,14 @@ pub struct CostInputs {
     pub target: TargetSize,
     /// The draft head and the processor it runs on; `None` when there is no draft.
     pub draft: Option<(DraftSize, Throughput)>,
+}
+
+#[cfg(test)]
+impl CostInputs {
+    /// A target of a million weights and a draft without a model, on one processor.
+    pub(super) fn for_tests() -> Self {
+        let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+        let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+        Self { verifier: throughput, target, draft: Some((DraftSize::NOTHING, throughput)) }
+    }
 }

@@ -1,5 +1,5 @@
 //! How many of the target's blocks move to the GPU (method.md, Split target): as many as fit beside
-//! the draft, from the bottom up.
+//! the draft, from the bottom up. Must never move one.
 
 use super::overrides::{Limits, Setting};
 use super::place::{DraftDevice, room};

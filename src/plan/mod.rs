@@ -18,6 +18,7 @@
 mod acceptance_history;
 mod budget_controller;
 mod choose;
+mod confidence_controller;
 mod controller;
 mod cost;
 mod cost_inputs;
@@ -32,10 +33,12 @@ mod strategy;
 #[cfg(test)]
 mod tests;
 mod thread_split;
+mod verify_times;
 
 pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
 pub use budget_controller::BudgetController;
 pub use choose::{Plan, choose, correct};
+pub use confidence_controller::ConfidenceController;
 pub use controller::{RoundObservation, TreeController};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
@@ -46,5 +49,6 @@ pub use overrides::{
 };
 pub use place::{DraftDevice, Placement, place};
 pub use search_space::{SearchSpace, rate};
-pub use strategy::{DraftKind, STRATEGIES, Schedule, Strategy};
+pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};
+pub use verify_times::VerifyTimes;

@@ -1,4 +1,4 @@
-//! What is automatic and what the user has fixed.
+//! What is automatic and what the user has fixed. Must never know where the user set it.
 
 /// A value that is automatic or fixed by the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

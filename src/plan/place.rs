@@ -1,4 +1,4 @@
-//! Where the draft runs and how many of its blocks fit there.
+//! Where the draft runs and how many of its blocks fit there. Must never open a device.
 
 use super::cost_inputs::DraftSize;
 use super::overrides::DeviceChoice;

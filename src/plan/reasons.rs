@@ -1,4 +1,4 @@
-//! Why a choice was made, in sentences for the controls and for `doctor`.
+//! Why a choice was made, in sentences for the controls and for `doctor`. Must never decide.
 
 use super::overrides::Setting;
 use super::search_space::{SearchSpace, rate};

@@ -1,4 +1,5 @@
 //! What may be chosen from, and which of it commits most tokens a second (method.md, Cost model).
+//! Must never know where times come from.
 
 use super::overrides::{DEPTH, GAMMA, Setting, TreeOverrides, WIDTH};
 use super::{Costs, Prefer};

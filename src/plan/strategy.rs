@@ -32,6 +32,22 @@ pub enum DraftKind {
     Rest,
     /// The target's own guesses in earlier passes (lookahead decoding).
     Lookahead,
+    /// What followed the same phrase in the conversation.
+    Suffix,
+    /// What the target held likely in the same context.
+    Recycling,
+    /// Both of these, in one tree.
+    Context,
+}
+
+/// How much of a drafted tree is verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sizing {
+    /// All of it: the controller sizes it beforehand, since drafting it takes time.
+    #[default]
+    Before,
+    /// What pays by the probabilities of its nodes, which cost next to nothing to find.
+    After,
 }
 
 /// One way to decode. None of them changes the text.
@@ -49,6 +65,8 @@ pub struct Strategy {
     pub method: Method,
     /// The tree, where the strategy prescribes one; otherwise the controller chooses.
     pub shape: Option<Shape>,
+    /// How much of the drafted tree is verified.
+    pub sizing: Sizing,
     /// Whether it is about target blocks on a GPU. The others run with them too, if there are some.
     pub gpu_layers: bool,
 }
@@ -62,6 +80,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -71,6 +90,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -80,6 +100,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: Some(Shape { gamma: 60, width: 10, depth: 5 }),
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -89,6 +110,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -98,6 +120,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -107,6 +130,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Overlap,
         method: Method::Sequences { fixed: None },
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -116,6 +140,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Search,
         shape: Some(Shape { gamma: 128, width: 32, depth: 31 }),
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -125,6 +150,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -135,6 +161,7 @@ pub const STRATEGIES: &[Strategy] = &[
         method: Method::Tree,
         // 64 nodes below the root, continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
+        sizing: Sizing::Before,
         gpu_layers: false,
     },
     Strategy {
@@ -145,6 +172,37 @@ pub const STRATEGIES: &[Strategy] = &[
         method: Method::Tree,
         // The root, a window of 27 nodes, seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
+        sizing: Sizing::Before,
+        gpu_layers: false,
+    },
+    Strategy {
+        name: "suffix",
+        summary: "what followed the same phrase before, from a suffix tree",
+        draft: DraftKind::Suffix,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        sizing: Sizing::After,
+        gpu_layers: false,
+    },
+    Strategy {
+        name: "recycling",
+        summary: "token recycling: what the target held likely before",
+        draft: DraftKind::Recycling,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        sizing: Sizing::After,
+        gpu_layers: false,
+    },
+    Strategy {
+        name: "context",
+        summary: "suffix and recycling in one tree, as much as pays",
+        draft: DraftKind::Context,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        sizing: Sizing::After,
         gpu_layers: false,
     },
     Strategy {
@@ -154,6 +212,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: true,
     },
     Strategy {
@@ -163,6 +222,7 @@ pub const STRATEGIES: &[Strategy] = &[
         schedule: Schedule::Alternate,
         method: Method::Tree,
         shape: None,
+        sizing: Sizing::Before,
         gpu_layers: true,
     },
 ];

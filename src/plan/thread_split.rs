@@ -1,4 +1,5 @@
-//! How threads are split between a target and a draft that work at the same time (overlap).
+//! How threads are split between a target and a draft that work at the same time (overlap). Must
+//! never start a thread.
 
 use super::cost::Costs;
 use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};

@@ -150,7 +150,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Override, Value, load};
+    use super::super::{Override, SettingValue, load};
     use super::*;
 
     /// The settings behind flags, each with its key and value.
@@ -158,7 +158,7 @@ mod tests {
         let empty = tempfile::NamedTempFile::new().unwrap();
         let overrides: Vec<Override> = given
             .iter()
-            .map(|&(flag, key, text)| Override { flag, key, value: Value::text(text) })
+            .map(|&(flag, key, text)| Override { flag, key, value: SettingValue::text(text) })
             .collect();
         load(Some(empty.path()), &overrides, false).unwrap()
     }
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(told(fine), [""; 0], "{fine:?}");
         }
         let mut file = Settings::default();
-        file.set("rest_text", &Value::text("a.txt")).unwrap();
+        file.set("rest_text", &SettingValue::text("a.txt")).unwrap();
         assert_eq!(file.without_effect(), [""; 0]);
     }
 }

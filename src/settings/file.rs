@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, Value};
-use super::{Problem, Settings, SettingsError};
+use super::{Problem, SettingValue, Settings, SettingsError, keys};
 use crate::files::read_text;
 
 /// Most bytes of a settings file: anything longer was named by mistake.
@@ -56,22 +55,26 @@ fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(
     Ok(())
 }
 
-fn convert(value: &DeValue<'_>) -> Value {
+fn convert(value: &DeValue<'_>) -> SettingValue {
     match value {
-        DeValue::String(text) => Value::Text(text.to_string()),
-        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix())
-            .map_or_else(|_| Value::Other(format!("number of that size ({n})")), Value::Whole),
+        DeValue::String(text) => SettingValue::Text(text.to_string()),
+        DeValue::Integer(n) => i64::from_str_radix(n.as_str(), n.radix()).map_or_else(
+            |_| SettingValue::Other(format!("number of that size ({n})")),
+            SettingValue::Whole,
+        ),
         DeValue::Float(x) => x
             .as_str()
             .parse()
-            .map_or_else(|_| Value::Other(format!("number like {x}")), Value::Number),
-        DeValue::Boolean(on) => Value::Switch(*on),
+            .map_or_else(|_| SettingValue::Other(format!("number like {x}")), SettingValue::Number),
+        DeValue::Boolean(on) => SettingValue::Switch(*on),
         DeValue::Array(items) => items
             .iter()
             .map(|item| item.get_ref().as_str().map(str::to_owned))
             .collect::<Option<Vec<_>>>()
-            .map_or_else(|| Value::Other("list of other things".into()), Value::List),
-        DeValue::Datetime(_) | DeValue::Table(_) => Value::Other(value.type_str().to_owned()),
+            .map_or_else(|| SettingValue::Other("list of other things".into()), SettingValue::List),
+        DeValue::Datetime(_) | DeValue::Table(_) => {
+            SettingValue::Other(value.type_str().to_owned())
+        }
     }
 }
 

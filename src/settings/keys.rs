@@ -1,322 +1,225 @@
-//! The table of keys: name, what it takes, how it is set. The one place where ranges are checked.
+//! The table of keys: name, what it takes, where it is stored. The one place where ranges are
+//! checked.
 
-use super::{KvPrecision, Problem, Settings, Theme};
+use super::{KvPrecision, Problem, SettingValue, Settings, ThemeName};
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };
 
-/// A value from any source.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// A string. A number written as a string (as flags are) also does for a number.
-    Text(String),
-    /// A whole number.
-    Whole(i64),
-    /// Any number.
-    Number(f64),
-    /// Yes or no.
-    Switch(bool),
-    /// Several strings.
-    List(Vec<String>),
-    /// Something no key takes (a date, a table, a mixed array), by its name.
-    Other(String),
-}
-
-impl Value {
-    /// A flag's or slash command's text.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text(text.into())
-    }
-
-    fn whole(&self) -> Option<i64> {
-        match self {
-            Self::Whole(n) => Some(*n),
-            Self::Text(text) => text.trim().parse().ok(),
-            _ => None,
-        }
-    }
-
-    fn number(&self) -> Option<f64> {
-        match self {
-            Self::Whole(n) => Some(*n as f64),
-            Self::Number(x) => Some(*x),
-            Self::Text(text) => text.trim().parse().ok(),
-            _ => None,
-        }
-        .filter(|x| x.is_finite())
-    }
-
-    fn switch(&self) -> Option<bool> {
-        match self {
-            Self::Switch(on) => Some(*on),
-            Self::Text(text) => match text.trim() {
-                "true" | "on" | "yes" => Some(true),
-                "false" | "off" | "no" => Some(false),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    fn string(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Text(text) => write!(f, "\"{text}\""),
-            Self::Whole(n) => write!(f, "{n}"),
-            Self::Number(x) => write!(f, "{x}"),
-            Self::Switch(on) => write!(f, "{on}"),
-            Self::List(items) => write!(f, "{items:?}"),
-            Self::Other(name) => write!(f, "a {name}"),
-        }
-    }
-}
-
 /// One setting.
-pub struct Key {
+pub struct SettingKey {
     /// Dotted name, as in the file.
     pub name: &'static str,
-    /// What it takes, for errors and help.
-    pub expects: &'static str,
-    /// Stores the value; `None` if it is out of range or of the wrong type.
-    set: fn(&mut Settings, &Value) -> Option<()>,
+    takes: Takes,
 }
 
-/// Every setting, in the order of the documentation.
-pub const KEYS: &[Key] = &[
-    Key {
-        name: "target",
-        expects: "a GGUF file, a folder or a hub id",
-        set: |s, v| path(v).map(|text| s.target = Some(text)),
-    },
-    Key {
-        name: "draft",
-        expects: "a folder, a file, a hub id or \"lookup\"",
-        set: |s, v| path(v).map(|text| s.draft = Some(text)),
-    },
-    Key {
-        name: "draft_model",
-        expects: "a GGUF file, a folder or a hub id",
-        set: |s, v| path(v).map(|text| s.draft_model = Some(text)),
-    },
-    Key {
-        name: "rest_text",
-        expects: "a text file",
-        set: |s, v| path(v).map(|text| s.rest_text = Some(text.into())),
-    },
-    Key {
-        name: "strategy",
-        expects: "the name of a strategy",
-        set: |s, v| {
-            s.strategy = Some(Strategy::named(v.string()?.trim())?);
-            Some(())
-        },
-    },
-    Key {
-        name: "system",
-        expects: "a text",
-        set: |s, v| {
-            v.string().map(|text| s.system = Some(text.to_owned()).filter(|t| !t.is_empty()))
-        },
-    },
-    Key {
-        name: "max_tokens",
-        expects: "a whole number from 1 to 1000000",
-        set: |s, v| whole(v, 1, 1_000_000).map(|n| s.max_tokens = n),
-    },
-    Key {
-        name: "stop",
-        expects: "a list of texts that are not empty",
-        set: |s, v| texts(v).map(|list| s.stop = list),
-    },
-    Key {
-        name: "context",
-        expects: "a whole number from 64 to 1048576",
-        set: |s, v| whole(v, 64, 1 << 20).map(|n| s.context = Some(n)),
-    },
-    Key {
-        name: "kv",
-        expects: "\"f32\" or \"f16\"",
-        set: |s, v| {
-            s.kv = match v.string()? {
-                "f32" => KvPrecision::F32,
-                "f16" => KvPrecision::F16,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "threads",
-        expects: "a whole number from 1 to 1024",
-        set: |s, v| whole(v, 1, 1024).map(|n| s.threads = Some(n)),
-    },
-    Key {
-        name: "draft_threads",
-        expects: "a whole number from 1 to 1024",
-        set: |s, v| whole(v, 1, 1024).map(|n| s.draft_threads = Some(n)),
-    },
-    Key {
-        name: "device",
-        expects: "\"auto\", \"cpu\", \"cuda\" or \"metal\"",
-        set: |s, v| {
-            s.device = match v.string()? {
-                "auto" => DeviceChoice::Auto,
-                "cpu" => DeviceChoice::Cpu,
-                "cuda" => DeviceChoice::Cuda,
-                "metal" => DeviceChoice::Metal,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "gpu_layers",
-        expects: "a whole number from 0 to 4096, or \"auto\"",
-        set: |s, v| choice(v, LAYERS).map(|c| s.gpu_layers = c),
-    },
-    Key {
-        name: "prefer",
-        expects: "\"auto\", \"speed\" or \"show\"",
-        set: |s, v| {
-            s.prefer = match v.string()? {
-                "auto" => Prefer::Auto,
-                "speed" => Prefer::Speed,
-                "show" => Prefer::Show,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "speculate",
-        expects: "true or false",
-        set: |s, v| v.switch().map(|on| s.speculate = on),
-    },
-    Key {
-        name: "overlap",
-        expects: "true or false",
-        set: |s, v| v.switch().map(|on| s.overlap = on),
-    },
-    Key {
-        name: "coupled",
-        expects: "true or false",
-        set: |s, v| v.switch().map(|on| s.coupled = on),
-    },
-    Key {
-        name: "controls.gamma",
-        expects: "a whole number from 1 to 128, or \"auto\"",
-        set: |s, v| choice(v, GAMMA).map(|c| s.controls.gamma = c),
-    },
-    Key {
-        name: "controls.blocks",
-        expects: "a whole number from 1 to 16, or \"auto\"",
-        set: |s, v| choice(v, BLOCKS).map(|c| s.controls.blocks = c),
-    },
-    Key {
-        name: "controls.width",
-        expects: "a whole number from 1 to 10, or \"auto\"",
-        set: |s, v| choice(v, WIDTH).map(|c| s.controls.width = c),
-    },
-    Key {
-        name: "controls.depth",
-        expects: "a whole number from 0 to 8, or \"auto\"",
-        set: |s, v| choice(v, DEPTH).map(|c| s.controls.depth = c),
-    },
-    Key {
-        name: "controls.pace",
-        expects: "a time from 0 to 10 s, such as 0.5s or 500ms",
-        set: |s, v| pace(v).map(|ms| s.pace = ms),
-    },
-    Key {
-        name: "sampler.temperature",
-        expects: "a number from 0 to 5",
-        set: |s, v| number(v, 0.0, 5.0).map(|x| s.sampler.temperature = x),
-    },
-    Key {
-        name: "sampler.top_k",
-        expects: "a whole number from 0 to 1000000",
-        set: |s, v| whole(v, 0, 1_000_000).map(|n| s.sampler.top_k = n),
-    },
-    Key {
-        name: "sampler.top_p",
-        expects: "a number above 0, at most 1",
-        set: |s, v| {
-            number(v, f64::MIN_POSITIVE, 1.0).filter(|x| *x > 0.0).map(|x| s.sampler.top_p = x)
-        },
-    },
-    Key {
-        name: "sampler.min_p",
-        expects: "a number from 0 to 1",
-        set: |s, v| number(v, 0.0, 1.0).map(|x| s.sampler.min_p = x),
-    },
-    Key {
-        name: "sampler.repetition_penalty",
-        expects: "a number from 0.1 to 10",
-        set: |s, v| number(v, 0.1, 10.0).map(|x| s.sampler.repetition_penalty = x),
-    },
-    Key {
-        name: "sampler.presence_penalty",
-        expects: "a number from -10 to 10",
-        set: |s, v| number(v, -10.0, 10.0).map(|x| s.sampler.presence_penalty = x),
-    },
-    Key {
-        name: "sampler.frequency_penalty",
-        expects: "a number from -10 to 10",
-        set: |s, v| number(v, -10.0, 10.0).map(|x| s.sampler.frequency_penalty = x),
-    },
-    Key {
-        name: "sampler.seed",
-        expects: "a whole number, 0 or more",
-        set: |s, v| {
-            // Flags carry the whole range of u64, TOML only that of i64.
-            let seed = match v {
-                Value::Text(text) => text.trim().parse().ok(),
-                other => other.whole().and_then(|n| u64::try_from(n).ok()),
-            }?;
-            s.sampler.seed = seed;
-            Some(())
-        },
-    },
-    Key {
-        name: "screen.theme",
-        expects: "\"dark\", \"light\" or \"mono\"",
-        set: |s, v| {
-            s.theme = match v.string()? {
-                "dark" => Theme::Dark,
-                "light" => Theme::Light,
-                "mono" => Theme::Mono,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "screen.marks",
-        expects: "true or false",
-        set: |s, v| v.switch().map(|on| s.marks = on),
-    },
-];
+/// A name and what it sets.
+type NamedChoice = (&'static str, fn(&mut Settings));
 
-fn whole(value: &Value, least: usize, most: usize) -> Option<usize> {
+/// What a key takes, and the field of the settings that holds it.
+enum Takes {
+    /// A name that is not empty, described for errors.
+    Named(&'static str, fn(&mut Settings, String)),
+    /// A whole number from the first to the second.
+    Whole(usize, usize, fn(&mut Settings, usize)),
+    /// A number from the first to the second.
+    Number(f64, f64, fn(&mut Settings) -> &mut f32),
+    /// Yes or no.
+    Switch(fn(&mut Settings) -> &mut bool),
+    /// A number within the limits, or automatic.
+    Automatic(Limits, fn(&mut Settings) -> &mut Setting),
+    /// One of these names.
+    OneOf(&'static [NamedChoice]),
+    /// What the first says; the second gives `None` for anything else.
+    Other(&'static str, fn(&mut Settings, &SettingValue) -> Option<()>),
+}
+
+const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
+const HEAD: &str = "a folder, a file, a hub id or \"lookup\"";
+
+/// Every setting, in the order of the documentation.
+#[rustfmt::skip] // A row a key.
+pub const KEYS: &[SettingKey] = {
+    use Takes::{Automatic, Named, Number, OneOf, Other, Switch, Whole};
+    const fn key(name: &'static str, takes: Takes) -> SettingKey {
+        SettingKey { name, takes }
+    }
+    &[
+        key("target", Named(MODEL, |s, name| s.target = Some(name))),
+        key("draft", Named(HEAD, |s, name| s.draft = Some(name))),
+        key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name))),
+        key("model_folders", Other("a list of folders", model_folders)),
+        key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into()))),
+        key("strategy", Other("the name of a strategy", strategy)),
+        key("system", Other("a text", system)),
+        key("max_tokens", Whole(1, 1_000_000, |s, n| s.max_tokens = n)),
+        key("thinking", Other("true, false or \"auto\"", thinking)),
+        key("stop", Other("a list of texts that are not empty", stop)),
+        key("context", Whole(64, 1 << 20, |s, n| s.context = Some(n))),
+        key("kv", OneOf(&[
+            ("f32", |s| s.kv = KvPrecision::F32),
+            ("f16", |s| s.kv = KvPrecision::F16),
+        ])),
+        key("threads", Whole(1, 1024, |s, n| s.threads = Some(n))),
+        key("draft_threads", Whole(1, 1024, |s, n| s.draft_threads = Some(n))),
+        key("device", OneOf(&[
+            ("auto", |s| s.device = DeviceChoice::Auto),
+            ("cpu", |s| s.device = DeviceChoice::Cpu),
+            ("cuda", |s| s.device = DeviceChoice::Cuda),
+            ("metal", |s| s.device = DeviceChoice::Metal),
+        ])),
+        key("gpu_layers", Automatic(LAYERS, |s| &mut s.gpu_layers)),
+        key("prefer", OneOf(&[
+            ("auto", |s| s.prefer = Prefer::Auto),
+            ("speed", |s| s.prefer = Prefer::Speed),
+            ("show", |s| s.prefer = Prefer::Show),
+        ])),
+        key("speculate", Switch(|s| &mut s.speculate)),
+        key("overlap", Switch(|s| &mut s.overlap)),
+        key("coupled", Switch(|s| &mut s.coupled)),
+        key("controls.gamma", Automatic(GAMMA, |s| &mut s.controls.gamma)),
+        key("controls.blocks", Automatic(BLOCKS, |s| &mut s.controls.blocks)),
+        key("controls.width", Automatic(WIDTH, |s| &mut s.controls.width)),
+        key("controls.depth", Automatic(DEPTH, |s| &mut s.controls.depth)),
+        key("controls.pace", Other("a time from 0 to 10 s, such as 0.5s or 500ms", pace)),
+        key("sampler.temperature", Number(0.0, 5.0, |s| &mut s.sampler.temperature)),
+        key("sampler.top_k", Whole(0, 1_000_000, |s, n| s.sampler.top_k = n)),
+        key("sampler.top_p", Other("a number above 0, at most 1", top_p)),
+        key("sampler.min_p", Number(0.0, 1.0, |s| &mut s.sampler.min_p)),
+        key("sampler.repetition_penalty", Number(0.1, 10.0, |s| &mut s.sampler.repetition_penalty)),
+        key("sampler.presence_penalty", Number(-10.0, 10.0, |s| &mut s.sampler.presence_penalty)),
+        key("sampler.frequency_penalty", Number(-10.0, 10.0, |s| &mut s.sampler.frequency_penalty)),
+        key("sampler.seed", Other("a whole number, 0 or more", seed)),
+        key("screen.theme", OneOf(&[
+            ("dark", |s| s.theme = ThemeName::Dark),
+            ("light", |s| s.theme = ThemeName::Light),
+            ("mono", |s| s.theme = ThemeName::Mono),
+        ])),
+        key("screen.marks", Switch(|s| &mut s.marks)),
+    ]
+};
+
+impl Takes {
+    /// What it takes, in words for an error.
+    fn expects(&self) -> String {
+        let whole = |least: usize, most: usize| format!("a whole number from {least} to {most}");
+        match self {
+            Self::Named(what, _) | Self::Other(what, _) => (*what).to_owned(),
+            Self::Whole(least, most, _) => whole(*least, *most),
+            Self::Number(least, most, _) => format!("a number from {least} to {most}"),
+            Self::Switch(_) => "true or false".to_owned(),
+            Self::Automatic(limits, _) => {
+                format!("{}, or \"auto\"", whole(limits.least, limits.most))
+            }
+            Self::OneOf(names) => {
+                let names: Vec<String> =
+                    names.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+                match names.split_last() {
+                    Some((last, [])) => last.clone(),
+                    Some((last, others)) => format!("{} or {last}", others.join(", ")),
+                    None => String::new(),
+                }
+            }
+        }
+    }
+
+    /// Stores the value; `None` if it is out of range or of the wrong type.
+    fn set(&self, settings: &mut Settings, value: &SettingValue) -> Option<()> {
+        match self {
+            Self::Named(_, set) => {
+                let name = value.string()?.trim();
+                (!name.is_empty()).then(|| set(settings, name.to_owned()))
+            }
+            Self::Whole(least, most, set) => whole(value, *least, *most).map(|n| set(settings, n)),
+            Self::Number(least, most, field) => {
+                number(value, *least, *most).map(|x| *field(settings) = x)
+            }
+            Self::Switch(field) => value.switch().map(|on| *field(settings) = on),
+            Self::Automatic(limits, field) => {
+                let auto = value.string().is_some_and(|text| text.trim() == "auto");
+                let setting = match auto {
+                    true => Setting::Auto,
+                    false => Setting::Fixed(whole(value, limits.least, limits.most)?),
+                };
+                *field(settings) = setting;
+                Some(())
+            }
+            Self::OneOf(names) => {
+                let given = value.string()?;
+                let (_, set) = names.iter().find(|(name, _)| *name == given)?;
+                set(settings);
+                Some(())
+            }
+            Self::Other(_, set) => set(settings, value),
+        }
+    }
+}
+
+fn whole(value: &SettingValue, least: usize, most: usize) -> Option<usize> {
     usize::try_from(value.whole()?).ok().filter(|n| (least..=most).contains(n))
 }
 
-fn number(value: &Value, least: f64, most: f64) -> Option<f32> {
+fn number(value: &SettingValue, least: f64, most: f64) -> Option<f32> {
     value.number().filter(|x| (least..=most).contains(x)).map(|x| x as f32)
 }
 
+fn strategy(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.strategy = Some(Strategy::named(value.string()?.trim())?);
+    Some(())
+}
+
+/// An empty text is none.
+fn system(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    let text = value.string()?;
+    settings.system = (!text.is_empty()).then(|| text.to_owned());
+    Some(())
+}
+
+fn stop(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    texts(value).map(|list| settings.stop = list)
+}
+
+fn model_folders(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    texts(value).map(|list| settings.model_folders = list)
+}
+
+/// A list of texts that are not empty, or one such text.
+fn texts(value: &SettingValue) -> Option<Vec<String>> {
+    let list = match value {
+        SettingValue::List(list) => list.clone(),
+        SettingValue::Text(text) => vec![text.clone()],
+        _ => return None,
+    };
+    (!list.iter().any(String::is_empty)).then_some(list)
+}
+
+fn top_p(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    let share = number(value, f64::MIN_POSITIVE, 1.0).filter(|x| *x > 0.0)?;
+    settings.sampler.top_p = share;
+    Some(())
+}
+
+/// Flags carry the whole range of u64, TOML only that of i64.
+fn seed(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    let seed = match value {
+        SettingValue::Text(text) => text.trim().parse().ok(),
+        other => other.whole().and_then(|n| u64::try_from(n).ok()),
+    }?;
+    settings.sampler.seed = seed;
+    Some(())
+}
+
+/// Yes, no or the template's own way.
+fn thinking(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    let auto = value.string().is_some_and(|text| text.trim() == "auto");
+    settings.thinking = if auto { None } else { Some(value.switch()?) };
+    Some(())
+}
+
 /// A time in whole milliseconds; a number without a unit is seconds.
-fn pace(value: &Value) -> Option<usize> {
+fn pace(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     let milliseconds = match value {
-        Value::Text(text) => {
+        SettingValue::Text(text) => {
             let text = text.trim();
             let (number, unit) = match text.strip_suffix("ms") {
                 Some(number) => (number, 1.0),
@@ -327,45 +230,25 @@ fn pace(value: &Value) -> Option<usize> {
         other => other.number()? * 1000.0,
     };
     let fits = (PACE.least as f64..=PACE.most as f64).contains(&milliseconds);
-    fits.then(|| milliseconds.round() as usize)
-}
-
-fn choice(value: &Value, limits: Limits) -> Option<Setting> {
-    if value.string().is_some_and(|text| text.trim() == "auto") {
-        return Some(Setting::Auto);
-    }
-    whole(value, limits.least, limits.most).map(Setting::Fixed)
-}
-
-fn path(value: &Value) -> Option<String> {
-    value.string().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-fn texts(value: &Value) -> Option<Vec<String>> {
-    let list = match value {
-        Value::List(list) => list.clone(),
-        Value::Text(text) => vec![text.clone()],
-        _ => return None,
-    };
-    (!list.iter().any(String::is_empty)).then_some(list)
+    fits.then(|| settings.pace = milliseconds.round() as usize)
 }
 
 /// Stores a value; gives the key's own name.
 pub(super) fn set(
     settings: &mut Settings,
     key: &str,
-    value: &Value,
+    value: &SettingValue,
 ) -> Result<&'static str, Problem> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
         return Err(Problem::UnknownKey { key: key.to_owned(), suggestion: nearest(key) });
     };
-    (known.set)(settings, value).map(|()| known.name).ok_or_else(|| match value.string() {
+    known.takes.set(settings, value).map(|()| known.name).ok_or_else(|| match value.string() {
         Some(name) if key == "strategy" => {
             Problem::UnknownStrategy { name: name.to_owned(), suggestion: Strategy::nearest(name) }
         }
         _ => Problem::Value {
             key: key.to_owned(),
-            expects: known.expects.to_owned(),
+            expects: known.takes.expects(),
             found: value.to_string(),
         },
     })

@@ -7,6 +7,7 @@
 mod check;
 mod file;
 mod keys;
+mod value;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,12 @@ use crate::speculate::SamplerSettings;
 pub use crate::plan::{DeviceChoice, Prefer};
 pub use check::{Contradiction, LOOKUP};
 pub use file::{apply_file, default_path};
-pub use keys::{KEYS, Key, Value};
+pub use keys::{KEYS, SettingKey};
+pub use value::SettingValue;
 
 /// Colours of the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Theme {
+pub enum ThemeName {
     /// For dark terminals.
     #[default]
     Dark,
@@ -61,6 +63,8 @@ pub struct Settings {
     pub draft: Option<String>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
+    /// Folders in which models are looked for, beside the stores of other programs.
+    pub model_folders: Vec<String>,
     /// A text file that drafts are looked up in.
     pub rest_text: Option<PathBuf>,
     /// How is drafted; `None` is the head where there is one, else prompt lookup.
@@ -69,6 +73,8 @@ pub struct Settings {
     pub system: Option<String>,
     /// Most tokens of an answer.
     pub max_tokens: usize,
+    /// Whether the model thinks before it answers; `None` leaves it to the model's template.
+    pub thinking: Option<bool>,
     /// Texts that end an answer; not shown.
     pub stop: Vec<String>,
     /// KV capacity in tokens; `None` is the model's own, at most [`Self::AUTO_CONTEXT`].
@@ -98,7 +104,7 @@ pub struct Settings {
     /// Temperature, filters, penalties, seed.
     pub sampler: SamplerSettings,
     /// Colours.
-    pub theme: Theme,
+    pub theme: ThemeName,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
     /// The keys that were set, by whom; the others hold their defaults.
@@ -113,7 +119,7 @@ impl Settings {
     ///
     /// # Errors
     /// [`Problem`]: the key is unknown, or the value has the wrong type or range.
-    pub fn set(&mut self, key: &str, value: &Value) -> Result<(), Problem> {
+    pub fn set(&mut self, key: &str, value: &SettingValue) -> Result<(), Problem> {
         let key = keys::set(self, key, value)?;
         self.given.insert(key, Given::File);
         Ok(())
@@ -126,10 +132,12 @@ impl Default for Settings {
             target: None,
             draft: None,
             draft_model: None,
+            model_folders: Vec::new(),
             rest_text: None,
             strategy: None,
             system: None,
             max_tokens: 512,
+            thinking: None,
             stop: Vec::new(),
             context: None,
             kv: KvPrecision::default(),
@@ -144,7 +152,7 @@ impl Default for Settings {
             pace: 0,
             controls: TreeOverrides::default(),
             sampler: SamplerSettings::default(),
-            theme: Theme::default(),
+            theme: ThemeName::default(),
             marks: true,
             given: BTreeMap::new(),
         }
@@ -246,7 +254,7 @@ pub struct Override {
     /// The dotted key it sets.
     pub key: &'static str,
     /// The value.
-    pub value: Value,
+    pub value: SettingValue,
 }
 
 /// Merges defaults, the file (if there is one) and the flags. `file`: a named file must exist;
@@ -267,7 +275,7 @@ pub fn load(
         _ => {}
     }
     if no_color {
-        settings.theme = Theme::Mono;
+        settings.theme = ThemeName::Mono;
     }
     for Override { flag, key, value } in overrides {
         settings

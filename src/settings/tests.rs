@@ -25,7 +25,7 @@ fn a_file_sets_every_kind_of_value() {
         speculate: false,
         kv: KvPrecision::F16,
         prefer: Prefer::Show,
-        theme: Theme::Light,
+        theme: ThemeName::Light,
         marks: false,
         ..Settings::default()
     };
@@ -80,15 +80,15 @@ fn flags_win_over_the_file_and_no_color_lies_between() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.toml");
     std::fs::write(&path, "max_tokens = 7\ncontext = 100\n[screen]\ntheme = \"light\"\n").unwrap();
-    let flag = |flag, key, text: &str| Override { flag, key, value: Value::text(text) };
+    let flag = |flag, key, text: &str| Override { flag, key, value: SettingValue::text(text) };
     let flags =
         [flag("--max-tokens", "max_tokens", "9"), flag("--gamma", "controls.gamma", "auto")];
     let settings = load(Some(&path), &flags, false).unwrap();
     assert_eq!((settings.max_tokens, settings.context), (9, Some(100)));
-    assert_eq!(settings.theme, Theme::Light);
-    assert_eq!(load(Some(&path), &flags, true).unwrap().theme, Theme::Mono);
+    assert_eq!(settings.theme, ThemeName::Light);
+    assert_eq!(load(Some(&path), &flags, true).unwrap().theme, ThemeName::Mono);
     let dark = [flag("--theme", "screen.theme", "dark")];
-    assert_eq!(load(Some(&path), &dark, true).unwrap().theme, Theme::Dark);
+    assert_eq!(load(Some(&path), &dark, true).unwrap().theme, ThemeName::Dark);
 
     let wrong = [flag("--top-p", "sampler.top_p", "1.5")];
     let error = load(Some(&path), &wrong, false).unwrap_err().to_string();
@@ -107,11 +107,14 @@ fn every_default_is_a_value_its_key_accepts() {
     let mut settings = Settings::default();
     let defaults = settings.clone();
     for (key, value) in [
-        ("max_tokens", Value::Whole(defaults.max_tokens as i64)),
-        ("sampler.temperature", Value::Number(defaults.sampler.temperature.into())),
-        ("sampler.top_p", Value::Number(defaults.sampler.top_p.into())),
-        ("sampler.repetition_penalty", Value::Number(defaults.sampler.repetition_penalty.into())),
-        ("context", Value::Whole(Settings::AUTO_CONTEXT as i64)),
+        ("max_tokens", SettingValue::Whole(defaults.max_tokens as i64)),
+        ("sampler.temperature", SettingValue::Number(defaults.sampler.temperature.into())),
+        ("sampler.top_p", SettingValue::Number(defaults.sampler.top_p.into())),
+        (
+            "sampler.repetition_penalty",
+            SettingValue::Number(defaults.sampler.repetition_penalty.into()),
+        ),
+        ("context", SettingValue::Whole(Settings::AUTO_CONTEXT as i64)),
     ] {
         settings.set(key, &value).unwrap();
     }
@@ -123,19 +126,31 @@ fn every_default_is_a_value_its_key_accepts() {
 #[test]
 fn a_pace_is_a_time_with_or_without_its_unit() {
     let mut settings = Settings::default();
-    let mut pace = |value: Value| {
+    let mut pace = |value: SettingValue| {
         settings.set("controls.pace", &value).map_err(|problem| problem.to_string())?;
         Ok::<usize, String>(settings.pace)
     };
     for (text, milliseconds) in
         [("0.5", 500), ("0.5s", 500), ("500ms", 500), (" 2 s ", 2000), ("0", 0), ("10", 10_000)]
     {
-        assert_eq!(pace(Value::text(text)), Ok(milliseconds), "{text}");
+        assert_eq!(pace(SettingValue::text(text)), Ok(milliseconds), "{text}");
     }
-    assert_eq!(pace(Value::Number(0.25)), Ok(250));
-    assert_eq!(pace(Value::Whole(1)), Ok(1000));
+    assert_eq!(pace(SettingValue::Number(0.25)), Ok(250));
+    assert_eq!(pace(SettingValue::Whole(1)), Ok(1000));
     for text in ["300", "11s", "-1", "fast", "nan", "", "s"] {
-        let error = pace(Value::text(text)).unwrap_err();
+        let error = pace(SettingValue::text(text)).unwrap_err();
         assert!(error.contains("such as 0.5s or 500ms"), "{text}: {error}");
     }
+}
+
+#[test]
+fn every_key_says_what_it_takes() {
+    let said: Vec<String> = KEYS
+        .iter()
+        .map(|key| {
+            let wrong = SettingValue::Other("date".to_owned());
+            Settings::default().set(key.name, &wrong).unwrap_err().to_string()
+        })
+        .collect();
+    insta::assert_snapshot!(said.join("\n"));
 }

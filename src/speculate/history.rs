@@ -1,4 +1,4 @@
-//! The tokens a draw may be penalised for having used.
+//! The tokens a draw may be penalised for having used. Must never know what a penalty is.
 
 use std::collections::HashMap;
 

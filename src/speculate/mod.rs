@@ -11,6 +11,7 @@ mod noise;
 mod ranking;
 mod rows;
 mod sampler;
+pub mod suffix_tree;
 pub mod suffixes;
 mod tree;
 

@@ -54,9 +54,19 @@ impl Ranking {
     /// The candidates of a row of raw logits as (token, log-probability), likeliest first, ties by
     /// lower id. NaN and minus infinity are never among them.
     pub fn candidates(&self, row: &[f32]) -> Vec<(u32, f32)> {
+        self.candidates_among(row, |id| id)
+    }
+
+    /// The same for a row of logits of some tokens only, a draft vocabulary's: logit i is that of
+    /// `token(i)`, which rises with i. Probabilities are those among these tokens.
+    pub fn candidates_among(&self, row: &[f32], token: impl Fn(u32) -> u32) -> Vec<(u32, f32)> {
         match &self.coupled {
-            None => top_log_probs(row, self.width),
-            Some((settings, noise)) => coupled(row, settings, *noise, self.width),
+            None => {
+                let mut best = top_log_probs(row, self.width);
+                best.iter_mut().for_each(|(id, _)| *id = token(*id));
+                best
+            }
+            Some((settings, noise)) => coupled(row, token, settings, *noise, self.width),
         }
     }
 }
@@ -64,16 +74,23 @@ impl Ranking {
 /// The target's filters are applied to the draft's row: what they cut there, the target hardly ever
 /// draws (5.90 instead of 5.79 tokens a round at T = 1 with a top-p of 0.9, 5.69 instead of 5.32
 /// with a top-k of 20). Its penalties are not: the history is not the draft's to know.
-fn coupled(row: &[f32], settings: &SamplerSettings, noise: Noise, width: usize) -> Vec<(u32, f32)> {
+fn coupled(
+    row: &[f32],
+    token: impl Fn(u32) -> u32,
+    settings: &SamplerSettings,
+    noise: Noise,
+    width: usize,
+) -> Vec<(u32, f32)> {
     let top = rows::clamp(rows::max(row));
     let weight = |x: f32| f64::from(rows::clamp(x) - top);
     let temperature = f64::from(settings.temperature);
     let count = width.max(COUNTED);
     let mut best = if settings.filters() {
         let kept = sampler::head(row, settings).into_iter();
-        race(kept.map(|(token, x)| (token, weight(x))), temperature, noise, count)
+        race(kept.map(|(id, x)| (token(id), weight(x))), temperature, noise, count)
     } else {
-        race((0..).zip(row.iter().map(|&x| weight(x))), temperature, noise, count)
+        let all = (0..).zip(row).map(|(id, &x)| (token(id), weight(x)));
+        race(all, temperature, noise, count)
     };
     let Some(&(_, first)) = best.first() else { return Vec::new() };
     let share = |x: f64| SHARPNESS * (x - first);
@@ -191,6 +208,19 @@ mod tests {
         // Sharper than the draft's own probabilities, in the same proportion.
         let step = |list: &[(u32, f32)]| list[0].1 - list[4].1;
         assert!((step(&cold) / step(&plain) - SHARPNESS as f32).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_draft_vocabulary_takes_part_with_its_tokens_noise() {
+        let row: Vec<f32> = (0..60).map(|i| (i * 7 % 60) as f32 / 8.0).collect();
+        let tokens: Vec<u32> = (0..60).filter(|token| token % 3 == 1).collect();
+        let few: Vec<f32> = tokens.iter().map(|&token| row[token as usize]).collect();
+        let mut masked = vec![f32::NEG_INFINITY; row.len()];
+        tokens.iter().for_each(|&token| masked[token as usize] = row[token as usize]);
+        for ranking in [Ranking::new(5), Ranking::coupled(5, &coupling(0.9, 4), 2)] {
+            let among = ranking.candidates_among(&few, |id| tokens[id as usize]);
+            assert_eq!(among, ranking.candidates(&masked));
+        }
     }
 
     #[test]

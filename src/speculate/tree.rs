@@ -121,8 +121,77 @@ impl Tree {
         self.ancestors(node).any(|i| i == other)
     }
 
+    /// The probabilities of the paths to each node below the root, largest first.
+    pub fn paths(&self) -> Vec<f64> {
+        let mut paths: Vec<f64> =
+            self.nodes[1..].iter().map(|node| f64::from(node.score).exp()).collect();
+        paths.sort_unstable_by(|a, b| b.total_cmp(a));
+        paths
+    }
+
+    /// The tree of the `nodes` nodes with the likeliest paths, the root included, in the same
+    /// order. Of equally likely ones the earlier are kept, so that none is without its parent.
+    #[must_use]
+    pub fn most_likely(&self, nodes: usize) -> Self {
+        if nodes >= self.len() {
+            return self.clone();
+        }
+        let mut order: Vec<usize> = (1..self.len()).collect();
+        // A child's score is never above its parent's, for log-probabilities are not above 0.
+        order.sort_by(|&a, &b| self.nodes[b].score.total_cmp(&self.nodes[a].score).then(a.cmp(&b)));
+        order.truncate(nodes.saturating_sub(1));
+        order.sort_unstable();
+        let mut kept = Self { nodes: vec![self.nodes[0]] };
+        let mut places = vec![0; self.len()];
+        for node in order {
+            let Node { token, parent, log_prob, .. } = self.nodes[node];
+            places[node] = kept.push(places[parent], token, log_prob);
+        }
+        kept
+    }
+
     /// Levels below the root; 0 for the root alone.
     pub fn height(&self) -> usize {
         self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A tree by (parent, modulo the nodes there are; log-probability).
+    fn tree(nodes: &[(usize, f32)]) -> Tree {
+        let mut tree = Tree::root(0);
+        for (token, &(parent, log_prob)) in (1..).zip(nodes) {
+            tree.push(parent % tree.len(), token, log_prob);
+        }
+        tree
+    }
+
+    proptest! {
+        #[test]
+        fn the_most_likely_nodes_are_a_tree_of_the_best_paths(
+            nodes in prop::collection::vec(
+                (any::<usize>(), prop_oneof![Just(0.0f32), Just(-0.5), -6f32..0.0]), 0..30,
+            ),
+            kept in 0usize..35,
+        ) {
+            let whole = tree(&nodes);
+            let part = whole.most_likely(kept);
+            prop_assert_eq!(part.len(), kept.clamp(1, whole.len()));
+            for (place, node) in part.nodes().iter().enumerate().skip(1) {
+                // Tokens are numbers of nodes here.
+                let before = whole.nodes()[node.token as usize];
+                let parent = part.nodes()[node.parent];
+                prop_assert!(node.parent < place);
+                prop_assert_eq!(parent.token as usize, before.parent);
+                prop_assert_eq!((node.score, node.depth), (before.score, before.depth));
+            }
+            prop_assert!(part.nodes().windows(2).all(|pair| pair[0].token < pair[1].token));
+            let best: Vec<f64> = whole.paths().into_iter().take(part.len() - 1).collect();
+            prop_assert_eq!(part.paths(), best);
+        }
     }
 }

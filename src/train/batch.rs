@@ -1,10 +1,12 @@
-//! From examples to batches: their order, what is joined, masks and noise. All of it is a function
-//! of the seed, the epoch and the step, so that a training goes on where it stopped.
+//! From examples to batches: their order, how they are joined, masks and noise. All of it is a function
+//! of the seed, the epoch and the step, so that a training goes on where it stopped. Must never
+//! know the head.
 
 use candle_core::{Device, Result, Tensor};
 use half::f16;
 
 use super::{Example, Examples, MaskRule};
+use crate::model::head::DraftVocabulary;
 use crate::speculate::Noise;
 
 /// Batches that are filled from one drawn pool: more make padding rarer, fewer the order freer.
@@ -80,6 +82,19 @@ impl Batch {
             counts,
             pairs,
         })
+    }
+
+    /// The same, made of `examples`, without the losses of rows that predict a token that the head
+    /// does not score: no draft of it can be right there.
+    pub(super) fn scoring(mut self, examples: &[Example], scored: &DraftVocabulary) -> Self {
+        let rows = self.counts.len() / examples.len().max(1);
+        for (example, counts) in examples.iter().zip(self.counts.chunks_mut(rows.max(1))) {
+            // Row i predicts x_{i+2}.
+            for (counts, token) in counts.iter_mut().zip(example.tokens.iter().skip(2)) {
+                *counts &= scored.contains(*token);
+            }
+        }
+        self
     }
 
     /// Which rows count when the head has read its own outputs `step` times: row i needs the rows
@@ -177,6 +192,18 @@ mod tests {
             features: (0..2 * len).map(|i| f16::from_f32(i as f32)).collect(),
             mask: mask.chars().map(|c| c == '#').collect(),
         }
+    }
+
+    #[test]
+    fn a_token_that_is_not_scored_has_no_loss() {
+        let examples = [example("..####"), example(".##")];
+        let all = batch(&examples, MaskRule::Aligned, 0.0);
+        assert_eq!(&all.counts[..5], [false, true, true, true, false]);
+        let scored = DraftVocabulary::new(vec![102, 103, 105]);
+        let some = all.clone().scoring(&examples, &scored);
+        assert_eq!(&some.counts[..5], [false, true, false, true, false]);
+        assert_eq!(some.counts[5..], all.counts[5..]);
+        assert_eq!(some.counted(), all.counted() - 1);
     }
 
     fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {

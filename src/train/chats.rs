@@ -12,8 +12,8 @@ use crate::chat::{Message, Role};
 
 /// Why a line is not a chat to learn from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// Cut off in the middle, or never JSON.
+pub enum ChatFault {
+    /// Cut off in the middle, or not JSON.
     #[error("not JSON, or torn: {0}")]
     Torn(String),
     /// None of the known fields.
@@ -22,7 +22,7 @@ pub enum Fault {
     /// A chat without a word.
     #[error("the chat is empty")]
     Empty,
-    /// Someone who is neither system, user nor assistant.
+    /// A role other than system, user and assistant.
     #[error("message {message}: the role `{role}` is unknown")]
     Role {
         /// Which, from 1 on.
@@ -53,17 +53,17 @@ pub enum Fault {
 }
 
 /// A line of the file: its number from 1 on, and the chat in it.
-pub type Line = (usize, Result<Vec<Message>, Fault>);
+pub type ChatLine = (usize, Result<Vec<Message>, ChatFault>);
 
 /// Reads the chats of a file, line by line; lines of white space are passed over in silence.
 ///
 /// # Errors
 /// If the file cannot be opened.
-pub fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<Line>>> {
+pub fn read(path: &Path) -> io::Result<impl Iterator<Item = io::Result<ChatLine>>> {
     Ok(lines(BufReader::with_capacity(1 << 16, File::open(path)?)))
 }
 
-fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<Line>> {
+fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
     let (mut number, mut bytes) = (0, Vec::new());
     std::iter::from_fn(move || {
         loop {
@@ -81,9 +81,9 @@ fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<Line>> {
 }
 
 /// The chat in a line. Answers before the first question, as in chats cut in pieces, are left out.
-fn parse(line: &[u8]) -> Result<Vec<Message>, Fault> {
+fn parse(line: &[u8]) -> Result<Vec<Message>, ChatFault> {
     let value: Value =
-        serde_json::from_slice(line).map_err(|error| Fault::Torn(error.to_string()))?;
+        serde_json::from_slice(line).map_err(|error| ChatFault::Torn(error.to_string()))?;
     let list = |field: &str| value.get(field).and_then(Value::as_array);
     let messages = if let Some(items) = list("messages") {
         items.iter().enumerate().map(|(i, item)| message(i, item, "role", "content")).collect()
@@ -92,7 +92,7 @@ fn parse(line: &[u8]) -> Result<Vec<Message>, Fault> {
     } else if let Some(items) = list("turns") {
         items.iter().enumerate().map(|(i, item)| said(i, Role::User, Some(item))).collect()
     } else {
-        Err(Fault::NoChat)
+        Err(ChatFault::NoChat)
     };
     let mut messages: Vec<Message> = messages?;
     let asked = messages.iter().position(|message| message.role == Role::User);
@@ -104,11 +104,11 @@ fn parse(line: &[u8]) -> Result<Vec<Message>, Fault> {
     if messages.iter().any(|message| message.role == Role::User) {
         Ok(messages)
     } else {
-        Err(Fault::Empty)
+        Err(ChatFault::Empty)
     }
 }
 
-fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message, Fault> {
+fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message, ChatFault> {
     let nobody = Map::new();
     let fields = item.as_object().unwrap_or(&nobody);
     let name = fields.get(role).and_then(Value::as_str).unwrap_or_default();
@@ -116,13 +116,13 @@ fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message
         "system" | "developer" => Role::System,
         "user" | "human" => Role::User,
         "assistant" | "gpt" | "chatgpt" | "model" => Role::Assistant,
-        _ => return Err(Fault::Role { message: index + 1, role: name.to_owned() }),
+        _ => return Err(ChatFault::Role { message: index + 1, role: name.to_owned() }),
     };
     said(index, who, fields.get(text))
 }
 
 /// The text itself, or parts of which every one is text.
-fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, Fault> {
+fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, ChatFault> {
     let content = match content {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
@@ -132,16 +132,16 @@ fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, Fa
         _ => String::new(),
     };
     if content.trim().is_empty() {
-        return Err(Fault::NoText { message: index + 1 });
+        return Err(ChatFault::NoText { message: index + 1 });
     }
-    Ok(Message { role, content })
+    Ok(Message::new(role, content))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn one(line: &str) -> Result<Vec<(Role, String)>, Fault> {
+    fn one(line: &str) -> Result<Vec<(Role, String)>, ChatFault> {
         let chat = parse(line.as_bytes())?;
         Ok(chat.into_iter().map(|message| (message.role, message.content)).collect())
     }
@@ -198,7 +198,7 @@ mod tests {
             @"message 1 has no text"
         );
         insta::assert_snapshot!(why(r#"{"messages": [7]}"#), @"message 1: the role `` is unknown");
-        assert!(matches!(parse(b"\xff\xfe\n"), Err(Fault::Torn(_))));
+        assert!(matches!(parse(b"\xff\xfe\n"), Err(ChatFault::Torn(_))));
     }
 
     #[test]
@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn the_chats_that_come_with_the_bundled_pair_are_sound() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/chats.jsonl");
-        let chats: Vec<Line> = read(Path::new(path)).unwrap().collect::<io::Result<_>>().unwrap();
+        let chats: Vec<ChatLine> =
+            read(Path::new(path)).unwrap().collect::<io::Result<_>>().unwrap();
         assert!(chats.len() > 400 && chats.iter().all(|(_, chat)| chat.is_ok()));
     }
 }

@@ -1,9 +1,7 @@
 //! A training as one file: weights, moments and counters. Continued from it, a training makes the
-//! same steps bit for bit as one that was never interrupted.
+//! same steps bit for bit as one that was never interrupted. Must never know when it is saved.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
@@ -11,20 +9,20 @@ use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::export::head_json;
 use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
-use super::tensors_file::write_tensors;
+use super::tensors_file::save_tensors;
 use super::{Options, TrainError};
-use crate::files::{Access, atomic_write};
 use crate::model::head::HeadConfig;
 
-/// The entry of the file's metadata that holds [`State`].
+/// The entry of the file's metadata that holds [`CheckpointState`].
 const STATE: &str = "dovetail-training";
 const WEIGHT: &str = "weight.";
 const FIRST: &str = "first.";
 const SECOND: &str = "second.";
 
-/// How far a training is. Every random number is a function of the seed and of these.
+/// The position of a training. Every random number is a function of the seed and of these.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainPosition {
     /// Steps of the optimiser.
@@ -44,7 +42,7 @@ pub struct TrainPosition {
 }
 
 #[derive(Serialize, Deserialize)]
-struct State {
+struct CheckpointState {
     options: Options,
     config: Value,
     #[serde(alias = "place")]
@@ -52,7 +50,7 @@ struct State {
     optimiser_steps: u64,
 }
 
-/// All that a training is made of.
+/// The state of a training.
 pub(super) struct Checkpoint {
     pub(super) options: Options,
     pub(super) net: DraftNet,
@@ -69,9 +67,9 @@ pub(super) fn save(
     adam: &AdamW,
     position: &TrainPosition,
 ) -> Result<(), TrainError> {
-    let state = State {
+    let state = CheckpointState {
         options: options.clone(),
-        config: super::export::head_json(net.config(), net.kind()),
+        config: head_json(net.config(), net.kind()),
         position: position.clone(),
         optimiser_steps: adam.steps,
     };
@@ -79,13 +77,16 @@ pub(super) fn save(
     for (name, weight) in net.weights() {
         tensors.insert(format!("{WEIGHT}{name}"), weight.as_detached_tensor());
     }
+    if let Some((name, tensor)) = net.d2t()? {
+        tensors.insert(format!("{WEIGHT}{name}"), tensor);
+    }
     for (name, Moments { first, second }) in &adam.moments {
         tensors.insert(format!("{FIRST}{name}"), first.clone());
         tensors.insert(format!("{SECOND}{name}"), second.clone());
     }
     let state = serde_json::to_string(&state)
         .map_err(|error| damaged(path, format!("its state cannot be written: {error}")))?;
-    write(path, tensors, Some(HashMap::from([(STATE.to_owned(), state)])))
+    save_tensors(path, tensors, Some(HashMap::from([(STATE.to_owned(), state)])))
 }
 
 /// Reads what [`save`] wrote.
@@ -97,7 +98,7 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     let state = header.metadata().as_ref().and_then(|entries| entries.get(STATE));
     let state =
         state.ok_or_else(|| damaged(path, "it is not a checkpoint of a training".into()))?;
-    let state: State =
+    let state: CheckpointState =
         serde_json::from_str(state).map_err(|error| damaged(path, error.to_string()))?;
     let config =
         HeadConfig::from_json(&state.config).map_err(|error| damaged(path, error.to_string()))?;
@@ -105,8 +106,8 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     for (name, view) in SafeTensors::deserialize(&bytes).map_err(torn)?.tensors() {
         for (prefix, part) in [WEIGHT, FIRST, SECOND].into_iter().zip(&mut parts) {
             if let Some(name) = name.strip_prefix(prefix) {
-                let tensor =
-                    Tensor::from_raw_buffer(view.data(), DType::F32, view.shape(), device)?;
+                let dtype = DType::try_from(view.dtype())?;
+                let tensor = Tensor::from_raw_buffer(view.data(), dtype, view.shape(), device)?;
                 part.insert(name.to_owned(), tensor);
             }
         }
@@ -125,24 +126,6 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
     }
     let adam = AdamW { steps: state.optimiser_steps, moments };
     Ok(Checkpoint { options: state.options, net, adam, position: state.position })
-}
-
-/// Writes tensors to `path`, whole or not at all.
-pub(super) fn write(
-    path: &Path,
-    tensors: HashMap<String, Tensor>,
-    metadata: Option<HashMap<String, String>>,
-) -> Result<(), TrainError> {
-    write_with(path, |file| write_tensors(file, tensors, metadata))
-}
-
-/// Writes a file that is for others to read, whole or not at all.
-pub(super) fn write_with(
-    path: &Path,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<(), TrainError> {
-    atomic_write(path, Access::Usual, fill)
-        .map_err(|source| TrainError::Io { path: path.to_owned(), source })
 }
 
 fn damaged(path: &Path, reason: String) -> TrainError {

@@ -1,4 +1,5 @@
-//! What a head learns from: a text with the target's features.
+//! What a head learns from: a text with the target's features. Must never know where texts come
+//! from.
 
 use half::f16;
 

@@ -9,8 +9,8 @@ use candle_core::{DType, Tensor};
 use serde_json::{Value, json};
 
 use super::TrainError;
-use super::checkpoint::write;
 use super::net::DraftNet;
+use super::tensors_file::{save, save_tensors};
 use crate::model::head::{FusionKind, HeadConfig, HeadWeights};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
@@ -43,7 +43,7 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
         tied_head: false,
         ..target.clone()
     };
-    HeadConfig { body, elastic, position_limit: None }
+    HeadConfig { body, elastic, draft_vocab: None, position_limit: None }
 }
 
 /// `config.json` of a head, read back by [`HeadConfig::from_json`] as it was.
@@ -63,7 +63,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
             })
         }
     };
-    json!({
+    let mut json = json!({
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
         "hidden_act": "silu",
@@ -88,7 +88,11 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
         "elastic_depth": config.elastic,
         "tie_word_embeddings": false,
         "torch_dtype": "float16",
-    })
+    });
+    if let Some(scored) = config.draft_vocab {
+        json["draft_vocab_size"] = scored.into();
+    }
+    json
 }
 
 impl DraftNet {
@@ -101,7 +105,9 @@ impl DraftNet {
             let tensor = weight.as_detached_tensor().to_device(&candle_core::Device::Cpu)?;
             Ok((name.clone(), tensor.to_dtype(DType::F16)?))
         });
-        half.collect()
+        let mut half: HashMap<_, _> = half.collect::<Result<_, TrainError>>()?;
+        half.extend(self.d2t()?);
+        Ok(half)
     }
 
     /// The head as decoding runs it.
@@ -121,10 +127,8 @@ impl DraftNet {
         std::fs::create_dir_all(folder)
             .map_err(|source| TrainError::Io { path: folder.to_owned(), source })?;
         let text = format!("{:#}\n", head_json(self.config(), self.kind()));
-        write(&folder.join("model.safetensors"), self.half()?, None)?;
-        super::checkpoint::write_with(&folder.join("config.json"), |file| {
-            file.write_all(text.as_bytes())
-        })
+        save_tensors(&folder.join("model.safetensors"), self.half()?, None)?;
+        save(&folder.join("config.json"), |file| file.write_all(text.as_bytes()))
     }
 }
 
@@ -170,7 +174,8 @@ mod tests {
         ] {
             let target = Config { rope_scaling, ..target() };
             for (elastic, kind) in [(true, FusionKind::Dgf), (false, FusionKind::Eagle)] {
-                let config = head_config(&target, 3, elastic);
+                let draft_vocab = (!elastic).then_some(1000);
+                let config = HeadConfig { draft_vocab, ..head_config(&target, 3, elastic) };
                 let text = head_json(&config, kind).to_string();
                 assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
                 let json = serde_json::from_str(&text).unwrap();

@@ -40,7 +40,7 @@ pub struct LossComputer {
 
 /// Sums over the rows that counted, of one output.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sums {
+pub struct LossSums {
     /// Rows.
     pub rows: f64,
     /// SmoothL1, the mean over components.
@@ -51,7 +51,7 @@ pub struct Sums {
     pub right: [f64; 3],
 }
 
-impl Sums {
+impl LossSums {
     /// Adds those of further rows.
     pub fn add(&mut self, other: &Self) {
         self.rows += other.rows;
@@ -85,7 +85,7 @@ pub struct LossOutput {
     /// The part of the loss that has gradients: a scalar.
     pub loss: Tensor,
     /// One of each estimate.
-    pub sums: Vec<Sums>,
+    pub sums: Vec<LossSums>,
 }
 
 impl LossComputer {
@@ -123,7 +123,7 @@ impl LossComputer {
         };
         let hidden = labels.dim(1)?;
         let at_once = (AT_ONCE / self.lm_head.dim(0)?).max(FEWEST_ROWS);
-        let mut sums = vec![Sums::default(); estimates.len()];
+        let mut sums = vec![LossSums::default(); estimates.len()];
         let mut slopes: Vec<Vec<Tensor>> = vec![Vec::new(); estimates.len()];
         for rows in counted.chunks(at_once) {
             let index = Tensor::from_slice(rows, rows.len(), labels.device())?;
@@ -160,7 +160,7 @@ impl LossComputer {
 
     /// The sums over the rows of `output` `[rows, H]` that count `here` `[rows, 1]`, and the
     /// gradient of the summed loss.
-    fn compare(&self, output: &Tensor, truth: &Truth, here: &Tensor) -> Result<(Sums, Tensor)> {
+    fn compare(&self, output: &Tensor, truth: &Truth, here: &Tensor) -> Result<(LossSums, Tensor)> {
         let hidden = output.dim(1)? as f64;
         let off = (output - &truth.features)?;
         // SmoothL1 with β = 1: c · (d − c / 2) with c = d cut to ±1, and c is its slope.
@@ -189,7 +189,7 @@ impl LossComputer {
             }
         }
         let gradient = ((slope * (self.vloss / hidden))? + (by_output * self.ploss)?)?;
-        let sums = Sums {
+        let sums = LossSums {
             rows: weights.iter().map(|&weight| f64::from(weight)).sum(),
             vloss: f64::from(vloss) / hidden,
             ploss: f64::from(ploss),
@@ -199,7 +199,7 @@ impl LossComputer {
     }
 }
 
-/// What the target has in some rows.
+/// The target's features, distribution and likeliest tokens of some rows.
 struct Truth {
     /// `[rows, H]`.
     features: Tensor,
@@ -303,6 +303,6 @@ mod tests {
         let found = losses.compute(&[estimate], &wave(3, 4, 1.0, 1.0), &[vec![false; 3]], 0);
         let found = found.unwrap();
         assert_eq!(found.loss.to_scalar::<f32>().unwrap(), 0.0);
-        assert_eq!(found.sums, [Sums::default()]);
+        assert_eq!(found.sums, [LossSums::default()]);
     }
 }

@@ -1,4 +1,4 @@
-//! The trainer of draft heads (method.md, Training a head): what is learnt, from what and how. Owns
+//! The trainer of draft heads (method.md, Training a head): losses, data and optimisation. Owns
 //! the differentiable head, its losses, the optimiser and the checkpoints; must never know
 //! terminals.
 //!
@@ -8,6 +8,7 @@
 mod batch;
 pub mod chats;
 mod checkpoint;
+mod draft_vocab;
 mod example;
 mod export;
 mod loss;
@@ -26,9 +27,10 @@ use std::path::PathBuf;
 
 pub use batch::Batch;
 pub use checkpoint::TrainPosition;
+pub use draft_vocab::{DraftVocabSize, draft_vocabulary};
 pub use example::{Example, Examples};
 pub use export::{head_config, head_json};
-pub use loss::{Estimate, LossComputer, LossOutput, Sums};
+pub use loss::{Estimate, LossComputer, LossOutput, LossSums};
 pub use net::{DraftNet, Past};
 pub use optimiser::{AdamW, Moments, rate};
 pub use options::{Elastic, Length, MaskRule, Options, Used};

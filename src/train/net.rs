@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::TrainError;
 use super::ops::{masked_softmax, rms_norm, rotate, swiglu};
-use crate::model::head::{FusionKind, HeadConfig, HeadWeights, layout};
+use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
 use crate::speculate::Noise;
 
@@ -17,9 +17,14 @@ pub struct DraftNet {
     config: HeadConfig,
     kind: FusionKind,
     weights: BTreeMap<String, Var>,
+    /// The tokens it scores, if not all.
+    draft_vocab: Option<DraftVocabulary>,
     frequencies: Vec<f32>,
     device: Device,
 }
+
+/// The map of the draft vocabulary by its published name.
+const D2T: &str = "d2t";
 
 /// What the rows of a pass have seen before: the keys and values of each earlier step,
 /// `[batch, kv_heads, rows, d]`, by block. Empty at the first step.
@@ -36,7 +41,7 @@ impl Past {
 }
 
 /// Rotations and masks of one pass over `[batch, rows]`.
-struct Places {
+struct PassTables {
     batch: usize,
     rows: usize,
     cos: Tensor,
@@ -49,11 +54,19 @@ impl DraftNet {
     /// A head with first weights drawn by `seed`: W_1, W_2 and W_z uniform after Xavier and Glorot,
     /// linear layers uniform in ±1/√inputs, norms 1, as in the published trainer; only the two
     /// matrices of each block that write to the residual stream start at 0, so that every exit
-    /// begins as the fusion's output and deeper blocks start by doing no harm.
+    /// begins as the fusion's output and deeper blocks start by doing no harm. It scores the tokens
+    /// of `draft_vocab`, or all.
     ///
     /// # Errors
     /// If the device has no room.
-    pub fn new(config: HeadConfig, kind: FusionKind, seed: u64, device: &Device) -> Result<Self> {
+    pub fn new(
+        mut config: HeadConfig,
+        kind: FusionKind,
+        draft_vocab: Option<DraftVocabulary>,
+        seed: u64,
+        device: &Device,
+    ) -> Result<Self> {
+        config.draft_vocab = draft_vocab.as_ref().map(DraftVocabulary::len);
         let shapes = layout(&config, kind);
         let weights = shapes.into_iter().zip(0..).map(|((name, shape), number)| {
             let values = first_weights(&name, &shape, Noise::new(seed, number));
@@ -61,7 +74,7 @@ impl DraftNet {
             Ok((name, Var::from_tensor(&tensor)?))
         });
         let weights = weights.collect::<Result<_>>()?;
-        Ok(Self::with(config, kind, weights, device))
+        Ok(Self::with(config, kind, draft_vocab, weights, device))
     }
 
     /// A head with these weights, in f32.
@@ -73,7 +86,8 @@ impl DraftNet {
         tensors: &HashMap<String, Tensor>,
         device: &Device,
     ) -> std::result::Result<Self, TrainError> {
-        let kind = HeadWeights::load(&config, tensors)?.kind();
+        let head = HeadWeights::load(&config, tensors)?;
+        let kind = head.kind();
         let mut weights = BTreeMap::new();
         for name in layout(&config, kind).into_keys() {
             if let Some(tensor) = tensors.get(&name) {
@@ -81,18 +95,19 @@ impl DraftNet {
                 weights.insert(name, Var::from_tensor(&tensor)?);
             }
         }
-        Ok(Self::with(config, kind, weights, device))
+        Ok(Self::with(config, kind, head.draft_vocab, weights, device))
     }
 
     fn with(
         config: HeadConfig,
         kind: FusionKind,
+        draft_vocab: Option<DraftVocabulary>,
         weights: BTreeMap<String, Var>,
         device: &Device,
     ) -> Self {
         let body = &config.body;
         let frequencies = frequencies(body.head_dim, body.rope_theta, &body.rope_scaling);
-        Self { kind, weights, frequencies, device: device.clone(), config }
+        Self { kind, weights, draft_vocab, frequencies, device: device.clone(), config }
     }
 
     /// Shape and constants.
@@ -103,6 +118,17 @@ impl DraftNet {
     /// Which fusion it has.
     pub fn kind(&self) -> FusionKind {
         self.kind
+    }
+
+    /// The tokens it scores, if not all.
+    pub fn draft_vocab(&self) -> Option<&DraftVocabulary> {
+        self.draft_vocab.as_ref()
+    }
+
+    /// The draft vocabulary as a tensor by its published name, if there is one.
+    pub(super) fn d2t(&self) -> Result<Option<(String, Tensor)>> {
+        let Some(tokens) = &self.draft_vocab else { return Ok(None) };
+        Ok(Some((D2T.to_owned(), Tensor::new(tokens.offsets(), &Device::Cpu)?)))
     }
 
     /// Every weight by its published name.
@@ -175,7 +201,7 @@ impl DraftNet {
         &self,
         block: usize,
         x: &Tensor,
-        places: &Places,
+        places: &PassTables,
         past: &mut Vec<(Tensor, Tensor)>,
     ) -> Result<Tensor> {
         let eps = self.config.body.rms_eps;
@@ -205,11 +231,11 @@ impl DraftNet {
     fn attend(
         &self,
         [q, k, v]: [Tensor; 3],
-        places: &Places,
+        places: &PassTables,
         past: &mut Vec<(Tensor, Tensor)>,
     ) -> Result<Tensor> {
         let Config { heads, kv_heads, head_dim, .. } = self.config.body;
-        let &Places { batch, rows, ref cos, ref sin, ref mask } = places;
+        let &PassTables { batch, rows, ref cos, ref sin, ref mask } = places;
         let group = heads / kv_heads;
         let by_head = |x: &Tensor, heads: usize| {
             x.reshape((batch, rows, heads, head_dim))?.transpose(1, 2)?.contiguous()
@@ -248,7 +274,7 @@ impl DraftNet {
         mixed.reshape((batch * rows, heads * head_dim))
     }
 
-    fn places(&self, batch: usize, rows: usize, step: usize) -> Result<Places> {
+    fn places(&self, batch: usize, rows: usize, step: usize) -> Result<PassTables> {
         let angles = (0..rows)
             .flat_map(|row| self.frequencies.iter().map(move |frequency| row as f32 * frequency));
         let (sin, cos): (Vec<f32>, Vec<f32>) = angles.map(f32::sin_cos).unzip();
@@ -260,7 +286,7 @@ impl DraftNet {
         let mask: Vec<f32> =
             mask.map(|looks| if looks { 0.0 } else { f32::NEG_INFINITY }).collect();
         let mask = Tensor::from_vec(mask, (rows, rows + step), &self.device)?;
-        Ok(Places { batch, rows, cos: put(cos)?, sin: put(sin)?, mask })
+        Ok(PassTables { batch, rows, cos: put(cos)?, sin: put(sin)?, mask })
     }
 
     fn weight(&self, name: &str) -> Result<&Tensor> {

@@ -1,5 +1,6 @@
 //! Functions with gradients in closed form. Candle's fused softmax, RMSNorm and RoPE have none, and
-//! composed of its plain operations they take several times as long.
+//! composed of its plain operations they take several times as long. Must never know what they are
+//! used for.
 
 use candle_core::backend::BackendStorage;
 use candle_core::{
@@ -8,7 +9,7 @@ use candle_core::{
 };
 use candle_nn::ops as fused;
 
-/// What a function of the argument was, and its gradient from the result's.
+/// The value of a function, and its gradient from that of the result.
 struct Known<F> {
     value: Tensor,
     backward: F,

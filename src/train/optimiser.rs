@@ -1,4 +1,6 @@
-//! AdamW (Loshchilov and Hutter 2019) with gradients cut element by element, and the rate's course.
+//! AdamW (Loshchilov and Hutter 2019) with gradients clipped element by element, and the schedule of
+//! the learning rate.
+//! Must never know the head.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +28,7 @@ pub struct AdamW {
 
 impl AdamW {
     /// One step at `rate`, by `options`' betas, ε, decay and clip. A weight without a gradient (a
-    /// block that rested) stays as it is, moments too.
+    /// block that was not run) keeps its value and its moments.
     ///
     /// # Errors
     /// If the device fails.

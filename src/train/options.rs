@@ -1,4 +1,5 @@
-//! The hyper-parameters, the paper's by default (method.md, Training a head).
+//! The hyper-parameters, the paper's by default (method.md, Training a head). Must never know
+//! flags.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ pub enum Elastic {
     Off,
     /// Every block's in every step: the loss is the mean over the exits.
     AllExits,
-    /// The output of a block drawn anew each step; the blocks behind it rest. A step costs less
+    /// The output of a block drawn anew each step; later blocks are not run. A step costs less
     /// than with every exit, and in the same time the head became better at every depth (measured
     /// on the bundled target, see its card).
     #[default]
@@ -39,8 +40,8 @@ pub enum MaskRule {
     Published,
 }
 
-/// The phase in which the head is trained as it is used: it reads its own outputs (as HASS and
-/// EAGLE-3 do), after it learnt from the target's features.
+/// The phase in which the head is trained on its own outputs, as it is used in decoding (HASS,
+/// EAGLE-3), after the one on the target's features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
     /// Share of the training, at its end, that this phase takes; 0 turns it off.
@@ -78,7 +79,7 @@ pub struct Options {
     pub epsilon: f64,
     /// Weight decay, decoupled from the gradient.
     pub weight_decay: f64,
-    /// Gradients are cut to ± this, element by element.
+    /// Gradients are clipped to ± this, element by element.
     pub clip: f64,
     /// Width of the uniform noise on features at 512 tokens; it is spread thinner over longer
     /// texts (n · 512 / L).

@@ -1,11 +1,10 @@
-//! A chat as the target reads it: its own template, its own tokens, and which of them are the
-//! assistant's. Must never know files or features.
+//! A chat in the target's template and tokens, and which of the tokens are the assistant's. Must never know files or features.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::chats::Fault;
+use super::chats::ChatFault;
 use crate::chat::{ChatTemplate, Message, Prompt, Role};
 use crate::library::{TargetFiles, Tokenizer, TokenizerError};
 
@@ -16,7 +15,7 @@ pub struct Text {
     pub line: usize,
     /// x_0 … x_{L−1}, cut at the window.
     pub tokens: Vec<u32>,
-    /// Where the assistant speaks: ranges of positions, the token that ends its turn included.
+    /// The assistant's turns: ranges of positions, the token that ends its turn included.
     pub answers: Vec<Range<usize>>,
     /// Whether the window cut something off.
     pub cut: bool,
@@ -38,7 +37,7 @@ impl Text {
 pub enum RenderError {
     /// The chat is at fault: the next one may do.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] ChatFault),
     /// The tokenizer is.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
@@ -81,11 +80,11 @@ impl Renderer {
             answers.extend(self.tokens_of(&pieces, said));
         }
         if answers.is_empty() {
-            return Err(Fault::NoAnswer.into());
+            return Err(ChatFault::NoAnswer.into());
         }
         let begins = answers[0].start;
         if begins + 1 >= self.window {
-            return Err(Fault::Window { begins, window: self.window }.into());
+            return Err(ChatFault::Window { begins, window: self.window }.into());
         }
         let mut tokens: Vec<u32> = pieces.into_iter().map(|(token, _)| token).collect();
         let cut = tokens.len() > self.window;
@@ -110,14 +109,14 @@ impl Renderer {
     fn opened(&self, chat: &[Message]) -> Vec<Message> {
         let has_system = chat.first().is_some_and(|message| message.role == Role::System);
         let system = self.system.iter().filter(|_| !has_system);
-        let system = system.map(|text| Message { role: Role::System, content: text.clone() });
+        let system = system.map(|text| Message::new(Role::System, text.clone()));
         system.chain(chat.iter().cloned()).collect()
     }
 
-    fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, Fault> {
+    fn written(&self, chat: &[Message], generate: bool) -> Result<Prompt, ChatFault> {
         let controls = |text: &str| self.tokenizer.controls_in(text);
         let prompt = self.template.prompt(chat, generate, &controls);
-        prompt.map_err(|error| Fault::Template(error.to_string()))
+        prompt.map_err(|error| ChatFault::Template(error.to_string()))
     }
 
     /// Where in `whole` the assistant says `message` after `before`: from where its turn begins.
@@ -163,7 +162,7 @@ mod tests {
     use crate::library::{Spec, open_target};
 
     fn chat(turns: &[(Role, &str)]) -> Vec<Message> {
-        let message = |&(role, text): &(Role, &str)| Message { role, content: text.to_owned() };
+        let message = |&(role, text): &(Role, &str)| Message::new(role, text.to_owned());
         turns.iter().map(message).collect()
     }
 
@@ -219,7 +218,7 @@ mod tests {
         let files = bundled();
         let asked = chat(&[(Role::User, "Hi")]);
         let error = Renderer::new(&files, 99, None).text(1, &asked).unwrap_err();
-        assert!(matches!(error, RenderError::Fault(Fault::NoAnswer)), "{error}");
+        assert!(matches!(error, RenderError::Fault(ChatFault::NoAnswer)), "{error}");
         let brief = Renderer::new(&files, 99, Some("Be brief.".to_owned()));
         let prompt = brief.prompt(&asked).unwrap();
         assert!(files.tokenizer.text(&prompt).starts_with("Be brief."));

@@ -1,4 +1,4 @@
-//! The report of one training step.
+//! The report of one training step. Must never know how it is shown.
 
 /// How good the head's estimates are, at one depth and after so many steps on its own outputs.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -1,5 +1,5 @@
 //! Texts with the target's features on disk: shards of bounded size in the safetensors format, each
-//! complete or not there, read through memory maps. Must never know chats or the target.
+//! written whole or not at all, read through memory maps. Must never know chats or the target.
 //!
 //! A shard holds `lengths` `[n]` u32, and of its n texts, one behind the other, `tokens` `[T]` u32,
 //! `mask` `[T]` u8 and `features` `[T, H]` f16.
@@ -118,7 +118,7 @@ impl ShardWriter {
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
         open.tokens.extend(text.tokens.iter().flat_map(|token| token.to_le_bytes()));
         open.mask.extend(text.mask().into_iter().map(u8::from));
-        // Beyond half precision lies nothing that a norm gives; an outlier must not become
+        // The output of a norm fits half precision; an outlier is clamped and must not become
         // infinite.
         let half = |&x: &f32| f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()));
         open.features.extend(features.iter().flat_map(|x| half(x).to_le_bytes()));
@@ -141,7 +141,7 @@ impl ShardWriter {
         let path = self.folder.join(name(self.next));
         let open = &self.open;
         let tokens = open.mask.len();
-        let part = |dtype, shape: &[usize], data| Part { dtype, shape: shape.to_vec(), data };
+        let part = |dtype, shape: &[usize], data| TensorPart { dtype, shape: shape.to_vec(), data };
         let parts = [
             ("features", part(Dtype::F16, &[tokens, self.hidden], open.features.as_slice())),
             ("lengths", part(Dtype::U32, &[open.lengths.len() / 4], &open.lengths)),
@@ -163,13 +163,13 @@ pub(super) fn whole(
     atomic_write(path, Access::Usual, write).map_err(|error| ShardError::write(path, error))
 }
 
-struct Part<'a> {
+struct TensorPart<'a> {
     dtype: Dtype,
     shape: Vec<usize>,
     data: &'a [u8],
 }
 
-impl View for Part<'_> {
+impl View for TensorPart<'_> {
     fn dtype(&self) -> Dtype {
         self.dtype
     }
@@ -346,7 +346,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
-        fn what_is_written_is_read(
+        fn shards_are_read_as_they_were_written(
             lengths in prop::collection::vec(1usize..40, 0..12),
             limit in 1usize..400,
         ) {
@@ -367,7 +367,7 @@ mod tests {
             }
             let files = std::fs::read_dir(folder.path()).unwrap();
             let on_disk: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
-            // What is told beforehand is the size but for the headers and the texts' lengths.
+            // The size given beforehand leaves out the headers and the lengths of the texts.
             let beside = on_disk - bytes(tokens, HIDDEN);
             prop_assert!(beside <= (4 * texts.len() + 400 * shards.files()) as u64);
         }
@@ -382,7 +382,7 @@ mod tests {
         let mut writer = ShardWriter::new(folder.path(), HIDDEN, have.files());
         let (more, features) = text(9, 40);
         assert!(!writer.push(&more, &features).unwrap());
-        // An open shard is nothing on the disk yet.
+        // An open shard is not on the disk yet.
         assert_eq!(Shards::open(folder.path(), HIDDEN).unwrap().texts(), 2);
         writer.finish().unwrap();
         let shards = Shards::open(folder.path(), HIDDEN).unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_half_written_stays() {
+    fn a_failed_write_leaves_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.bin");
         let full = || io::Error::from(io::ErrorKind::StorageFull);

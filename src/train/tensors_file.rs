@@ -1,10 +1,35 @@
 //! Tensors as a safetensors file, written into an open file. The library's own way to a file makes
-//! a temporary file of its own, which nobody would clean up after a kill.
+//! a temporary file of its own, which nobody would clean up after a kill. Must never know what a
+//! tensor is for.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
+use candle_core::Tensor;
 use safetensors::tensor::{Metadata, TensorInfo, View};
+
+use super::TrainError;
+use crate::files::{Access, atomic_write};
+
+/// Replaces the tensor file at `path`, or makes it, whole or not at all.
+pub(super) fn save_tensors(
+    path: &Path,
+    tensors: HashMap<String, Tensor>,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<(), TrainError> {
+    save(path, |file| write_tensors(file, tensors, metadata))
+}
+
+/// Replaces the file at `path`, or makes it, whole or not at all, readable by other programs.
+pub(super) fn save(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), TrainError> {
+    atomic_write(path, Access::Usual, fill)
+        .map_err(|source| TrainError::Io { path: path.to_owned(), source })
+}
 
 /// Writes `tensors`, ordered by alignment and name as the library orders them, with `metadata`.
 pub(super) fn write_tensors<S: AsRef<str>, V: View>(

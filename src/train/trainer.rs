@@ -1,4 +1,5 @@
-//! The course of a training: batches in, steps of the optimiser out.
+//! The training loop: batches in, steps of the optimiser out. Must never know files of
+//! examples.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +9,14 @@ use candle_core::{DType, Device, Tensor};
 
 use super::batch::{noise_of, plan};
 use super::checkpoint::{self, Checkpoint, TrainPosition};
-use super::loss::{Estimate, LossOutput, Sums};
+use super::loss::{Estimate, LossOutput, LossSums};
 use super::net::Past;
 use super::optimiser::rate;
 use super::{
     AdamW, Batch, DraftNet, Elastic, Example, Examples, Length, LossComputer, Measure, Options,
     StepReport, TrainError,
 };
-use crate::model::head::{FusionKind, HeadConfig, HeadWeights, SharedTables};
+use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, SharedTables};
 use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
@@ -47,7 +48,8 @@ struct PassPlan {
 }
 
 impl Trainer {
-    /// A new training of a head that shares `shared` with its target.
+    /// A new training of a head that shares `shared` with its target and scores the tokens of
+    /// `draft_vocab`, or all.
     ///
     /// # Errors
     /// [`TrainError::Option`] if the options make no sense, [`TrainError::Head`] if head and target
@@ -55,12 +57,13 @@ impl Trainer {
     pub fn new(
         config: HeadConfig,
         kind: FusionKind,
+        draft_vocab: Option<DraftVocabulary>,
         shared: &SharedTables,
         options: Options,
         device: &Device,
     ) -> Result<Self, TrainError> {
         let options = options.checked()?;
-        let net = DraftNet::new(config, kind, options.seed, device)?;
+        let net = DraftNet::new(config, kind, draft_vocab, options.seed, device)?;
         let adam = AdamW::default();
         Self::with(
             Checkpoint { options, net, adam, position: TrainPosition::default() },
@@ -91,7 +94,11 @@ impl Trainer {
         } else {
             shared.embedding.to_tensor(device, DType::F32)?
         };
-        let loss = LossComputer::new(&lm_head, &options)?;
+        let scored = match net.draft_vocab() {
+            None => lm_head,
+            Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,
+        };
+        let loss = LossComputer::new(&scored, &options)?;
         Ok(Self { net, loss, embedding, options, adam, position, order: None })
     }
 
@@ -115,7 +122,7 @@ impl Trainer {
         &self.net
     }
 
-    /// Where in its course the training is.
+    /// The position of the training.
     pub fn position(&self) -> &TrainPosition {
         &self.position
     }
@@ -150,7 +157,7 @@ impl Trainer {
         let progress = self.progress();
         let course = self.course(progress);
         let mut gradients: BTreeMap<String, Tensor> = BTreeMap::new();
-        let mut sums: Vec<((usize, usize), Sums)> = Vec::new();
+        let mut sums: Vec<((usize, usize), LossSums)> = Vec::new();
         let mut loss = 0.0;
         for batch in &batches {
             let (output, names) = self.pass(batch, course, counted)?;
@@ -211,7 +218,7 @@ impl Trainer {
     ) -> Result<Vec<Measure>, TrainError> {
         let Options { batch_tokens, window, .. } = self.options;
         let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0 };
-        let mut sums = vec![Sums::default(); feedback + 1];
+        let mut sums = vec![LossSums::default(); feedback + 1];
         for batch in plan(examples, 0, 0, batch_tokens, window) {
             let batch = self.batch(examples, &batch, 0.0, 0)?;
             let (output, _) = self.pass(&batch, course, 1)?;
@@ -345,7 +352,11 @@ impl Trainer {
         });
         let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
         let noise = (noise, noise_of(seed, number));
-        Ok(Batch::new(&read, hidden, mask, noise, self.net.device())?)
+        let batch = Batch::new(&read, hidden, mask, noise, self.net.device())?;
+        Ok(match self.net.draft_vocab() {
+            None => batch,
+            Some(scored) => batch.scoring(&read, scored),
+        })
     }
 }
 

@@ -56,7 +56,12 @@ fn options() -> Options {
 }
 
 fn trainer(options: Options) -> Trainer {
-    Trainer::new(config(2), FusionKind::Dgf, &shared(), options, &Device::Cpu).unwrap()
+    scoring(None, options)
+}
+
+fn scoring(draft_vocab: Option<DraftVocabulary>, options: Options) -> Trainer {
+    let (config, shared) = (config(2), shared());
+    Trainer::new(config, FusionKind::Dgf, draft_vocab, &shared, options, &Device::Cpu).unwrap()
 }
 
 fn run(trainer: &mut Trainer, steps: usize) -> Vec<StepReport> {
@@ -79,7 +84,8 @@ fn a_head_learns_at_every_depth_and_on_its_own_outputs() {
         [(FusionKind::Dgf, Elastic::AllExits), (FusionKind::Eagle, Elastic::Drawn)]
     {
         let options = Options { length: Length::Steps(120), elastic, ..options() };
-        let mut trainer = Trainer::new(config(2), kind, &shared(), options, &Device::Cpu).unwrap();
+        let mut trainer =
+            Trainer::new(config(2), kind, None, &shared(), options, &Device::Cpu).unwrap();
         let examples = examples();
         let before = trainer.measure(&examples, 2, 2).unwrap();
         assert!(before.iter().all(|measure| measure.right[0] < 0.6), "{before:?}");
@@ -113,6 +119,34 @@ fn a_training_that_was_interrupted_makes_the_same_head() {
     assert_eq!(position(&whole), position(&parts));
     assert!(reports.last().unwrap().epoch > 0, "the test should cross an epoch");
     assert!(parts.course(parts.progress()).feedback > 0, "and reach the later phase");
+}
+
+#[test]
+fn a_head_that_scores_some_tokens_learns_stops_and_goes_on_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let scored = DraftVocabulary::new(vec![1, 2, 3, 5, 8, 9, 10]);
+    let mut whole = scoring(Some(scored.clone()), options());
+    let before = whole.measure(&examples(), 2, 0).unwrap();
+    let all = trainer(options()).measure(&examples(), 2, 0).unwrap();
+    assert!(before[0].rows > 0 && before[0].rows < all[0].rows, "{before:?} {all:?}");
+    run(&mut whole, 30);
+    let after = whole.measure(&examples(), 2, 1).unwrap();
+    assert!(after[0].right[0] > 0.9 && after[0].ploss < before[0].ploss / 2.0, "{after:?}");
+
+    let mut parts = scoring(Some(scored.clone()), options());
+    run(&mut parts, 11);
+    parts.save(&path).unwrap();
+    parts = Trainer::resume(&path, &shared(), &Device::Cpu).unwrap();
+    run(&mut parts, 19);
+    assert_eq!(weights(&whole), weights(&parts));
+
+    whole.export(folder.path()).unwrap();
+    let spec = crate::library::Spec::Folder(folder.path().to_owned());
+    let files = crate::library::open_head(&spec, &mut |_| {}).unwrap();
+    assert_eq!(files.config.draft_vocab, Some(7));
+    let opened = HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap();
+    assert_eq!(opened.draft_vocab, Some(scored));
 }
 
 #[test]
@@ -154,7 +188,7 @@ fn no_step_keeps_the_graph_of_another() {
 }
 
 #[test]
-fn the_course_follows_the_options() {
+fn a_step_runs_what_the_options_say() {
     let blocks = 2;
     let course = |elastic, progress| trainer(Options { elastic, ..options() }).course(progress);
     assert_eq!(course(Elastic::AllExits, 0.4).depth, blocks);
@@ -205,7 +239,7 @@ fn the_head_that_is_exported_can_be_opened() {
 }
 
 #[test]
-fn what_cannot_go_on_says_why() {
+fn errors_name_their_cause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.safetensors");
     let mut trainer = trainer(options());

@@ -1,14 +1,13 @@
 //! The slash commands: one table for completion, help and dispatch. Must never know the state that
 //! they change.
 
-use super::keymap::Action;
-use super::state::Dial;
+use super::actions::{Action, Dial, ModelPart};
 
-/// What a command does.
+/// What a command does; its argument is given when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum SlashAction {
     /// The same as a key.
-    Act(Action),
+    Key(Action),
     /// Sets a dial: a number or `auto`.
     Dial(Dial),
     /// Sets a key of the settings for this run.
@@ -25,8 +24,12 @@ pub enum Deed {
     Theme,
     /// Switches speculation.
     Speculate,
+    /// Shows or folds thoughts, or switches them.
+    Think,
     /// Takes a strategy, or lists them.
     Strategy,
+    /// Lists models to choose from, those first whose names have these words.
+    Models(ModelPart),
     /// Switches drafting while the target verifies.
     Overlap,
     /// Switches ranking with the target's noise.
@@ -45,52 +48,85 @@ pub struct SlashCommand {
     /// What it does, in a few words.
     pub help: &'static str,
     /// What it does.
-    pub deed: Deed,
+    pub action: SlashAction,
 }
 
 const fn command(
     name: &'static str,
     argument: &'static str,
     help: &'static str,
-    deed: Deed,
+    action: SlashAction,
 ) -> SlashCommand {
-    SlashCommand { name, argument, help, deed }
+    SlashCommand { name, argument, help, action }
 }
 
 /// All commands, in the order of the help.
 pub const COMMANDS: &[SlashCommand] = &[
-    command("help", "", "keys and commands", Deed::Act(Action::Help)),
-    command("new", "", "a new conversation; this one stays saved", Deed::New),
-    command("load", "[name]", "a saved conversation", Deed::Load),
-    command("save", "", "save now (every answer is saved anyway)", Deed::Save),
-    command("system", "[text]", "system prompt; without text, remove it", Deed::System),
-    command("regenerate", "", "answer the last question again", Deed::Act(Action::Regenerate)),
-    command("copy", "", "copy the last answer", Deed::Act(Action::Copy)),
-    command("gamma", "N|auto", "γ: most nodes of the draft tree", Deed::Dial(Dial::Gamma)),
-    command("blocks", "N|auto", "M: blocks of the draft head", Deed::Dial(Dial::Blocks)),
-    command("width", "N|auto", "k: width of the draft tree", Deed::Dial(Dial::Width)),
-    command("depth", "N|auto", "D: depth of the draft tree", Deed::Dial(Dial::Depth)),
-    command("temperature", "X", "0 is greedy", Deed::Setting("sampler.temperature")),
+    command("help", "", "keys and commands", SlashAction::Key(Action::Help)),
+    command("new", "", "a new conversation; this one stays saved", SlashAction::New),
+    command("load", "[name]", "a saved conversation", SlashAction::Load),
+    command("save", "", "save now (every answer is saved anyway)", SlashAction::Save),
+    command("system", "[text]", "system prompt; without text, remove it", SlashAction::System),
+    command(
+        "regenerate",
+        "",
+        "answer the last question again",
+        SlashAction::Key(Action::Regenerate),
+    ),
+    command("copy", "", "copy the last answer", SlashAction::Key(Action::Copy)),
+    command("gamma", "N|auto", "γ: most nodes of the draft tree", SlashAction::Dial(Dial::Gamma)),
+    command("blocks", "N|auto", "M: blocks of the draft head", SlashAction::Dial(Dial::Blocks)),
+    command("width", "N|auto", "k: width of the draft tree", SlashAction::Dial(Dial::Width)),
+    command("depth", "N|auto", "D: depth of the draft tree", SlashAction::Dial(Dial::Depth)),
+    command("temperature", "X", "0 is greedy", SlashAction::Setting("sampler.temperature")),
     command(
         "top-k",
         "N",
         "keep the N likeliest tokens; 0 keeps all",
-        Deed::Setting("sampler.top_k"),
+        SlashAction::Setting("sampler.top_k"),
     ),
-    command("top-p", "X", "keep this share of probability", Deed::Setting("sampler.top_p")),
-    command("min-p", "X", "keep tokens this near the likeliest", Deed::Setting("sampler.min_p")),
-    command("seed", "N", "one seed gives one text", Deed::Setting("sampler.seed")),
-    command("max-tokens", "N", "longest answer", Deed::Setting("max_tokens")),
-    command("speculate", "[on|off]", "speculation; the text is the same", Deed::Speculate),
-    command("strategy", "[name]", "how is drafted; without a name, a list", Deed::Strategy),
-    command("overlap", "[on|off]", "draft on while the target verifies", Deed::Overlap),
-    command("coupled", "[on|off]", "rank drafts with the target's noise", Deed::Coupled),
-    command("pace", "TIME", "least time a round: 0.5s, 500ms", Deed::Setting("controls.pace")),
-    command("pause", "", "hold after every round, or go on", Deed::Act(Action::Pause)),
-    command("stats", "", "what was loaded and chosen, and why", Deed::Act(Action::Details)),
-    command("theme", "[name]", "colours: dark, light, mono", Deed::Theme),
-    command("mouse", "[on|off]", "the wheel scrolls; select text with Shift then", Deed::Mouse),
-    command("quit", "", "save and leave", Deed::Act(Action::Quit)),
+    command("top-p", "X", "keep this share of probability", SlashAction::Setting("sampler.top_p")),
+    command(
+        "min-p",
+        "X",
+        "keep tokens this near the likeliest",
+        SlashAction::Setting("sampler.min_p"),
+    ),
+    command("seed", "N", "one seed gives one text", SlashAction::Setting("sampler.seed")),
+    command(
+        "think",
+        "[on|off|show|hide]",
+        "thoughts: whether to have, to show them",
+        SlashAction::Think,
+    ),
+    command("max-tokens", "N", "longest answer", SlashAction::Setting("max_tokens")),
+    command("speculate", "[on|off]", "speculation; the text is the same", SlashAction::Speculate),
+    command("strategy", "[name]", "how is drafted; without a name, a list", SlashAction::Strategy),
+    command(
+        "model",
+        "[name]",
+        "another model, in this chat",
+        SlashAction::Models(ModelPart::Target),
+    ),
+    command("draft", "[name]", "another draft for it", SlashAction::Models(ModelPart::Draft)),
+    command("overlap", "[on|off]", "draft on while the target verifies", SlashAction::Overlap),
+    command("coupled", "[on|off]", "rank drafts with the target's noise", SlashAction::Coupled),
+    command(
+        "pace",
+        "TIME",
+        "least time a round: 0.5s, 500ms",
+        SlashAction::Setting("controls.pace"),
+    ),
+    command("pause", "", "hold after every round, or go on", SlashAction::Key(Action::Pause)),
+    command("stats", "", "what was loaded and chosen, and why", SlashAction::Key(Action::Details)),
+    command("theme", "[name]", "colours: dark, light, mono", SlashAction::Theme),
+    command(
+        "mouse",
+        "[on|off]",
+        "the wheel scrolls; select text with Shift then",
+        SlashAction::Mouse,
+    ),
+    command("quit", "", "save and leave", SlashAction::Key(Action::Quit)),
 ];
 
 /// What the user typed after a slash: the command and its argument.

@@ -2,11 +2,15 @@
 
 use std::io;
 
-use super::update::Message;
-use crate::chat::{Found, OpenSession, Role, Saved, SavedTurn, SessionHead, SessionStore};
-use crate::worker::{Command, SharedControls, Worker};
+use tokio::sync::mpsc::UnboundedSender;
 
-/// Everything outside the model that effects act on.
+use super::model_finder::ModelFinder;
+use super::state::ModelPart;
+use super::update::ScreenEvent;
+use crate::chat::{Found, OpenSession, Role, Saved, SavedTurn, SessionHead, SessionStore};
+use crate::worker::{Command, ModelChoice, SharedControls, Worker};
+
+/// Everything outside the screen that effects act on.
 pub struct EffectRunner {
     /// The decode thread.
     pub worker: Worker,
@@ -15,6 +19,8 @@ pub struct EffectRunner {
     store: Option<SessionStore>,
     session: Option<OpenSession>,
     clipboard: Option<arboard::Clipboard>,
+    /// Looks for models, and where what it finds goes.
+    models: Option<(ModelFinder, UnboundedSender<ScreenEvent>)>,
 }
 
 impl EffectRunner {
@@ -23,13 +29,40 @@ impl EffectRunner {
         if let Some(store) = &store {
             store.clean();
         }
-        Self { worker, controls, store, session: None, clipboard: None }
+        Self { worker, controls, store, session: None, clipboard: None, models: None }
+    }
+
+    /// The same with a finder of models, whose results go to `results`.
+    pub fn with_models(self, finder: ModelFinder, results: UnboundedSender<ScreenEvent>) -> Self {
+        Self { models: Some((finder, results)), ..self }
+    }
+
+    /// Looks for models on a thread of its own: a disk may be slow. What is found comes as an
+    /// event; if nothing can be looked for, that is the answer.
+    pub fn find_models(&self, part: ModelPart, current: ModelChoice) -> Option<ScreenEvent> {
+        let nothing = Some(ScreenEvent::Models { part, rows: Vec::new() });
+        let Some((finder, results)) = self.models.clone() else { return nothing };
+        let find = move || {
+            let rows = finder.find(part, &current);
+            // There is no receiver once the screen has ended.
+            let _ = results.send(ScreenEvent::Models { part, rows });
+        };
+        let thread = std::thread::Builder::new().name("dovetail-finder".into());
+        match thread.spawn(find) {
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!("no thread to look for models: {error}");
+                nothing
+            }
+        }
     }
 
     /// Sends a command to the worker; `false` if it has ended.
     pub fn send(&self, command: Command) -> bool {
-        let Command::Generate(job) = command;
-        self.worker.generate(job)
+        match command {
+            Command::Generate(job) => self.worker.generate(job),
+            Command::Load(job) => self.worker.load(job),
+        }
     }
 
     /// Saves the conversation and says where; `None` if there is nothing to save or nowhere.
@@ -66,18 +99,18 @@ impl EffectRunner {
 
     /// Opens the conversation of this name, or whose title begins like this, and saves to it from
     /// now on. If several do, they are the answer.
-    pub fn load(&mut self, words: &str) -> Message {
+    pub fn load(&mut self, words: &str) -> ScreenEvent {
         let Some(store) = &self.store else {
-            return Message::Loaded(Err("conversations are not saved in this run".to_string()));
+            return ScreenEvent::Loaded(Err("conversations are not saved in this run".to_string()));
         };
         match store.find(words) {
             Ok(Found::One(session)) => {
                 let turns = session.session().turns();
                 self.session = Some(session);
-                Message::Loaded(Ok(turns))
+                ScreenEvent::Loaded(Ok(turns))
             }
-            Ok(Found::Several(sessions)) => Message::Sessions(Ok(sessions)),
-            Err(error) => Message::Loaded(Err(error.to_string())),
+            Ok(Found::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
+            Err(error) => ScreenEvent::Loaded(Err(error.to_string())),
         }
     }
 
@@ -110,12 +143,12 @@ impl EffectRunner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::Message as Said;
+    use crate::chat::Message;
     use crate::tui::testing::controls;
     use crate::worker::scripted::Script;
 
     fn said(role: Role, content: &str) -> SavedTurn {
-        let message = Said { role, content: content.to_string() };
+        let message = Message::new(role, content);
         SavedTurn { message, interrupted: false }
     }
 
@@ -125,9 +158,9 @@ mod tests {
         EffectRunner::new(worker, shared, Some(SessionStore::at(folder)))
     }
 
-    fn loaded(message: Message) -> Result<Vec<SavedTurn>, String> {
-        match message {
-            Message::Loaded(result) => result,
+    fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
+        match event {
+            ScreenEvent::Loaded(result) => result,
             other => panic!("not loaded: {other:?}"),
         }
     }
@@ -159,7 +192,10 @@ mod tests {
             runner.save("t", vec![said(Role::User, question)]).unwrap();
         }
         let offered = runner.load("tell");
-        assert!(matches!(&offered, Message::Sessions(Ok(list)) if list.len() == 2), "{offered:?}");
+        assert!(
+            matches!(&offered, ScreenEvent::Sessions(Ok(list)) if list.len() == 2),
+            "{offered:?}"
+        );
         let story = loaded(runner.load("tell me a S")).unwrap();
         assert_eq!(story, [said(Role::User, "Tell me a story")]);
     }

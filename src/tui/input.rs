@@ -8,17 +8,17 @@ use std::io;
 use crossterm::event::Event;
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::signals::Asks;
+use super::signals::SignalSender;
 
 /// Capacity of the queue of events; beyond that they stay in the terminal's buffer.
 const WAITING: usize = 1024;
 
-/// Reads the terminal from now on. The channel closes when it cannot be read any more; `asks`
+/// Reads the terminal from now on. The channel closes when it cannot be read any more; `signals`
 /// is notified when it is gone.
 ///
 /// # Errors
 /// The system gives no thread.
-pub fn listen(asks: Asks) -> io::Result<Receiver<Event>> {
+pub fn listen(signals: SignalSender) -> io::Result<Receiver<Event>> {
     let (sender, receiver) = channel(WAITING);
     let read = move || {
         while let Ok(event) = crossterm::event::read() {
@@ -28,20 +28,20 @@ pub fn listen(asks: Asks) -> io::Result<Receiver<Event>> {
         }
     };
     std::thread::Builder::new().name("dovetail-input".into()).spawn(read)?;
-    std::thread::Builder::new().name("dovetail-hangup".into()).spawn(move || hang_up(&asks))?;
+    std::thread::Builder::new().name("dovetail-hangup".into()).spawn(move || hang_up(&signals))?;
     Ok(receiver)
 }
 
 /// Waits until the terminal is gone, which no read is needed to see.
 #[cfg(unix)]
-fn hang_up(asks: &Asks) {
+fn hang_up(signals: &SignalSender) {
     use rustix::event::{PollFd, PollFlags, poll};
     let stdin = io::stdin();
     loop {
         // With no events requested, poll still reports a hang-up.
         let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
         match poll(&mut watched, None) {
-            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => return asks.end(),
+            Ok(_) if watched[0].revents().contains(PollFlags::HUP) => return signals.end(),
             Err(rustix::io::Errno::INTR) => {}
             // This system cannot poll a terminal: SIGHUP remains.
             _ => return,
@@ -50,4 +50,4 @@ fn hang_up(asks: &Asks) {
 }
 
 #[cfg(not(unix))]
-fn hang_up(_: &Asks) {}
+fn hang_up(_: &SignalSender) {}

@@ -2,20 +2,24 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`state`] | a pure model of the screen |
-//! | [`update`] | a message in, effects out |
-//! | [`view`] | the model as a frame, one file a panel |
+//! | [`state`] | the pure state of the screen |
+//! | [`update`] | an event in, effects out |
+//! | [`view`] | the state as a frame, one file a panel |
+//! | [`actions`] | what keys and commands do |
 //! | [`keymap`], [`commands`] | one table of keys, one of slash commands |
 //! | [`markdown`] | answers as rows, with every token's origin |
 //! | [`theme`] | every style |
 //! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
+//! | `model_finder` | the models that can be chosen |
 //! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
+pub mod actions;
 pub mod commands;
 mod effects;
 mod input;
 pub mod keymap;
 pub mod markdown;
+mod model_finder;
 mod output;
 pub mod run;
 mod signals;
@@ -27,4 +31,5 @@ pub mod theme;
 pub mod update;
 pub mod view;
 
+pub use model_finder::ModelFinder;
 pub use run::{NotOpened, ScreenConfig, run};

@@ -18,16 +18,16 @@ static WRITING: Mutex<()> = Mutex::new(());
 
 /// Buffer in which a frame is composed.
 #[derive(Clone, Debug, Default)]
-pub struct Buffer(Rc<RefCell<Vec<u8>>>);
+pub struct FrameBuffer(Rc<RefCell<Vec<u8>>>);
 
-impl Buffer {
+impl FrameBuffer {
     /// Takes what was composed so far.
     pub fn take(&self) -> Vec<u8> {
         self.0.take()
     }
 }
 
-impl Write for Buffer {
+impl Write for FrameBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -40,13 +40,13 @@ impl Write for Buffer {
 
 /// The writer's thread and its queue.
 #[derive(Debug)]
-pub struct Output {
+pub struct FrameWriter {
     frames: Sender<Vec<u8>>,
     written: UnboundedReceiver<io::Result<()>>,
     waiting: usize,
 }
 
-impl Output {
+impl FrameWriter {
     /// Writes to the standard output from now on, whenever `ours` is set.
     ///
     /// # Errors

@@ -10,10 +10,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::terminal;
 
 /// Deadline from a request to end, if the screen's thread does not handle it.
-const UNHEARD: Duration = Duration::from_secs(5);
+const END_DEADLINE: Duration = Duration::from_secs(5);
 /// Longest time from the last save to the end: the decode thread may be in the middle of a round,
 /// the terminal may take nothing.
-const SAVED: Duration = Duration::from_millis(600);
+const SAVED_DEADLINE: Duration = Duration::from_millis(600);
 
 /// A request of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,14 +28,14 @@ pub enum Signal {
     Resize,
 }
 
-/// Forwards requests.
+/// Sends requests to the event loop.
 #[derive(Clone, Debug)]
-pub struct Asks(UnboundedSender<Signal>);
+pub struct SignalSender(UnboundedSender<Signal>);
 
-impl Asks {
+impl SignalSender {
     /// Requests the end and sets its deadline.
     pub fn end(&self) {
-        deadline(UNHEARD, 1);
+        deadline(END_DEADLINE, 1);
         self.send(Signal::End);
     }
 
@@ -44,7 +44,7 @@ impl Asks {
         let _ = self.0.send(signal);
     }
 
-    fn pass_on(&self, signal: Signal) {
+    fn forward(&self, signal: Signal) {
         match signal {
             Signal::End => self.end(),
             other => self.send(other),
@@ -56,15 +56,15 @@ impl Asks {
 ///
 /// # Errors
 /// The system gives no handler or no thread.
-pub fn listen() -> io::Result<(Asks, UnboundedReceiver<Signal>)> {
+pub fn listen() -> io::Result<(SignalSender, UnboundedReceiver<Signal>)> {
     let (sender, receiver) = unbounded_channel();
-    let asks = Asks(sender);
-    start(asks.clone())?;
-    Ok((asks, receiver))
+    let sender = SignalSender(sender);
+    start(sender.clone())?;
+    Ok((sender, receiver))
 }
 
 #[cfg(unix)]
-fn start(asks: Asks) -> io::Result<()> {
+fn start(sender: SignalSender) -> io::Result<()> {
     use rustix::process::Signal as Raw;
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [
@@ -79,27 +79,27 @@ fn start(asks: Asks) -> io::Result<()> {
     let inside = runtime.enter();
     for (raw, meaning) in kinds {
         let mut stream = signal(SignalKind::from_raw(raw.as_raw()))?;
-        let asks = asks.clone();
+        let sender = sender.clone();
         runtime.spawn(async move {
             while stream.recv().await.is_some() {
-                asks.pass_on(meaning);
+                sender.forward(meaning);
             }
         });
     }
     drop(inside);
     let thread = std::thread::Builder::new().name("dovetail-signals".into());
-    thread.spawn(move || runtime.block_on(asks.0.closed()))?;
+    thread.spawn(move || runtime.block_on(sender.0.closed()))?;
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn start(asks: Asks) -> io::Result<()> {
+fn start(sender: SignalSender) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = std::thread::Builder::new().name("dovetail-signals".into());
     thread.spawn(move || {
         runtime.block_on(async {
             while tokio::signal::ctrl_c().await.is_ok() {
-                asks.pass_on(Signal::End);
+                sender.forward(Signal::End);
             }
         });
     })?;
@@ -108,7 +108,7 @@ fn start(asks: Asks) -> io::Result<()> {
 
 /// To be called when everything is saved: shortens the deadline.
 pub fn saved() {
-    deadline(SAVED, 0);
+    deadline(SAVED_DEADLINE, 0);
 }
 
 /// Ends the process with `code` unless it has ended within `limit`.

@@ -22,7 +22,7 @@ use crossterm::terminal::{
 use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 
-use super::output::{self, Buffer, Output};
+use super::output::{self, FrameBuffer, FrameWriter};
 
 /// Longest wait for a frame that is being written when the terminal is restored.
 const LAST_FRAME: Duration = Duration::from_millis(250);
@@ -31,15 +31,15 @@ const DISAMBIGUATE: KeyboardEnhancementFlags = KeyboardEnhancementFlags::DISAMBI
 
 /// Whether the terminal is set up for the screen.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// What a thread other than the screen's said when it panicked.
-static LAST_WORDS: Mutex<Option<String>> = Mutex::new(None);
+/// Message of the panic of a thread other than the screen's.
+static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// The terminal while it is set up.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Buffer>>,
+    terminal: Terminal<CrosstermBackend<FrameBuffer>>,
     /// What the terminal above writes to.
-    buffer: Buffer,
-    output: Output,
+    buffer: FrameBuffer,
+    output: FrameWriter,
     /// Whether the wheel scrolls.
     mouse: bool,
 }
@@ -51,9 +51,9 @@ impl Screen {
     /// If there is no terminal.
     pub fn take() -> io::Result<Self> {
         install_hook();
-        let buffer = Buffer::default();
+        let buffer = FrameBuffer::default();
         let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
-        let output = Output::start(&TAKEN)?;
+        let output = FrameWriter::start(&TAKEN)?;
         let mut screen = Self { terminal, buffer, output, mouse: false };
         screen.enter()?;
         Ok(screen)
@@ -185,9 +185,9 @@ pub fn restore_within(limit: Duration) {
     }
 }
 
-/// What a thread other than the screen's said when it panicked; asked once.
-pub fn last_words() -> Option<String> {
-    LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner).take()
+/// Message of the panic of a thread other than the screen's; given once.
+pub fn worker_panic() -> Option<String> {
+    WORKER_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 /// A panic of the screen's thread gives the terminal back before it is reported. A panic of
@@ -205,7 +205,7 @@ fn install_hook() {
         let here = screen == Some(std::thread::current().id());
         tracing::error!("panic: {info}");
         if !here && TAKEN.load(Ordering::SeqCst) {
-            *LAST_WORDS.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
+            *WORKER_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(info.to_string());
             return;
         }
         restore();

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Model, ModelConfig};
+use super::state::{ScreenState, StateConfig};
 use super::theme::ThemeName;
-use super::update::{Effect, Message, update};
+use super::update::{Effect, ScreenEvent, update};
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::plan::{DraftKind, STRATEGIES, Strategy};
 use crate::speculate::{Shape, Tree};
-use crate::worker::{Controls, Event, Ready, StrategyStatus};
+use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
 
 /// A round from `(label, parent, probability)` of each node, the accepted path and the bonus.
 pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -> Round {
@@ -25,10 +25,16 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         .map(|&index| Committed {
             token: index as u32,
             text: nodes[index].0.to_string(),
+            thought: None,
             origin: Origin::Accepted,
         })
         .collect();
-    committed.push(Committed { token: 900, text: bonus.to_string(), origin: Origin::Target });
+    committed.push(Committed {
+        token: 900,
+        text: bonus.to_string(),
+        thought: None,
+        origin: Origin::Target,
+    });
     Round {
         index: 0,
         labels: nodes.iter().map(|node| node.0.to_string()).collect(),
@@ -68,6 +74,8 @@ pub fn ready() -> Ready {
         strategy: "dovetail".to_string(),
         strategies: statuses(),
         sampler: None,
+        switches_thinking: false,
+        models: ModelChoice::default(),
     }
 }
 
@@ -99,25 +107,26 @@ pub fn controls() -> Controls {
 }
 
 /// A screen with nothing loaded yet.
-pub fn model() -> Model {
-    Model::new(ModelConfig {
+pub fn unloaded() -> ScreenState {
+    ScreenState::new(StateConfig {
         controls: controls(),
         theme: ThemeName::Dark,
         colours: true,
         marks: true,
         system: None,
         max_tokens: 512,
+        thinking: None,
         gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
     })
 }
 
 /// A screen with the pair loaded, of this size.
-pub fn loaded(width: u16, height: u16) -> Model {
-    let mut model = model();
-    update(&mut model, Message::Resize(width, height), Duration::ZERO);
-    say(&mut model, Event::Ready(Box::new(ready())));
-    update(&mut model, Message::Usage(usage()), Duration::ZERO);
-    model
+pub fn loaded(width: u16, height: u16) -> ScreenState {
+    let mut state = unloaded();
+    update(&mut state, ScreenEvent::Resize(width, height), Duration::ZERO);
+    say(&mut state, Event::Ready(Box::new(ready())));
+    update(&mut state, ScreenEvent::Usage(usage()), Duration::ZERO);
+    state
 }
 
 /// What a machine of four cores does.
@@ -133,13 +142,13 @@ pub fn usage() -> Usage {
 }
 
 /// The worker says something, at the time of the message before.
-pub fn say(model: &mut Model, event: Event) -> Vec<Effect> {
-    let now = model.now;
-    update(model, Message::Worker(event), now)
+pub fn say(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    let now = state.now;
+    update(state, ScreenEvent::Worker(event), now)
 }
 
 /// Keys as a person types them: characters as they are, names in angle brackets, e.g. `hi<enter>`.
-pub fn type_keys(model: &mut Model, keys: &str) -> Vec<Effect> {
+pub fn type_keys(state: &mut ScreenState, keys: &str) -> Vec<Effect> {
     let mut effects = Vec::new();
     let mut rest = keys;
     while let Some(c) = rest.chars().next() {
@@ -149,8 +158,8 @@ pub fn type_keys(model: &mut Model, keys: &str) -> Vec<Effect> {
             None => (KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE), &rest[c.len_utf8()..]),
         };
         rest = after;
-        let now = model.now;
-        effects.extend(update(model, Message::Key(event), now));
+        let now = state.now;
+        effects.extend(update(state, ScreenEvent::Key(event), now));
     }
     effects
 }
@@ -193,7 +202,8 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
             _ => words.push(c.to_string()),
         }
     }
-    let token = |text: &str, origin| Committed { token: 7, text: text.to_string(), origin };
+    let token =
+        |text: &str, origin| Committed { token: 7, text: text.to_string(), thought: None, origin };
     let mut summary =
         Summary { prompt_tokens: 24, tokens: 1, prefill_ms: 120.0, ..Summary::default() };
     let mut events = vec![
@@ -239,6 +249,27 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     }
     summary.finish = Some(Finish::Eos);
     events.push(Event::Finished { generation, summary: Box::new(summary) });
+    events
+}
+
+/// The events of an answer that is thought about first: a token for the thought, then
+/// [`answer`]'s.
+pub fn thinking(generation: u64, thought: &str, text: &str) -> Vec<Event> {
+    let mut events = answer(generation, if text.is_empty() { " " } else { text }, 4);
+    let aside = |thought: &str| Committed {
+        token: 8,
+        text: String::new(),
+        thought: Some(thought.to_string()),
+        origin: Origin::Target,
+    };
+    let Event::First { token, summary, .. } = &events[1] else { return events };
+    let (first, summary) = (token.clone(), summary.clone());
+    events[1] = Event::First { generation, token: aside(""), summary };
+    let mut round = round_of(&[("<think>", 0, 1.0)], &[], thought);
+    round.committed = vec![aside(thought), aside("")];
+    events.insert(2, Event::Round { generation, round: Box::new(round.clone()) });
+    round.committed = vec![first];
+    events.insert(3, Event::Round { generation, round: Box::new(round) });
     events
 }
 

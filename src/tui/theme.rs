@@ -1,4 +1,5 @@
-//! Colours with meaning. Owns every style of the screen; nothing else names a colour.
+//! Colours with meaning. Owns every style of the screen; nothing else names a colour. Must never
+//! know where a style is used.
 //!
 //! Origin is never told by colour alone: accepted tokens are underlined in every theme, tree
 //! nodes have a glyph each.
@@ -6,7 +7,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 
-pub use crate::settings::Theme as ThemeName;
+pub use crate::settings::ThemeName;
 
 /// All themes, in the order in which a key goes through them.
 pub const THEMES: [ThemeName; 3] = [ThemeName::Dark, ThemeName::Light, ThemeName::Mono];
@@ -30,11 +31,11 @@ pub fn next(theme: ThemeName) -> ThemeName {
 }
 
 /// The styles of a theme.
-pub fn styles(theme: ThemeName) -> Theme {
+pub fn styles(theme: ThemeName) -> Styles {
     match theme {
-        ThemeName::Dark => Theme::coloured(&DARK),
-        ThemeName::Light => Theme::coloured(&LIGHT),
-        ThemeName::Mono => Theme::mono(),
+        ThemeName::Dark => Styles::coloured(&DARK),
+        ThemeName::Light => Styles::coloured(&LIGHT),
+        ThemeName::Mono => Styles::mono(),
     }
 }
 
@@ -80,7 +81,7 @@ const LIGHT: Palette = Palette {
 
 /// The styles of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Theme {
+pub struct Styles {
     /// Running text.
     pub text: Style,
     /// Emphasised text.
@@ -97,7 +98,7 @@ pub struct Theme {
     pub target: Style,
     /// Drafted and rejected.
     pub rejected: Style,
-    /// Paused, held, stopped.
+    /// Paused, fixed, stopped.
     pub warning: Style,
     /// Failures.
     pub error: Style,
@@ -109,7 +110,7 @@ pub struct Theme {
     pub literal: Style,
 }
 
-impl Theme {
+impl Styles {
     fn coloured(palette: &Palette) -> Self {
         let fg = |index| Style::new().fg(Color::Indexed(index));
         Self {

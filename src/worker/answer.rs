@@ -1,10 +1,14 @@
-//! One answer from a job to its last event: the path that the thread, `run` and `bench` share.
+//! One answer from a job to its last event: the code that the thread, `run` and `bench` share. Must
+//! never know who receives the events.
 
 use super::gate::RoundGate;
-use super::{Backend, Controls, Event, Job, Planner, RoundPlan, SharedControls};
-use crate::decode::{DecodeError, Generation, Request, RoundOptions, Summary};
+use super::repetition::RepetitionDetector;
+use super::thoughts::Thoughts;
+use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
+use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
+use crate::speculate::SamplerSettings;
 
-/// Why an answer has no end of its own.
+/// Why an answer ended without a summary.
 enum AnswerError {
     Failed(String),
     /// The receiver of the events is gone.
@@ -47,18 +51,20 @@ impl Backend {
         let generation = job.generation;
         let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
         let mut gate = RoundGate::new(generation, controls);
-        let prompt = (self.prompter)(&job.messages).map_err(AnswerError::Failed)?;
+        let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
+        let PromptTokens { tokens, opened } = prompt;
+        let (names, mut thoughts) = (self.names.as_ref(), Thoughts::new(opened));
         let request = Request {
-            prompt,
+            prompt: tokens,
             max_tokens: job.max_tokens,
             eos: self.eos.clone(),
             stop: self.stop.clone(),
         };
         let planner = self.planner.as_mut();
-        let mut answer = match self.engine.generate(request, self.names.as_ref()) {
+        let mut answer = match self.engine.generate(request, names) {
             Ok(answer) => answer,
             Err(error) => {
-                // Whoever shows the failure can say by how much the prompt is too long.
+                // The total lets the screen show by how much the prompt is too long.
                 if let DecodeError::PromptTooLong { tokens: total, .. } = error {
                     send(Event::Prefill { generation, done: 0, total })?;
                 }
@@ -83,27 +89,36 @@ impl Backend {
             progress = answer.prefill(&options(planner, &controls.get()))?;
             notices(&mut answer, &mut send)?;
         }
-        let token = answer.first_token(&options(planner, &controls.get()))?;
+        let mut token = answer.first_token(&options(planner, &controls.get()))?;
+        let mut repetition = RepetitionDetector::new();
+        repetition.push(token.token, &token.text);
+        thoughts.split(std::slice::from_mut(&mut token), answer.finish().is_some(), names);
         let summary = Box::new(answer.summary().clone());
         send(Event::First { generation, token, summary })?;
 
         while answer.finish().is_none() {
             gate.keep_pace(controls);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
-            let round = answer.step(&options(planner, &now))?;
+            let mut round = answer.step(&options(planner, &now))?;
+            // Before the thoughts lose their text: a model may think in circles too.
+            let repeats = noticed(&mut repetition, &round.committed);
+            thoughts.split(&mut round.committed, round.finish.is_some(), names);
             planner.observe(&round);
             if let Some(reasons) = planner.take_new_reasons() {
                 send(Event::Reasons(reasons))?;
             }
             notices(&mut answer, &mut send)?;
             send(Event::Round { generation, round: Box::new(round) })?;
+            if repeats {
+                send(Event::Notice(repetition_remedy(&now.sampler)))?;
+            }
         }
         Ok(answer.summary().clone())
     }
 }
 
 fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
-    let RoundPlan { strategy, drafter, budget } = planner.choose(controls);
+    let RoundPlan { strategy, drafter, budget, verify_times } = planner.choose(controls);
     RoundOptions {
         budget,
         speculate: controls.speculate && drafter.is_some(),
@@ -112,7 +127,23 @@ fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
         strategy: strategy.name,
         schedule: strategy.schedule_with(controls.overlap),
         coupled: controls.coupled,
+        verify_times,
     }
+}
+
+/// Whether the answer begins to repeat itself with these tokens.
+fn noticed(repetition: &mut RepetitionDetector, tokens: &[Committed]) -> bool {
+    tokens.iter().any(|next| repetition.push(next.token, &next.text))
+}
+
+/// What to change where an answer repeats itself.
+fn repetition_remedy(sampler: &SamplerSettings) -> String {
+    let SamplerSettings { temperature, repetition_penalty, .. } = sampler;
+    format!(
+        "The answer repeats itself: raise the repetition penalty (`repetition_penalty` is \
+         {repetition_penalty}, 1.1 is common) or the temperature (`temperature` is {temperature}, \
+         0.7 is common)."
+    )
 }
 
 fn notices(

@@ -1,14 +1,26 @@
-//! What the worker drives: an engine with its words and its planner, whatever they are made of.
+//! What an answer is made with: an engine, its tokenizer and its planner, whatever they consist of.
+//! Must never know threads.
 
+use super::load::{LoadedDrafts, SharedTarget};
 use super::{Controls, Loaded, Ready};
-use crate::chat::Message;
+use crate::chat::{Message, Opened};
 use crate::decode::{Engine, Round, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
-use crate::plan::Strategy;
+use crate::plan::{Strategy, VerifyTimes};
 
-/// From a conversation to the prompt's tokens; the error is for the user.
-pub type Prompter = Box<dyn Fn(&[Message]) -> Result<Vec<u32>, String> + Send>;
+/// A conversation as the target takes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptTokens {
+    /// The whole prompt.
+    pub tokens: Vec<u32>,
+    /// The block of thoughts that the answer begins in.
+    pub opened: Option<Opened>,
+}
+
+/// From a conversation, and whether the model is to think, to the prompt; the error is for the
+/// user.
+pub type Prompter = Box<dyn Fn(&[Message], Option<bool>) -> Result<PromptTokens, String> + Send>;
 
 /// How the next round is drafted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +31,8 @@ pub struct RoundPlan {
     pub drafter: Option<usize>,
     /// What the round may spend.
     pub budget: Budget,
+    /// T_V to cut the drafted tree to what pays; `None`: all of it is verified.
+    pub verify_times: Option<VerifyTimes>,
 }
 
 /// Resolves what the user leaves automatic. It never decides a token.
@@ -51,15 +65,31 @@ pub struct Backend {
     pub ready: Ready,
     /// Notices for the user.
     pub notices: Vec<String>,
+    /// What other drafters for its target are loaded with; `None` where there are no others.
+    pub shared: Option<SharedTarget>,
+}
+
+impl Backend {
+    /// Takes other drafters for the same target. The caches begin anew: the drafters have observed
+    /// nothing of the text.
+    pub(super) fn replace_drafts(&mut self, drafts: LoadedDrafts) {
+        let LoadedDrafts { drafters, planning, ready, notices, shared } = drafts;
+        self.engine.replace_drafters(drafters);
+        self.planner = Box::new(planning);
+        self.ready = ready;
+        self.notices = notices;
+        self.shared = Some(shared);
+    }
 }
 
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
         let Loaded { target, drafters, tokenizer, template, planning, .. } = loaded;
-        let Loaded { eos, stop, ready, notices, .. } = loaded;
+        let Loaded { eos, stop, ready, notices, shared, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
-        let prompter = move |messages: &[Message]| {
+        let prompter = move |messages: &[Message], thinking| {
             let prompt = template
+                .with_thinking(thinking)
                 .prompt(messages, true, &|text| encoder.controls_in(text))
                 .map_err(|error| error.to_string())?;
             let bytes = prompt.text.len();
@@ -73,7 +103,8 @@ impl From<Loaded> for Backend {
             }
             let tokens = encoder.encode_prompt(&prompt, template.wants_bos());
             let tokens = tokens.map_err(|error| error.to_string())?;
-            Ok(tokens.into_iter().map(|(token, _)| token).collect())
+            let tokens = tokens.into_iter().map(|(token, _)| token).collect();
+            Ok(PromptTokens { tokens, opened: prompt.opened_thought() })
         };
         Self {
             engine: Engine::new(target, drafters),
@@ -84,6 +115,7 @@ impl From<Loaded> for Backend {
             planner: Box::new(planning),
             ready,
             notices,
+            shared: Some(shared),
         }
     }
 }
@@ -95,5 +127,9 @@ impl TokenText for Tokenizer {
 
     fn text(&self, tokens: &[u32]) -> String {
         Self::text(self, tokens)
+    }
+
+    fn control(&self, token: u32) -> Option<String> {
+        self.is_special(token).then(|| self.label(token))
     }
 }

@@ -1,5 +1,6 @@
-//! What the user turns while the worker runs. Settings overwrite each other, so they are shared
-//! state and not a queue; the worker reads them before every round.
+//! The controls that the user changes while the worker runs. Values overwrite each other, so they
+//! are shared state and not a queue; the worker reads them before every round. Must never know who
+//! changes them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::speculate::SamplerSettings;
 
 pub use crate::plan::Setting;
 
-/// One snapshot of everything that can be turned live.
+/// One snapshot of everything that can be changed live.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controls {
     /// Speculation on or off; the text is the same either way.
@@ -30,8 +31,10 @@ pub struct Controls {
     pub paused: bool,
     /// Rounds granted so far while paused; the screen adds one a step.
     pub steps: u64,
-    /// The answer the user wants: the worker stops any other. 0 before the first.
+    /// Number of the answer that is wanted: the worker stops any other. 0 before the first.
     pub generation: u64,
+    /// Number of the load that is wanted: the worker stops any other. 0 before the first.
+    pub load: u64,
 }
 
 impl Default for Controls {
@@ -48,11 +51,12 @@ impl Default for Controls {
             paused: false,
             steps: 0,
             generation: 0,
+            load: 0,
         }
     }
 }
 
-/// The controls behind a lock, with a bell for a paused worker.
+/// The controls behind a lock, with a condition variable that wakes a paused worker.
 #[derive(Clone, Debug)]
 pub struct SharedControls(Arc<(Mutex<Controls>, Condvar)>);
 
@@ -73,14 +77,14 @@ impl SharedControls {
         self.0.1.notify_all();
     }
 
-    /// Blocks while `hold` says so, re-asking after every update.
+    /// Blocks while `hold` is true, which is checked again after every update.
     pub fn wait_while(&self, hold: impl Fn(&Controls) -> bool) -> Controls {
         let guard = self.lock();
         let guard = self.0.1.wait_while(guard, |c| hold(c)).unwrap_or_else(PoisonError::into_inner);
         guard.clone()
     }
 
-    /// Blocks for `limit` at most while `hold` says so, re-asking after every update.
+    /// Blocks for `limit` at most while `hold` is true, which is checked after every update.
     pub fn wait_while_for(&self, limit: Duration, hold: impl Fn(&Controls) -> bool) {
         let guard = self.lock();
         let _ = self.0.1.wait_timeout_while(guard, limit, |c| hold(c));

@@ -1,4 +1,5 @@
-//! When the next round may begin: pause, single steps, slow motion, cancellation.
+//! When the next round may begin: pause, single steps, pace, cancellation. Must never know what a
+//! round does.
 
 use super::{Controls, SharedControls};
 use std::time::{Duration, Instant};

@@ -1,45 +1,54 @@
-//! The owner's side of a worker thread.
+//! The owner's side of a worker thread: commands, cancellation, end. Must never know what runs on
+//! the thread.
 
-use super::{Command, Event, Job, SharedControls};
-use std::sync::mpsc;
+use super::{Command, Event, Job, LoadJob, SharedControls};
+use std::fmt;
 use std::thread::JoinHandle;
 
 /// Where events go. It must not block; `false` says that the receiver is gone.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 
-/// A worker thread. Dropping it stops the answer in progress and ends the thread.
-#[derive(Debug)]
+/// Hands a command on; `false` if the worker has ended.
+pub(super) type Post = Box<dyn Fn(Command) -> bool + Send>;
+
+/// A worker thread. Dropping it stops the answer and the load in progress and ends the thread.
 pub struct Worker {
-    commands: Option<mpsc::Sender<Command>>,
+    post: Option<Post>,
     controls: SharedControls,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Runs `body` on a thread of its own. It ends when the receiver is disconnected.
+    /// Runs `body` on a thread of its own, which `post` hands commands to. It ends when `post` is
+    /// dropped.
     ///
     /// # Errors
     /// If the system gives no thread.
     pub(super) fn start(
         name: &str,
         controls: SharedControls,
-        body: impl FnOnce(mpsc::Receiver<Command>, SharedControls) + Send + 'static,
+        post: Post,
+        body: impl FnOnce(SharedControls) + Send + 'static,
     ) -> std::io::Result<Self> {
-        let (commands, receiver) = mpsc::channel();
         let shared = controls.clone();
-        let thread =
-            std::thread::Builder::new().name(name.to_owned()).spawn(|| body(receiver, shared))?;
-        Ok(Self { commands: Some(commands), controls, thread: Some(thread) })
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(|| body(shared))?;
+        Ok(Self { post: Some(post), controls, thread: Some(thread) })
     }
 
-    /// Asks for an answer and makes it the wanted one, which stops any other. `false` if the
+    /// Requests an answer, which stops any other. `false` if the
     /// worker has ended (its last event said why).
     pub fn generate(&self, job: Job) -> bool {
         self.controls.update(|controls| controls.generation = job.generation);
-        self.commands.as_ref().is_some_and(|c| c.send(Command::Generate(job)).is_ok())
+        self.post.as_ref().is_some_and(|post| post(Command::Generate(job)))
     }
 
-    /// What can be turned while it works.
+    /// Requests other models, which stops any other load. `false` if the worker has ended.
+    pub fn load(&self, job: LoadJob) -> bool {
+        self.controls.update(|controls| controls.load = job.load);
+        self.post.as_ref().is_some_and(|post| post(Command::Load(job)))
+    }
+
+    /// The controls that it reads before every round.
     pub fn controls(&self) -> &SharedControls {
         &self.controls
     }
@@ -60,9 +69,18 @@ impl Worker {
     }
 
     fn disconnect(&mut self) {
-        self.commands = None;
+        self.post = None;
         // Wakes a paused worker too; 0 is no answer's generation.
-        self.controls.update(|controls| controls.generation = 0);
+        self.controls.update(|controls| {
+            controls.generation = 0;
+            controls.load = 0;
+        });
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("thread", &self.thread).finish_non_exhaustive()
     }
 }
 

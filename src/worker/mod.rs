@@ -2,25 +2,34 @@
 //!
 //! [`load`] makes the parts, [`Backend`] drives them through one answer, [`spawn`] puts both on a
 //! thread behind [`Command`]s and [`Event`]s. `run` and `bench` call [`Backend::answer`]
-//! themselves. [`scripted`] speaks the same protocol without models.
+//! themselves. [`Forecaster`] estimates, before any model is loaded, how fast each would be here.
+//! [`scripted`] speaks the same protocol without models.
 
 mod answer;
 mod backend;
 mod controls;
+mod forecast;
 mod gate;
 mod handle;
 mod load;
+mod loader;
 mod protocol;
+mod repetition;
 pub mod scripted;
 mod strategy_planner;
+mod swap;
+mod thoughts;
 mod thread;
 mod trace;
 
-pub use backend::{Backend, Planner, Prompter, RoundPlan};
+pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
+pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
-pub use load::{LoadError, Loaded, Purpose, SampledBy, load};
-pub use protocol::{Command, Event, Job, Ready, StrategyStatus};
+pub use load::{Loaded, LoadedDrafts, Purpose, SampledBy, SharedTarget, StartError, load};
+pub use loader::SettingsLoader;
+pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
 pub use strategy_planner::{StrategyController, StrategyPlanner};
-pub use thread::{Loading, THREAD, spawn};
+pub use swap::{LoadFailure, Loader, Loading, NewModels, Room};
+pub use thread::{THREAD, spawn, spawn_with};
 pub use trace::{Line, Recorder};

@@ -1,5 +1,5 @@
-//! What the screen and the worker say to each other. Ordered events go through channels; what
-//! overwrites goes through [`super::SharedControls`].
+//! Commands to the worker and events from it. Ordered events go through channels; values that
+//! overwrite each other go through [`super::SharedControls`]. Must never know widgets.
 
 use crate::chat::Message;
 use crate::decode::{Round, Summary};
@@ -10,12 +10,34 @@ use serde::{Deserialize, Serialize};
 /// One answer to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Every answer has a number of its own, rising; events of an older one are dropped.
+    /// Number of the answer, rising; events of an older one are dropped.
     pub generation: u64,
     /// The conversation up to and including the user's last message.
     pub messages: Vec<Message>,
     /// Most tokens of the answer.
     pub max_tokens: usize,
+    /// Whether the model is to think before it answers; `None` leaves it to the template.
+    pub thinking: Option<bool>,
+}
+
+/// The models of a session, as flags name them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChoice {
+    /// The target; `None` is the bundled one.
+    pub target: Option<String>,
+    /// A draft head, or `lookup`; `None` is the bundled one where the target is, else `lookup`.
+    pub draft: Option<String>,
+    /// A small language model to draft with.
+    pub draft_model: Option<String>,
+}
+
+/// Other models to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadJob {
+    /// Every load has a number of its own, rising.
+    pub load: u64,
+    /// What is to be loaded.
+    pub models: ModelChoice,
 }
 
 /// To the worker. Dropping the sender ends it.
@@ -23,9 +45,12 @@ pub struct Job {
 pub enum Command {
     /// Make this answer; stopped by `Controls::generation` becoming another number.
     Generate(Job),
+    /// Load these models while those in use go on, and take them into use between two answers;
+    /// stopped by `Controls::load` becoming another number.
+    Load(LoadJob),
 }
 
-/// Whether a strategy can run here, and with what.
+/// Whether a strategy can run here, and with which drafter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StrategyStatus {
     /// Its name in the table.
@@ -69,16 +94,22 @@ pub struct Ready {
     pub reasons: Vec<String>,
     /// VRAM held by our draft, bytes; 0 without a GPU.
     pub vram_used: u64,
-    /// The strategy that is begun with.
+    /// The initial strategy.
     #[serde(default)]
     pub strategy: String,
     /// All strategies, in the order of the table.
     #[serde(default)]
     pub strategies: Vec<StrategyStatus>,
-    /// How tokens are drawn unless the user turns it: what the user set, else what the model's
-    /// files recommend. `None` leaves the controls as they are.
+    /// How tokens are sampled until the user changes it: what the user set, else what the
+    /// model's files recommend. `None` leaves the controls as they are.
     #[serde(default)]
     pub sampler: Option<SamplerSettings>,
+    /// Whether the target's template can be told to switch its thoughts on or off.
+    #[serde(default)]
+    pub switches_thinking: bool,
+    /// What was asked for.
+    #[serde(default)]
+    pub models: ModelChoice,
 }
 
 /// From the worker, in order. Rounds are small and an answer is bounded, so the channel is
@@ -126,16 +157,48 @@ pub enum Event {
         /// Its totals.
         summary: Box<Summary>,
     },
-    /// Automatic control chose anew: why, one sentence a line, in place of `Ready::reasons`.
+    /// Automatic control changed its choice: the reasons, one sentence a line, in place of
+    /// `Ready::reasons`.
     Reasons(Vec<String>),
     /// Something changed that the user should know; work goes on.
     Notice(String),
+    /// Other models are being loaded while those in use go on.
+    LoadProgress {
+        /// The load.
+        load: u64,
+        /// What is being done.
+        stage: String,
+        /// From 0 to 1, where it is known.
+        fraction: Option<f32>,
+    },
+    /// The models in use were let go, since others do not fit beside them: nothing can be asked
+    /// until `Swapped`, or until `NotSwapped` says that they were loaded again.
+    Unloaded {
+        /// The load.
+        load: u64,
+        /// Why, with both sizes.
+        reason: String,
+    },
+    /// Other models are in use from now on.
+    Swapped {
+        /// The load.
+        load: u64,
+        /// What was loaded and chosen.
+        ready: Box<Ready>,
+    },
+    /// Other models were not loaded: those in use go on.
+    NotSwapped {
+        /// The load.
+        load: u64,
+        /// Why, with the remedy; `None` if it was stopped.
+        error: Option<String>,
+    },
     /// An answer failed (`Some`) or the models could not be loaded (`None`). The text names the
     /// value, the file and the remedy.
     Failed {
         /// The answer, if it was one.
         generation: Option<u64>,
-        /// What to tell the user.
+        /// The message for the user.
         error: String,
     },
 }

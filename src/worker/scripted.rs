@@ -7,7 +7,7 @@
 //! lines and lines that begin with `#` are skipped.
 
 use super::gate::RoundGate;
-use super::{Command, Controls, Event, Job, Line, SharedControls, Sink, Worker};
+use super::{Command, Controls, Event, Job, Line, LoadJob, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
 use crate::speculate::Tree;
@@ -108,23 +108,33 @@ impl Script {
     /// # Errors
     /// [`ScriptError::Thread`].
     pub fn play(self, controls: SharedControls, sink: Sink) -> Result<Worker, ScriptError> {
-        let body = move |commands: std::sync::mpsc::Receiver<Command>, controls: SharedControls| {
+        let (sender, commands) = std::sync::mpsc::channel();
+        let post = Box::new(move |command| sender.send(command).is_ok());
+        let body = move |controls: SharedControls| {
             let mut player = Player { controls, sink };
             let alive = player.open(&self.opening);
             if !alive {
                 return;
             }
-            for (turn, Command::Generate(job)) in commands.iter().enumerate() {
-                let answer = match self.answers.len() {
-                    0 => &[][..],
-                    n => &self.answers[turn % n][..],
+            let mut turn = 0;
+            for command in commands.iter() {
+                let listening = match command {
+                    Command::Generate(job) => {
+                        let answer = match self.answers.len() {
+                            0 => &[][..],
+                            n => &self.answers[turn % n][..],
+                        };
+                        turn += 1;
+                        player.answer(&job, answer)
+                    }
+                    Command::Load(job) => player.refuse(&job),
                 };
-                if !player.answer(&job, answer) {
+                if !listening {
                     return;
                 }
             }
         };
-        Ok(Worker::start("dovetail-script", controls, body)?)
+        Ok(Worker::start("dovetail-script", controls, post, body)?)
     }
 }
 
@@ -134,7 +144,7 @@ struct Player {
 }
 
 impl Player {
-    /// The lines before the first answer; `false` if nobody listens or loading failed.
+    /// The lines before the first answer; `false` if the receiver is gone or loading failed.
     fn open(&mut self, lines: &[Timed]) -> bool {
         for Timed { delay_ms, line } in lines {
             std::thread::sleep(milliseconds(*delay_ms));
@@ -152,6 +162,12 @@ impl Player {
             }
         }
         true
+    }
+
+    /// There are no models to change; `false` if nobody listens any more.
+    fn refuse(&mut self, job: &LoadJob) -> bool {
+        let error = Some("a recorded script has no other models".to_owned());
+        (self.sink)(Event::NotSwapped { load: job.load, error })
     }
 
     /// One answer; `false` if nobody listens any more.
@@ -222,7 +238,7 @@ impl Player {
     }
 }
 
-/// What is left of `recorded` after `done` of its tokens, as the controls want it.
+/// The rest of `recorded` after `done` of its tokens, under the controls.
 fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {
     let mut round = recorded.clone();
     round.index = index;
@@ -259,6 +275,6 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
 }
 
 fn milliseconds(value: f64) -> Duration {
-    // A negative or absurd delay in a script is no delay.
+    // A delay that is negative or out of range is no delay.
     Duration::try_from_secs_f64(value / 1e3).unwrap_or_default()
 }

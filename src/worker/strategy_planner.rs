@@ -1,5 +1,5 @@
 //! One planner for every strategy: each has its own controller, with its own costs and acceptance
-//! history, so that what is learned under one does not distort another.
+//! history, so that what is learned under one does not distort another. Must never decide a token.
 
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::Round;
@@ -21,16 +21,16 @@ pub struct StrategyController {
 #[derive(Clone, Debug)]
 pub struct StrategyPlanner {
     controllers: Vec<StrategyController>,
-    /// Used when none is asked for.
+    /// Used when none is requested.
     default: usize,
     current: usize,
-    /// Whether the strategy in use has just been taken up.
+    /// Whether no round has been run since the strategy was switched to.
     fresh: bool,
 }
 
 impl StrategyPlanner {
-    /// Plans for `controllers`, of which `default` is used when none is asked for. There must be
-    /// one.
+    /// Plans for `controllers`, of which `default` is used when none is requested. There must
+    /// be one.
     pub fn new(controllers: Vec<StrategyController>, default: &'static Strategy) -> Self {
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);
@@ -60,7 +60,8 @@ impl Planner for StrategyPlanner {
         let (strategy, user) = (controller.strategy, &controls.tree);
         let budget = controller.budgets.budget(&strategy.overrides(user));
         let budget = Budget { method: strategy.method_with(user), ..budget };
-        RoundPlan { strategy, drafter: controller.drafter, budget }
+        let verify_times = controller.budgets.verify_times();
+        RoundPlan { strategy, drafter: controller.drafter, budget, verify_times }
     }
 
     fn observe(&mut self, round: &Round) {
@@ -105,7 +106,7 @@ mod tests {
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
         let preface = vec![format!("{name} it is.")];
-        let budgets = BudgetController::new(strategy.method, &plan, space, preface);
+        let budgets = BudgetController::new(strategy, &plan, space, preface);
         StrategyController { strategy, drafter, budgets }
     }
 

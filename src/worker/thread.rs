@@ -1,57 +1,264 @@
-//! The decode thread: loads, then makes one answer after the other. It never waits for the screen,
-//! and a panic in it becomes an event.
+//! The decode thread: loads, then makes one answer after the other, and takes other models into
+//! use between two of them. It never waits for the screen, and a panic in it becomes an event. Must
+//! never know where models come from.
 
-use super::{Backend, Command, Event, SharedControls, Sink, Worker};
-use crate::decode::panic_message;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::load::SharedTarget;
+use super::protocol::{LoadJob, ModelChoice};
+use super::swap::{
+    LoadFailure, Loaded, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
+    start_load_thread, stoppable,
+};
+use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
+use crate::decode::panic_message;
 
 /// Name of the thread, by which its panics are told apart.
 pub const THREAD: &str = "dovetail-decode";
 
-/// Told of the stage of loading and how far it is, 0 to 1, where that is known.
-pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
-
-/// Starts the decode thread. `load` runs on it; its error is for the user and ends the thread.
-/// Events: `Loading` as `load` reports it, then `Ready` or `Failed { generation: None }`, then
-/// those of the answers.
+/// Starts the decode thread with models that stay: another load is refused. `load` runs on it; its
+/// error is for the user and ends the thread. Events: `Loading` as `load` reports it, then `Ready`
+/// or `Failed { generation: None }`, then those of the answers.
 ///
 /// # Errors
 /// If the system gives no thread.
 pub fn spawn(
     controls: SharedControls,
-    mut sink: Sink,
+    sink: Sink,
     load: impl FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
 ) -> std::io::Result<Worker> {
-    Worker::start(THREAD, controls, move |commands, controls| {
+    spawn_with(controls, sink, Once(Mutex::new(Some(load))))
+}
+
+/// Starts the decode thread with models that `loader` can replace: as [`spawn`], and after
+/// [`Command::Load`] `LoadProgress`, perhaps `Unloaded`, then `Swapped` or `NotSwapped`.
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn spawn_with(
+    controls: SharedControls,
+    sink: Sink,
+    loader: impl Loader,
+) -> std::io::Result<Worker> {
+    let loader: Arc<dyn Loader> = Arc::new(loader);
+    let (tasks, waiting) = channel();
+    let (loads, jobs) = channel();
+    let answers = tasks.clone();
+    // An answer under way keeps this thread from its tasks: loads have a thread that takes them.
+    let post = Box::new(move |command| match command {
+        Command::Generate(job) => answers.send(Task::Generate(job)).is_ok(),
+        Command::Load(job) => loads.send(job).is_ok(),
+    });
+    Worker::start(THREAD, controls, post, move |controls| {
+        let sink = SharedSink::new(sink);
+        // Dropped before the sink: who hears that the thread has ended can send it nothing more.
+        let (waiting, jobs) = (waiting, jobs);
         let loaded = catch_unwind(AssertUnwindSafe(|| {
-            load(&mut |stage, fraction| {
-                sink(Event::Loading { stage: stage.to_owned(), fraction });
+            loader.first(&mut |stage, fraction| {
+                sink.send(Event::Loading { stage: stage.to_owned(), fraction });
             })
         }));
-        let mut backend = match loaded.unwrap_or_else(|panic| Err(internal(panic.as_ref()))) {
+        let backend = match loaded.unwrap_or_else(|panic| Err(internal(panic.as_ref()))) {
             Ok(backend) => backend,
             Err(error) => {
-                sink(Event::Failed { generation: None, error });
+                sink.send(Event::Failed { generation: None, error });
                 return;
             }
         };
-        let mut listening = sink(Event::Ready(Box::new(backend.ready.clone())));
-        for notice in std::mem::take(&mut backend.notices) {
-            listening = listening && sink(Event::Notice(notice));
+        let target = TargetInUse::default();
+        let done = move |loaded| tasks.send(Task::Loaded(Box::new(loaded))).is_ok();
+        let (theirs, copy) = (Arc::clone(&target), WeakSink::of(&sink));
+        let started =
+            start_load_thread(Arc::clone(&loader), controls.clone(), copy, theirs, jobs, done);
+        if let Err(error) = started {
+            let error = format!("the system gives no thread: {error}");
+            sink.send(Event::Failed { generation: None, error });
+            return;
         }
-        while listening {
-            let Ok(Command::Generate(job)) = commands.recv() else { return };
-            let answered =
-                catch_unwind(AssertUnwindSafe(|| backend.answer(&job, &controls, &mut sink)));
-            listening = answered.unwrap_or_else(|panic| {
-                let error = internal(panic.as_ref());
-                // Whatever the caches hold now is not to be built upon.
-                let usable = catch_unwind(AssertUnwindSafe(|| backend.engine.forget())).is_ok();
-                sink(Event::Failed { generation: Some(job.generation), error }) && usable
-            });
-        }
+        DecodeThread { loader, controls, sink, target, backend }.run(waiting);
     })
+}
+
+/// What the decode thread does next.
+enum Task {
+    /// An answer.
+    Generate(Job),
+    /// A load has ended.
+    Loaded(Box<Loaded>),
+}
+
+/// A loader for one load.
+struct Once<F>(Mutex<Option<F>>);
+
+impl<F> Loader for Once<F>
+where
+    F: FnOnce(Loading<'_>) -> Result<Backend, String> + Send + 'static,
+{
+    fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
+        let load = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        load.map_or_else(|| Err("the models are loaded already".to_owned()), |load| load(progress))
+    }
+
+    fn load(
+        &self,
+        _: &ModelChoice,
+        _: Option<&SharedTarget>,
+        _: Room,
+        _: Loading<'_>,
+    ) -> Result<NewModels, LoadFailure> {
+        let refused = "the models cannot be changed here: start again with --target and --draft";
+        Err(LoadFailure::Failed(refused.to_owned()))
+    }
+}
+
+/// The decode thread while models are loaded. Where a method returns a flag, it is whether the
+/// thread goes on.
+struct DecodeThread {
+    loader: Arc<dyn Loader>,
+    controls: SharedControls,
+    sink: SharedSink,
+    /// For the load thread.
+    target: TargetInUse,
+    backend: Backend,
+}
+
+impl DecodeThread {
+    fn run(mut self, waiting: Receiver<Task>) {
+        self.publish_target();
+        let ready = Event::Ready(Box::new(self.backend.ready.clone()));
+        let mut go_on = self.sink.send(ready) && self.send_notices();
+        while go_on {
+            go_on = match waiting.recv() {
+                Ok(Task::Generate(job)) => self.answer(&job),
+                Ok(Task::Loaded(loaded)) => {
+                    let (job, result) = *loaded;
+                    let Some(thread) = self.finish_load(&job, result) else { return };
+                    self = thread;
+                    true
+                }
+                Err(_) => false,
+            };
+        }
+    }
+
+    /// From now on other drafters are loaded for this target.
+    fn publish_target(&self) {
+        let target = self.backend.shared.clone();
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
+    fn send_notices(&mut self) -> bool {
+        let notices = std::mem::take(&mut self.backend.notices);
+        notices.into_iter().all(|notice| self.sink.send(Event::Notice(notice)))
+    }
+
+    fn answer(&mut self, job: &Job) -> bool {
+        let Self { backend, controls, sink, .. } = self;
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            backend.answer(job, controls, &mut |event| sink.send(event))
+        }));
+        answered.unwrap_or_else(|panic| {
+            let error = internal(panic.as_ref());
+            // Whatever the caches hold now is not to be built upon.
+            let usable = catch_unwind(AssertUnwindSafe(|| self.backend.engine.forget())).is_ok();
+            self.sink.send(Event::Failed { generation: Some(job.generation), error }) && usable
+        })
+    }
+
+    /// Takes what was loaded into use, or goes on with what is there. `None` ends the thread.
+    fn finish_load(self, job: &LoadJob, result: Result<NewModels, LoadFailure>) -> Option<Self> {
+        let load = job.load;
+        match result {
+            Ok(_) if self.controls.get().load != load => self.not_swapped(load, None),
+            Ok(models) => self.swapped(load, models),
+            Err(LoadFailure::NoRoom(reason)) => self.load_alone(job, reason),
+            Err(LoadFailure::Failed(error)) => self.not_swapped(load, Some(error)),
+            Err(LoadFailure::Stopped) => self.not_swapped(load, None),
+        }
+    }
+
+    fn swapped(mut self, load: u64, models: NewModels) -> Option<Self> {
+        match models {
+            NewModels::All(backend) => self.backend = *backend,
+            NewModels::Drafts(drafts) => {
+                let target = self.backend.shared.as_ref();
+                if !target.is_some_and(|target| target.is_same(&drafts.shared)) {
+                    let error = "the target was changed meanwhile: choose the draft again";
+                    return self.not_swapped(load, Some(error.to_owned()));
+                }
+                self.backend.replace_drafts(*drafts);
+            }
+        }
+        self.announce(load)
+    }
+
+    fn announce(mut self, load: u64) -> Option<Self> {
+        self.publish_target();
+        let ready = Box::new(self.backend.ready.clone());
+        (self.sink.send(Event::Swapped { load, ready }) && self.send_notices()).then_some(self)
+    }
+
+    fn not_swapped(self, load: u64, error: Option<String>) -> Option<Self> {
+        self.sink.send(Event::NotSwapped { load, error }).then_some(self)
+    }
+
+    /// Lets the models in use go before it loads others, since both do not fit; if those cannot be
+    /// loaded, or are not wanted any more, it loads the former ones again.
+    fn load_alone(self, job: &LoadJob, reason: String) -> Option<Self> {
+        let Self { loader, controls, sink, target, backend } = self;
+        let load = job.load;
+        if !sink.send(Event::Unloaded { load, reason }) {
+            return None;
+        }
+        let former = backend.ready.models.clone();
+        drop(backend);
+        // Its matrices are shared with this.
+        *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let alone = |models: &ModelChoice, progress: Loading<'_>| match loader.load(
+            models,
+            None,
+            Room::Alone,
+            progress,
+        )? {
+            NewModels::All(backend) => Ok(*backend),
+            NewModels::Drafts(_) => Err(LoadFailure::Failed(
+                "drafters were loaded without a target (a fault of dovetail)".to_owned(),
+            )),
+        };
+        let send = |event| sink.send(event);
+        let loaded = stoppable(load, &controls, &send, |progress| alone(&job.models, progress));
+        let error = match loaded {
+            Ok(backend) => return Self { loader, controls, sink, target, backend }.announce(load),
+            Err(LoadFailure::NoRoom(error) | LoadFailure::Failed(error)) => Some(error),
+            Err(LoadFailure::Stopped) => None,
+        };
+        let mut progress = |stage: &str, fraction| {
+            sink.send(Event::LoadProgress { load, stage: stage.to_owned(), fraction });
+        };
+        let again = catch_unwind(AssertUnwindSafe(|| alone(&former, &mut progress)));
+        let backend = match again {
+            Ok(Ok(backend)) => backend,
+            Ok(Err(LoadFailure::Failed(why) | LoadFailure::NoRoom(why))) => {
+                return failed(&sink, why);
+            }
+            Ok(Err(LoadFailure::Stopped)) => {
+                return failed(&sink, "loading was stopped".to_owned());
+            }
+            Err(panic) => return failed(&sink, internal(panic.as_ref())),
+        };
+        let thread = Self { loader, controls, sink, target, backend };
+        thread.publish_target();
+        thread.not_swapped(load, error)
+    }
+}
+
+/// Nothing is loaded any more: the thread ends.
+fn failed(sink: &SharedSink, error: String) -> Option<DecodeThread> {
+    sink.send(Event::Failed { generation: None, error });
+    None
 }
 
 fn internal(panic: &(dyn Any + Send)) -> String {

@@ -1,4 +1,5 @@
-//! The line format of traces: what `run --json` writes and what a scripted worker plays.
+//! The line format of traces: what `run --json` writes and a scripted worker plays. Must never know
+//! files.
 
 use super::{Event, Ready};
 use crate::decode::{Committed, Round, Summary};
@@ -35,8 +36,11 @@ pub enum Line {
     Round(Box<Round>),
     /// The end of an answer.
     Summary {
-        /// The whole text.
+        /// The whole text, less the thoughts.
         text: String,
+        /// What was thought before it; `None` without thoughts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thought: Option<String>,
         /// Strategy of the last round.
         #[serde(default)]
         strategy: String,
@@ -48,7 +52,7 @@ pub enum Line {
         #[serde(flatten)]
         summary: Box<Summary>,
     },
-    /// Why automatic control chose anew.
+    /// Why automatic control changed its choice.
     Reasons {
         /// One sentence each.
         reasons: Vec<String>,
@@ -60,7 +64,7 @@ pub enum Line {
     },
     /// An answer failed, or the models could not be loaded if there was none.
     Failed {
-        /// What to tell the user.
+        /// The message for the user.
         error: String,
     },
 }
@@ -69,6 +73,7 @@ pub enum Line {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     text: String,
+    thought: Option<String>,
     strategy: String,
     gamma: usize,
     blocks: usize,
@@ -84,23 +89,40 @@ impl Recorder {
             Event::Ready(ready) => Line::Ready(ready.clone()),
             Event::Prefill { done, total, .. } => Line::Prefill { done: *done, total: *total },
             Event::First { token, summary, .. } => {
-                *self = Self { text: token.text.clone(), gamma: 1, ..Self::default() };
+                *self = Self { gamma: 1, ..Self::default() };
+                self.add(token);
                 Line::First { token: token.clone(), summary: summary.clone() }
             }
             Event::Round { round, .. } => {
-                self.text.extend(round.committed.iter().map(|c| c.text.as_str()));
+                round.committed.iter().for_each(|token| self.add(token));
                 self.strategy.clone_from(&round.strategy);
                 self.gamma = round.budget.shape.gamma;
                 self.blocks = round.budget.blocks;
                 Line::Round(round.clone())
             }
             Event::Finished { summary, .. } => {
-                let Self { text, strategy, gamma, blocks } = std::mem::take(self);
-                Line::Summary { text, strategy, gamma, blocks, summary: summary.clone() }
+                let Self { text, thought, strategy, gamma, blocks } = std::mem::take(self);
+                let summary = summary.clone();
+                Line::Summary { text, thought, strategy, gamma, blocks, summary }
             }
             Event::Reasons(reasons) => Line::Reasons { reasons: reasons.clone() },
             Event::Notice(text) => Line::Notice { text: text.clone() },
+            Event::LoadProgress { stage, fraction, .. } => {
+                Line::Loading { stage: stage.clone(), fraction: *fraction }
+            }
+            Event::Unloaded { reason, .. } => Line::Notice { text: reason.clone() },
+            Event::Swapped { ready, .. } => Line::Ready(ready.clone()),
+            Event::NotSwapped { error, .. } => {
+                Line::Notice { text: error.clone().unwrap_or_else(|| "stopped".to_owned()) }
+            }
             Event::Failed { error, .. } => Line::Failed { error: error.clone() },
+        }
+    }
+
+    fn add(&mut self, token: &Committed) {
+        self.text.push_str(&token.text);
+        if let Some(thought) = &token.thought {
+            self.thought.get_or_insert_default().push_str(thought);
         }
     }
 }

@@ -1,3 +1,4 @@
 //! `bench` measures what it says.
 
+mod quality;
 mod verify;

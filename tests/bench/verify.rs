@@ -6,7 +6,8 @@ use std::time::Instant;
 use dovetail::bench::verify::{Subject, VerifyError, VerifyOptions, measure_target, run};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::library::Spec;
-use dovetail::model::{Config, CpuTarget, KnownShape, RopeScaling};
+use dovetail::model::{Config, CpuTarget, KnownShape, RopeScaling, Target};
+use dovetail::speculate::Tree;
 use serde_json::Value;
 
 fn small() -> CpuTarget {
@@ -23,6 +24,17 @@ fn small() -> CpuTarget {
     };
     let pool = Arc::new(Pool::new(2));
     CpuTarget::random(&config, Format::Q4K, 1, pool, 96, KvFormat::F16).unwrap()
+}
+
+#[test]
+fn every_format_has_random_weights_to_be_timed() {
+    for format in Format::ALL {
+        let config = small().config().clone();
+        let pool = Arc::new(Pool::new(2));
+        let mut target = CpuTarget::random(&config, format, 1, pool, 8, KvFormat::F16).unwrap();
+        let logits = target.verify(&Tree::root(1)).unwrap().logits;
+        assert!(logits.iter().all(|logit| logit.is_finite()), "{format}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Templates that write conversations down, and conversations on disk.
 
+mod families;
 mod sessions;
 mod templates;

@@ -16,7 +16,7 @@ use crate::support::pty::Pty;
 /// Set in a child: the folder that it saves to.
 const CHILD: &str = "DOVETAIL_TEST_SAVES";
 fn question(content: String) -> SavedTurn {
-    SavedTurn { message: Message { role: Role::User, content }, interrupted: false }
+    SavedTurn { message: Message::new(Role::User, content), interrupted: false }
 }
 
 /// `command` continued so that it runs `test` of this binary as a child.

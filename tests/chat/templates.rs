@@ -78,7 +78,7 @@ const ALL: [(&str, &str, &str); 7] = [
 ];
 
 fn said(role: Role, content: &str) -> Message {
-    Message { role, content: content.to_owned() }
+    Message::new(role, content.to_owned())
 }
 
 fn short() -> Vec<Message> {

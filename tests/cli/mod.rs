@@ -1,4 +1,5 @@
 //! The program from outside.
 
 mod guards;
+mod models;
 mod program;

@@ -2,6 +2,7 @@
 //! point, the bundled pair where it is.
 
 use crate::support::program::{HELLO, Home, outcome, run, script};
+use dovetail::kernels::Format;
 use serde_json::Value;
 use std::io::Read;
 use std::process::Stdio;
@@ -107,6 +108,22 @@ fn json_is_one_line_a_round_and_a_summary() {
 }
 
 #[test]
+fn thoughts_go_to_stderr_unless_they_are_hidden() {
+    const THOUGHT: &str = "They ask where the fox ran.\n\nOver the hill, I think.";
+    let script = script("thoughts.jsonl");
+    let (code, out, err) = run(&["run", "hi", "--script", &script]);
+    assert_eq!((code, out.as_str()), (0, "Over the hill.\n"), "{err}");
+    assert_eq!(err, format!("{THOUGHT}\n\n"));
+    let (_, out, err) = run(&["run", "hi", "--hide-thinking", "--script", &script]);
+    assert_eq!((out.as_str(), err.as_str()), ("Over the hill.\n", ""));
+    let (_, out, _) = run(&["run", "hi", "--json", "--script", &script]);
+    let last: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["text"], &last["thought"]), (&"Over the hill.".into(), &THOUGHT.into()));
+    let (code, _, err) = run(&["run", "hi", "--think", "maybe", "--script", &script]);
+    assert!(code == 2 && err.contains("auto"), "{err}");
+}
+
+#[test]
 fn the_prompt_may_be_piped_in() {
     let home = Home::new();
     let script = script("answers.jsonl");
@@ -176,7 +193,7 @@ fn a_chat_without_a_terminal_points_to_run() {
 #[test]
 fn pull_says_what_is_no_id_and_what_is_not_here() {
     let (code, _, err) = run(&["pull", "no-owner"]);
-    assert_eq!(code, 2, "{err}");
+    assert_eq!(code, 3, "{err}");
     assert!(err.contains("owner/name"), "{err}");
     let home = Home::new();
     let mut command = home.command(&["pull", "owner/name"]);
@@ -204,6 +221,33 @@ fn a_measurement_takes_a_model_or_a_shape() {
         let (code, _, err) = run(&[&["bench", "verify"][..], flags].concat());
         assert_eq!(code, 2, "{flags:?}: {err}");
         assert!(err.contains(word), "{flags:?}: {err}");
+    }
+}
+
+#[test]
+fn verification_is_timed_for_every_tensor_format() {
+    let (code, _, err) = run(&["bench", "verify", "--format", "none"]);
+    assert_eq!(code, 2, "{err}");
+    for format in Format::ALL {
+        let name = format.name().to_lowercase();
+        assert!(err.contains(&name), "{name} is missing from {err}");
+        assert_eq!(Format::from_name(&name), Some(format));
+    }
+}
+
+#[test]
+fn quality_is_measured_and_refused_with_the_remedy() {
+    let (code, out, err) = run(&["bench", "quality", "--window", "64", "--threads", "2"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("perplexity  ") && out.contains("text: bundled"), "{out}");
+    for (flags, code, words) in [
+        (&["--target", "nowhere.gguf"][..], 3, "nowhere.gguf"),
+        (&["--text", "nowhere.txt"], 2, "nowhere.txt"),
+        (&["--window", "1"], 2, "--window must be 2 or more"),
+    ] {
+        let (found, _, err) = run(&[&["bench", "quality"][..], flags].concat());
+        assert_eq!(found, code, "{flags:?}: {err}");
+        assert!(err.contains(words), "{flags:?}: {err}");
     }
 }
 
@@ -236,7 +280,9 @@ fn doctor_describes_machine_models_and_choice() {
     ];
     let places: Vec<usize> = titles.iter().map(|title| at(title)).collect();
     assert!(places.is_sorted(), "{out}");
-    for row in ["  CPU ", "  features ", "  GPU ", "  target ", "  draft ", "  γ ", "  M "] {
+    for row in
+        ["  CPU ", "  features ", "  GPU ", "  target ", "  kernels ", "  draft ", "  γ ", "  M "]
+    {
         at(row);
     }
     for (strategy, words) in [("dovetail", "(in use)"), ("rest", "name one with --rest-text")] {

@@ -1,5 +1,5 @@
-//! What coupling is for: a draft that knows the target's noise is right more often. That it changes
-//! no text is tested with everything else that must not.
+//! Coupled drafting: a draft that knows the target's noise is accepted more often. That it changes
+//! no text is tested with the other options.
 
 use crate::support::generate::{bundled, generate, heldout};
 use dovetail::chat::{Message, Role};
@@ -12,9 +12,9 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
     let mut backend = bundled();
     let (mut tokens, mut rounds) = (0, 0);
     for (seed, turns) in heldout().into_iter().step_by(7).enumerate() {
-        let messages = [Message { role: Role::User, content: turns[0].clone() }];
+        let messages = [Message::new(Role::User, turns[0].clone())];
         let request = Request {
-            prompt: (backend.prompter)(&messages).unwrap(),
+            prompt: (backend.prompter)(&messages, None).unwrap().tokens,
             max_tokens: 48,
             eos: backend.eos.clone(),
             stop: Vec::new(),
@@ -31,7 +31,7 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
 }
 
 #[test]
-fn at_temperature_one_the_noise_is_worth_knowing() {
+fn coupling_raises_the_accepted_length_at_temperature_one() {
     for shape in [Shape { gamma: 16, width: 10, depth: 7 }, Shape { gamma: 6, width: 1, depth: 4 }]
     {
         let (with, without) = (tokens_a_round(shape, true), tokens_a_round(shape, false));

@@ -9,16 +9,10 @@ use dovetail::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
 
 const SHAPE: Shape = Shape { gamma: 8, width: 3, depth: 4 };
-const GREEDY: SamplerSettings = SamplerSettings {
-    temperature: 0.0,
-    top_k: 0,
-    top_p: 1.0,
-    min_p: 0.0,
-    repetition_penalty: 1.0,
-    presence_penalty: 0.0,
-    frequency_penalty: 0.0,
-    seed: 0,
-};
+
+fn greedy() -> SamplerSettings {
+    SamplerSettings::default()
+}
 
 fn engine(toy: Toy, drafters: impl IntoIterator<Item = ToyDrafter>) -> Engine {
     let drafters = drafters.into_iter().map(|d| Box::new(d) as Box<dyn Drafter>);
@@ -66,9 +60,8 @@ fn besides() -> impl Strategy<Value = Beside> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Several turns of a conversation on one engine, with everything changing between rounds, who
-    /// drafts too,
-    /// against a fresh plain engine for every turn.
+    /// Several turns of a conversation on one engine, with all options and the drafter changing
+    /// between rounds, against a fresh plain engine for every turn.
     #[test]
     fn any_draft_gives_the_plain_text(
         seed in any::<u64>(),
@@ -125,32 +118,32 @@ proptest! {
 }
 
 #[test]
-fn a_knowing_draft_wins_whole_paths_and_plain_origins_are_the_targets() {
+fn a_draft_that_is_right_has_whole_paths_accepted() {
     let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
     let chain = Shape { gamma: 5, width: 1, depth: 3 };
     let (outcome, summary, _) =
-        decode(&mut engine, &Letters, request(&[1, 2, 3], 41), |_| options(chain, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[1, 2, 3], 41), |_| options(chain, true, greedy()));
     assert_eq!((outcome.tokens.len(), summary.rounds), (41, 8));
     assert_eq!(summary.tau, 5.0);
     assert_eq!(outcome.finish, Some(Finish::MaxTokens));
 
     let mut answer = engine.generate(request(&[1, 2, 3], 10), &Letters).unwrap();
-    let first = answer.first_token(&options(chain, true, GREEDY)).unwrap();
+    let first = answer.first_token(&options(chain, true, greedy())).unwrap();
     assert_eq!(first.origin, Origin::Target);
-    let round = answer.step(&options(chain, true, GREEDY)).unwrap();
+    let round = answer.step(&options(chain, true, greedy())).unwrap();
     let origins: Vec<Origin> = round.committed.iter().map(|c| c.origin).collect();
     assert_eq!(origins[..4], [Origin::Accepted; 4]);
     assert_eq!(origins[4], Origin::Target);
     assert!(round.speculative);
-    let round = answer.step(&options(chain, false, GREEDY)).unwrap();
+    let round = answer.step(&options(chain, false, greedy())).unwrap();
     assert!(!round.speculative && round.tree.len() == 1 && round.accepted.is_empty());
 }
 
 #[test]
-fn trees_are_no_deeper_than_what_is_left_to_say() {
+fn trees_are_no_deeper_than_the_tokens_left() {
     let mut engine = engine(Toy::new(3, 30, 500), Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
     let mut answer = engine.generate(request(&[1, 2, 3], 4), &Letters).unwrap();
-    let options = options(Shape { gamma: 30, width: 2, depth: 8 }, true, GREEDY);
+    let options = options(Shape { gamma: 30, width: 2, depth: 8 }, true, greedy());
     answer.first_token(&options).unwrap();
     // Three tokens are left, one of them the bonus.
     let round = answer.step(&options).unwrap();
@@ -161,13 +154,13 @@ fn trees_are_no_deeper_than_what_is_left_to_say() {
 #[test]
 fn the_common_prefix_is_computed_once() {
     let prompt: Vec<u32> = (0..40).map(|i| i % 7).collect();
-    let chain = |_| options(SHAPE, true, GREEDY);
+    let chain = |_| options(SHAPE, true, greedy());
     for drafter in [false, true] {
         let draft = drafter.then(|| ToyDrafter::new(Guess::Knowing, 3, 30));
         let mut engine = engine(Toy::new(3, 30, 500), draft);
         let (first, summary, _) = decode(&mut engine, &Letters, request(&prompt, 12), chain);
         assert_eq!((summary.prompt_tokens, summary.reused_tokens), (40, 0));
-        // The last token said is not in the cache yet; a drafter needs the last feature again.
+        // The last token is not in the cache yet; a drafter needs the last feature again.
         let again = usize::from(drafter);
         let next = [prompt.as_slice(), &first.tokens, &[5, 6]].concat();
         let (_, summary, _) = decode(&mut engine, &Letters, request(&next, 5), chain);
@@ -185,7 +178,7 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
     let prompt: Vec<u32> = (0..700).map(|i| i % 29).collect();
     for stage in 0..5 {
         let mut dropped = engine(Toy::new(9, 30, 900), Some(ToyDrafter::new(Guess::Wild, 9, 30)));
-        let options = options(SHAPE, true, GREEDY);
+        let options = options(SHAPE, true, greedy());
         let mut answer = dropped.generate(request(&prompt, 20), &Letters).unwrap();
         let progress = answer.prefill(&options).unwrap();
         assert!(progress.done > 0 && !progress.is_complete(), "a long prompt is read in slices");
@@ -202,17 +195,17 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
         let other = [&prompt[..500], &[3, 3, 3]].concat();
         let got = decode(&mut dropped, &Letters, request(&other, 30), |_| options).0;
         let mut fresh = engine(Toy::new(9, 30, 900), None);
-        assert_eq!(got, decode(&mut fresh, &Letters, request(&other, 30), plain(GREEDY)).0);
+        assert_eq!(got, decode(&mut fresh, &Letters, request(&other, 30), plain(greedy())).0);
     }
 }
 
 #[test]
-fn a_failing_draft_is_told_once_and_costs_no_token() {
+fn a_failing_draft_is_reported_once_and_changes_no_token() {
     let wanted = decode(
         &mut engine(Toy::new(3, 30, 500), None),
         &Letters,
         request(&[1, 2], 60),
-        plain(GREEDY),
+        plain(greedy()),
     );
     let run = |reserves, failures: &[usize]| {
         let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
@@ -220,7 +213,7 @@ fn a_failing_draft_is_told_once_and_costs_no_token() {
         drafter.failures = failures.to_vec();
         let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
         let (outcome, summary, notices) =
-            decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, GREEDY));
+            decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
         assert_eq!(outcome, wanted.0);
         (summary.rounds, notices, engine.drafter(0).is_some())
     };
@@ -241,12 +234,12 @@ fn a_failing_draft_is_told_once_and_costs_no_token() {
 }
 
 #[test]
-fn a_drafter_that_was_not_used_knows_the_text_when_it_is() {
+fn an_unused_drafter_has_observed_the_text() {
     let drafters = [Guess::Wild, Guess::Knowing].map(|guess| ToyDrafter::new(guess, 3, 30));
     let mut engine = engine(Toy::new(3, 30, 500), drafters);
     let chain = Shape { gamma: 5, width: 1, depth: 3 };
     let mut answer = engine.generate(request(&[1, 2, 3], 60), &Letters).unwrap();
-    let with = |drafter| RoundOptions { drafter, ..options(chain, true, GREEDY) };
+    let with = |drafter| RoundOptions { drafter, ..options(chain, true, greedy()) };
     answer.first_token(&with(0)).unwrap();
     for _ in 0..4 {
         answer.step(&with(0)).unwrap();
@@ -262,10 +255,10 @@ fn a_lost_drafter_leaves_the_others() {
     drafters[1].failures = vec![6];
     let mut engine = engine(Toy::new(3, 30, 500), drafters);
     let (outcome, _, notices) = decode(&mut engine, &Letters, request(&[1, 2], 60), |round| {
-        RoundOptions { drafter: round % 3, ..options(SHAPE, true, GREEDY) }
+        RoundOptions { drafter: round % 3, ..options(SHAPE, true, greedy()) }
     });
     let mut alone = self::engine(Toy::new(3, 30, 500), None);
-    let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(GREEDY)).0;
+    let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(greedy())).0;
     assert_eq!(outcome, wanted);
     let lost = "the draft device failed: out of memory; toy (Knowing) is not used any more";
     assert_eq!(notices, [lost]);
@@ -273,19 +266,19 @@ fn a_lost_drafter_leaves_the_others() {
 }
 
 #[test]
-fn a_drafter_without_room_is_left_out_with_a_word() {
+fn a_drafter_without_room_is_left_out_with_a_notice() {
     let mut drafter = ToyDrafter::new(Guess::Knowing, 3, 30);
     drafter.capacity = 20;
     let mut engine = engine(Toy::new(3, 30, 500), Some(drafter));
     let (_, _, notices) =
-        decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
     assert_eq!(
         notices,
         ["the draft's context of 20 tokens is full; decoding goes on without a draft"]
     );
     // A shorter conversation has room again.
     let (_, summary, notices) =
-        decode(&mut engine, &Letters, request(&[4, 2], 12), |_| options(SHAPE, true, GREEDY));
+        decode(&mut engine, &Letters, request(&[4, 2], 12), |_| options(SHAPE, true, greedy()));
     assert!(summary.tau > 2.0 && notices.is_empty());
 }
 
@@ -293,14 +286,15 @@ fn a_drafter_without_room_is_left_out_with_a_word() {
 fn the_end_of_the_context_ends_the_answer() {
     for drafter in [None, Some(ToyDrafter::new(Guess::Knowing, 3, 30))] {
         let mut engine = engine(Toy::new(3, 30, 32), drafter);
-        let (outcome, _, _) =
-            decode(&mut engine, &Letters, request(&[1, 2], 1000), |_| options(SHAPE, true, GREEDY));
+        let (outcome, _, _) = decode(&mut engine, &Letters, request(&[1, 2], 1000), |_| {
+            options(SHAPE, true, greedy())
+        });
         assert_eq!(outcome.finish, Some(Finish::ContextFull));
         // 30 positions behind the prompt, and the last token needs none.
         assert_eq!(outcome.tokens.len(), 31);
         let full: Vec<u32> = vec![1; 32];
         let (outcome, _, _) =
-            decode(&mut engine, &Letters, request(&full, 9), |_| options(SHAPE, true, GREEDY));
+            decode(&mut engine, &Letters, request(&full, 9), |_| options(SHAPE, true, greedy()));
         assert_eq!((outcome.tokens.len(), outcome.finish), (1, Some(Finish::ContextFull)));
     }
 }
@@ -317,7 +311,7 @@ fn impossible_prompts_are_refused_and_a_lost_target_is_an_error() {
     toy.fails_after = Some(4);
     let mut failing = engine(toy, Some(ToyDrafter::new(Guess::Knowing, 3, 30)));
     let mut answer = failing.generate(request(&[1, 2], 100), &Letters).unwrap();
-    let options = options(SHAPE, true, GREEDY);
+    let options = options(SHAPE, true, greedy());
     answer.first_token(&options).unwrap();
     let error = std::iter::repeat_with(|| answer.step(&options)).find_map(Result::err).unwrap();
     assert_eq!(error.to_string(), "the target's device failed: lost");

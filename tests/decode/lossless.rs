@@ -8,7 +8,7 @@ use dovetail::decode::{Engine, Request, RoundOptions, TokenText};
 use dovetail::draft::{Budget, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    DraftVocabulary, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
 };
 use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
@@ -18,20 +18,25 @@ use std::time::Duration;
 
 /// A recorded target, with a recorded head if one is named.
 fn recorded(target: &str, head: Option<&str>) -> Engine {
-    recorded_as(target, head, |target| Box::new(target))
+    recorded_as(target, head, None, |target| Box::new(target))
 }
 
-/// The same with the target in some disguise.
+/// The same with the head scoring some tokens only, and with the target wrapped.
 fn recorded_as(
     target: &str,
     head: Option<&str>,
-    disguise: impl FnOnce(CpuTarget) -> Box<dyn Target>,
+    scored: Option<DraftVocabulary>,
+    wrap: impl FnOnce(CpuTarget) -> Box<dyn Target>,
 ) -> Engine {
     let target_model = recorded_target(target, Arc::new(Pool::new(2)), 512);
     let drafter = head.map(|head| {
         let config = HeadConfig::from_json(&json(&format!("{head}/config.json"))).unwrap();
         let tensors = tensors(&format!("{head}/model.safetensors"));
         let weights = HeadWeights::load(&config, &tensors).unwrap();
+        let weights = match scored {
+            Some(scored) => weights.scoring(scored),
+            None => weights,
+        };
         let shared = SharedTables {
             embedding: Table::Packed(target_model.embedding()),
             lm_head: Table::Packed(target_model.lm_head()),
@@ -44,7 +49,7 @@ fn recorded_as(
         let head = FeatureHead::new(&config, kind, Box::new(backend), 512);
         Box::new(head.with_cores(cores)) as Box<dyn Drafter>
     });
-    Engine::new(disguise(target_model), drafter)
+    Engine::new(wrap(target_model), drafter)
 }
 
 /// The recorded models' tokens are ASCII codes.
@@ -104,8 +109,8 @@ fn recorded_generations_round_by_round() {
     assert!(compared > 80, "{compared} sequences compared");
 }
 
-/// Turns that change everything between rounds.
-fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOptions {
+/// Options that all change between rounds.
+fn changing(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOptions {
     move |round| {
         let i = round + start;
         let gammas = [16, 1, 64, 5, 2, 33, 8];
@@ -118,7 +123,7 @@ fn restless(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOp
 }
 
 #[test]
-fn recorded_models_under_every_sampler_and_restless_turns() {
+fn recorded_models_under_every_sampler_and_changing_options() {
     let meta = json("trees.json");
     let prompts = meta["meta"]["prompts"].as_object().unwrap();
     for head in ["draft_dgf_m1", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"] {
@@ -129,11 +134,40 @@ fn recorded_models_under_every_sampler_and_restless_turns() {
                 let request = request(&numbers(prompt), 48);
                 let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
                 let (got, rounds, _) =
-                    generate(&mut speculative, &Ascii, request, restless(sampler, i * 3));
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
                 assert_eq!(got, want, "{head} {name} {sampler:?}");
                 assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
             }
         }
+    }
+}
+
+#[test]
+fn a_draft_vocabulary_changes_no_text_and_bounds_what_is_drafted() {
+    let meta = json("trees.json");
+    let prompts = meta["meta"]["prompts"].as_object().unwrap();
+    for head in ["draft_dgf_m4", "draft_eagle_m1"] {
+        // Lower case and the space, of the ASCII codes that the recorded models speak.
+        let scored = DraftVocabulary::new((97..123).chain([32]).collect());
+        let mut alone = recorded(target_of(head), None);
+        let mut speculative =
+            recorded_as(target_of(head), Some(head), Some(scored.clone()), |t| Box::new(t));
+        let mut accepted = 0;
+        for (i, prompt) in prompts.values().enumerate() {
+            for sampler in samplers() {
+                let request = request(&numbers(prompt), 48);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, _) =
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i));
+                assert_eq!(got, want, "{head} {sampler:?}");
+                for round in &rounds {
+                    let drafted = &round.tree.nodes()[1..];
+                    assert!(drafted.iter().all(|node| scored.contains(node.token)));
+                    accepted += round.accepted.len();
+                }
+            }
+        }
+        assert!(accepted > 0, "{head}: nothing was accepted");
     }
 }
 
@@ -143,13 +177,13 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
     let prompts = meta["meta"]["prompts"].as_object().unwrap();
     let head = "draft_dgf_m4";
     let mut alone = recorded(target_of(head), None);
-    let mut ahead = recorded_as(target_of(head), Some(head), |target| {
-        // It takes its time, so that the draft is done before it.
-        let patient = |_: &Tree| {
+    let mut ahead = recorded_as(target_of(head), Some(head), None, |target| {
+        // A slow pass, so that the draft ends before it.
+        let slow = |_: &Tree| {
             std::thread::sleep(Duration::from_millis(3));
             Ok(())
         };
-        Box::new(Watched::new(target, patient))
+        Box::new(Watched::new(target, slow))
     });
     let (mut drafted_ahead, mut accepted) = (0, 0);
     for prompt in prompts.values() {
@@ -175,7 +209,7 @@ fn trees_drafted_while_the_target_verifies_are_used_and_change_no_text() {
 }
 
 #[test]
-fn the_bundled_pair_speaks_as_its_target_alone() {
+fn the_bundled_pair_gives_the_text_of_its_target() {
     let (mut speculative, mut alone) = (bundled(), bundled());
     let paper = Shape { gamma: 16, width: 10, depth: 7 };
     let (mut won, mut passes) = (0, 0);
@@ -183,25 +217,25 @@ fn the_bundled_pair_speaks_as_its_target_alone() {
         let sampler = samplers()[i % 4];
         let steady = |_| RoundOptions::new(Budget::new(paper, 4), sampler);
         let mut messages = Vec::new();
-        // A second turn shows what the cache of the first is worth.
+        // A second turn reuses the cache of the first.
         for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
-            messages.push(Message { role: Role::User, content });
+            messages.push(Message::new(Role::User, content));
             let request = Request {
-                prompt: (alone.prompter)(&messages).unwrap(),
+                prompt: (alone.prompter)(&messages, None).unwrap().tokens,
                 max_tokens: 32,
                 eos: alone.eos.clone(),
                 stop: alone.stop.clone(),
             };
             let names = alone.names.as_ref();
             let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;
-            let restless = restless(sampler, i);
-            let got = generate(&mut speculative.engine, names, request.clone(), restless).0;
+            let options = changing(sampler, i);
+            let got = generate(&mut speculative.engine, names, request.clone(), options).0;
             assert_eq!(got, want, "{messages:?} {sampler:?}");
             let (got, rounds, _) = generate(&mut speculative.engine, names, request, steady);
             assert_eq!(got, want, "{messages:?} {sampler:?}");
             won += got.len() - 1;
             passes += rounds.len();
-            messages.push(Message { role: Role::Assistant, content: names.text(&want) });
+            messages.push(Message::new(Role::Assistant, names.text(&want)));
         }
     }
     assert!(won > passes, "nothing that the head drafted was ever accepted");

@@ -1,5 +1,6 @@
 //! Decoding: whatever is drafted and however, the text is the plain one.
 
+mod architectures;
 mod coupled;
 mod duo;
 mod engine;

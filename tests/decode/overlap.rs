@@ -4,7 +4,7 @@ use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter, decode};
 use crate::support::watched::Watched;
 use dovetail::decode::{Engine, Finish, RoundOptions};
-use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
+use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::TargetError;
 use dovetail::plan::Schedule;
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 type Drafting = Box<dyn FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send>;
 
-/// A drafter that does something of the test's while the target verifies.
+/// A drafter that runs a closure of the test while the target verifies.
 struct Busy {
     toy: ToyDrafter,
     drafting: Drafting,
@@ -49,24 +49,16 @@ impl Drafter for Busy {
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
         self.toy.propose(request)
     }
-    fn draft_ahead(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
-        self.toy.draft_ahead(tree, request, stop)?;
-        (self.drafting)(tree, stop)
+    fn draft_ahead(&mut self, request: &AheadRequest<'_>) -> Result<(), DraftError> {
+        self.toy.draft_ahead(request)?;
+        (self.drafting)(request.tree, request.stop)
     }
     fn fall_back(&mut self) -> Result<(), DraftError> {
         self.toy.fall_back()
     }
-    fn device_bytes(&self) -> u64 {
-        0
-    }
 }
 
-/// Target and drafter of the same mind.
+/// A target with a drafter that proposes its tokens.
 fn engine(
     verifying: impl FnMut(&Tree) -> Result<(), TargetError> + Send + 'static,
     drafting: impl FnMut(&Tree, &AtomicBool) -> Result<(), DraftError> + Send + 'static,
@@ -95,7 +87,7 @@ fn wanted(max_tokens: usize) -> Vec<u32> {
     decode(&mut alone, &Letters, request(&PROMPT, max_tokens), plain).0.tokens
 }
 
-/// Both sides of a meeting: each says that it came and waits until the other has.
+/// A rendezvous of two threads: each signals and waits for the other.
 struct Meeting {
     here: Sender<()>,
     there: Mutex<Receiver<()>>,
@@ -146,14 +138,14 @@ fn draft_and_target_work_at_the_same_time_on_the_same_tree() {
     let seen: Vec<Tree> = seen.iter().collect();
     assert!(seen.len() >= 2 * (summary.rounds - 1), "{} of {}", seen.len(), summary.rounds);
     assert!(seen.chunks(2).all(|pair| pair[0] == pair[1]), "each was told of another tree");
-    let timing = summary.timing();
+    let timing = summary.timing;
     assert!(timing.ahead_ms > 0.0 && timing.wait_ms >= 0.0, "{timing:?}");
     assert!(timing.ahead_ms <= timing.verify_ms + 0.001 * summary.rounds as f64, "{timing:?}");
     assert!(timing.draft_idle_ms() >= 0.0 && timing.target_idle_ms() >= timing.wait_ms);
 }
 
 #[test]
-fn in_turn_nobody_is_sent_ahead() {
+fn nothing_is_drafted_ahead_under_alternation() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let mut engine = engine(
@@ -166,8 +158,8 @@ fn in_turn_nobody_is_sent_ahead() {
     );
     let (outcome, summary, _) = decode(&mut engine, &Letters, request(&PROMPT, 30), in_turn);
     assert_eq!((outcome.tokens, calls.load(Ordering::Relaxed)), (wanted(30), 0));
-    assert_eq!((summary.ahead_ms, summary.wait_ms), (0.0, 0.0));
-    // And from one round to the next it may be the other way.
+    assert_eq!((summary.timing.ahead_ms, summary.timing.wait_ms), (0.0, 0.0));
+    // The schedule may change from one round to the next.
     decode(&mut engine, &Letters, request(&PROMPT, 30), |round| {
         if round % 2 == 0 { overlapping(round) } else { in_turn(round) }
     });
@@ -176,7 +168,7 @@ fn in_turn_nobody_is_sent_ahead() {
 }
 
 #[test]
-fn a_target_that_waits_for_its_drafter_says_so() {
+fn the_wait_for_a_drafter_is_measured() {
     let slow = Duration::from_millis(20);
     let drafting = move |_: &Tree, _: &AtomicBool| {
         std::thread::sleep(slow);
@@ -191,7 +183,7 @@ fn a_target_that_waits_for_its_drafter_says_so() {
 }
 
 #[test]
-fn a_drafter_that_fails_or_panics_ahead_is_told_once_and_costs_no_token() {
+fn a_drafter_that_fails_or_panics_ahead_is_reported_once_and_changes_no_token() {
     for panics in [false, true] {
         for reserves in [0, 1] {
             let mut left = 2;
@@ -263,7 +255,7 @@ fn a_lost_or_broken_target_gets_its_drafter_back() {
 }
 
 #[test]
-fn an_answer_cancelled_between_rounds_leaves_nobody_ahead() {
+fn an_answer_cancelled_between_rounds_leaves_no_drafter_at_work() {
     for beside in [Beside::Stale, Beside::Late] {
         let mut drafter = ToyDrafter::new(Guess::Wild, 3, 30);
         drafter.beside = beside;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::{Budget, Depths, DraftRequest, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Matrix, Pool};
-use dovetail::model::head::{FusionKind, HeadBackend, HeadNet, HeadPrecision, SharedTables, Table};
+use dovetail::model::head::{
+    DraftVocabulary, FusionKind, HeadBackend, HeadNet, HeadPrecision, Pairs, SharedTables, Table,
+};
 use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
@@ -50,7 +52,7 @@ fn every_block_computes_the_originals_output() {
         let (features, tokens) = case.input("p0");
         let mut head = case.backend(backend);
         for blocks in 1..=case.weights.config.blocks() {
-            head.extend(0, &features, &tokens, blocks).unwrap();
+            head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
             case.is_near(&format!("block{}_out", blocks - 1), &head.outputs().unwrap());
         }
         case.is_near("out_hidden", &head.outputs().unwrap());
@@ -61,12 +63,41 @@ fn every_block_computes_the_originals_output() {
 }
 
 #[test]
+fn a_draft_vocabulary_ranks_its_own_tokens_among_each_other() {
+    for name in HEADS {
+        let mut case = Case::load(name);
+        let scored = DraftVocabulary::new((0..256).filter(|token| token % 3 != 0).collect());
+        case.weights = case.weights.scoring(scored.clone());
+        let expected = floats(&case.forward["p0.last_logprobs"]);
+        let among: f32 = scored.tokens().iter().map(|&t| expected[t as usize].exp()).sum();
+        for backend in BACKENDS {
+            let (features, tokens) = case.input("p0");
+            let mut head = case.backend(backend);
+            let blocks = case.weights.config.blocks();
+            head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
+            let ranked = head.rank_root(&Ranking::new(256)).unwrap();
+            assert_eq!(ranked.len(), scored.len());
+            for &(token, log_prob) in &ranked {
+                assert!(scored.contains(token), "{token}");
+                let expected = expected[token as usize] - among.ln();
+                assert!((log_prob - expected).abs() <= TOLERANCE, "{name} {backend:?} {token}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_root_is_ranked_by_the_originals_log_probabilities() {
     every_case(|case, backend| {
         for prompt in ["p0", "p1"] {
             let (features, tokens) = case.input(prompt);
             let mut head = case.backend(backend);
-            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            head.extend(
+                0,
+                Pairs { features: &features, tokens: &tokens },
+                case.weights.config.blocks(),
+            )
+            .unwrap();
             let out = &case.forward[&format!("{prompt}.out_hidden")];
             case.near("out_hidden", &head.outputs().unwrap(), out, TOLERANCE);
             let expected = floats(&case.forward[&format!("{prompt}.last_logprobs")]);
@@ -94,7 +125,8 @@ fn the_stable_cache_does_not_depend_on_how_it_was_filled() {
             for piece in pieces {
                 let end = start + piece;
                 let features = &features[start * hidden..end * hidden];
-                head.extend(start, features, &tokens[start..end], blocks).unwrap();
+                head.extend(start, Pairs { features, tokens: &tokens[start..end] }, blocks)
+                    .unwrap();
                 start = end;
             }
             case.is_near("kv0_key", &head.keys_and_values(0).unwrap().0);
@@ -118,7 +150,7 @@ fn tree_steps_compute_the_originals_rows() {
         let (features, tokens) = case.input("p0");
         let blocks = case.weights.config.blocks();
         let mut head = case.backend(backend);
-        head.extend(0, &features, &tokens, blocks).unwrap();
+        head.extend(0, Pairs { features: &features, tokens: &tokens }, blocks).unwrap();
         check_candidates(&steps[0], &[head.rank_root(&Ranking::new(4)).unwrap()]);
         let mut paths: Vec<Vec<usize>> = Vec::new();
         for (number, step) in steps.iter().enumerate().skip(1) {
@@ -267,7 +299,12 @@ fn half_precision_is_close() {
             let case = Case::load(name);
             let (features, tokens) = case.input("p0");
             let mut head = case.backend(Backend::Tensors(dtype));
-            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            head.extend(
+                0,
+                Pairs { features: &features, tokens: &tokens },
+                case.weights.config.blocks(),
+            )
+            .unwrap();
             let expected = floats(&case.forward["p0.last_logprobs"]);
             for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
                 let error = (log_prob - expected[token as usize]).abs();
@@ -353,7 +390,12 @@ fn packed_precision_is_close() {
             (HeadPrecision::Eight, KvFormat::F16, 0.1),
         ] {
             let mut head = case.packed(precision, kv, Arc::new(Pool::new(1)));
-            head.extend(0, &features, &tokens, case.weights.config.blocks()).unwrap();
+            head.extend(
+                0,
+                Pairs { features: &features, tokens: &tokens },
+                case.weights.config.blocks(),
+            )
+            .unwrap();
             for (token, log_prob) in head.rank_root(&Ranking::new(5)).unwrap() {
                 let error = (log_prob - expected[token as usize]).abs();
                 assert!(error < tolerance, "{name} {precision:?}: off by {error}");

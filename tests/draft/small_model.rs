@@ -1,14 +1,15 @@
 //! A small language model as the drafter, on real models: the text is the target's own whatever it
 //! drafts, and a model that drafts for itself is always right.
 
-use crate::support::generate::{generate, plain, request, samplers};
+use crate::support::generate::{answer, generate, plain, request, samplers};
 use crate::support::golden::{File, config, prompts, recorded_target};
+use crate::support::models::{load_small, load_target};
 use crate::support::toy::Letters;
-use dovetail::decode::{Engine, Request, Round, RoundOptions};
+use dovetail::decode::{Engine, RoundOptions};
 use dovetail::draft::{Budget, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles, open_small, open_target, shared_vocabulary};
-use dovetail::model::{CpuDraft, CpuTarget, SharedVocabulary};
+use dovetail::model::{CpuTarget, SharedVocabulary};
 use dovetail::plan::Schedule;
 use dovetail::speculate::{Method, SamplerSettings, Shape};
 use std::sync::Arc;
@@ -19,9 +20,8 @@ const CONTEXT: usize = 256;
 fn recorded(target: &str, small: &str, context: usize) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let borrowed = Arc::new(Pool::borrowing(pool.clone(), 1));
-    let kv = KvFormat::F32;
     let (shape, source) = (config(small), File::golden(&format!("{small}/model.safetensors")));
-    let lm = CpuDraft::load(&shape, &source, borrowed.clone(), context, kv, &mut |_| {}).unwrap();
+    let lm = load_small(&shape, &source, borrowed.clone(), context, KvFormat::F32);
     let words = SharedVocabulary::identical(shape.vocab);
     let drafter = SmallModel::new(small, Box::new(lm), words).with_pool(borrowed);
     engine(recorded_target(target, pool, CONTEXT), drafter)
@@ -30,17 +30,6 @@ fn recorded(target: &str, small: &str, context: usize) -> Engine {
 fn engine(target: CpuTarget, drafter: SmallModel) -> Engine {
     let drafter: Box<dyn Drafter> = Box::new(drafter);
     Engine::new(Box::new(target), [drafter])
-}
-
-/// Tokens and rounds of an answer.
-fn answer(
-    engine: &mut Engine,
-    request: &Request,
-    options: impl Fn(usize) -> RoundOptions,
-) -> (Vec<u32>, Vec<Round>) {
-    let (tokens, rounds, notices) = generate(engine, &Letters, request.clone(), options);
-    assert!(notices.iter().all(|notice| notice.contains("is full")));
-    (tokens, rounds)
 }
 
 fn drafting(method: Method, gamma: usize, width: usize, depth: usize) -> Budget {
@@ -80,7 +69,9 @@ fn another_model_drafts_and_the_text_is_the_targets() {
                         speculate: round % 7 != 5,
                         ..RoundOptions::new(budgets()[round % 5], *sampler)
                     };
-                    let (got, rounds) = answer(&mut speculative, &request, options);
+                    let (got, rounds, notices) =
+                        generate(&mut speculative, &Letters, request.clone(), options);
+                    assert!(notices.iter().all(|said| context < CONTEXT && said.contains("full")));
                     assert_eq!(got, want, "{target} by {small}, {sampler:?}");
                     won += want.len() - 1 - rounds.len();
                 }
@@ -123,10 +114,10 @@ fn bundled(target: &TargetFiles, small: &TargetFiles) -> Engine {
     let pool = Arc::new(Pool::new(2));
     let kv = KvFormat::F16;
     let (shape, weights) = (&small.config, small.weights.as_ref());
-    let lm = CpuDraft::load(shape, weights, pool.clone(), 200, kv, &mut |_| {}).unwrap();
+    let lm = load_small(shape, weights, pool.clone(), 200, kv);
     let drafter = SmallModel::new(&small.name, Box::new(lm), words);
     let (shape, weights) = (&target.config, target.weights.as_ref());
-    let target = CpuTarget::load(shape, weights, pool, CONTEXT, kv, &mut |_| {}).unwrap();
+    let target = load_target(shape, weights, pool, CONTEXT, kv);
     engine(target, drafter)
 }
 

@@ -1,4 +1,4 @@
-//! The drafters that need no model: whatever they look up or guess, the text is the plain one.
+//! The drafters that need no model: whatever they propose, the text is the plain one.
 
 use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Letters, Toy, decode};
@@ -30,7 +30,7 @@ proptest! {
     /// A conversation whose later turns take back part of the earlier ones, with the budget
     /// changing between rounds.
     #[test]
-    fn looking_up_and_guessing_give_the_plain_text(
+    fn drafters_without_a_model_give_the_plain_text(
         seed: u64,
         temperature in prop_oneof![Just(0.0f32), 0.3f32..1.5],
         gammas in prop::collection::vec(1usize..=64, 1..5),
@@ -62,9 +62,9 @@ proptest! {
     }
 }
 
-/// A text that was seen before is won many tokens at a time, by each in its own way.
+/// A text that was seen before is accepted many tokens a round, by each drafter in its own way.
 #[test]
-fn what_was_seen_before_is_won_at_once() {
+fn a_repeated_text_is_accepted_many_tokens_a_round() {
     let greedy = sampler(0.0, 0);
     let prompt = [1, 2, 3];
     let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);

@@ -3,12 +3,17 @@
 //! every bit.
 
 use super::open_target;
-use crate::support::library::{arch_file, load_files};
+use crate::support::gguf::Gguf;
+use crate::support::library::{arch_file, arch_recording, load_files};
+use crate::support::models::load_target;
+use candle_core::quantized::GgmlDType;
+use candle_core::quantized::gguf_file::Value;
+use candle_core::{Device, Tensor};
+use dovetail::kernels::{Format, KvFormat, Matrix, Pool};
 use dovetail::library::Spec;
-use dovetail::model::{CpuTarget, Target};
+use dovetail::model::{CpuTarget, RawTensor, Target, WeightSource};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
-use safetensors::SafeTensors;
 
 /// Largest difference of a logit: models with tied embeddings have logits of up to 50.
 const UNTIED: f32 = 5e-5;
@@ -48,19 +53,11 @@ fn load(name: &str, context: usize, threads: usize) -> CpuTarget {
     load_files(&files, context, threads)
 }
 
-fn golden(name: &str, logits: &str) -> (Vec<u32>, Vec<f32>) {
-    let bytes = std::fs::read(arch_file(&format!("{name}.safetensors"))).unwrap();
-    let tensors = SafeTensors::deserialize(&bytes).unwrap();
-    let words = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
-    let tokens = words("tokens").into_iter().map(|b| i32::from_le_bytes(b) as u32).collect();
-    (tokens, words(logits).into_iter().map(f32::from_le_bytes).collect())
-}
-
 #[test]
 fn every_architecture_gives_the_reference_logits() {
     let mut wrong = Vec::new();
     for (name, logits, tolerance, context) in MODELS {
-        let (tokens, expected) = golden(name, logits);
+        let (tokens, expected) = arch_recording(name, logits);
         let mut target = load(name, context, 2);
         let mut worst = (0.0, 0);
         let vocab = target.vocab();
@@ -86,9 +83,77 @@ fn every_architecture_gives_the_reference_logits() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Weights with every matrix unpacked to floats.
+struct Floats<'a>(&'a dyn WeightSource);
+
+impl WeightSource for Floats<'_> {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        let raw = self.0.tensor(name)?;
+        let &[rows, columns] = raw.shape.as_slice() else { return Some(raw) };
+        let pool = Pool::new(1);
+        let matrix = Matrix::pack(raw.format, rows, columns, &raw.bytes, &pool).unwrap();
+        let mut bytes = Vec::new();
+        let mut row = vec![0f32; columns];
+        for i in 0..rows {
+            matrix.row(i, &mut row);
+            bytes.extend(row.iter().flat_map(|x| x.to_le_bytes()));
+        }
+        Some(RawTensor { format: Format::F32, bytes: bytes.into(), ..raw })
+    }
+}
+
+/// Without activations in 8 bits the tolerance is that of the other models.
+#[test]
+fn block_weights_as_floats_give_the_reference_logits() {
+    for name in ["llama-mixed", "gpt-oss"] {
+        let (tokens, expected) = arch_recording(name, "logits");
+        let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        let source = Floats(&*files.weights);
+        let mut target = load_target(&files.config, &source, Pool::new(2), 256, KvFormat::F32);
+        let found = target.prefill(&tokens).unwrap().logits;
+        let last = &expected[expected.len() - found.len()..];
+        let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(off < UNTIED, "{name} is off by {off}");
+    }
+}
+
+/// Files from before 2025 hold the matrices of keys and values, `[heads · (nope + value), rank]`, in
+/// one tensor.
+#[test]
+fn an_older_file_of_latent_attention_gives_the_reference_logits() {
+    let mut file = Gguf::read(&arch_file("deepseek2.gguf"));
+    for block in 0..2 {
+        let name = |part: &str| format!("blk.{block}.attn_{part}.weight");
+        let mut take = |part: &str| {
+            let tensor = file.tensors.remove(&name(part)).unwrap();
+            tensor.dequantize(&Device::Cpu).unwrap()
+        };
+        let keys = take("k_b").transpose(1, 2).unwrap();
+        let both = Tensor::cat(&[&keys.contiguous().unwrap(), &take("v_b")], 1).unwrap();
+        file.tensor(&name("kv_b"), &both.flatten(0, 1).unwrap(), GgmlDType::F16);
+    }
+    for (key, width) in [("key_length", 24), ("value_length", 16)] {
+        file.metadata.remove(&format!("deepseek2.attention.{key}_mla")).unwrap();
+        file.set(&format!("deepseek2.attention.{key}"), Value::U32(width));
+    }
+    file.set("deepseek2.attention.head_count_kv", Value::U32(4));
+    let (tokens, expected) = arch_recording("deepseek2", "logits");
+    let mut target = load_files(&file.open().unwrap(), 64, 2);
+    let found = target.prefill(&tokens).unwrap().logits;
+    let last = &expected[expected.len() - found.len()..];
+    let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(off < UNTIED, "off by {off}");
+    // Widths that do not fit the tensor.
+    file.set("deepseek2.attention.value_length", Value::U32(17));
+    assert!(file.refusal().contains("attn_kv_b"));
+}
+
 #[test]
 fn a_model_in_several_files_is_the_model_in_one() {
-    let (tokens, _) = golden("llama", "logits");
+    let (tokens, _) = arch_recording("llama", "logits");
     let expected = load("llama", 64, 2).prefill(&tokens).unwrap();
     // Any of its files names the model.
     for number in 1..=3 {

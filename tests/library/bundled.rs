@@ -24,7 +24,7 @@ fn the_bundled_target_is_whole() {
 #[test]
 fn the_bundled_template_and_tokenizer_speak_of_the_same_tokens() {
     let target = open_target(&Spec::Bundled).unwrap();
-    let question = Message { role: Role::User, content: "Hello there!".to_owned() };
+    let question = Message::new(Role::User, "Hello there!".to_owned());
     let prompt = target.template.render(&[question], true).unwrap();
     let tokens = target.tokenizer.encode(&prompt, target.template.wants_bos()).unwrap();
     assert_eq!(tokens.first().copied(), target.bos);

@@ -82,8 +82,7 @@ fn templates_are_found_in_every_place() {
     let folder = demo_copy();
     let first = |folder: &TempDir| {
         let target = open_target(&spec(folder.path())).unwrap();
-        let question =
-            dovetail::chat::Message { role: dovetail::chat::Role::User, content: "Q".to_owned() };
+        let question = dovetail::chat::Message::new(dovetail::chat::Role::User, "Q".to_owned());
         target.template.render(&[question], true).unwrap()
     };
     change(&folder, "tokenizer_config.json", |config| {

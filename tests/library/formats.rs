@@ -3,10 +3,11 @@
 use crate::support::models::small_config;
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
-use dovetail::kernels::{Format, KvFormat, Matrix, Pool, random_row};
-use dovetail::model::{Config, CpuTarget, RopeLayout, Target, weights};
+use dovetail::kernels::{Format, Matrix, Pool, random_row};
+use dovetail::model::{Config, RopeLayout, Target, weights};
 
 use crate::support::gguf::{Gguf, dims_of, gguf_name, refusal, small};
+use crate::support::library::load_files;
 
 const WIDTH: usize = 512;
 
@@ -28,10 +29,7 @@ fn config() -> Config {
 
 fn logits(file: &Gguf, tokens: &[u32]) -> Vec<f32> {
     let files = file.open().unwrap();
-    let (pool, kv) = (Pool::new(2).into(), KvFormat::F32);
-    let mut target =
-        CpuTarget::load(&files.config, &*files.weights, pool, 64, kv, &mut |_| {}).unwrap();
-    target.prefill(tokens).unwrap().logits
+    load_files(&files, 64, 2).prefill(tokens).unwrap().logits
 }
 
 #[test]

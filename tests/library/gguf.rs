@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use super::open_target;
-use crate::support::gguf::{Gguf, as_u32, golden, open_bytes, refusal, small, texts};
+use crate::support::gguf::{
+    Gguf, as_u32, golden, header_length, open_bytes, refusal, small, texts,
+};
 use crate::support::golden::GOLDEN;
+use crate::support::library::load_files;
 use candle_core::quantized::GgmlDType;
 use candle_core::quantized::gguf_file::Value;
 use candle_core::{Device, Tensor};
-use dovetail::kernels::{Format, KvFormat, Pool};
+use dovetail::kernels::Format;
 use dovetail::library::Spec;
-use dovetail::model::{CpuTarget, RopeLayout, RopeScaling, Target};
+use dovetail::model::{RopeLayout, RopeScaling, Target};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
@@ -20,15 +23,7 @@ fn a_golden_model_gives_its_golden_logits() {
         let files = golden(name).open().unwrap();
         assert_eq!(files.config.rope_layout, RopeLayout::Interleaved);
         assert!(!files.config.tied_head);
-        let mut target = CpuTarget::load(
-            &files.config,
-            &*files.weights,
-            Pool::new(2).into(),
-            128,
-            KvFormat::F32,
-            &mut |_| {},
-        )
-        .unwrap();
+        let mut target = load_files(&files, 128, 2);
         let golden = Path::new(GOLDEN).join(format!("prefill_{name}.safetensors"));
         let golden = candle_core::safetensors::load(golden, &Device::Cpu).unwrap();
         let ids = golden["p0.input_ids"].to_dtype(candle_core::DType::U32).unwrap();
@@ -151,8 +146,7 @@ fn template_marks_and_name_come_from_the_file() {
         ),
     );
     let target = file.open().unwrap();
-    let question =
-        dovetail::chat::Message { role: dovetail::chat::Role::User, content: "ab".to_owned() };
+    let question = dovetail::chat::Message::new(dovetail::chat::Role::User, "ab".to_owned());
     let prompt = target.template.render(&[question], true).unwrap();
     assert_eq!(prompt, "<s>[user]ab</s>");
     let tokens = target.tokenizer.encode(&prompt, target.template.wants_bos()).unwrap();
@@ -284,13 +278,6 @@ fn other_files_and_versions_are_refused() {
     assert!(with(16, &u64::MAX.to_le_bytes()).contains("metadata key"));
     let torn = refusal(&sound[..sound.len() - 64]);
     assert!(torn.contains("are claimed, the data has"), "{torn}");
-}
-
-/// Where the tensors' data begins: the end of the table, by the last tensor's name.
-fn header_length(file: &[u8]) -> usize {
-    let last = b"token_embd.weight";
-    let at = file.windows(last.len()).rposition(|window| window == last).unwrap();
-    at + last.len() + 4 + 16 + 4 + 8
 }
 
 #[test]

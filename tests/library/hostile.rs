@@ -1,4 +1,4 @@
-//! Files made to harm the program that opens them: each is an error that names the file.
+//! Hostile files: each is an error that names the file.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -54,7 +54,8 @@ fn a_tokenizer_is_refused_by_name() {
         ),
         (
             "pre_tokenizer",
-            json!({"type": "Split", "pattern": {"Regex": "(".repeat(9000)}, "behavior": "Isolated", "invert": false}),
+            json!({"type": "Split", "pattern": {"Regex": "(".repeat(9000)},
+                "behavior": "Isolated", "invert": false}),
             "",
         ),
         ("normalizer", charsmap("/P///wAAAAAAAAAA"), "index"),
@@ -79,7 +80,8 @@ fn a_tokenizer_is_refused_by_name() {
 
 #[test]
 fn a_chat_template_is_refused_by_name() {
-    let doubling = "{% set n = namespace(s='x') %}{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}{{ n.s }}";
+    let doubling = "{% set n = namespace(s='x') %}{% for i in range(40) %}\
+        {% set n.s = n.s + n.s %}{% endfor %}{{ n.s }}";
     for source in [
         doubling.to_owned(),
         "{{ messages[0].content | indent(1000000000) }}".to_owned(),
@@ -96,12 +98,13 @@ fn a_chat_template_is_refused_by_name() {
         assert!(names, "{}: {text}", &source[..40]);
     }
     // Harmless until somebody says something longer.
-    let source = "{% for m in messages %}{% if m.content | length > 99 %}{{ 'x' * 90000000 }}{% endif %}{{ m.content }}{% endfor %}";
+    let source = "{% for m in messages %}{% if m.content | length > 99 %}{{ 'x' * 90000000 }}\
+        {% endif %}{{ m.content }}{% endfor %}";
     let folder =
         target("tokenizer_config.json", |file| file["chat_template"] = source.to_owned().into());
     let target = open_target(&spec(folder.path())).unwrap();
     let prompt = |content: String| {
-        let messages = [Message { role: Role::User, content }];
+        let messages = [Message::new(Role::User, content)];
         target.template.prompt(&messages, true, &|text| target.tokenizer.controls_in(text))
     };
     assert_eq!(prompt("hi".to_owned()).unwrap().text, "hi");

@@ -3,12 +3,15 @@
 mod architectures;
 mod bundled;
 mod checkpoints;
+mod converted;
 mod folder;
 mod formats;
 mod gguf;
 mod hostile;
+mod hostile_gguf;
 mod hub;
 mod real_model;
 mod shared;
+mod stores;
 
 use crate::support::library::{open_head, open_target};

@@ -1,40 +1,19 @@
 //! A published model, SmolLM2-135M-Instruct in Q4_1, against the reference program's figures
-//! (tests/golden/real). The file is too big to be kept here: `tests/real/fetch.sh FOLDER` brings
-//! it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. Without it these
-//! tests say that they were left out.
+//! (tests/golden/real).
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::open_target;
 use crate::support::golden::GOLDEN;
-use crate::support::library::load_files;
+use crate::support::library::{load_files, real_model};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::Target;
 use dovetail::speculate::Tree;
 use serde_json::Value;
 
-const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-
-fn path() -> Option<PathBuf> {
-    let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);
-    let cached = || {
-        let home = std::env::var_os("HOME")?;
-        Some(Path::new(&home).join(".cache/dovetail-tests").join(NAME))
-    };
-    named.or_else(cached).filter(|path| path.is_file())
-}
-
 /// The model, or `None` with a line that names the test left out.
 fn model(test: &str) -> Option<TargetFiles> {
-    match path() {
-        Some(path) => Some(open_target(&Spec::Gguf(path)).unwrap()),
-        None => {
-            // Past the harness, which shows nothing of a test that passes.
-            let _ = writeln!(std::io::stderr(), "left out: {test} needs {NAME}");
-            None
-        }
-    }
+    real_model(test).map(|path| open_target(&Spec::Gguf(path)).unwrap())
 }
 
 fn golden(name: &str) -> Value {

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use crate::support::kernels::bits;
-use crate::support::models::small_config;
+use crate::support::models::{load_small, small_config};
 use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::model::{Config, CpuDraft, CpuTarget, DraftRow, SmallLm, Target, TargetError};
+use dovetail::model::{
+    Config, CpuDraft, CpuTarget, DraftRow, RandomWeights, SmallLm, Target, TargetError,
+};
 use dovetail::speculate::Tree;
 use proptest::prelude::*;
 
@@ -20,8 +22,8 @@ fn config() -> Config {
 const SEED: u64 = 9;
 
 fn small(format: Format, threads: usize) -> CpuDraft {
-    let pool = Arc::new(Pool::new(threads));
-    CpuDraft::random(&config(), format, SEED, pool, CAPACITY, KvFormat::F16).unwrap()
+    let weights = RandomWeights::new(&config(), format, SEED);
+    load_small(&config(), &weights, Pool::new(threads), CAPACITY, KvFormat::F16)
 }
 
 fn full(format: Format) -> CpuTarget {
@@ -100,7 +102,8 @@ proptest! {
                     let rows: Vec<DraftRow> = rows
                         .iter()
                         .map(|(parent, token)| {
-                            DraftRow { parent: parent.index(known + 1).checked_sub(1), token: *token }
+                            let parent = parent.index(known + 1).checked_sub(1);
+                            DraftRow { parent, token: *token }
                         })
                         .collect();
                     if expected.text.len() + known + rows.len() > CAPACITY {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::weights::tensors;
 use dovetail::model::{
-    Config, CpuTarget, KnownShape, LoadError, Progress, RandomWeights, RawTensor, RopeScaling,
-    WeightSource,
+    Config, CpuTarget, KnownShape, LoadError, LoadRequest, Progress, RandomWeights, RawTensor,
+    RopeScaling, WeightSource,
 };
 
 fn config() -> Config {
@@ -60,8 +60,8 @@ impl WeightSource for Source {
 }
 
 fn load(source: &Source, progress: &mut dyn FnMut(Progress)) -> Result<CpuTarget, LoadError> {
-    let pool = Arc::new(Pool::new(2));
-    CpuTarget::load(&config(), source, pool, 32, KvFormat::F16, progress)
+    let (config, pool, kv) = (&config(), Arc::new(Pool::new(2)), KvFormat::F16);
+    CpuTarget::load(&LoadRequest { config, source, pool, capacity: 32, kv }, progress)
 }
 
 #[test]
@@ -148,9 +148,9 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
 fn a_context_beyond_the_model_is_refused_before_the_weights_are_read() {
     let none = Source::new(Format::F32, "", Box::new(|_| None));
     for capacity in [0, config().max_positions + 1] {
-        let pool = Arc::new(Pool::new(1));
-        let loaded = CpuTarget::load(&config(), &none, pool, capacity, KvFormat::F16, &mut |_| {});
-        let error = loaded.err().unwrap();
+        let (pool, kv) = (Arc::new(Pool::new(1)), KvFormat::F16);
+        let request = LoadRequest { config: &config(), source: &none, pool, capacity, kv };
+        let error = CpuTarget::load(&request, &mut |_| {}).err().unwrap();
         assert_eq!(error, LoadError::Capacity { capacity, most: config().max_positions });
         assert!(none.released.borrow().is_empty());
     }

@@ -2,17 +2,14 @@
 //! models lack (tied head, Llama-3 frequencies, Qwen2's biases, Qwen3's norms).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use crate::support::models::small_config;
+use crate::support::models::{load_target, small_config};
 use candle_core::{DType, Device, Tensor};
-use candle_nn::{Activation, VarBuilder};
+use candle_nn::VarBuilder;
 use candle_transformers::models::{llama, qwen2, qwen3};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::weights::tensors;
-use dovetail::model::{
-    Config, CpuTarget, RandomWeights, RopeLayout, RopeScaling, Target, WeightSource,
-};
+use dovetail::model::{Config, RandomWeights, RopeLayout, RopeScaling, Target, WeightSource};
 use dovetail::speculate::Tree;
 
 use crate::support::golden::assert_close;
@@ -46,15 +43,7 @@ fn candle_weights(config: &Config) -> VarBuilder<'static> {
 /// Runs the prompt and then the answer token by token through both. `reference` takes tokens and
 /// the position of the first and gives the logits of the last.
 fn compare(config: &Config, mut reference: impl FnMut(&Tensor, usize) -> Tensor) {
-    let mut target = CpuTarget::load(
-        config,
-        &weights(config),
-        Arc::new(Pool::new(2)),
-        POSITIONS,
-        KvFormat::F32,
-        &mut |_| {},
-    )
-    .unwrap();
+    let mut target = load_target(config, &weights(config), Pool::new(2), POSITIONS, KvFormat::F32);
     let mut reference = |tokens: &[u32], at: usize| -> Vec<f32> {
         let tokens = Tensor::new(tokens, &Device::Cpu).unwrap().unsqueeze(0).unwrap();
         reference(&tokens, at).flatten_all().unwrap().to_vec1().unwrap()
@@ -126,25 +115,23 @@ fn llama_3_frequencies() {
     compare_llama(&scaled, Some(reference));
 }
 
+/// A Qwen checkpoint's `config.json` of this configuration.
+fn qwen_json(config: &Config) -> serde_json::Value {
+    serde_json::json!({
+        "vocab_size": config.vocab, "hidden_size": config.hidden,
+        "intermediate_size": config.intermediate, "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads, "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim, "attention_bias": false, "hidden_act": "silu",
+        "max_position_embeddings": POSITIONS, "sliding_window": POSITIONS,
+        "use_sliding_window": false, "max_window_layers": 0, "tie_word_embeddings": false,
+        "rope_theta": config.rope_theta, "rms_norm_eps": config.rms_eps,
+    })
+}
+
 #[test]
 fn qwen2_biases() {
     let config = Config { qkv_bias: true, ..config() };
-    let reference = qwen2::Config {
-        vocab_size: config.vocab,
-        hidden_size: config.hidden,
-        intermediate_size: config.intermediate,
-        num_hidden_layers: config.layers,
-        num_attention_heads: config.heads,
-        num_key_value_heads: config.kv_heads,
-        max_position_embeddings: POSITIONS,
-        sliding_window: POSITIONS,
-        max_window_layers: 0,
-        tie_word_embeddings: false,
-        rope_theta: config.rope_theta,
-        rms_norm_eps: f64::from(config.rms_eps),
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
+    let reference: qwen2::Config = serde_json::from_value(qwen_json(&config)).unwrap();
     let mut model = qwen2::ModelForCausalLM::new(&reference, candle_weights(&config)).unwrap();
     compare(&config, |tokens, at| model.forward(tokens, at).unwrap());
 }
@@ -152,24 +139,7 @@ fn qwen2_biases() {
 #[test]
 fn qwen3_norms_and_heads_wider_than_the_stream() {
     let config = Config { qk_norm: true, head_dim: 24, ..config() };
-    let reference = qwen3::Config {
-        vocab_size: config.vocab,
-        hidden_size: config.hidden,
-        intermediate_size: config.intermediate,
-        num_hidden_layers: config.layers,
-        num_attention_heads: config.heads,
-        head_dim: config.head_dim,
-        attention_bias: false,
-        num_key_value_heads: config.kv_heads,
-        max_position_embeddings: POSITIONS,
-        sliding_window: None,
-        max_window_layers: 0,
-        tie_word_embeddings: false,
-        rope_theta: config.rope_theta,
-        rms_norm_eps: f64::from(config.rms_eps),
-        use_sliding_window: false,
-        hidden_act: Activation::Silu,
-    };
+    let reference: qwen3::Config = serde_json::from_value(qwen_json(&config)).unwrap();
     let mut model = qwen3::ModelForCausalLM::new(&reference, candle_weights(&config)).unwrap();
     compare(&config, |tokens, at| model.forward(tokens, at).unwrap());
 }
@@ -200,8 +170,7 @@ fn interleaved_rows_give_the_same_bits() {
         }
     }
     let load = |config: &Config, source: &dyn WeightSource| {
-        let pool = Arc::new(Pool::new(1));
-        CpuTarget::load(config, source, pool, POSITIONS, KvFormat::F32, &mut |_| {}).unwrap()
+        load_target(config, source, Pool::new(1), POSITIONS, KvFormat::F32)
     };
     let halves = Config { qkv_bias: true, ..config() };
     let pairs = Config { rope_layout: RopeLayout::Interleaved, ..halves.clone() };

@@ -7,8 +7,8 @@ use crate::support::models::small_config;
 use candle_core::{DType, Device};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    Config, CpuTarget, DeviceLayers, LoadError, RandomWeights, RopeLayout, SplitTarget, Target,
-    Verified,
+    Config, CpuTarget, DeviceLayers, LoadError, LoadRequest, RandomWeights, RopeLayout,
+    SplitTarget, Target, Verified,
 };
 use dovetail::speculate::Tree;
 
@@ -23,8 +23,9 @@ fn config() -> Config {
 fn split(config: &Config, layers: usize, dtype: DType) -> Result<SplitTarget, LoadError> {
     let source = RandomWeights::new(config, Format::F32, 5);
     let lower_layers = DeviceLayers { layers, device: Device::Cpu, dtype };
-    let pool = Arc::new(Pool::new(2));
-    SplitTarget::load(&lower_layers, config, &source, pool, CAPACITY, KvFormat::F32, &mut |_| {})
+    let (pool, capacity, kv) = (Arc::new(Pool::new(2)), CAPACITY, KvFormat::F32);
+    let request = LoadRequest { config, source: &source, pool, capacity, kv };
+    SplitTarget::load(&lower_layers, &request, &mut |_| {})
 }
 
 fn whole(config: &Config) -> CpuTarget {

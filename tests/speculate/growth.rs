@@ -15,6 +15,7 @@ trait Oracle {
 }
 
 /// Logits from a hash of the path, coarse enough for many ties, with holes.
+#[derive(Debug)]
 struct Hashed {
     seed: u64,
     vocab: usize,
@@ -161,16 +162,26 @@ fn driven_by(method: Method, shape: Shape, oracle: &dyn Oracle) -> (Tree, usize)
     (growth.finish(ROOT), scratch.len())
 }
 
+/// Oracles with fewer than `vocab` tokens and fewer than `levels` different logits.
+fn oracles(vocab: usize, levels: u64) -> impl Strategy<Value = Hashed> {
+    let parts = (any::<u64>(), 1..vocab, 1..levels);
+    parts.prop_map(|(seed, vocab, levels)| Hashed { seed, vocab, levels })
+}
+
+/// Shapes up to these values.
+fn shapes(gamma: usize, width: usize, depth: usize) -> impl Strategy<Value = Shape> {
+    let parts = (1..=gamma, 1..=width, 0..=depth);
+    parts.prop_map(|(gamma, width, depth)| Shape { gamma, width, depth })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn skipping_hopeless_rows_changes_no_tree(
-        seed in any::<u64>(), vocab in 1usize..24, levels in 1u64..6,
-        gamma in 1usize..=64, width in 1usize..=12, depth in 0usize..=9,
+        oracle in oracles(24, 6), shape in shapes(64, 12, 9),
     ) {
-        let shape = Shape { gamma, width, depth };
-        let oracle = Hashed { seed, vocab, levels };
+        let Shape { gamma, width, depth } = shape;
         let (tree, rows) = driven(shape, &oracle);
         prop_assert_eq!(&tree, &literal(shape, &oracle));
         prop_assert!(tree.len() <= gamma && tree.height() <= depth + 1);
@@ -179,11 +190,9 @@ proptest! {
 
     #[test]
     fn a_search_finds_the_best_nodes(
-        seed in any::<u64>(), vocab in 1usize..40, levels in 1u64..30,
-        gamma in 1usize..=128, width in 1usize..=32, depth in 0usize..=31,
+        oracle in oracles(40, 30), shape in shapes(128, 32, 31),
     ) {
-        let shape = Shape { gamma, width, depth };
-        let oracle = Hashed { seed, vocab, levels };
+        let Shape { gamma, depth, .. } = shape;
         let (tree, rows) = driven_by(Method::Search, shape, &oracle);
         let expected = searched(shape, &oracle);
         prop_assert_eq!(tree.len(), expected.len());
@@ -202,11 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn certain_tokens_keep_their_parents(
-        gamma in 1usize..40,
-        width in 1usize..6,
-        depth in 0usize..9,
-    ) {
+    fn certain_tokens_keep_their_parents(shape in shapes(39, 5, 8)) {
         /// Log-probability 0 all the way: every score ties.
         struct Certain;
         impl Oracle for Certain {
@@ -214,7 +219,6 @@ proptest! {
                 vec![0.0, f32::NEG_INFINITY, -200.0, -200.0]
             }
         }
-        let shape = Shape { gamma, width, depth };
         let (tree, _) = driven(shape, &Certain);
         prop_assert_eq!(&tree, &literal(shape, &Certain));
         let chain = tree.ancestors(tree.len() - 1).count();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::Budget;
 use dovetail::hardware::Machine;
@@ -18,7 +19,7 @@ pub fn request(prompt: &[u32], max_tokens: usize) -> Request {
 /// Samplers of every kind: greedy, greedy under penalties, drawn, and all filters at once.
 pub fn samplers() -> [SamplerSettings; 4] {
     let greedy = SamplerSettings::default();
-    let drawn = SamplerSettings { temperature: 1.0, seed: 11, ..greedy };
+    let drawn = SamplerSettings { temperature: 1.0, frequency_penalty: 0.1, seed: 11, ..greedy };
     [
         greedy,
         SamplerSettings { repetition_penalty: 1.2, frequency_penalty: 0.1, ..greedy },
@@ -61,6 +62,17 @@ pub fn generate(
         rounds.push(round);
     }
     (tokens, rounds, answer.take_notices())
+}
+
+/// Tokens and rounds of an answer about which there is nothing to say.
+pub fn answer(
+    engine: &mut Engine,
+    request: &Request,
+    options: impl Fn(usize) -> RoundOptions,
+) -> (Vec<u32>, Vec<Round>) {
+    let (tokens, rounds, notices) = generate(engine, &Letters, request.clone(), options);
+    assert_eq!(notices, [""; 0]);
+    (tokens, rounds)
 }
 
 /// The bundled pair as the program loads it.

@@ -13,6 +13,7 @@ use candle_core::{Device, Tensor};
 use dovetail::kernels::Format;
 use dovetail::library::{LibraryError, Spec, TargetFiles};
 use dovetail::model::{Config, RopeLayout};
+use serde_json::json;
 
 /// A file to be written.
 pub struct Gguf {
@@ -31,6 +32,18 @@ pub fn as_u32(items: impl IntoIterator<Item = u32>) -> Value {
 }
 
 impl Gguf {
+    /// A file of types that candle knows.
+    pub fn read(path: &Path) -> Self {
+        let mut file = fs::File::open(path).unwrap();
+        let content = gguf_file::Content::read(&mut file).unwrap();
+        let names = content.tensor_infos.keys();
+        let tensors = names
+            .map(|name| (name.clone(), content.tensor(&mut file, name, &Device::Cpu).unwrap()));
+        let tensors = tensors.collect();
+        let metadata = content.metadata.into_iter().collect();
+        Self { metadata, tensors, blocks: BTreeMap::new() }
+    }
+
     pub fn set(&mut self, key: &str, value: Value) -> &mut Self {
         self.metadata.insert(key.to_owned(), value);
         self
@@ -120,6 +133,14 @@ pub fn dims_of(file: &[u8], name: &str) -> usize {
     file.windows(entry.len()).position(|window| window == entry).unwrap() + entry.len()
 }
 
+/// Where the table of tensors ends: behind the name, the two dimensions, the type and the offset
+/// of the last one.
+pub fn header_length(file: &[u8]) -> usize {
+    let last = b".weight";
+    let at = file.windows(last.len()).rposition(|window| window == last).unwrap();
+    at + last.len() + 4 + 16 + 4 + 8
+}
+
 /// A whole model of one layer, a few kilobytes.
 pub fn small() -> Gguf {
     let config = Config {
@@ -199,6 +220,26 @@ pub fn spelling(byte: u8) -> char {
     }
     let before = (0..byte).filter(|&b| !printable(b)).count() as u32;
     char::from_u32(0x100 + before).unwrap()
+}
+
+/// Gives a folder a tokenizer of one token a byte, and a template that adds nothing.
+pub fn put_byte_tokenizer(folder: &Path) {
+    let ids = (0..=255).map(spelling).enumerate();
+    let vocab: serde_json::Map<String, serde_json::Value> =
+        ids.map(|(id, c)| (c.to_string(), json!(id))).collect();
+    let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+        "use_regex": false});
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null, "pre_tokenizer": level, "post_processor": null, "decoder": level,
+        "model": {"type": "BPE", "dropout": null, "unk_token": null,
+            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+            "byte_fallback": false, "vocab": vocab, "merges": []},
+    });
+    fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    let texts = json!({"chat_template":
+        "{% for message in messages %}{{ message['content'] }}{% endfor %}"});
+    fs::write(folder.join("tokenizer_config.json"), texts.to_string()).unwrap();
 }
 
 /// A golden model as a converter writes it: rows of q and k interleaved, one token a byte.

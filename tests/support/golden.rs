@@ -11,6 +11,8 @@ use dovetail::model::{Config, CpuTarget, RawTensor, WeightSource};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
+use super::models::load_target;
+
 pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 pub const HEADS: [&str; 5] =
@@ -47,7 +49,7 @@ pub fn config(target: &str) -> Config {
 /// A recorded target with a cache in f32.
 pub fn recorded_target(name: &str, pool: Arc<Pool>, context: usize) -> CpuTarget {
     let weights = File::golden(&format!("{name}/model.safetensors"));
-    CpuTarget::load(&config(name), &weights, pool, context, KvFormat::F32, &mut |_| {}).unwrap()
+    load_target(&config(name), &weights, pool, context, KvFormat::F32)
 }
 
 /// The target that a recorded head drafts for.

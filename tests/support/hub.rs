@@ -169,13 +169,14 @@ fn answer(
     if let Some((_, to)) = manners.circle.iter().find(|(from, _)| path.contains(from)) {
         return reply(&mut stream, "302 Found", &format!("Location: {to}\r\n"), b"");
     }
-    if path == "/api/models/owner/model/revision/main" {
+    // Every repository has the same files.
+    if path.starts_with("/api/models/") && path.ends_with("/revision/main") {
         let names = files.keys().map(String::as_str).chain(manners.extra.iter().copied());
         let siblings: Vec<_> = names.map(|name| serde_json::json!({ "rfilename": name })).collect();
         let body = serde_json::json!({"sha": COMMIT, "siblings": siblings}).to_string();
         return reply(&mut stream, "200 OK", "", body.as_bytes());
     }
-    if let Some(name) = path.strip_prefix(&format!("/owner/model/resolve/{COMMIT}/"))
+    if let Some((_, name)) = path.split_once(&format!("/resolve/{COMMIT}/"))
         && let Some(content) = files.get(name)
     {
         // Large files lie in a store on another host, as the hub's do.

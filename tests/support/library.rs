@@ -1,14 +1,17 @@
 //! Models opened as the program opens them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{self, HeadFiles, LibraryError, Spec, TargetFiles};
 use dovetail::model::CpuTarget;
+use safetensors::SafeTensors;
 use tempfile::TempDir;
 
 use super::golden::GOLDEN;
+use super::models::load_target;
 
 pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
 
@@ -35,8 +38,45 @@ pub fn arch_file(name: &str) -> PathBuf {
     Path::new(GOLDEN).join("arch").join(name)
 }
 
+/// The tiny models, each in one file.
+pub fn arch_names() -> Vec<String> {
+    let files = fs::read_dir(Path::new(GOLDEN).join("arch")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names = names.filter(|name| !name.contains("-of-"));
+    let mut names: Vec<String> =
+        names.filter_map(|name| Some(name.strip_suffix(".gguf")?.to_owned())).collect();
+    names.sort_unstable();
+    assert!(names.len() > 20, "{names:?}");
+    names
+}
+
+/// The recorded tokens of a tiny model and a recorded tensor of floats.
+pub fn arch_recording(name: &str, tensor: &str) -> (Vec<u32>, Vec<f32>) {
+    let bytes = fs::read(arch_file(&format!("{name}.safetensors"))).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let words = |name: &str| tensors.tensor(name).unwrap().data().as_chunks::<4>().0.to_vec();
+    let tokens = words("tokens").into_iter().map(|b| i32::from_le_bytes(b) as u32).collect();
+    (tokens, words(tensor).into_iter().map(f32::from_le_bytes).collect())
+}
+
 pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTarget {
-    let pool = Pool::new(threads).into();
-    CpuTarget::load(&files.config, &*files.weights, pool, context, KvFormat::F32, &mut |_| {})
-        .unwrap()
+    load_target(&files.config, &*files.weights, Pool::new(threads), context, KvFormat::F32)
+}
+
+/// SmolLM2-135M-Instruct in Q4_1. The file is too big to be kept here: `tests/real/fetch.sh FOLDER`
+/// brings it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. `None` with a
+/// line that names the test left out where it is not there.
+pub fn real_model(test: &str) -> Option<PathBuf> {
+    const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
+    let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);
+    let cached = || {
+        let home = std::env::var_os("HOME")?;
+        Some(Path::new(&home).join(".cache/dovetail-tests").join(NAME))
+    };
+    let found = named.or_else(cached).filter(|path| path.is_file());
+    if found.is_none() {
+        // Past the harness, which shows nothing of a test that passes.
+        let _ = writeln!(std::io::stderr(), "left out: {test} needs {NAME}");
+    }
+    found
 }

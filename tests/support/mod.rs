@@ -13,4 +13,5 @@ pub mod models;
 pub mod program;
 pub mod pty;
 pub mod toy;
+pub mod toy_worker;
 pub mod watched;

@@ -1,6 +1,33 @@
-//! The numbers of a small model, to be changed by name.
+//! The numbers of a small model, to be changed by name, and models on the CPU.
 
-use dovetail::model::{Config, RopeLayout, RopeScaling};
+use std::sync::Arc;
+
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::model::{Config, CpuDraft, CpuTarget, KnownShape, LoadRequest, WeightSource};
+
+/// A target of these weights with a cache for `capacity` positions.
+pub fn load_target(
+    config: &Config,
+    source: &dyn WeightSource,
+    pool: impl Into<Arc<Pool>>,
+    capacity: usize,
+    kv: KvFormat,
+) -> CpuTarget {
+    let request = LoadRequest { config, source, pool: pool.into(), capacity, kv };
+    CpuTarget::load(&request, &mut |_| {}).unwrap()
+}
+
+/// A drafting model of these weights with a cache for `capacity` positions.
+pub fn load_small(
+    config: &Config,
+    source: &dyn WeightSource,
+    pool: impl Into<Arc<Pool>>,
+    capacity: usize,
+    kv: KvFormat,
+) -> CpuDraft {
+    let request = LoadRequest { config, source, pool: pool.into(), capacity, kv };
+    CpuDraft::load(&request, &mut |_| {}).unwrap()
+}
 
 pub fn small_config() -> Config {
     Config {
@@ -11,15 +38,7 @@ pub fn small_config() -> Config {
         heads: 4,
         kv_heads: 2,
         head_dim: 16,
-        rms_eps: 1e-5,
-        rope_theta: 10_000.0,
-        rope_scaling: RopeScaling::None,
-        rope_layout: RopeLayout::Halves,
-        qkv_bias: false,
-        o_bias: false,
-        qk_norm: false,
-        tied_head: false,
         max_positions: 512,
-        block: Default::default(),
+        ..KnownShape::B1.config()
     }
 }

@@ -15,7 +15,8 @@ pub fn script(name: &str) -> String {
     format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The environment of a program in a terminal whose home is `home`, with nothing of the user's around it.
+/// The environment of a program in a terminal whose home is `home`, without any of the user's
+/// variables.
 pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -4,10 +4,10 @@
 use dovetail::decode::{
     Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText,
 };
-use dovetail::draft::{Depths, DraftError, DraftRequest, Drafter};
+use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{Target, TargetError, Verified};
 use dovetail::speculate::{Node, Shape, Tree, argmax};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Width of the toy features: position, token, hash of the text so far.
 pub const HIDDEN: usize = 3;
@@ -286,13 +286,13 @@ impl Drafter for ToyDrafter {
         }
         Ok(tree)
     }
-    fn draft_ahead(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
-        assert_eq!(self.text.last(), Some(&request.root), "it was told of what is not decided");
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+        let &AheadRequest { tree, request, stop } = ahead;
+        assert_eq!(
+            self.text.last(),
+            Some(&request.root),
+            "it observed a token that is not committed"
+        );
         assert_eq!(tree.nodes()[0].token, request.root);
         match self.beside {
             Beside::Idle => {}
@@ -313,9 +313,6 @@ impl Drafter for ToyDrafter {
         }
         self.reserves -= 1;
         Ok(())
-    }
-    fn device_bytes(&self) -> u64 {
-        0
     }
 }
 

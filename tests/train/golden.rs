@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::support::golden::{HEADS, Tensors, assert_close, floats, json, target_of, tensors};
 use candle_core::{DType, Device, Tensor};
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadWeights, SharedTables, Table, TensorHead,
+    HeadBackend, HeadConfig, HeadWeights, Pairs, SharedTables, Table, TensorHead,
 };
 use dovetail::speculate::{BeamRow, Ranking};
 use dovetail::train::{AdamW, DraftNet, Estimate, LossComputer, Options, Past};
@@ -96,7 +96,12 @@ fn steps_on_own_outputs_are_what_a_draft_does() {
         let mut head = TensorHead::new(&weights, &shared, &Device::Cpu, DType::F32).unwrap();
         let flat = floats(&features);
         for begin in [1, rows - 1 - steps] {
-            head.extend(0, &flat[..begin * hidden], &tokens[..begin], blocks).unwrap();
+            head.extend(
+                0,
+                Pairs { features: &flat[..begin * hidden], tokens: &tokens[..begin] },
+                blocks,
+            )
+            .unwrap();
             head.rank_root(&Ranking::new(1)).unwrap();
             for (step, outputs) in by_step.iter().enumerate().skip(1) {
                 // The stable rows end at begin − 1; row begin + step − 1 is the step-th node.

@@ -15,7 +15,7 @@ use dovetail::model::Config;
 use dovetail::model::weights::tensors;
 use dovetail::plan::DeviceChoice;
 use dovetail::train::Length;
-use dovetail::train::run::{End, Event, Recipe, RunError, RunRequest, Stage, stored, train};
+use dovetail::train::run::{End, Recipe, RunError, RunRequest, Stage, TrainEvent, stored, train};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -138,14 +138,14 @@ impl Bench {
 }
 
 /// Runs until `enough`, then asks for a stop.
-fn until(order: &RunRequest, enough: impl Fn(&Event<'_>) -> bool) -> End {
+fn until(order: &RunRequest, enough: impl Fn(&TrainEvent<'_>) -> bool) -> End {
     let stop = AtomicBool::new(false);
-    let mut tell = |event: Event<'_>| {
+    let mut record = |event: TrainEvent<'_>| {
         if enough(&event) {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    train(order, &stop, &mut tell).unwrap()
+    train(order, &stop, &mut record).unwrap()
 }
 
 #[test]
@@ -153,17 +153,18 @@ fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
     let whole = Bench::new();
     assert_eq!(until(&whole.order(false), |_| false), End::Done);
     let parts = Bench::new();
-    let is = |event: &Event<'_>, wanted: Stage| match event {
-        Event::Stage { stage, .. } => *stage == wanted,
+    let is = |event: &TrainEvent<'_>, wanted: Stage| match event {
+        TrainEvent::Stage { stage, .. } => *stage == wanted,
         _ => false,
     };
-    let begins = |stage: Stage| move |event: &Event<'_>| is(event, stage);
+    let begins = |stage: Stage| move |event: &TrainEvent<'_>| is(event, stage);
     assert_eq!(until(&parts.order(false), begins(Stage::Render)), End::Stopped);
-    let second = |event: &Event<'_>| matches!(event, Event::At(done) if *done > 400);
+    let second = |event: &TrainEvent<'_>| matches!(event, TrainEvent::At(done) if *done > 400);
     assert_eq!(until(&parts.order(true), second), End::Stopped);
     assert!(parts.head().join("work/features-00000.safetensors").exists());
     assert_eq!(until(&parts.order(true), begins(Stage::Training)), End::Stopped);
-    let third = |event: &Event<'_>| matches!(event, Event::Step(report) if report.step == 3);
+    let third =
+        |event: &TrainEvent<'_>| matches!(event, TrainEvent::Step(report) if report.step == 3);
     assert_eq!(until(&parts.order(true), third), End::Stopped);
     assert!(!parts.head().join("model.safetensors").exists());
     assert_eq!(until(&parts.order(true), begins(Stage::Decoding)), End::Stopped);
@@ -195,7 +196,7 @@ fn what_does_not_belong_together_is_refused() {
     let refused =
         |order: &RunRequest| train(order, &AtomicBool::new(false), &mut |_| {}).unwrap_err();
     assert!(matches!(refused(&bench.order(true)), RunError::Nothing { .. }));
-    until(&bench.order(false), |event| matches!(event, Event::Step(_)));
+    until(&bench.order(false), |event| matches!(event, TrainEvent::Step(_)));
     assert!(matches!(refused(&bench.order(false)), RunError::Unfinished { .. }));
     let mut other = bench.order(true);
     other.recipe.options.learning_rate = 0.5;
@@ -261,7 +262,7 @@ fn the_target_answers_questions_itself() {
     (order.recipe.self_answers, order.recipe.answer_tokens) = (true, 12);
     order.recipe.options.length = Length::Steps(1);
     // Stopped after the first answers, it goes on behind them.
-    assert_eq!(until(&order, |event| matches!(event, Event::At(2))), End::Stopped);
+    assert_eq!(until(&order, |event| matches!(event, TrainEvent::At(2))), End::Stopped);
     let answers = bench.head().join("work/answers.jsonl");
     let before = fs::read_to_string(&answers).unwrap();
     assert_eq!(before.lines().count(), 2);

@@ -1,4 +1,5 @@
 //! The chat in a pseudo-terminal.
 
+mod models;
 mod screen;
 mod terminal;

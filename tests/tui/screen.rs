@@ -49,8 +49,8 @@ fn controls_act_in_the_middle_of_an_answer() {
     chat.send("Go\r");
     chat.wait_for("● answering");
     chat.send("\x1b[1;3A");
-    chat.pty.wait("γ to be held at 17", |screen| {
-        screen.lines().any(|line| line.contains("tree size") && line.contains("17  held"))
+    chat.pty.wait("γ to be fixed at 17", |screen| {
+        screen.lines().any(|line| line.contains("tree size") && line.contains("17  fixed"))
     });
     // From the next round on the tree has that budget.
     chat.wait_for("γ 17 ·");
@@ -81,7 +81,7 @@ fn a_strategy_is_picked_in_the_middle_of_an_answer() {
 }
 
 #[test]
-fn rounds_are_held_and_stepped() {
+fn rounds_are_paused_and_stepped() {
     let mut chat = Chat::with("slow.jsonl", 120, 40, &[]).ready();
     // Before there is an answer there is nothing to pause.
     chat.send("\x1b[15~");
@@ -91,23 +91,23 @@ fn rounds_are_held_and_stepped() {
     chat.send("\x1b[15~");
     chat.wait_for("‖ paused");
     // The round in progress still comes.
-    let mut held = 0;
+    let mut paused_at = 0;
     loop {
         std::thread::sleep(std::time::Duration::from_millis(300));
         let now = latest_round(&chat.pty.screen());
-        if std::mem::replace(&mut held, now) == now && now > 0 {
+        if std::mem::replace(&mut paused_at, now) == now && now > 0 {
             break;
         }
         if now == 0 {
             chat.send("\x1b[17~");
         }
     }
-    for round in held + 1..held + 3 {
+    for round in paused_at + 1..paused_at + 3 {
         chat.send("\x1b[17~");
         chat.wait_for(&format!("round {round} of {round}"));
     }
     chat.send("\x1bOQ\x1b[D");
-    chat.wait_for(&format!("round {} of {}", held + 1, held + 2));
+    chat.wait_for(&format!("round {} of {}", paused_at + 1, paused_at + 2));
     chat.wait_for("looking back");
     chat.quit();
 }
@@ -191,4 +191,22 @@ fn pasted_lines_are_one_message() {
     chat.wait_for(ANSWER);
     let (_, saved) = chat.quit();
     assert!(saved.contains("one\\ntwo"), "{saved}");
+}
+
+#[test]
+fn thoughts_are_folded_until_they_are_asked_for_and_saved_apart() {
+    let mut chat = Chat::start("thoughts.jsonl").ready();
+    chat.send("Where did the fox run?\r");
+    chat.wait_for("thought for 8 tokens ▸");
+    chat.wait_for("Over the hill.");
+    assert!(!chat.pty.screen().contains("They ask"));
+    chat.send("\x0f");
+    chat.wait_for("│ They ask where the fox ran.");
+    chat.send("/think hide\r");
+    chat.wait_for("tokens ▸");
+    chat.send("/think off\r");
+    chat.wait_for("without thoughts");
+    let (_, saved) = chat.quit();
+    assert!(saved.contains(r#""content": "Over the hill.""#), "{saved}");
+    assert!(saved.contains(r#""thought": "They ask where the fox ran."#), "{saved}");
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use portable_pty::CommandBuilder;
 
 use crate::support::chat::{Chat, saved};
+use crate::support::library::arch_file;
 use crate::support::program::{at_home, script};
 use crate::support::pty::Pty;
 
@@ -190,11 +191,15 @@ fn a_target_that_is_none_is_told_without_a_screen() {
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("no-model.gguf"), "this is no model").unwrap();
     std::fs::create_dir(path("empty")).unwrap();
-    let wrong = [path("missing.gguf"), path("missing"), path("no-model.gguf"), path("empty")];
-    for target in &wrong {
+    // A download that ended half-way.
+    let whole = std::fs::read(arch_file("llama.gguf")).unwrap();
+    std::fs::write(path("torn.gguf"), &whole[..whole.len() / 2]).unwrap();
+    let names = ["missing.gguf", "missing", "no-model.gguf", "torn.gguf", "empty"];
+    let wrong = names.map(path).into_iter().chain(["nowhere.gguf".to_owned()]);
+    for target in &wrong.collect::<Vec<_>>() {
         let (code, said) = without_a_screen(&["--target", target], &[]);
         assert_eq!(code, 3, "{target}: {said}");
-        let name = Path::new(target).file_name().unwrap().to_str().unwrap();
+        let name = Path::new(target).file_stem().unwrap().to_str().unwrap();
         let line: String = said.split_whitespace().collect();
         assert!(line.contains("error:") && line.contains(name), "{target}: {said}");
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::generate::samplers;
-use crate::support::gguf::spelling;
+use crate::support::gguf::put_byte_tokenizer;
 use crate::support::golden::{golden, json as recorded_json};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
@@ -15,7 +15,7 @@ use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::Settings;
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// The rows whose models are on the CPU. With blocks of the target on a GPU the text is that of the
@@ -30,21 +30,7 @@ fn folder(model: &str) -> TempDir {
     for file in ["config.json", "model.safetensors"] {
         fs::copy(golden(model).join(file), folder.path().join(file)).unwrap();
     }
-    let ids = (0..=255).map(spelling).enumerate();
-    let vocab: Map<String, Value> = ids.map(|(id, c)| (c.to_string(), json!(id))).collect();
-    let level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-        "use_regex": false});
-    let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
-        "normalizer": null, "pre_tokenizer": level, "post_processor": null, "decoder": level,
-        "model": {"type": "BPE", "dropout": null, "unk_token": null,
-            "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
-            "byte_fallback": false, "vocab": vocab, "merges": []},
-    });
-    fs::write(folder.path().join("tokenizer.json"), tokenizer.to_string()).unwrap();
-    let texts = json!({"chat_template":
-        "{% for message in messages %}{{ message['content'] }}{% endfor %}"});
-    fs::write(folder.path().join("tokenizer_config.json"), texts.to_string()).unwrap();
+    put_byte_tokenizer(folder.path());
     folder
 }
 
@@ -110,7 +96,7 @@ impl Subject {
         change: impl Fn(usize, &mut Controls),
     ) -> (Vec<u32>, Vec<Round>) {
         let shared = SharedControls::new(Controls { generation: 1, ..controls });
-        let messages = vec![Message { role: Role::User, content: prompt.to_owned() }];
+        let messages = vec![Message::new(Role::User, prompt.to_owned())];
         let (mut tokens, mut rounds) = (Vec::new(), Vec::new());
         let mut ended = None;
         let turned = shared.clone();
@@ -128,7 +114,7 @@ impl Subject {
             }
             true
         };
-        let job = Job { generation: 1, messages, max_tokens };
+        let job = Job { generation: 1, messages, max_tokens, thinking: None };
         self.backend.borrow_mut().answer(&job, &shared, &mut sink);
         assert!(ended.is_some());
         (tokens, rounds)

@@ -1,81 +1,16 @@
 //! The decode thread with toy models: events in order, live controls, pause, cancellation, faults.
 
 use crate::support::events::{controls, next, sink};
-use crate::support::generate::plain;
-use crate::support::toy::{Guess, Letters, Toy, ToyDrafter, decode};
+use crate::support::toy::{Letters, Toy};
+use crate::support::toy_worker::{backend, job, knowing, ready, rest, tokens, wanted};
 use crate::support::watched::Watched;
-use dovetail::chat::{Message, Role};
-use dovetail::decode::{Engine, Finish, Request, Round};
-use dovetail::draft::{Budget, Depths, Drafter};
-use dovetail::model::Target;
-use dovetail::plan::Strategy;
+use dovetail::chat::Prompt;
+use dovetail::decode::{Finish, Round, TokenText};
+use dovetail::draft::Budget;
 use dovetail::speculate::{SamplerSettings, Shape};
-use dovetail::worker::{
-    Backend, Controls, Event, Job, Planner, Ready, RoundPlan, Setting, Worker, spawn,
-};
+use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker, spawn};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
-
-/// Chooses γ = 6, k = 2, D = 3 where the user does not.
-struct Fixed;
-
-impl Planner for Fixed {
-    fn choose(&mut self, controls: &Controls) -> RoundPlan {
-        let shape = Shape {
-            gamma: controls.tree.gamma.or(6),
-            width: controls.tree.width.or(2),
-            depth: controls.tree.depth.or(3),
-        };
-        let budget = Budget::new(shape, controls.tree.blocks.or(1));
-        RoundPlan { strategy: Strategy::default_with(true), drafter: Some(0), budget }
-    }
-    fn observe(&mut self, _: &Round) {}
-}
-
-fn ready() -> Ready {
-    Ready {
-        target: "toy".into(),
-        target_detail: String::new(),
-        draft: None,
-        depths: Depths::Elastic(4),
-        context: 2000,
-        most_context: 0,
-        gamma: 6,
-        blocks: 1,
-        width: 2,
-        depth: 3,
-        reasons: Vec::new(),
-        vram_used: 0,
-        strategy: "dovetail".into(),
-        strategies: Vec::new(),
-        sampler: None,
-    }
-}
-
-fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
-    let drafters: Vec<Box<dyn Drafter>> = vec![Box::new(drafter)];
-    Backend {
-        engine: Engine::new(target, drafters),
-        names: Box::new(Letters),
-        // A token a byte, and no token for an exclamation mark.
-        prompter: Box::new(|messages| {
-            let text: String = messages.iter().map(|m| m.content.as_str()).collect();
-            let token = |byte: u8| {
-                if byte == b'!' { Err("no !".to_owned()) } else { Ok(u32::from(byte) % 30) }
-            };
-            text.bytes().map(token).collect()
-        }),
-        eos: Vec::new(),
-        stop: Vec::new(),
-        planner: Box::new(Fixed),
-        ready: ready(),
-        notices: vec!["mind the gap".into()],
-    }
-}
-
-fn knowing() -> ToyDrafter {
-    ToyDrafter::new(Guess::Knowing, 3, 30)
-}
 
 fn start(make: impl FnOnce() -> Backend + Send + 'static) -> (Worker, Receiver<Event>) {
     let (sink, events) = sink();
@@ -90,34 +25,6 @@ fn toy() -> (Worker, Receiver<Event>) {
     start(|| backend(Box::new(Toy::new(3, 30, 2000)), knowing()))
 }
 
-fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
-    let message = Message { role: Role::User, content: prompt.into() };
-    Job { generation, messages: vec![message], max_tokens }
-}
-
-/// The events up to the end of the answer under way.
-fn rest(events: &Receiver<Event>) -> Vec<Event> {
-    let mut all = Vec::new();
-    loop {
-        all.push(next(events));
-        if matches!(all.last(), Some(Event::Finished { .. } | Event::Failed { .. })) {
-            return all;
-        }
-    }
-}
-
-fn tokens(events: &[Event]) -> Vec<u32> {
-    let mut all = Vec::new();
-    for event in events {
-        match event {
-            Event::First { token, .. } => all.push(token.token),
-            Event::Round { round, .. } => all.extend(round.committed.iter().map(|c| c.token)),
-            _ => {}
-        }
-    }
-    all
-}
-
 fn rounds(events: &[Event]) -> Vec<&Round> {
     let mut all = Vec::new();
     for event in events {
@@ -128,12 +35,31 @@ fn rounds(events: &[Event]) -> Vec<&Round> {
     all
 }
 
-/// The plain answer to a prompt.
-fn wanted(prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
-    let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
-    let request = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
-    let mut engine = Engine::new(Box::new(Toy::new(3, 30, 2000)), None);
-    decode(&mut engine, &Letters, request, plain(sampler)).0.tokens
+#[test]
+fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
+    let opened = || Prompt { text: "Q<think>\n".into(), said: Vec::new() }.opened_thought();
+    let (worker, events) = start(move || Backend {
+        prompter: Box::new(move |_, thinking| {
+            assert_eq!(thinking, Some(true));
+            Ok(PromptTokens { tokens: vec![1, 2, 3], opened: opened() })
+        }),
+        ..backend(Box::new(Toy::new(3, 30, 2000)), knowing())
+    });
+    assert!(worker.generate(Job { thinking: Some(true), ..job(1, "Q", 20) }));
+    let all = rest(&events);
+    let mut thought = String::new();
+    for event in &all {
+        let committed = match event {
+            Event::First { token, .. } => std::slice::from_ref(token),
+            Event::Round { round, .. } => &round.committed,
+            _ => continue,
+        };
+        for token in committed {
+            assert_eq!(token.text, "", "the toy closes no thought");
+            thought += token.thought.as_deref().unwrap();
+        }
+    }
+    assert_eq!(thought, Letters.text(&tokens(&all)).trim());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The curves and bars of a run.
+//! The curves and bars of a run. Must never measure.
 
 use super::figures::{Figures, Grid};
 use super::record::{PLAIN, Results};

@@ -1,13 +1,13 @@
-//! Two runs side by side: only answers that both have count, and whatever else is different between
-//! the runs is said.
+//! Two runs side by side: only answers that both have are counted, and every other difference
+//! between the runs is noted. Must never measure.
 
 use super::differences::differences;
 use super::figures::Grid;
-use super::record::{Answer, Results};
+use super::record::{AnswerRecord, Results};
 use super::report::{rate, times};
 use crate::bench::Table;
 
-/// What two runs say together.
+/// Two runs side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// What makes the figures less comparable, one sentence each.
@@ -40,12 +40,12 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
 }
 
 /// The answers of `a` that `b` has too.
-fn common(a: &[Answer], b: &[Answer]) -> Vec<Answer> {
+fn common(a: &[AnswerRecord], b: &[AnswerRecord]) -> Vec<AnswerRecord> {
     a.iter().filter(|answer| find(b, answer).is_some()).cloned().collect()
 }
 
-fn find<'a>(answers: &'a [Answer], like: &Answer) -> Option<&'a Answer> {
-    let key = |a: &Answer| (a.temperature.to_bits(), a.turn);
+fn find<'a>(answers: &'a [AnswerRecord], like: &AnswerRecord) -> Option<&'a AnswerRecord> {
+    let key = |a: &AnswerRecord| (a.temperature.to_bits(), a.turn);
     answers.iter().find(|answer| {
         key(answer) == key(like)
             && answer.id == like.id
@@ -55,7 +55,7 @@ fn find<'a>(answers: &'a [Answer], like: &Answer) -> Option<&'a Answer> {
 }
 
 /// `theirs` in the order of `ours`, so that both have the same grids.
-fn sorted_like(ours: &[Answer], theirs: &[Answer]) -> Vec<Answer> {
+fn sorted_like(ours: &[AnswerRecord], theirs: &[AnswerRecord]) -> Vec<AnswerRecord> {
     ours.iter().filter_map(|answer| find(theirs, answer).cloned()).collect()
 }
 

@@ -1,5 +1,5 @@
-//! From names to those that take part: rows of the table of strategies, with `+overlap` or
-//! `+uncoupled` behind the name for a variant.
+//! The variants that a run measures, by name: rows of the table of strategies, with `+overlap` or
+//! `+uncoupled` behind the name for a variant. Must never run them.
 
 use super::record::PLAIN;
 use super::{Contender, Controls};
@@ -11,7 +11,7 @@ const OVERLAP: &str = "overlap";
 /// Candidates are ranked without the target's noise.
 const UNCOUPLED: &str = "uncoupled";
 
-/// Why a strategy cannot take part.
+/// Why a strategy cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContenderError {
     /// No such strategy.
@@ -32,7 +32,7 @@ pub enum ContenderError {
         /// What, with the remedy.
         missing: String,
     },
-    /// It waits for the target by its nature, or overlaps anyway.
+    /// It cannot overlap with the target, or always does.
     #[error("--strategies: `{name}` has no variant that drafts while the target verifies")]
     NoOverlap {
         /// As given.
@@ -60,7 +60,7 @@ pub fn contenders(
     names.into_iter().map(|name| contender(base, statuses, name)).collect()
 }
 
-/// All that can run here, and the default's variant that overlaps.
+/// All that can run here, and the variant of the head's strategy that overlaps.
 fn runnable(statuses: &[StrategyStatus]) -> Vec<String> {
     let mut names = Vec::new();
     for status in statuses.iter().filter(|status| status.missing.is_none()) {

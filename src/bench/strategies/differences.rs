@@ -1,9 +1,10 @@
-//! What is not the same about two runs, and how parts of one measurement are joined.
+//! The differences between two runs' models, machines and settings, and how parts of one
+//! measurement are joined. Must never know figures.
 
 use super::record::Results;
 
 impl Results {
-    /// Adds another part of the same measurement, and notes what was not the same about it.
+    /// Adds another part of the same measurement, and notes the differences.
     pub fn join(&mut self, other: Self) {
         self.notes.extend(differences(self, &other));
         self.notes.extend(other.notes);
@@ -17,7 +18,7 @@ impl Results {
     }
 }
 
-/// What is not the same about two runs, one sentence each.
+/// The differences between two runs, one sentence each.
 pub(super) fn differences(a: &Results, b: &Results) -> Vec<String> {
     let gpu =
         |results: &Results| results.environment.gpu.clone().unwrap_or_else(|| "none".to_owned());

@@ -1,8 +1,9 @@
-//! From answers to figures: per strategy and set, and in the mean over the sets.
+//! Figures computed from answers: by strategy and set, and as means over the sets. Must never know
+//! how they are shown.
 
-use super::record::{Answer, PLAIN};
+use super::record::{AnswerRecord, PLAIN};
 
-/// What the answers of one strategy say together.
+/// Figures over the answers of one strategy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Answers counted.
@@ -39,11 +40,12 @@ pub struct Figures {
 
 impl Figures {
     /// Sums up `answers`; all zeros if there are none.
-    pub fn of<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Self {
-        let answers: Vec<&Answer> = answers.into_iter().collect();
-        let sum =
-            |field: fn(&Answer) -> f64| answers.iter().map(|answer| field(answer)).sum::<f64>();
-        let won = sum(|answer| answer.tokens.saturating_sub(1) as f64);
+    pub fn of<'a>(answers: impl IntoIterator<Item = &'a AnswerRecord>) -> Self {
+        let answers: Vec<&AnswerRecord> = answers.into_iter().collect();
+        let sum = |field: fn(&AnswerRecord) -> f64| {
+            answers.iter().map(|answer| field(answer)).sum::<f64>()
+        };
+        let decoded = sum(|answer| answer.tokens.saturating_sub(1) as f64);
         let rounds = sum(|answer| answer.rounds as f64);
         let decode = sum(|answer| answer.decode_ms);
         let (draft, verify) = (sum(|answer| answer.draft_ms), sum(|answer| answer.verify_ms));
@@ -55,8 +57,8 @@ impl Figures {
         let first = answers.iter().filter(|answer| answer.turn == 0);
         Self {
             answers: answers.len(),
-            tokens_s: ratio(won, decode / 1e3),
-            tau: ratio(won, rounds),
+            tokens_s: ratio(decoded, decode / 1e3),
+            tau: ratio(decoded, rounds),
             ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
             draft_ms: ratio(draft, rounds),
             verify_ms: ratio(verify, rounds),
@@ -104,12 +106,12 @@ pub struct Grid<'a> {
     pub strategies: Vec<&'a str>,
     /// Names of the sets.
     pub sets: Vec<&'a str>,
-    answers: Vec<&'a Answer>,
+    answers: Vec<&'a AnswerRecord>,
 }
 
 impl<'a> Grid<'a> {
     /// One grid a temperature.
-    pub fn of(answers: &'a [Answer]) -> Vec<Self> {
+    pub fn of(answers: &'a [AnswerRecord]) -> Vec<Self> {
         let mut grids: Vec<Self> = Vec::new();
         for answer in answers {
             let same = |grid: &&mut Self| grid.temperature == answer.temperature;
@@ -123,8 +125,8 @@ impl<'a> Grid<'a> {
                     &mut grids[last]
                 }
             };
-            remember(&mut at.strategies, &answer.strategy);
-            remember(&mut at.sets, &answer.set);
+            push_unique(&mut at.strategies, &answer.strategy);
+            push_unique(&mut at.sets, &answer.set);
             at.answers.push(answer);
         }
         grids
@@ -140,12 +142,12 @@ impl<'a> Grid<'a> {
         Figures::of(self.of_strategy(strategy).filter(|answer| answer.set == set))
     }
 
-    /// Figures of one strategy on all sets, every answer alike.
+    /// Figures of one strategy on all sets, every answer of the same weight.
     pub fn all(&self, strategy: &str) -> Figures {
         Figures::of(self.of_strategy(strategy))
     }
 
-    fn of_strategy<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a Answer> + 'b {
+    fn of_strategy<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a AnswerRecord> + 'b {
         self.answers.iter().copied().filter(move |answer| answer.strategy == strategy)
     }
 
@@ -156,19 +158,19 @@ impl<'a> Grid<'a> {
         (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
     }
 
-    /// The mean of the sets' speed-ups, each set alike.
+    /// The mean of the sets' speed-ups, each set of the same weight.
     pub fn mean_speed_up(&self, strategy: &str) -> Option<f64> {
         let each: Option<Vec<f64>> =
             self.sets.iter().map(|set| self.speed_up(strategy, set)).collect();
         each.map(|each| mean(&each))
     }
 
-    /// The mean of the sets' τ, each set alike.
+    /// The mean of the sets' τ, each set of the same weight.
     pub fn mean_tau(&self, strategy: &str) -> f64 {
         mean(&self.sets.iter().map(|set| self.at(strategy, set).tau).collect::<Vec<_>>())
     }
 
-    /// The mean of the sets' tokens a second, each set alike.
+    /// The mean of the sets' tokens a second, each set of the same weight.
     pub fn mean_tokens_s(&self, strategy: &str) -> f64 {
         mean(&self.sets.iter().map(|set| self.at(strategy, set).tokens_s).collect::<Vec<_>>())
     }
@@ -178,8 +180,8 @@ fn mean(values: &[f64]) -> f64 {
     ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// Appends a name that is not there yet. `plain` stays first whoever happened to begin.
-fn remember<'a>(names: &mut Vec<&'a str>, name: &'a str) {
+/// Appends a name that is not there yet. `plain` comes first whatever the order of the answers.
+fn push_unique<'a>(names: &mut Vec<&'a str>, name: &'a str) {
     if !names.contains(&name) {
         if name == PLAIN { names.insert(0, name) } else { names.push(name) }
     }
@@ -196,8 +198,8 @@ pub(super) mod tests {
         tokens: usize,
         rounds: usize,
         decode_ms: f64,
-    ) -> Answer {
-        Answer {
+    ) -> AnswerRecord {
+        AnswerRecord {
             set: set.to_owned(),
             id: format!("{set}/1"),
             strategy: strategy.to_owned(),
@@ -212,12 +214,12 @@ pub(super) mod tests {
             accepted: vec![rounds / 2, rounds / 4],
             ram: 64 << 20,
             digest: "00".to_owned(),
-            ..Answer::default()
+            ..AnswerRecord::default()
         }
     }
 
     /// Two strategies on two sets.
-    pub(in super::super) fn sample() -> Vec<Answer> {
+    pub(in super::super) fn sample() -> Vec<AnswerRecord> {
         vec![
             answer("dovetail", "everyday", 100, 40, 80.0),
             answer(PLAIN, "everyday", 100, 100, 100.0),

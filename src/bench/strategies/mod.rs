@@ -1,15 +1,15 @@
 //! Strategies side by side: every prompt is answered by each of them in turn, the target alone
 //! among them, so that a machine that slows down slows all of them down; every text is compared
-//! with the target's own, token for token.
+//! with the target's own, token for token. Must never know flags or files.
 
 mod charts;
 mod compare;
 mod contenders;
 mod differences;
 mod figures;
-mod meter;
 mod published;
 mod record;
+mod recorder;
 mod report;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,20 +18,20 @@ use crate::chat::{Message, Role};
 use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
-use super::prompts::{Prompt, PromptSet};
-use meter::Meter;
+use super::prompts::{BenchPrompt, PromptSet};
+use recorder::AnswerRecorder;
 
 pub use charts::{charts, sweep_charts};
 pub use compare::{Comparison, compare};
 pub use contenders::{ContenderError, contenders};
 pub use figures::{Figures, Grid};
-pub use record::{Answer, Environment, Models, PLAIN, Results, Sweep, difference};
+pub use record::{AnswerRecord, Environment, Models, PLAIN, Results, Sweep, difference};
 pub use report::{lossless_check, sweep_tables, tables};
 
-/// Tokens of an answer that only warms up.
+/// Most tokens of a warm-up answer.
 const WARM_UP: usize = 24;
 
-/// One way to decode that takes part.
+/// One way to decode that is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contender {
     /// For the tables.
@@ -43,34 +43,34 @@ pub struct Contender {
 /// What is run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BenchRun {
-    /// Those that take part; the first is the target alone, which the others are compared with.
+    /// The first is the target alone, which the others are compared with.
     pub contenders: Vec<Contender>,
-    /// What they are asked.
+    /// The prompts.
     pub sets: Vec<PromptSet>,
     /// At which temperatures, one after the other.
     pub temperatures: Vec<f32>,
     /// Most tokens of an answer.
     pub max_tokens: usize,
-    /// What the system says first.
+    /// The system prompt.
     pub system: Option<String>,
 }
 
 impl BenchRun {
-    /// How many answers that is, those that warm up included.
+    /// How many answers that is, warm-up included.
     pub fn answers(&self) -> usize {
         let turns = self.sets.iter().flat_map(|set| &set.prompts).map(|prompt| prompt.turns.len());
         self.contenders.len() * (1 + turns.sum::<usize>() * self.temperatures.len())
     }
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Answers to the prompts that every contender is done with.
-    pub answers: Vec<Answer>,
-    /// Prompts that could not be answered, and what was said on the way.
+    /// Answers to the prompts that every contender has answered.
+    pub answers: Vec<AnswerRecord>,
+    /// Prompts that could not be answered, and notices of the worker.
     pub notes: Vec<String>,
-    /// Whether it ran to its end.
+    /// Whether all prompts were run.
     pub complete: bool,
     /// Whether a contender failed where the target alone did not.
     pub failed: bool,
@@ -93,34 +93,34 @@ impl Stop {
     }
 }
 
-/// Runs `plan`. `tell` is called before every answer with the strategy and the set.
+/// Runs `plan`. `report` is called before every answer with the strategy and the set.
 pub fn run(
     backend: &mut Backend,
     plan: &BenchRun,
     controls: &SharedControls,
     stop: &Stop,
-    tell: &mut dyn FnMut(&str, &str),
+    report: &mut dyn FnMut(&str, &str),
 ) -> Taken {
-    let mut track =
-        Track { backend, plan, controls, stop, generation: 0, usage: UsageMeter::new() };
+    let mut runner =
+        Runner { backend, plan, controls, stop, generation: 0, usage: UsageMeter::new() };
     let mut taken = Taken::default();
     if let Some(set) = plan.sets.first() {
-        track.warm_up(set, tell);
+        runner.warm_up(set, report);
     }
     let prompts =
         || plan.sets.iter().flat_map(|set| set.prompts.iter().map(move |prompt| (set, prompt)));
     for &temperature in &plan.temperatures {
         for (number, (set, prompt)) in prompts().enumerate() {
-            match track.prompt(temperature, set, prompt, number, tell) {
+            match runner.prompt(temperature, set, prompt, number, report) {
                 Ok(answers) => taken.answers.extend(answers),
                 Err(AnswerFailure::Stopped) => return taken,
                 Err(AnswerFailure::Failed { contender, error }) => {
-                    // What the target cannot answer alone is the prompt's fault.
+                    // A prompt that the target alone cannot answer is no failure of a drafter.
                     taken.failed |= contender != plan.contenders[0].name;
                     taken.notes.push(format!("left out: {} under {contender}: {error}", prompt.id));
                 }
             }
-            for note in track.notes() {
+            for note in runner.notes() {
                 if !taken.notes.contains(&note) {
                     taken.notes.push(note);
                 }
@@ -138,9 +138,9 @@ enum AnswerFailure {
 }
 
 /// A contender's answers to the turns of a prompt.
-type Answers = Vec<(Answer, Vec<u32>)>;
+type Answers = Vec<(AnswerRecord, Vec<u32>)>;
 
-struct Track<'a> {
+struct Runner<'a> {
     backend: &'a mut Backend,
     plan: &'a BenchRun,
     controls: &'a SharedControls,
@@ -149,22 +149,22 @@ struct Track<'a> {
     usage: UsageMeter,
 }
 
-impl Track<'_> {
+impl Runner<'_> {
     /// Lets every contender touch its weights and caches once.
-    fn warm_up(&mut self, set: &PromptSet, tell: &mut dyn FnMut(&str, &str)) {
+    fn warm_up(&mut self, set: &PromptSet, report: &mut dyn FnMut(&str, &str)) {
         let plan = self.plan;
         for contender in &plan.contenders {
-            tell(&contender.name, "warming up");
+            report(&contender.name, "warming up");
             let mut messages = self.opening();
             let turn = set.prompts[0].turns.first().cloned().unwrap_or_default();
-            messages.push(Message { role: Role::User, content: turn });
+            messages.push(Message::new(Role::User, turn));
             let temperature = plan.temperatures.first().copied().unwrap_or(0.0);
             // A contender that fails here fails again where it is counted.
             let _ = self.answer(contender, temperature, messages, WARM_UP.min(plan.max_tokens));
         }
     }
 
-    /// What was noticed since this was last asked.
+    /// Notices since the last call.
     fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.backend.notices)
     }
@@ -173,29 +173,29 @@ impl Track<'_> {
         &mut self,
         temperature: f32,
         set: &PromptSet,
-        prompt: &Prompt,
+        prompt: &BenchPrompt,
         number: usize,
-        tell: &mut dyn FnMut(&str, &str),
-    ) -> Result<Vec<Answer>, AnswerFailure> {
+        report: &mut dyn FnMut(&str, &str),
+    ) -> Result<Vec<AnswerRecord>, AnswerFailure> {
         let plan = self.plan;
         let count = plan.contenders.len();
         let mut all: Vec<Answers> = vec![Vec::new(); count];
         for i in 0..count {
-            // Each comes first once in a while: whoever does finds the caches of the one before.
+            // The order rotates: the first finds the caches that the previous prompt left.
             let at = (i + number) % count;
             let contender = &plan.contenders[at];
             let mut messages = self.opening();
             for (turn, text) in prompt.turns.iter().enumerate() {
-                tell(&contender.name, &set.name);
-                messages.push(Message { role: Role::User, content: text.clone() });
+                report(&contender.name, &set.name);
+                messages.push(Message::new(Role::User, text.clone()));
                 if turn == 0 {
-                    // Nobody reads a prompt that another has read.
+                    // Every contender prefills the prompt itself.
                     self.backend.engine.forget();
                 }
                 let made =
                     self.answer(contender, temperature, messages.clone(), plan.max_tokens)?;
-                messages.push(Message { role: Role::Assistant, content: made.text });
-                let answer = Answer {
+                messages.push(Message::new(Role::Assistant, made.text));
+                let answer = AnswerRecord {
                     temperature,
                     set: set.name.clone(),
                     id: prompt.id.clone(),
@@ -207,12 +207,12 @@ impl Track<'_> {
                 all[at].push((answer, made.tokens));
             }
         }
-        Ok(judged(all))
+        Ok(compared(all))
     }
 
     fn opening(&self) -> Vec<Message> {
         let system = self.plan.system.iter();
-        system.map(|text| Message { role: Role::System, content: text.clone() }).collect()
+        system.map(|text| Message::new(Role::System, text.clone())).collect()
     }
 
     fn answer(
@@ -221,27 +221,27 @@ impl Track<'_> {
         temperature: f32,
         messages: Vec<Message>,
         max_tokens: usize,
-    ) -> Result<meter::Made, AnswerFailure> {
+    ) -> Result<recorder::TimedAnswer, AnswerFailure> {
         self.generation += 1;
         let generation = self.generation;
         let stop = self.stop;
         self.controls.update(|controls| {
             *controls = contender.controls.clone();
             controls.sampler.temperature = temperature;
-            // Whoever stops the run does so under the same lock.
+            // `Stop::stop` writes the controls under the same lock.
             controls.generation = if stop.is_set() { 0 } else { generation };
         });
         if stop.is_set() {
             return Err(AnswerFailure::Stopped);
         }
-        let job = Job { generation, messages, max_tokens };
-        let mut meter = Meter::start();
+        let job = Job { generation, messages, max_tokens, thinking: None };
+        let mut recorder = AnswerRecorder::start();
         let mut notices = Vec::new();
         self.backend.answer(&job, self.controls, &mut |event: Event| {
             if let Event::Notice(text) = &event {
                 notices.push(text.clone());
             }
-            meter.take(&event);
+            recorder.take(&event);
             true
         });
         self.backend.notices.extend(notices);
@@ -251,19 +251,19 @@ impl Track<'_> {
         let Usage { memory_ours, gpu, .. } = self.usage.sample();
         let vram = gpu.and_then(|gpu| gpu.vram_ours);
         let failed = |error| AnswerFailure::Failed { contender: contender.name.clone(), error };
-        meter.end(memory_ours, vram).map_err(failed)
+        recorder.end(memory_ours, vram).map_err(failed)
     }
 }
 
 /// Compares every contender's answers with those of the first.
-fn judged(all: Vec<Answers>) -> Vec<Answer> {
+fn compared(all: Vec<Answers>) -> Vec<AnswerRecord> {
     let own: Vec<Vec<u32>> =
         all.first().into_iter().flatten().map(|(_, tokens)| tokens.clone()).collect();
-    let judge = |(turn, (answer, tokens)): (usize, (Answer, Vec<u32>))| Answer {
+    let compare = |(turn, (answer, tokens)): (usize, (AnswerRecord, Vec<u32>))| AnswerRecord {
         differs_at: own.get(turn).map_or(Some(0), |own| difference(own, &tokens)),
         ..answer
     };
-    all.into_iter().flat_map(|answers| answers.into_iter().enumerate().map(judge)).collect()
+    all.into_iter().flat_map(|answers| answers.into_iter().enumerate().map(compare)).collect()
 }
 
 #[cfg(test)]
@@ -273,9 +273,9 @@ mod tests {
     #[test]
     fn every_turn_is_compared_with_the_first_contender_s() {
         let answers = |texts: &[&[u32]]| -> Answers {
-            texts.iter().map(|tokens| (Answer::default(), tokens.to_vec())).collect()
+            texts.iter().map(|tokens| (AnswerRecord::default(), tokens.to_vec())).collect()
         };
-        let judged = judged(vec![
+        let judged = compared(vec![
             answers(&[&[1, 2, 3], &[4, 5]]),
             answers(&[&[1, 2, 3], &[4, 6]]),
             answers(&[&[1, 2], &[4, 5], &[9]]),

@@ -1,4 +1,4 @@
-//! What the papers measured, set beside ours only where the setting is theirs.
+//! Figures from the papers, shown beside ours only where the models are theirs. Must never compute.
 
 use super::record::Models;
 

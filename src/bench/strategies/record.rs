@@ -1,5 +1,5 @@
 //! What is kept of a run: one record an answer, and where and with what they were made. Plain data,
-//! written as JSON and read again for a comparison.
+//! written as JSON and read again for a comparison. Must never know tables or charts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub const PLAIN: &str = "plain";
 
 /// One answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct AnswerRecord {
     /// T.
     pub temperature: f32,
     /// The set.
@@ -38,7 +38,7 @@ pub struct Answer {
     pub ttft_ms: f64,
     /// From the first token to the last, by the clock.
     pub decode_ms: f64,
-    /// Of that, drafting while the target waits.
+    /// Of that, the time of drafting while the target waits.
     pub draft_ms: f64,
     /// Of that, the target's passes.
     pub verify_ms: f64,
@@ -147,7 +147,7 @@ pub struct Results {
     pub seed: u64,
     /// Flags that hold for all strategies, as they were given.
     pub settings: Vec<String>,
-    /// What was said while loading or measuring.
+    /// Notices of loading and measuring.
     pub notes: Vec<String>,
     /// Whether it ran to its end.
     pub complete: bool,
@@ -155,11 +155,11 @@ pub struct Results {
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
     /// One record an answer.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<AnswerRecord>,
 }
 
 impl Results {
-    /// Adds what a run gave.
+    /// Adds the results of a run.
     pub fn take(&mut self, taken: Taken) {
         self.answers.extend(taken.answers);
         self.notes.extend(taken.notes);

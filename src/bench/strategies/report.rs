@@ -1,10 +1,10 @@
 //! The tables of a run, laid out as the papers lay out theirs: speed-up and τ by set (Dovetail's
 //! Table I), tokens a second by set (DuoDecoding's Table 1), what a round costs in time and memory
-//! (Dovetail's Table II), and how deep drafts are right.
+//! (Dovetail's Table II), and acceptance by depth. Must never measure.
 
 use super::figures::{Figures, Grid};
 use super::published;
-use super::record::{Answer, PLAIN, Results, Sweep};
+use super::record::{AnswerRecord, PLAIN, Results, Sweep};
 use crate::bench::Table;
 
 /// Columns of the table of depths.
@@ -66,7 +66,7 @@ fn rates(grid: &Grid<'_>) -> Table {
 }
 
 fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
-    // Only a schedule that overlaps has anything to say here.
+    // Only a schedule that overlaps has these columns.
     let beside = figures.iter().any(|(_, f)| f.ahead_ms + f.wait_ms > 0.0);
     let row = |(strategy, f): &(&str, Figures)| {
         let mut row = vec![(*strategy).to_owned(), format!("{:.1}", f.drafted)];
@@ -106,7 +106,7 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     }
 }
 
-/// `None` if nobody drafted.
+/// `None` if nothing was drafted.
 fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
     let drafting = || figures.iter().filter(|(strategy, _)| *strategy != PLAIN);
     let deepest = drafting().map(|(_, f)| f.accepted.len()).max().unwrap_or(0).min(DEPTHS);
@@ -169,8 +169,8 @@ pub fn sweep_tables(results: &Results) -> Vec<Table> {
 }
 
 /// Whether every text was plain's: the sentence, and whether it is so.
-pub fn lossless_check(answers: &[Answer]) -> (String, bool) {
-    let differing: Vec<&Answer> = answers.iter().filter(|a| a.differs_at.is_some()).collect();
+pub fn lossless_check(answers: &[AnswerRecord]) -> (String, bool) {
+    let differing: Vec<&AnswerRecord> = answers.iter().filter(|a| a.differs_at.is_some()).collect();
     if differing.is_empty() {
         let text = format!("All {} answers are plain's own, token for token.", answers.len());
         return (text, true);
@@ -178,7 +178,7 @@ pub fn lossless_check(answers: &[Answer]) -> (String, bool) {
     let mut text =
         format!("NOT LOSSLESS: {} of {} answers are not plain's:", differing.len(), answers.len());
     for answer in differing.iter().take(NAMED) {
-        let Answer { strategy, set, id, turn, temperature, differs_at, .. } = answer;
+        let AnswerRecord { strategy, set, id, turn, temperature, differs_at, .. } = answer;
         let at = differs_at.unwrap_or_default();
         text += &format!(
             "\n  {strategy} on {set} {id}, turn {turn}, T = {temperature}: from token {at} on"
@@ -222,9 +222,9 @@ pub(super) mod tests {
     use super::super::figures::tests::{answer, sample};
     use super::super::record::{Environment, Models};
     use super::*;
-    use crate::bench::Layout;
+    use crate::bench::TableStyle;
 
-    pub(in super::super) fn results(answers: Vec<Answer>) -> Results {
+    pub(in super::super) fn results(answers: Vec<AnswerRecord>) -> Results {
         Results {
             kind: "strategies".to_owned(),
             version: "0.1.0".to_owned(),
@@ -255,7 +255,7 @@ pub(super) mod tests {
     fn text(tables: &[Table]) -> String {
         let mut out = Vec::new();
         for table in tables {
-            table.write(Layout::Markdown, &mut out).unwrap();
+            table.write(TableStyle::Markdown, &mut out).unwrap();
         }
         String::from_utf8(out).unwrap()
     }
@@ -263,7 +263,7 @@ pub(super) mod tests {
     #[test]
     fn the_tables_of_a_run() {
         let mut answers = sample();
-        answers.push(Answer { temperature: 1.0, ..answer(PLAIN, "gsm8k", 5, 5, 900.0) });
+        answers.push(AnswerRecord { temperature: 1.0, ..answer(PLAIN, "gsm8k", 5, 5, 900.0) });
         insta::assert_snapshot!(text(&tables(&results(answers))));
     }
 

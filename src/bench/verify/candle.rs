@@ -1,4 +1,5 @@
-//! The same linear layers through candle's quantised product, for comparison.
+//! The same linear layers through candle's quantised product, for comparison. Must never know our
+//! kernels.
 //!
 //! candle keeps a packed copy of a matrix beside the original, so a second model would often not
 //! fit: a few layers, more than any cache holds, are run over and over in place of all.

@@ -1,5 +1,6 @@
 //! `bench verify`: T_V(γ), the time of one forward pass of the target over the γ nodes of a tree,
-//! beside the roofline of the machine it ran on and, if asked, beside candle's product.
+//! beside the roofline of the machine it ran on and, if asked, beside candle's product. Must never
+//! know drafters.
 
 mod candle;
 mod report;
@@ -10,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use crate::kernels::{Format, KvFormat, OutOfMemory, Pool, Roofline};
 use crate::library::{LibraryError, Spec, open_target};
-use crate::model::{CpuTarget, KnownShape, LoadError, PassTiming, Target, TargetError};
+use crate::model::{
+    CpuTarget, KnownShape, LoadError, LoadRequest, PassTiming, Target, TargetError,
+};
 use crate::speculate::Tree;
 
 use candle::CandlePass;
-use report::{Report, Row};
+use report::{Medians, Report};
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -118,9 +121,10 @@ pub fn run(
         }
         Subject::Model(spec) => {
             let files = open_target(spec, &mut |_| {})?;
-            let (config, weights) = (&files.config, files.weights.as_ref());
-            let kv = options.kv;
-            let target = CpuTarget::load(config, weights, pool, positions, kv, &mut |_| {})?;
+            let (config, source) = (&files.config, files.weights.as_ref());
+            let (capacity, kv) = (positions, options.kv);
+            let request = LoadRequest { config, source, pool, capacity, kv };
+            let target = CpuTarget::load(&request, &mut |_| {})?;
             (format!("{}: {}", files.name, files.detail), target)
         }
     };
@@ -172,7 +176,7 @@ fn measure(
     candle: Option<&CandlePass>,
     options: &VerifyOptions,
     until: Instant,
-) -> Result<Vec<Row>, VerifyError> {
+) -> Result<Vec<Medians>, VerifyError> {
     const MOST_TURNS: usize = 15;
     let trees: Vec<Tree> = options.gammas.iter().map(|&gamma| bushy(gamma)).collect();
     let mut samples = vec![(Vec::new(), Vec::new()); trees.len()];
@@ -208,7 +212,7 @@ fn measure(
         .map(|(&gamma, (ours, theirs))| {
             let (whole, parts) = median(ours, |sample: &(Duration, PassTiming)| sample.0);
             let candle = (!theirs.is_empty()).then(|| median(theirs, |&time| time));
-            Row { gamma, whole, parts, candle }
+            Medians { gamma, whole, parts, candle }
         })
         .collect())
 }

@@ -1,4 +1,4 @@
-//! The result of `bench verify`, as a table and as JSON.
+//! The result of `bench verify`, as a table and as JSON. Must never measure.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::model::{CpuTarget, PassTiming};
 use crate::printable::json_line;
 
 /// Medians of one γ.
-pub(super) struct Row {
+pub(super) struct Medians {
     pub(super) gamma: usize,
     pub(super) whole: Duration,
     pub(super) parts: PassTiming,
@@ -31,7 +31,7 @@ pub(super) struct Report {
     /// Bytes of weights that one pass reads.
     weight_bytes: u64,
     limits: Measured,
-    rows: Vec<Line>,
+    rows: Vec<GammaRow>,
     /// A prompt of one chunk, without `--quick`.
     #[serde(skip_serializing_if = "Option::is_none")]
     prefill_tokens_s: Option<f64>,
@@ -44,7 +44,7 @@ struct Measured {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct GammaRow {
     gamma: usize,
     ms: f64,
     /// Time over that of the first γ.
@@ -70,18 +70,18 @@ impl Report {
         target: &CpuTarget,
         options: &VerifyOptions,
         roofline: Roofline,
-        rows: Vec<Row>,
+        rows: Vec<Medians>,
         prefill_tokens_s: Option<f64>,
     ) -> Self {
         let bytes = target.pass_bytes();
         let first = rows.first().map_or(Duration::ZERO, |row| row.whole);
-        let line = |row: &Row| {
+        let line = |row: &Medians| {
             let seconds = row.whole.as_secs_f64();
             let gb_s = bytes as f64 / seconds / 1e9;
             // One multiplication and one addition a weight and row.
             let operations = 2.0 * target.config().linear_weights() as f64 * row.gamma as f64;
             let gop_s = operations / seconds / 1e9;
-            Line {
+            GammaRow {
                 gamma: row.gamma,
                 ms: ms(row.whole),
                 ratio: seconds / first.as_secs_f64(),
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn report(candle: Option<f64>) -> Report {
-        let line = |gamma: usize, ms: f64| Line {
+        let line = |gamma: usize, ms: f64| GammaRow {
             gamma,
             ms,
             ratio: ms / 80.0,

@@ -1,4 +1,5 @@
-//! Compiled templates with a check behind every instruction that makes a value.
+//! Compiled templates with a check behind every instruction that makes a value. Must never know
+//! what a template says.
 
 use minijinja::Value;
 use minijinja::machinery::{Instruction, Instructions};
@@ -31,7 +32,7 @@ pub(super) fn guarded<'s>(code: &Instructions<'s>) -> Instructions<'s> {
     guarded
 }
 
-/// What stands for one instruction.
+/// The replacement of one instruction.
 fn group<'s>(instruction: &Instruction<'s>) -> Vec<Instruction<'s>> {
     use Instruction as I;
     // Not among the filters that the compiler numbered.

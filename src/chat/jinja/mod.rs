@@ -27,7 +27,7 @@ const LONGEST_TAG: usize = 2_000;
 const MOST_BRANCHES: usize = 1_000;
 /// Holds what these limits let through, with plenty to spare.
 const STACK: usize = 64 << 20;
-/// No honest template needs as many steps.
+/// More steps than any published template takes.
 const FUEL: u64 = 5_000_000;
 /// `strftime_now` takes a date's format, not a document.
 const LONGEST_DATE: usize = 4 << 10;
@@ -69,7 +69,7 @@ impl Jinja {
     }
 
     /// The text for the variables in `root`, of which the messages have `said` bytes in `turns`.
-    /// `now` is the Unix time that the template is told.
+    /// `now` is the Unix time that `strftime_now` formats.
     pub(super) fn render(
         &self,
         root: &Value,

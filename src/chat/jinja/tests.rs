@@ -73,7 +73,8 @@ fn a_small_word_for_a_large_text_is_refused() {
         "{{ [1] * 90000000 }}",
         "{% set l = 'x' * 4000000 %}{% for i in range(9000) %}{{ l }}{% endfor %}",
         "{% for i in range(9000) %}{% for i in range(9000) %}0123456789{% endfor %}{% endfor %}",
-        "{% set a %}{% for i in range(9000) %}{% for i in range(900) %}0123456789{% endfor %}{% endfor %}{% endset %}",
+        "{% set a %}{% for i in range(9000) %}{% for i in range(900) %}0123456789{% endfor %}\
+            {% endfor %}{% endset %}",
     ] {
         limit(source);
     }
@@ -124,19 +125,23 @@ fn values_that_hold_themselves_are_refused() {
         "{% set n = namespace() %}{% set n.n = n %}{{ n }}",
         "{% set n = namespace() %}{% set l = [[n]] %}{% set n.l = l %}{{ n }}",
         "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}{% endfor %}",
-        "{% set n = namespace(l={}) %}{% for i in range(9999) %}{% set n.l = {'a': n.l} %}{% endfor %}",
-        "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = dict(a=n.l) %}{% endfor %}",
+        "{% set n = namespace(l={}) %}{% for i in range(9999) %}{% set n.l = {'a': n.l} %}\
+            {% endfor %}",
+        "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = dict(a=n.l) %}\
+            {% endfor %}",
     ] {
         limit(source);
     }
     // Lazy views of views, 10,000 deep, if each were kept.
-    let views = "{% set n = namespace(l=[1,2]) %}{% for i in range(9999) %}{% set n.l = n.l[::-1] %}{% set n.l = n.l | reverse %}{% endfor %}{{ n.l }}";
+    let views = "{% set n = namespace(l=[1,2]) %}{% for i in range(9999) %}\
+        {% set n.l = n.l[::-1] %}{% set n.l = n.l | reverse %}{% endfor %}{{ n.l }}";
     assert_eq!(rendered(views).unwrap(), "[1, 2]");
 }
 
 #[test]
 fn endless_work_is_cut_off() {
-    let loops = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}";
+    let loops = "{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}\
+        {% endfor %}{% endfor %}{% endfor %}";
     assert!(limit(loops).contains("steps"));
     let calls = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
     assert!(matches!(rendered(calls), Err(Fault::Refused(_))));
@@ -154,22 +159,33 @@ fn a_long_complaint_is_cut() {
 fn honest_templates_say_what_they_said() {
     for source in [
         "a {{ text }} {{- ' b' }}\n{% if text == 'Hello' %}\nyes\n{% else %}no{% endif %}",
-        "{% for x in list %}{{ loop.index }}{{ x }}{% if loop.last %}!{% endif %}{% else %}none{% endfor %}",
+        "{% for x in list %}{{ loop.index }}{{ x }}{% if loop.last %}!{% endif %}{% else %}none\
+            {% endfor %}",
         "{% for x in list[::-1] if x != 'a' %}{{ x }}{% endfor %}{{ list[0] }}{{ list[-1:] }}",
         "{% for k, v in map | items %}{{ k }}={{ v }}{% endfor %}{{ map.key }}{{ map['key'] }}",
-        "{% macro m(a, b=2) %}<{{ a }}{{ b }}{{ caller() if caller }}>{% endmacro %}{{ m(1) }}{{ m(3, b=4) }}{% call m(5) %}x{% endcall %}",
-        "{% set ns = namespace(n=0) %}{% for x in list %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
+        "{% macro m(a, b=2) %}<{{ a }}{{ b }}{{ caller() if caller }}>\
+            {% endmacro %}{{ m(1) }}{{ m(3, b=4) }}{% call m(5) %}x{% endcall %}",
+        "{% set ns = namespace(n=0) %}{% for x in list %}{% set ns.n = ns.n + 1 %}\
+            {% endfor %}{{ ns.n }}",
         "{% set a, b = 1, 2 %}{{ a + b }}{{ a - b }}{{ a * b }}{{ 7 // 2 }}{{ 2 ** 5 }}{{ 7 % 4 }}",
-        "{% set x %}in{{ text }}{% endset %}{{ x | upper }}{% filter upper %}q{{ x }}{% endfilter %}",
-        "{{ [1, 2] + [3] }}{{ (1, 2) }}{{ 'ab' in text }}{{ 1 < 2 < 3 }}{{ not text }}{{ none }}{{ missing }}",
-        "{{ text.split('l') | join('-') }}{{ text.replace('l', 'L') }}{{ text | replace('H', 'J') }}",
-        "{{ 'a\nb' | indent }}{{ 'a\nb' | indent(2, true) }}{{ '%s=%d' | format('a', 1) }}{{ '{}-{:>4}'.format(1, 2) }}",
-        "{{ 'a\nb' | indent(width=2, first=true) }}{{ [map, map] | join(',', attribute='key') }}{{ list | join(d='+') }}",
-        "{{ list | map('upper') | list }}{{ list | select('eq', 'a') | first }}{{ list | reverse | list }}{{ range(3) | list }}",
+        "{% set x %}in{{ text }}{% endset %}{{ x | upper }}{% filter upper %}q{{ x }}\
+            {% endfilter %}",
+        "{{ [1, 2] + [3] }}{{ (1, 2) }}{{ 'ab' in text }}{{ 1 < 2 < 3 }}{{ not text }}{{ none }}\
+            {{ missing }}",
+        "{{ text.split('l') | join('-') }}{{ text.replace('l', 'L') }}\
+            {{ text | replace('H', 'J') }}",
+        "{{ 'a\nb' | indent }}{{ 'a\nb' | indent(2, true) }}{{ '%s=%d' | format('a', 1) }}\
+            {{ '{}-{:>4}'.format(1, 2) }}",
+        "{{ 'a\nb' | indent(width=2, first=true) }}{{ [map, map] | join(',', attribute='key') }}\
+            {{ list | join(d='+') }}",
+        "{{ list | map('upper') | list }}{{ list | select('eq', 'a') | first }}\
+            {{ list | reverse | list }}{{ range(3) | list }}",
         "{% for a in [1, [2, [3]]] recursive %}{{ loop(a) if a is iterable else a }}{% endfor %}",
         "{% autoescape true %}<b>{{ '<i>' }}{% endautoescape %}",
-        "{% for x in range(9) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 4 %}{% break %}{% endif %}{{ x }}{% endfor %}",
-        "{{ text if list else 'no' }}{{ text and 1 }}{{ 0 or text }}{% block b %}in{% endblock %}{{ text is string }}{{ 3 is odd }}",
+        "{% for x in range(9) %}{% if x == 2 %}{% continue %}{% endif %}{% if x == 4 %}\
+            {% break %}{% endif %}{{ x }}{% endfor %}",
+        "{{ text if list else 'no' }}{{ text and 1 }}{{ 0 or text }}{% block b %}in\
+            {% endblock %}{{ text is string }}{{ 3 is odd }}",
         "{% with a = 1 %}{{ a }}{% endwith %}{% raw %}{{ raw }}{% endraw %}{# no #}{{ dict(a=1) }}",
     ] {
         assert_eq!(rendered(source).unwrap(), bare(source).unwrap(), "{source}");

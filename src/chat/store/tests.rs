@@ -2,7 +2,7 @@ use super::*;
 use crate::chat::{Message, Role};
 
 fn said(role: Role, content: &str) -> SavedTurn {
-    let message = Message { role, content: content.to_owned() };
+    let message = Message::new(role, content.to_owned());
     SavedTurn { message, interrupted: false }
 }
 

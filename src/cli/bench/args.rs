@@ -1,4 +1,4 @@
-//! The flags of `bench` and its subcommands.
+//! The flags of `bench` and its subcommands. Must never know how anything is measured.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub struct BenchArgs {
     /// Strategies to run [default: all that can run here]; plain is always among them.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Bench")]
     pub strategies: Vec<String>,
-    /// What all runs have in common.
+    /// Flags shared by these runs.
     #[command(flatten)]
     pub course: CourseArgs,
 }
@@ -33,7 +33,9 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// Time one pass of the target over the nodes of a tree, T_V(γ), beside the machine's limits.
     Verify(Box<VerifyArgs>),
-    /// Turn one setting at a time: blocks of the draft head, γ, width and depth of the tree.
+    /// Score a text with the target: perplexity, and how near it is to another implementation.
+    Quality(Box<QualityArgs>),
+    /// Vary one setting at a time: blocks of the draft head, γ, width and depth of the tree.
     Ablation(Box<AblationArgs>),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
@@ -41,7 +43,7 @@ pub enum BenchCommand {
     Show(ShowArgs),
 }
 
-/// What runs over prompts have in common.
+/// Flags shared by the runs over prompts.
 #[derive(Debug, Args)]
 pub struct CourseArgs {
     /// Prompt sets: bundled ones, files or folders of `{"id","category","turns"}` lines [default:
@@ -84,7 +86,7 @@ pub struct AblationArgs {
     /// Another draft head to set beside the first; may be given several times.
     #[arg(long, value_name = "MODEL", help_heading = "Bench")]
     pub also: Vec<String>,
-    /// What all runs have in common.
+    /// Flags shared by these runs.
     #[command(flatten)]
     pub course: CourseArgs,
 }
@@ -152,9 +154,32 @@ pub struct VerifyArgs {
     pub json: bool,
 }
 
+/// Flags of `bench quality`.
+#[derive(Debug, Args)]
+pub struct QualityArgs {
+    /// The model: a GGUF file, a folder, a hub id or `bundled`.
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", default_value = "bundled")]
+    pub target: String,
+    /// A UTF-8 text to score [default: a bundled one of 200 tokens].
+    #[arg(long, value_name = "FILE")]
+    pub text: Option<PathBuf>,
+    /// Tokens of a window; each window is scored on its own.
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub window: usize,
+    /// Compute threads [default: one a physical core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
+    pub threads: Option<usize>,
+    /// Compare with another library's own model of the same GGUF file, token by token.
+    #[arg(long, value_name = "LIBRARY")]
+    pub against: Option<Rival>,
+    /// One JSON object instead of the lines of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// What a measurement can be set beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rival {
-    /// candle's quantised product.
+    /// candle: its quantised product, or candle-transformers' models.
     Candle,
 }

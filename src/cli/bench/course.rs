@@ -1,4 +1,5 @@
-//! `dovetail bench` and `bench ablation`: loads, runs with progress and time left, delivers.
+//! `dovetail bench` and `bench ablation`: loads the models, runs with progress and time left, and
+//! writes the results. Must never compute figures.
 
 use std::sync::Arc;
 
@@ -13,63 +14,63 @@ use crate::bench::strategies::{
     self as bench, BenchRun, Contender, Environment, Models, Results, Stop, Taken,
 };
 use crate::cli::backend;
-use crate::cli::exit::{Code, Failure, Outcome};
+use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::interrupt;
 use crate::draft::Depths;
 use crate::hardware::Machine;
 use crate::plan::Strategy;
 use crate::printable::printable_line;
-use crate::settings::{Settings, Value};
+use crate::settings::{SettingValue, Settings};
 use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StrategyStatus};
 
 /// Tokens of an answer unless the user says otherwise: as DuoDecoding measures.
 const MAX_TOKENS: usize = 128;
 
 /// Runs the strategies against each other.
-pub(super) fn strategies(args: &BenchArgs) -> Outcome {
-    let mut stage = Stage::new(&args.course)?;
-    let mut backend = stage.load(None)?;
+pub(super) fn strategies(args: &BenchArgs) -> CommandResult {
+    let mut session = BenchSession::new(&args.course)?;
+    let mut backend = session.load(None)?;
     let statuses = &backend.ready.strategies;
-    let contenders = bench::contenders(&stage.base(), statuses, &args.strategies)
+    let contenders = bench::contenders(&session.base(), statuses, &args.strategies)
         .map_err(|error| Failure::new(Code::Usage, error))?;
-    let taken = stage.run(&mut backend, contenders)?;
-    let mut results = stage.results("strategies", &backend.ready);
+    let taken = session.run(&mut backend, contenders)?;
+    let mut results = session.results("strategies", &backend.ready);
     results.take(taken);
     let tables = bench::tables(&results);
     deliver(&args.course, &results, &tables, || bench::charts(&results))?;
-    stage.conclude(&results)
+    session.conclude(&results)
 }
 
-/// Turns one setting at a time, on one head or several.
-pub(super) fn ablation(args: &AblationArgs) -> Outcome {
-    let mut stage = Stage::new(&args.course)?;
+/// Varies one setting at a time, on one head or several.
+pub(super) fn ablation(args: &AblationArgs) -> CommandResult {
+    let mut session = BenchSession::new(&args.course)?;
     let mut results: Option<Results> = None;
     let heads = std::iter::once(None).chain(args.also.iter().map(Some));
     for (number, head) in heads.enumerate() {
-        let mut backend = stage.load(head.map(String::as_str))?;
+        let mut backend = session.load(head.map(String::as_str))?;
         let ready = backend.ready.clone();
         let (own, depths) = drafting(&ready);
-        let base = Controls { strategy: own, ..stage.base() };
+        let base = Controls { strategy: own, ..session.base() };
         let mut variants = Variants::new(&base);
         variants.blocks(&label(&ready, number), &base, depths);
         if number == 0 {
             variants.tree(&base, ready.blocks.max(1));
             if let Some(duo) = can_run(&ready, "duo").and_then(|_| Strategy::named("duo")) {
-                variants.duo(&stage.base(), duo);
+                variants.duo(&session.base(), duo);
             }
         }
-        let taken = stage.run(&mut backend, variants.contenders)?;
-        let results = results.get_or_insert_with(|| stage.results("ablation", &ready));
+        let taken = session.run(&mut backend, variants.contenders)?;
+        let results = results.get_or_insert_with(|| session.results("ablation", &ready));
         results.take(taken);
         results.sweeps.extend(variants.sweeps);
-        if stage.stop.is_set() {
+        if session.stop.is_set() {
             break;
         }
     }
     let Some(results) = results else { return Ok(()) };
     let tables = bench::sweep_tables(&results);
     deliver(&args.course, &results, &tables, || bench::sweep_charts(&results))?;
-    stage.conclude(&results)
+    session.conclude(&results)
 }
 
 /// The status of this name if it can run.
@@ -77,8 +78,8 @@ fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a StrategyStatus> {
     ready.strategies.iter().find(|status| status.name == name && status.missing.is_none())
 }
 
-/// The strategy whose draft is varied, with the blocks that can be chosen under it: the
-/// head's where there is one, else what the program would begin with.
+/// The strategy whose draft is varied, with the blocks that can be chosen under it: the head's
+/// where there is one, else the initial strategy.
 fn drafting(ready: &Ready) -> (Option<&'static Strategy>, Depths) {
     let head = Strategy::default_with(true);
     let name = can_run(ready, head.name).map_or(ready.strategy.as_str(), |_| head.name);
@@ -93,7 +94,7 @@ fn label(ready: &Ready, number: usize) -> String {
 }
 
 /// Models, machine and settings of a run.
-struct Stage<'a> {
+struct BenchSession<'a> {
     args: &'a CourseArgs,
     settings: Settings,
     machine: Machine,
@@ -105,7 +106,7 @@ struct Stage<'a> {
     failed: bool,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> BenchSession<'a> {
     fn new(args: &'a CourseArgs) -> Result<Self, Failure> {
         let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
         let mut overrides = args.shared.overrides();
@@ -122,9 +123,9 @@ impl<'a> Stage<'a> {
         let sets = prompts::load(&args.sets(), args.limit).map_err(|error| usage(error.into()))?;
         let controls = backend::controls(&settings);
         let stop = Arc::new(Stop::default());
-        let (told, shared) = (Arc::clone(&stop), controls.clone());
+        let (stopped, shared) = (Arc::clone(&stop), controls.clone());
         interrupt::watch(move || {
-            told.stop(&shared);
+            stopped.stop(&shared);
             true
         });
         let machine = Machine::probe();
@@ -143,35 +144,39 @@ impl<'a> Stage<'a> {
             settings.draft = Some(head.to_owned());
         }
         let bar = ProgressBar::new_spinner();
-        let loaded = worker::load(&settings, &self.machine, Purpose::Text, &mut |stage, share| {
-            let share = share.map(|share| format!(" {:.0} %", share * 100.0)).unwrap_or_default();
-            bar.set_message(printable_line(&format!("{stage}{share}")).into_owned());
-            bar.tick();
-        });
+        let loaded =
+            worker::load(&settings, &self.machine, Purpose::Text, &mut |stage, fraction| {
+                let percent = fraction
+                    .map(|fraction| format!(" {:.0} %", fraction * 100.0))
+                    .unwrap_or_default();
+                bar.set_message(printable_line(&format!("{stage}{percent}")).into_owned());
+                bar.tick();
+            });
         bar.finish_and_clear();
         loaded.map(Backend::from).map_err(|error| Failure::new(Code::Model, error))
     }
 
     fn run(&mut self, backend: &mut Backend, contenders: Vec<Contender>) -> Result<Taken, Failure> {
-        let course = BenchRun {
+        let plan = BenchRun {
             contenders,
             sets: self.sets.clone(),
             temperatures: self.temperatures.clone(),
             max_tokens: self.settings.max_tokens,
             system: self.settings.system.clone(),
         };
-        let bar = ProgressBar::new(course.answers() as u64).with_style(
+        let bar = ProgressBar::new(plan.answers() as u64).with_style(
             ProgressStyle::with_template(
                 "{bar:24} {pos}/{len} answers, {elapsed} gone, {eta} left  {msg}",
             )
             .map_err(|error| Failure::from(anyhow::Error::from(error)))?,
         );
-        let mut begun = 0;
-        let taken = bench::run(backend, &course, &self.controls, &self.stop, &mut |who, what| {
-            bar.set_position(begun);
-            bar.set_message(printable_line(&format!("{who}, {what}")).into_owned());
-            begun += 1;
-        });
+        let mut started = 0;
+        let taken =
+            bench::run(backend, &plan, &self.controls, &self.stop, &mut |contender, set| {
+                bar.set_position(started);
+                bar.set_message(printable_line(&format!("{contender}, {set}")).into_owned());
+                started += 1;
+            });
         bar.finish_and_clear();
         self.failed |= taken.failed;
         Ok(taken)
@@ -179,10 +184,11 @@ impl<'a> Stage<'a> {
 
     fn results(&self, kind: &str, ready: &Ready) -> Results {
         let threads = self.settings.threads.unwrap_or(self.machine.cpu.physical).max(1);
-        let held = self.args.shared.overrides().into_iter();
-        let told = ["target", "draft", "threads", "max_tokens", "strategy"];
-        let settings = held
-            .filter(|over| !told.contains(&over.key))
+        let given = self.args.shared.overrides().into_iter();
+        // These have fields of their own.
+        let named = ["target", "draft", "threads", "max_tokens", "strategy"];
+        let settings = given
+            .filter(|over| !named.contains(&over.key))
             .map(|over| format!("{} {}", over.flag, over.value))
             .collect();
         Results {
@@ -201,7 +207,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The exit code: a text that differs goes before a failure, a failure before an interruption.
-    fn conclude(&self, results: &Results) -> Outcome {
+    fn conclude(&self, results: &Results) -> CommandResult {
         let (message, lossless) = bench::lossless_check(&results.answers);
         if !lossless {
             return Err(Failure::new(Code::Failed, anyhow!("{message}")));
@@ -226,7 +232,7 @@ fn temperatures(settings: &Settings, given: Option<&str>) -> anyhow::Result<Vec<
     let each = given.split(',').map(|text| {
         let mut settings = settings.clone();
         settings
-            .set("sampler.temperature", &Value::text(text.trim()))
+            .set("sampler.temperature", &SettingValue::text(text.trim()))
             .map_err(|problem| anyhow!("--temperature: {problem}"))?;
         Ok(settings.sampler.temperature)
     });

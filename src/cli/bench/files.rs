@@ -10,9 +10,9 @@ use super::args::{CompareArgs, CourseArgs, ShowArgs};
 use crate::bench::strategies::{
     self as bench, Comparison, Results, compare as set_side_by_side, lossless_check,
 };
-use crate::bench::{Layout, Table};
+use crate::bench::{Table, TableStyle};
 use crate::chart;
-use crate::cli::exit::{Code, Failure, Outcome, report};
+use crate::cli::exit::{Code, CommandResult, Failure, report};
 use crate::cli::output::stdout;
 use crate::files::read_text;
 use crate::printable::json_line;
@@ -21,7 +21,7 @@ use crate::printable::json_line;
 const LONGEST: u64 = 1_000_000_000;
 
 /// Sets two files of results side by side.
-pub(super) fn compare(args: &CompareArgs) -> Outcome {
+pub(super) fn compare(args: &CompareArgs) -> CommandResult {
     let Comparison { notes, tables } = set_side_by_side(&read(&args.a)?, &read(&args.b)?);
     let mut out = stdout()?;
     let layout = layout(args.markdown);
@@ -40,7 +40,7 @@ pub(super) fn compare(args: &CompareArgs) -> Outcome {
 }
 
 /// Shows files of results as one run.
-pub(super) fn show(args: &ShowArgs) -> Outcome {
+pub(super) fn show(args: &ShowArgs) -> CommandResult {
     let mut files = args.files.iter();
     let Some(first) = files.next() else { return Ok(()) };
     let mut results = read(first)?;
@@ -81,7 +81,7 @@ pub(super) fn deliver(
     results: &Results,
     tables: &[Table],
     charts: impl FnOnce() -> Result<Vec<(String, String)>, chart::ChartError>,
-) -> Outcome {
+) -> CommandResult {
     let saved = args.save.as_deref().map_or(Ok(()), |path| save(results, path));
     let drawn = args.svg.as_deref().map_or(Ok(()), |folder| draw(folder, charts));
     let mut out = stdout()?;
@@ -95,14 +95,14 @@ pub(super) fn deliver(
     Ok(())
 }
 
-fn layout(markdown: bool) -> Layout {
-    if markdown { Layout::Markdown } else { Layout::Plain }
+fn layout(markdown: bool) -> TableStyle {
+    if markdown { TableStyle::Markdown } else { TableStyle::Plain }
 }
 
 fn print(
     results: &Results,
     tables: &[Table],
-    layout: Layout,
+    layout: TableStyle,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let Results { environment, models, max_tokens, version, .. } = results;
@@ -129,7 +129,7 @@ fn print(
         writeln!(out, "{note}")?;
     }
     if !results.complete {
-        writeln!(out, "Stopped early: only prompts that all were done with are counted.")?;
+        writeln!(out, "Stopped early: only prompts that every strategy has answered are counted.")?;
     }
     writeln!(out, "{}", lossless_check(&results.answers).0)
 }

@@ -1,24 +1,26 @@
 //! `dovetail bench`: measurements, one subcommand each; without one, the strategies against each
-//! other.
+//! other. Must never measure by itself.
 
 mod args;
 mod course;
 mod files;
+mod quality;
 mod verify;
 
-use crate::cli::exit::Outcome;
+use crate::cli::exit::CommandResult;
 
 pub use args::BenchArgs;
 use args::BenchCommand;
 
 /// Measures what was asked for.
-pub fn bench(args: &BenchArgs) -> Outcome {
+pub fn bench(args: &BenchArgs) -> CommandResult {
     match &args.command {
         None => course::strategies(args),
         Some(BenchCommand::Ablation(args)) => course::ablation(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
+        Some(BenchCommand::Quality(args)) => quality::measure(args),
     }
 }
 
@@ -28,9 +30,12 @@ impl BenchArgs {
         match &self.command {
             None => self.course.shared.verbose,
             Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
-            Some(BenchCommand::Compare(_) | BenchCommand::Show(_) | BenchCommand::Verify(_)) => {
-                false
-            }
+            Some(
+                BenchCommand::Compare(_)
+                | BenchCommand::Show(_)
+                | BenchCommand::Verify(_)
+                | BenchCommand::Quality(_),
+            ) => false,
         }
     }
 }

@@ -1,18 +1,18 @@
-//! `dovetail bench verify`.
+//! `dovetail bench verify`: from flags to a measurement. Must never measure by itself.
 
 use anyhow::anyhow;
 
 use super::args::VerifyArgs;
 use crate::bench::verify::{self, Subject, VerifyError, VerifyOptions};
-use crate::cli::exit::{Code, Failure, Outcome};
+use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::output::stdout;
 use crate::hardware::Machine;
 use crate::kernels::Format;
-use crate::library::Spec;
+use crate::library::find_spec;
 use crate::model::KnownShape;
 
 /// Times the target's passes.
-pub(super) fn measure(args: &VerifyArgs) -> Outcome {
+pub(super) fn measure(args: &VerifyArgs) -> CommandResult {
     let subject = subject(args)?;
     let options = VerifyOptions {
         gammas: args.gammas.clone(),
@@ -36,7 +36,7 @@ pub(super) fn measure(args: &VerifyArgs) -> Outcome {
 /// The model named, or random weights in a known shape.
 fn subject(args: &VerifyArgs) -> Result<Subject, Failure> {
     if let Some(model) = &args.model {
-        let spec = Spec::parse(model).map_err(|error| Failure::new(Code::Model, error))?;
+        let spec = find_spec(model, &[]).map_err(|error| Failure::new(Code::Model, error))?;
         return Ok(Subject::Model(spec));
     }
     let unknown = |what: &str, given: &str, known: Vec<String>| {

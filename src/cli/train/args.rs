@@ -1,12 +1,14 @@
-//! Flags of `train`. Each that is given is laid over the preset, or over the training that goes on.
+//! The flags of `train`. Each one that is given replaces the value of the preset, or of the
+//! training that is resumed. Must never train.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::model::head::FusionKind;
 use crate::plan::DeviceChoice;
-use crate::train::run::{Kind, Recipe};
-use crate::train::{Elastic, Length, MaskRule};
+use crate::train::run::Recipe;
+use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 
 /// Flags of `train`.
 #[derive(Debug, Args)]
@@ -63,6 +65,11 @@ pub struct TrainArgs {
     /// in the paper [default: drawn].
     #[arg(long, value_name = "WHICH", help_heading = "Head")]
     pub elastic: Option<ElasticArg>,
+
+    /// Tokens that the head scores: auto for those that cover what the target says, all, or the N
+    /// it says most often [default: auto].
+    #[arg(long, value_name = "N|auto|all", help_heading = "Head")]
+    pub draft_vocab: Option<DraftVocabSize>,
 
     /// Where the other figures come from.
     #[arg(
@@ -243,14 +250,15 @@ impl TrainArgs {
         set(&mut recipe.answer_tokens, self.answer_tokens.as_ref());
         set(&mut recipe.blocks, self.blocks.as_ref());
         set(&mut recipe.decode, self.decode.as_ref());
+        set(&mut recipe.draft_vocab, self.draft_vocab.as_ref());
         recipe.limit = self.limit.or(recipe.limit);
         recipe.system = self.system.clone().or(recipe.system);
         recipe.self_answers |= self.self_answers;
         recipe.epochs = self.epochs.or(recipe.epochs);
         if let Some(kind) = self.kind {
             recipe.kind = match kind {
-                KindArg::Dgf => Kind::Dgf,
-                KindArg::Eagle => Kind::Eagle,
+                KindArg::Dgf => FusionKind::Dgf,
+                KindArg::Eagle => FusionKind::Eagle,
             };
         }
         let options = &mut recipe.options;

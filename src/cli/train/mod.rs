@@ -1,4 +1,5 @@
-//! `dovetail train`: a draft head for any target, from a file of chats.
+//! `dovetail train`: trains a draft head for any target, from a file of chats. Must never know how
+//! a head learns.
 
 mod args;
 mod show;
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 
-use super::exit::{Code, Failure, Outcome, report};
+use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::output::stdout;
 use crate::hardware::Machine;
@@ -20,10 +21,10 @@ pub use args::TrainArgs;
 use show::Show;
 
 /// Trains a head, or goes on with it.
-pub fn train(args: &TrainArgs) -> Outcome {
+pub fn train(args: &TrainArgs) -> CommandResult {
     let base = if args.resume { run::stored(&args.out).map_err(failure)? } else { args.preset() };
     let recipe = args.over(base);
-    let sound = [
+    let checks = [
         ("--held-out", (0.0..1.0).contains(&recipe.held_out), "0 to below 1"),
         ("--blocks", (1..=16).contains(&recipe.blocks), "1 to 16"),
         ("--answer-tokens", recipe.answer_tokens > 0, "at least 1"),
@@ -31,10 +32,10 @@ pub fn train(args: &TrainArgs) -> Outcome {
         ("--epochs", recipe.epochs.is_none_or(|epochs| epochs > 0.0), "above 0"),
         ("--threads", args.threads != Some(0), "at least 1"),
     ];
-    if let Some((flag, _, range)) = sound.into_iter().find(|(_, sound, _)| !sound) {
+    if let Some((flag, _, range)) = checks.into_iter().find(|(_, holds, _)| !holds) {
         return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
     }
-    let order = RunRequest {
+    let request = RunRequest {
         out: args.out.clone(),
         resume: args.resume,
         recipe,
@@ -43,25 +44,25 @@ pub fn train(args: &TrainArgs) -> Outcome {
         keep_work: args.keep_work,
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let wish = Arc::clone(&stop);
+    let requested = Arc::clone(&stop);
     interrupt::watch(move || {
-        report("stopping: what was done is being saved; Ctrl-C again ends at once");
-        wish.store(true, Ordering::Relaxed);
+        report("stopping: the training is being saved; Ctrl-C again ends at once");
+        requested.store(true, Ordering::Relaxed);
         true
     });
     let mut show = Show::new();
-    let end = run::train(&order, &stop, &mut |event| show.take(&event));
+    let end = run::train(&request, &stop, &mut |event| show.take(&event));
     show.clear();
     match end.map_err(failure)? {
         End::Done => Ok(writeln!(
             stdout()?,
             "The head is in {out}, its card is {out}/README.md. \
              Try it: dovetail --target {} --draft {out}",
-            order.recipe.target,
-            out = order.out.display(),
+            request.recipe.target,
+            out = request.out.display(),
         )?),
         End::Stopped => {
-            let out = order.out.display();
+            let out = request.out.display();
             report(&format!("stopped; go on with: dovetail train --resume --out {out}"));
             Err(Failure::quiet(Code::Interrupted))
         }

@@ -5,13 +5,13 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
 use crate::printable::{printable, printable_line};
-use crate::train::run::{Chats, DecodeEval, Event, Spent, Stage, size};
+use crate::train::run::{Chats, DecodeEval, Spent, Stage, TrainEvent};
 use crate::train::{Measure, StepReport};
 
 /// The bar's length while the head learns: thousandths of the whole.
 const WHOLE: u64 = 1000;
-/// Smoothing factor of the shown rate.
-const FOLLOW: f64 = 0.1;
+/// Smoothing factor of the rate.
+const SMOOTHING: f64 = 0.1;
 
 /// Shows the events.
 pub(super) struct Show {
@@ -29,20 +29,20 @@ impl Show {
     }
 
     /// Shows an event.
-    pub fn take(&mut self, event: &Event<'_>) {
+    pub fn take(&mut self, event: &TrainEvent<'_>) {
         match event {
-            Event::Stage { stage, total } => self.begin(*stage, *total),
-            Event::At(done) => self.bar.set_position(*done),
-            Event::Fetching(text) => self.fetch(text),
-            Event::Note(text) => self.say(text),
-            Event::Refused { line, why } => self.refuse(*line, why),
-            Event::Chats(chats) => self.say(&chats_line(chats)),
-            Event::Step(step) => self.step(step),
-            Event::Held(found) => self.say(&held_line(found)),
-            Event::DecodeEval(decoded) => {
+            TrainEvent::Stage { stage, total } => self.begin(*stage, *total),
+            TrainEvent::At(done) => self.bar.set_position(*done),
+            TrainEvent::Fetching(text) => self.fetch(text),
+            TrainEvent::Note(text) => self.say(text),
+            TrainEvent::Refused { line, why } => self.refuse(*line, why),
+            TrainEvent::Chats(chats) => self.say(&chats_line(chats)),
+            TrainEvent::Step(step) => self.step(step),
+            TrainEvent::Held(found) => self.say(&held_line(found)),
+            TrainEvent::DecodeEval(decoded) => {
                 decoded_lines(decoded).iter().for_each(|line| self.say(line))
             }
-            Event::Spent(spent) => self.end(spent),
+            TrainEvent::Spent(spent) => self.end(spent),
         }
     }
 
@@ -59,10 +59,10 @@ impl Show {
             _ => (total, "{prefix} {bar:32} {pos}/{len} {rate} {eta} left"),
         };
         let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
-            // A rate that cannot be written is only not seen.
+            // Writing to the bar's buffer cannot fail.
             let _ = write!(out, "{:.0}/s", state.per_sec());
         };
-        // A style that is no style leaves the default one.
+        // The templates above are valid; a mistake in one shows the default bar.
         let style = ProgressStyle::with_template(style)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("rate", rate);
@@ -84,26 +84,19 @@ impl Show {
 
     fn end(&mut self, spent: &Spent) {
         self.clear();
-        self.say(&format!(
-            "{}: {} {} in {:.1} s, {:.0}/s, most memory {}",
-            spent.stage.name(),
-            spent.amount,
-            spent.stage.unit(),
-            spent.seconds,
-            spent.rate(),
-            size(spent.peak)
-        ));
+        let [stage, amount, time, rate, memory] = spent.figures();
+        self.say(&format!("{stage}: {amount} in {time}, {rate}, most memory {memory}"));
     }
 
     fn step(&mut self, step: &StepReport) {
         let rate = step.tokens as f64 / step.seconds.max(1e-9);
-        let rate = self.rate.map_or(rate, |before| before + FOLLOW * (rate - before));
+        let rate = self.rate.map_or(rate, |before| before + SMOOTHING * (rate - before));
         self.rate = Some(rate);
         let (spent, from) = self.since.unwrap_or((0.0, step.progress));
         let spent = spent + step.seconds;
         self.since = Some((spent, from));
-        let won = step.progress - from;
-        let left = if won > 0.0 { spent * (1.0 - step.progress) / won } else { 0.0 };
+        let gained = step.progress - from;
+        let left = if gained > 0.0 { spent * (1.0 - step.progress) / gained } else { 0.0 };
         let left = HumanDuration(std::time::Duration::from_secs_f64(left));
         self.bar.set_position((step.progress * WHOLE as f64) as u64);
         let right = accuracies(&step.measures);

@@ -9,16 +9,14 @@
 //! further. After the target's pass, the tree of the actual outcome is used as it is and the rest
 //! is dropped; the target's true features are prefilled during its next pass.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::FeatureHead;
 use super::scratch_tree::GrowingTree;
-use crate::draft::{Budget, DraftRequest};
+use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
+use crate::draft::{AheadRequest, Budget, DraftRequest};
 use crate::model::head::HeadError;
-use crate::speculate::{SamplerSettings, Tree};
-
-/// Outcomes that trees are grown for: each takes as long as drafting in turn does.
-const OUTCOMES: usize = 4;
+use crate::speculate::SamplerSettings;
 
 /// Trees for possible outcomes.
 #[derive(Debug)]
@@ -38,19 +36,6 @@ struct Outcome {
     growing: GrowingTree,
 }
 
-/// A possible step of the acceptance walk.
-struct Hypothesis {
-    /// Log-probability, from the root on.
-    score: f32,
-    /// The node up to which the tree is right.
-    node: usize,
-    /// How it goes on from there: with another token than the node's children hold, which makes an
-    /// outcome. `None`: not decided, the node only is accepted.
-    token: Option<u32>,
-    /// The row of `node` where a token follows, of its parent where none does; `None` is the root.
-    row: Option<usize>,
-}
-
 impl FeatureHead {
     /// Outcomes that trees are ready for: the tokens that each commits after the last pair.
     pub fn drafted_ahead(&self) -> impl Iterator<Item = &[u32]> {
@@ -59,12 +44,8 @@ impl FeatureHead {
     }
 
     /// Grows trees for the likeliest outcomes of `tree` until told to stop.
-    pub(super) fn draft_outcomes(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), HeadError> {
+    pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), HeadError> {
+        let &AheadRequest { tree, request, stop } = ahead;
         self.settle(request)?;
         self.drafted_ahead = Some(DraftedAhead {
             pairs: self.tokens.len(),
@@ -72,21 +53,19 @@ impl FeatureHead {
             coupled: request.coupling.map(|coupling| coupling.sampler),
             outcomes: Vec::new(),
         });
-        let mut hypotheses = Vec::new();
-        self.accept(tree, 0, None, &mut hypotheses);
+        let candidates = self.scratch.children(None);
+        let mut hypotheses: Vec<Hypothesis> = after_accepting(tree, 0, None, candidates).collect();
         let mut grown = 0;
         while grown < OUTCOMES && !stop.load(Ordering::Acquire) {
-            let likelier = |a: &Hypothesis, b: &Hypothesis| a.score.total_cmp(&b.score);
-            let best =
-                (0..hypotheses.len()).max_by(|&a, &b| likelier(&hypotheses[a], &hypotheses[b]));
-            let Some(best) = best else { break };
-            let Hypothesis { node, token, row, .. } = hypotheses.swap_remove(best);
+            let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
+            let Hypothesis { node, token, row, .. } = likeliest;
             let depth = tree.nodes()[node].depth;
             let Some(bonus) = token else {
                 let Some(row) = self.run(tree.nodes()[node].token, row, request, depth)? else {
                     break;
                 };
-                self.accept(tree, node, Some(row), &mut hypotheses);
+                let candidates = self.scratch.children(Some(row));
+                hypotheses.extend(after_accepting(tree, node, Some(row), candidates));
                 continue;
             };
             let Some(row) = self.run(bonus, row, request, depth + 1)? else { break };
@@ -129,30 +108,6 @@ impl FeatureHead {
             self.plant(request)?;
         }
         Ok(())
-    }
-
-    /// Adds what may come after `node`, of row `row`, was accepted.
-    fn accept(
-        &self,
-        tree: &Tree,
-        node: usize,
-        row: Option<usize>,
-        hypotheses: &mut Vec<Hypothesis>,
-    ) {
-        let nodes = tree.nodes();
-        let further = tree.children(node);
-        hypotheses.extend(further.map(|node| Hypothesis {
-            score: nodes[node].score,
-            node,
-            token: None,
-            row,
-        }));
-        let others = self.scratch.children(row).iter();
-        let others = others.filter(|&&(token, _)| tree.child(node, token).is_none());
-        hypotheses.extend(others.map(|&(token, log_prob)| {
-            let score = nodes[node].score + log_prob;
-            Hypothesis { score, node, token: Some(token), row }
-        }));
     }
 
     /// The row of `token` at `depth` below `source`, run if it was not; `None` without room.

@@ -1,15 +1,14 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (method.md,
-//! Features; method.md, Tree growth).
+//! Features; method.md, Tree growth). Must never know which device the head runs on.
 
 mod ahead;
 mod scratch_tree;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
-use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError};
+use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::speculate::{BeamRow, Tree};
 use ahead::DraftedAhead;
 use scratch_tree::{GrowingTree, ScratchTree};
@@ -120,7 +119,8 @@ impl FeatureHead {
             // Until the pass is done, nothing from `start` on can be relied upon.
             self.held[..blocks].iter_mut().for_each(|held| *held = (*held).min(start));
             let features = &self.features[start * self.hidden..end * self.hidden];
-            self.backend.extend(start, features, &self.tokens[start..end], blocks)?;
+            let tokens = &self.tokens[start..end];
+            self.backend.extend(start, Pairs { features, tokens }, blocks)?;
             self.held[..blocks].iter_mut().for_each(|held| *held = end);
             start = end;
         }
@@ -248,21 +248,16 @@ impl Drafter for FeatureHead {
         self.grow(request).map_err(lost)
     }
 
-    fn draft_ahead(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
         if self.tokens.is_empty()
             || self.tokens.len() > self.capacity
-            || request.budget.shape.width == 0
+            || ahead.request.budget.shape.width == 0
         {
             return Ok(());
         }
         let cores = self.cores.clone();
         let _apart = cores.as_ref().map(|cores| cores.work_apart());
-        self.draft_outcomes(tree, request, stop).map_err(lost)
+        self.draft_outcomes(ahead).map_err(lost)
     }
 
     fn was_drafted_ahead(&self) -> bool {

@@ -1,5 +1,5 @@
 //! What a head has run since it last took pairs: the root's children and every scratch row, from
-//! which trees grow.
+//! which trees grow. Must never run the head.
 
 use crate::model::head::Candidates;
 use crate::speculate::{BeamRow, Growth};
@@ -8,18 +8,18 @@ use crate::speculate::{BeamRow, Growth};
 #[derive(Debug, Default)]
 pub(super) struct ScratchTree {
     root: Vec<(u32, f32)>,
-    rows: Vec<Row>,
+    rows: Vec<ScratchRow>,
 }
 
 #[derive(Debug)]
-struct Row {
+struct ScratchRow {
     token: u32,
     /// The rows it sees, from the root's child to itself.
     path: Vec<usize>,
     children: Vec<(u32, f32)>,
 }
 
-impl Row {
+impl ScratchRow {
     fn source(&self) -> Option<usize> {
         self.path.len().checked_sub(2).map(|above| self.path[above])
     }
@@ -54,7 +54,7 @@ impl ScratchTree {
         for (row, children) in beam.into_iter().zip(children) {
             let mut path = row.ancestors;
             path.push(self.rows.len());
-            self.rows.push(Row { token: row.token, path, children: children.clone() });
+            self.rows.push(ScratchRow { token: row.token, path, children: children.clone() });
         }
         (self.rows.len() > first).then_some(first)
     }

@@ -1,12 +1,13 @@
 use super::*;
 use crate::draft::Budget;
-use crate::model::head::Candidates;
+use crate::model::head::{Candidates, Pairs};
 use crate::speculate::{BeamRow, Ranking, Shape};
 use serde_json::json;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// A head that proposes token + 1 and, as far as the width allows, token + 100; it writes down
-/// what it ran and can fail.
+/// A head that proposes token + 1 and, as far as the width allows, token + 100; it records
+/// its passes and can fail.
 #[derive(Default)]
 struct Counting {
     passes: Arc<Mutex<Vec<(usize, usize, usize)>>>,
@@ -22,13 +23,8 @@ impl HeadBackend for Counting {
         "f32 on paper".into()
     }
 
-    fn extend(
-        &mut self,
-        start: usize,
-        features: &[f32],
-        tokens: &[u32],
-        blocks: usize,
-    ) -> Result<(), HeadError> {
+    fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
+        let Pairs { features, tokens } = pairs;
         assert_eq!(features.len(), 2 * tokens.len());
         self.passes.lock().unwrap().push((start, start + tokens.len(), blocks));
         self.last = *tokens.last().unwrap();
@@ -139,7 +135,7 @@ fn without_a_budget_or_a_context_nothing_is_run() {
 }
 
 #[test]
-fn a_lost_device_is_replaced_with_nothing_forgotten() {
+fn a_lost_device_is_replaced_and_every_pair_kept() {
     let (head, _) = head(2, true);
     let passes = Passes::default();
     let log = passes.clone();
@@ -155,11 +151,16 @@ fn a_lost_device_is_replaced_with_nothing_forgotten() {
     assert!(head.fall_back().is_err(), "there is only one reserve");
 }
 
-/// Proposes, goes ahead without being stopped, and takes the passes made so far away.
+/// Proposes, drafts ahead to the end, and clears the recorded passes.
 fn go_ahead(head: &mut FeatureHead, root: u32, budget: Budget, passes: &Passes) -> Tree {
     let request = DraftRequest::new(root, budget);
     let tree = head.propose(&request).unwrap();
-    head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
+    head.draft_ahead(&AheadRequest {
+        tree: &tree,
+        request: &request,
+        stop: &AtomicBool::new(false),
+    })
+    .unwrap();
     passes.lock().unwrap().clear();
     tree
 }
@@ -175,8 +176,13 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
     let tree = head.propose(&DraftRequest::new(9, chain)).unwrap();
     assert_eq!((tokens(&tree), head.was_drafted_ahead()), (vec![9, 10, 11, 12], true));
     assert!(passes.lock().unwrap().is_empty());
-    // Only then the true features are caught up with, beside the target's next pass.
-    head.draft_ahead(&tree, &DraftRequest::new(9, chain), &AtomicBool::new(false)).unwrap();
+    // The true features are prefilled only then, during the target's next pass.
+    head.draft_ahead(&AheadRequest {
+        tree: &tree,
+        request: &DraftRequest::new(9, chain),
+        stop: &AtomicBool::new(false),
+    })
+    .unwrap();
     assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
     assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
     // Another end: everything anew.
@@ -226,20 +232,25 @@ fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
 }
 
 #[test]
-fn drafting_ahead_stopped_at_once_leaves_nothing_and_loses_nothing() {
+fn drafting_ahead_that_is_stopped_at_once_changes_nothing() {
     let (mut head, _) = head(1, false);
     observe(&mut head, 1..6);
     let chain = budget(1);
     let request = DraftRequest::new(5, chain);
     let tree = head.propose(&request).unwrap();
-    head.draft_ahead(&tree, &request, &AtomicBool::new(true)).unwrap();
+    head.draft_ahead(&AheadRequest {
+        tree: &tree,
+        request: &request,
+        stop: &AtomicBool::new(true),
+    })
+    .unwrap();
     assert_eq!(head.drafted_ahead().count(), 0);
     observe(&mut head, 6..10);
     assert_eq!(tokens(&head.propose(&DraftRequest::new(9, chain)).unwrap()), [9, 10, 11, 12]);
 }
 
 #[test]
-fn a_device_lost_ahead_is_replaced_with_nothing_forgotten() {
+fn a_device_lost_while_drafting_ahead_is_replaced_and_every_pair_kept() {
     let (head, _) = head(1, true);
     let mut head = head.with_fallback(Box::new(|| Ok(Box::new(Counting::default()))));
     observe(&mut head, 1..6);
@@ -247,7 +258,13 @@ fn a_device_lost_ahead_is_replaced_with_nothing_forgotten() {
     let flat = Budget::new(Shape { gamma: 3, width: 2, depth: 0 }, 1);
     let request = DraftRequest::new(5, flat);
     let tree = head.propose(&request).unwrap();
-    let error = head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap_err();
+    let error = head
+        .draft_ahead(&AheadRequest {
+            tree: &tree,
+            request: &request,
+            stop: &AtomicBool::new(false),
+        })
+        .unwrap_err();
     assert_eq!(error.to_string(), "the draft device failed: out of memory");
     head.fall_back().unwrap();
     assert_eq!(head.drafted_ahead().count(), 0);
@@ -265,7 +282,12 @@ fn without_room_for_more_rows_trees_end_early() {
         let request = DraftRequest::new(5, chain);
         let tree = head.propose(&request).unwrap();
         assert_eq!(tree.len(), 2 + room.min(2));
-        head.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
+        head.draft_ahead(&AheadRequest {
+            tree: &tree,
+            request: &request,
+            stop: &AtomicBool::new(false),
+        })
+        .unwrap();
         // Two rows are the tree's, one its last token's; then each outcome needs one at least.
         assert_eq!(head.drafted_ahead().count() > 0, room > 3, "room for {room}");
         let outcomes: Vec<Vec<u32>> = head.drafted_ahead().map(<[u32]>::to_vec).collect();

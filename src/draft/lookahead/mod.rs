@@ -13,7 +13,7 @@ mod pool;
 mod window;
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::{Noise, Tree};
 use pool::NgramPool;
 use window::{Window, grow};
@@ -24,7 +24,7 @@ const REACH: usize = 4;
 const COLUMNS: usize = 7;
 /// G: guesses kept for a token, and proposed at once.
 const GUESSES: usize = 7;
-/// Share of γ that the window may take: the guesses win, the window only feeds them.
+/// Share of γ that the window may take: only guesses are accepted, the window makes them.
 const WINDOW_SHARE: f64 = 0.6;
 
 /// Proposes the window and the n-grams it gave.
@@ -87,10 +87,6 @@ impl Drafter for Lookahead {
         format!("lookahead, N {}, W {COLUMNS}, G {GUESSES}", REACH + 1)
     }
 
-    fn depths(&self) -> Depths {
-        Depths::Fixed(0)
-    }
-
     fn capacity(&self) -> usize {
         self.capacity
     }
@@ -145,10 +141,6 @@ impl Drafter for Lookahead {
         let Self { window, pool, last, .. } = self;
         window.advance(last, logits, vocab, |key, guess| pool.insert(key, guess));
         last.clear();
-    }
-
-    fn device_bytes(&self) -> u64 {
-        0
     }
 }
 

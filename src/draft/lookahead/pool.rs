@@ -1,4 +1,5 @@
-//! The n-grams that past windows gave, by their first token.
+//! The n-grams that past windows gave, by their first token. Must never know how n-grams were
+//! found.
 
 use std::collections::HashMap;
 

@@ -42,7 +42,7 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
         let (mut sampler, mut history) = (Sampler::default(), History::default());
         let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
         let won: Vec<u32> = accepted.tokens(&tree).collect();
-        // The engine tells of the bonus apart.
+        // The engine reports the bonus separately.
         drafter.observe(&[], &won[..won.len() - 1]).unwrap();
         drafter.observe(&[], &won[won.len() - 1..]).unwrap();
         text.extend(won);

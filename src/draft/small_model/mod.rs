@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::draft_state::{DraftState, RowMap};
-use super::{Depths, DraftError, DraftRequest, Drafter};
+use super::{AheadRequest, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm};
 use crate::speculate::{Growth, Method, Tree};
@@ -71,10 +71,6 @@ impl Drafter for SmallModel {
         format!("small model {}, {}", self.name, self.state.lm().describe())
     }
 
-    fn depths(&self) -> Depths {
-        Depths::Fixed(0)
-    }
-
     fn capacity(&self) -> usize {
         self.state.lm().capacity()
     }
@@ -118,12 +114,8 @@ impl Drafter for SmallModel {
         Ok(self.grow(request, None, None)?.finish(request.root))
     }
 
-    fn draft_ahead(
-        &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
-        stop: &AtomicBool,
-    ) -> Result<(), DraftError> {
+    fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
+        let &AheadRequest { tree, request, .. } = ahead;
         let pool = self.pool.clone();
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
         if let Method::Sequences { fixed } = request.budget.method {
@@ -131,7 +123,7 @@ impl Drafter for SmallModel {
         }
         let is_asked = request.budget.shape.gamma > 1 && request.budget.shape.width > 0;
         if is_asked && self.state.is_ready() {
-            self.draft_outcomes(tree, request, stop)?;
+            self.draft_outcomes(ahead)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::draft::{DraftError, DraftRequest};
 use crate::speculate::Tree;
 use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
-/// Sequences behind a tail that is being checked, and what the check won so far.
+/// Sequences behind a tail that is being checked, and the tokens committed since.
 #[derive(Debug)]
 pub(super) struct Prepared {
     ahead: SequencesAhead,
@@ -15,7 +15,7 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Hears of tokens committed since.
+    /// Observes tokens committed since.
     pub(super) fn observe(&mut self, tokens: &[u32]) {
         self.won.extend_from_slice(tokens);
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::draft::Budget;
+use crate::draft::{Budget, Depths};
 use crate::model::{DraftRow, Piece, PieceKind, TargetError};
 use crate::speculate::{Method, Shape};
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ fn small(toy: Toy, words: SharedVocabulary) -> SmallModel {
     SmallModel::new("tiny", Box::new(toy), words)
 }
 
-fn tell(model: &mut SmallModel, text: &[u32]) {
+fn observe_text(model: &mut SmallModel, text: &[u32]) {
     model.begin(text[0]);
     model.observe(&[], &text[1..]).unwrap();
 }
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Whatever was run before, for trees that came true or did not, a tree is the one that a model
-    /// grows which hears the text for the first time.
+    /// grows that observes the text for the first time.
     #[test]
     fn what_was_run_before_changes_no_tree(
         steps in steps(), identical: bool, capacity in 5usize..80,
@@ -208,7 +208,7 @@ proptest! {
         let passes = toy.passes.clone();
         let mut model = small(Toy { stop: (4, stop.clone()), ..toy }, words.clone());
         let mut text = vec![4];
-        tell(&mut model, &text);
+        observe_text(&mut model, &text);
         let mut last = Tree::root(4);
         for step in steps {
             match step {
@@ -228,7 +228,7 @@ proptest! {
                     let root = *text.last().unwrap();
                     last = model.propose(&DraftRequest::new(root, budget)).unwrap();
                     let mut fresh = small(Toy::new(capacity, 2000), words.clone());
-                    tell(&mut fresh, &text);
+                    observe_text(&mut fresh, &text);
                     let expected = fresh.propose(&DraftRequest::new(root, budget)).unwrap();
                     if room == 5000 {
                         prop_assert_eq!(&last, &expected);
@@ -243,7 +243,7 @@ proptest! {
                     passes.lock().unwrap().clear();
                     stop.store(most == 0, Ordering::Relaxed);
                     let request = DraftRequest::new(*text.last().unwrap(), budget);
-                    model.draft_ahead(&last, &request, &stop).unwrap();
+                    model.draft_ahead(&AheadRequest { tree: &last, request: &request, stop: &stop }).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
                 }
                 Step::Confirm(count) => {
@@ -267,7 +267,7 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = vec![1, 2, 3];
-    tell(&mut model, &text);
+    observe_text(&mut model, &text);
     assert!(passes.lock().unwrap().is_empty(), "nothing is run before it is needed");
     model.prepare(0).unwrap();
     let sps = budget(Method::Tree, 6, 1, 4);
@@ -293,11 +293,17 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = vec![1, 2, 3];
-    tell(&mut model, &text);
+    observe_text(&mut model, &text);
     let budget = budget(Method::Tree, 5, 1, 3);
     let request = DraftRequest::new(3, budget);
     let tree = model.propose(&request).unwrap();
-    model.draft_ahead(&tree, &request, &AtomicBool::new(false)).unwrap();
+    model
+        .draft_ahead(&AheadRequest {
+            tree: &tree,
+            request: &request,
+            stop: &AtomicBool::new(false),
+        })
+        .unwrap();
     // The leaf, the token after it, three rows of the next chain; then what is less likely.
     let run = std::mem::take(&mut *passes.lock().unwrap());
     assert!(run.starts_with(&[-3, 1, 1, 1, 1, 1, 1, 1, 1]) && run.len() > 12, "{run:?}");
@@ -308,7 +314,9 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     assert!(passes.lock().unwrap().is_empty());
     // The next outcome that is drafted_ahead is none of the above.
     let request = DraftRequest::new(likely[4], budget);
-    model.draft_ahead(&tree, &request, &AtomicBool::new(true)).unwrap();
+    model
+        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &AtomicBool::new(true) })
+        .unwrap();
     assert!(passes.lock().unwrap().is_empty(), "it stops before it begins");
 }
 
@@ -317,7 +325,7 @@ fn a_full_context_ends_the_draft_and_not_the_text() {
     let mut model = small(Toy::new(6, 100), SharedVocabulary::identical(VOCAB));
     assert_eq!(model.capacity(), 6);
     let budget = budget(Method::Tree, 20, 2, 8);
-    tell(&mut model, &[1, 2, 3, 4]);
+    observe_text(&mut model, &[1, 2, 3, 4]);
     // Positions 4 and 5 are left to run, so that there are three levels.
     assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
     model.observe(&[], &[5, 6]).unwrap();
@@ -335,7 +343,7 @@ fn without_a_text_or_a_budget_nothing_is_run() {
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let tree = budget(Method::Tree, 9, 2, 3);
     assert_eq!(model.propose(&DraftRequest::new(3, tree)).unwrap(), Tree::root(3));
-    tell(&mut model, &[1, 2]);
+    observe_text(&mut model, &[1, 2]);
     for (gamma, width) in [(1, 3), (5, 0)] {
         let none = budget(Method::Tree, gamma, width, 3);
         assert_eq!(model.propose(&DraftRequest::new(2, none)).unwrap(), Tree::root(2));
@@ -352,14 +360,14 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let run = || std::mem::take(&mut *passes.lock().unwrap());
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = vec![1, 2, 3];
-    tell(&mut model, &text);
+    observe_text(&mut model, &text);
     let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
     // A target that is done first waits for the budget to be drafted.
     let done = AtomicBool::new(true);
     let request = DraftRequest::new(3, one);
     let tree = model.propose(&request).unwrap();
     assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
-    model.draft_ahead(&tree, &request, &done).unwrap();
+    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
     assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
     // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
     let likely = greedy(&text, 18);
@@ -368,7 +376,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let tree = model.propose(&request).unwrap();
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     // Only the last token of the tail was not run yet.
-    model.draft_ahead(&tree, &request, &done).unwrap();
+    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
     assert_eq!(run(), [1; 6]);
     model.observe(&[], &likely[1..6]).unwrap();
     model.observe(&[], &likely[6..7]).unwrap();
@@ -376,12 +384,18 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let tree = model.propose(&request).unwrap();
     assert_eq!(tokens(&tree), likely[6..12]);
     // The tail breaks off: nothing behind it holds.
-    model.draft_ahead(&tree, &request, &done).unwrap();
+    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
     let wrong = (likely[9] + 1) % VOCAB as u32;
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
-    // Nor does anything when the text is told anew.
-    model.draft_ahead(&Tree::root(wrong), &DraftRequest::new(wrong, one), &done).unwrap();
+    // Nor does anything after a fresh start.
+    model
+        .draft_ahead(&AheadRequest {
+            tree: &Tree::root(wrong),
+            request: &DraftRequest::new(wrong, one),
+            stop: &done,
+        })
+        .unwrap();
     model.truncate(0);
     let next = greedy(&[&text[..], &likely[..9], &[wrong]].concat(), 1)[0];
     model.begin(4);
@@ -395,9 +409,15 @@ fn several_sequences_grow_in_the_same_passes() {
     let passes = toy.passes.clone();
     let mut model = small(toy, SharedVocabulary::identical(VOCAB));
     let text = [1, 2, 3];
-    tell(&mut model, &text);
+    observe_text(&mut model, &text);
     let two = budget(Method::Sequences { fixed: Some(2) }, 6, 1, 4);
-    model.draft_ahead(&Tree::root(3), &DraftRequest::new(3, two), &AtomicBool::new(false)).unwrap();
+    model
+        .draft_ahead(&AheadRequest {
+            tree: &Tree::root(3),
+            request: &DraftRequest::new(3, two),
+            stop: &AtomicBool::new(false),
+        })
+        .unwrap();
     assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);
     let row: Vec<f32> = logits(&text).collect();
     let second = crate::speculate::top_k(&row, 2)[1].0;

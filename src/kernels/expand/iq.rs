@@ -1,7 +1,9 @@
 //! The formats whose weights are groups from a codebook. Knows blocks only.
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
-use super::{Blocks, half_at, u16_at, u32_at};
+use super::{Blocks, parts_of_32, u16_at};
+use crate::kernels::block::{half_at, u32_at};
+use crate::kernels::format::Format;
 
 pub(in crate::kernels) struct Iq2Xxs;
 pub(in crate::kernels) struct Iq2Xs;
@@ -28,14 +30,11 @@ fn put(to: &mut [i8], levels: &[u8], signs: u8) {
 
 /// 66 bytes: d, then for every 32 columns four indices and a word of 4 × 7 signs and a scale.
 impl Blocks for Iq2Xxs {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 66;
+    const FORMAT: Format = Format::Iq2Xxs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         let d = half_at(block, 0);
-        for (i, (codes, scales)) in
-            codes.chunks_exact_mut(32).zip(scales.chunks_exact_mut(2)).enumerate()
-        {
+        for (i, (codes, scales)) in parts_of_32(codes, scales) {
             let word = u32_at(block, 6 + 8 * i);
             scales.fill(d * (0.5 + (word >> 28) as f32) * 0.25);
             for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
@@ -48,8 +47,7 @@ impl Blocks for Iq2Xxs {
 
 /// 74 bytes: d, 32 words of a 9-bit index and 7 signs, 16 scales of 4 bits.
 impl Blocks for Iq2Xs {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 74;
+    const FORMAT: Format = Format::Iq2Xs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         four_bit_scales(half_at(block, 0), &block[66..74], scales);
@@ -63,8 +61,7 @@ impl Blocks for Iq2Xs {
 /// 82 bytes: d, 32 low bytes of indices, 32 bytes of signs, 2 more bits of each index, 16 scales of
 /// 4 bits.
 impl Blocks for Iq2S {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 82;
+    const FORMAT: Format = Format::Iq2S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         four_bit_scales(half_at(block, 0), &block[74..82], scales);
@@ -86,14 +83,11 @@ fn four_bit_scales(d: f32, packed: &[u8], scales: &mut [f32]) {
 
 /// 98 bytes: d, 64 indices, then for every 32 columns a word of 4 × 7 signs and a scale.
 impl Blocks for Iq3Xxs {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 98;
+    const FORMAT: Format = Format::Iq3Xxs;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         let d = half_at(block, 0);
-        for (i, (codes, scales)) in
-            codes.chunks_exact_mut(32).zip(scales.chunks_exact_mut(2)).enumerate()
-        {
+        for (i, (codes, scales)) in parts_of_32(codes, scales) {
             let word = u32_at(block, 66 + 4 * i);
             scales.fill(d * (0.5 + (word >> 28) as f32) * 0.5);
             for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
@@ -109,8 +103,7 @@ impl Blocks for Iq3Xxs {
 /// 110 bytes: d, 64 low bytes of indices, a ninth bit of each, 32 bytes of signs, a scale of 4 bits
 /// for every 32 columns.
 impl Blocks for Iq3S {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 110;
+    const FORMAT: Format = Format::Iq3S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         let d = half_at(block, 0);
@@ -137,14 +130,11 @@ fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
 /// 50 bytes: d, 32 low bytes of indices, then for every 32 columns a word of 4 × 3 more bits, a
 /// scale of 3 bits and the direction of the shift.
 impl Blocks for Iq1S {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 50;
+    const FORMAT: Format = Format::Iq1S;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         let d = half_at(block, 0);
-        for (i, (codes, scales)) in
-            codes.chunks_exact_mut(32).zip(scales.chunks_exact_mut(2)).enumerate()
-        {
+        for (i, (codes, scales)) in parts_of_32(codes, scales) {
             let word = u16_at(block, 34 + 2 * i);
             scales.fill(d * f32::from(2 * (word >> 12 & 7) + 1) * 0.125);
             for (l, codes) in codes.chunks_exact_mut(8).enumerate() {
@@ -159,8 +149,7 @@ impl Blocks for Iq1S {
 /// 56 bytes: 32 low bytes of indices, 4 bits for each (three more bits, the direction of the
 /// shift), four words of 4 × 3-bit scales and a quarter of d each.
 impl Blocks for Iq1M {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 56;
+    const FORMAT: Format = Format::Iq1M;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         let word = |i: usize| u16_at(block, 48 + 2 * i);

@@ -8,8 +8,9 @@ mod codebooks;
 mod iq;
 mod plain;
 
+use super::block::BLOCK;
+use super::format::Format;
 use super::lanes::LANES;
-use super::tile::BLOCK;
 
 pub(super) use iq::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs};
 pub(super) use plain::{Nvfp4, Q1_0, Q2_0, Tq1_0, Tq2_0};
@@ -22,10 +23,12 @@ const BIAS: u32 = 64;
 
 /// The blocks of one format.
 pub(super) trait Blocks: 'static {
+    /// The format.
+    const FORMAT: Format;
     /// Weights a block.
-    const COLUMNS: usize;
+    const COLUMNS: usize = Self::FORMAT.block();
     /// Bytes a block.
-    const BYTES: usize;
+    const BYTES: usize = Self::FORMAT.block_bytes();
 
     /// Writes [`Blocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]);
@@ -98,15 +101,14 @@ pub(super) fn read_row<B: Blocks>(tile: &[u8], lane: usize, out: &mut [f32]) {
     }
 }
 
-/// The float of a little-endian half at `at`.
-fn half_at(bytes: &[u8], at: usize) -> f32 {
-    half::f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
-}
-
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+/// The parts of 32 columns: their number, codes and two scales.
+fn parts_of_32<'a>(
+    codes: &'a mut [i8],
+    scales: &'a mut [f32],
+) -> impl Iterator<Item = (usize, (&'a mut [i8], &'a mut [f32]))> {
+    codes.chunks_exact_mut(32).zip(scales.chunks_exact_mut(2)).enumerate()
 }

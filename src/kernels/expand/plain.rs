@@ -1,7 +1,8 @@
 //! Ternary weights, signs, two bits and NVFP4. Knows blocks only.
 
-use super::{Blocks, RUN, half_at};
-use crate::kernels::tile::FP4_LEVELS;
+use super::{Blocks, RUN};
+use crate::kernels::block::{FP4_LEVELS, half_at};
+use crate::kernels::format::Format;
 
 pub(in crate::kernels) struct Tq1_0;
 pub(in crate::kernels) struct Tq2_0;
@@ -18,8 +19,7 @@ fn trit(byte: u8, digit: usize) -> i8 {
 
 /// 54 bytes: 48 of five digits (32, then 16 side by side), 4 of four digits, d.
 impl Blocks for Tq1_0 {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 54;
+    const FORMAT: Format = Format::Tq1_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         for (bytes, first, digits) in
@@ -38,8 +38,7 @@ impl Blocks for Tq1_0 {
 
 /// 66 bytes: 64 of four weights, 32 columns apart, d.
 impl Blocks for Tq2_0 {
-    const COLUMNS: usize = 256;
-    const BYTES: usize = 66;
+    const FORMAT: Format = Format::Tq2_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         for (bytes, codes) in block[..64].chunks_exact(32).zip(codes.chunks_exact_mut(128)) {
@@ -55,8 +54,7 @@ impl Blocks for Tq2_0 {
 
 /// 18 bytes: d, 128 signs.
 impl Blocks for Q1_0 {
-    const COLUMNS: usize = 128;
-    const BYTES: usize = 18;
+    const FORMAT: Format = Format::Q1_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         for (codes, byte) in codes.chunks_exact_mut(8).zip(&block[2..18]) {
@@ -70,8 +68,7 @@ impl Blocks for Q1_0 {
 
 /// 18 bytes: d, 64 weights of two bits.
 impl Blocks for Q2_0 {
-    const COLUMNS: usize = 64;
-    const BYTES: usize = 18;
+    const FORMAT: Format = Format::Q2_0;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         for (codes, byte) in codes.chunks_exact_mut(4).zip(&block[2..18]) {
@@ -85,8 +82,7 @@ impl Blocks for Q2_0 {
 
 /// 36 bytes: four scales, then 8 bytes for each 16 columns: the low halves, then the high ones.
 impl Blocks for Nvfp4 {
-    const COLUMNS: usize = 64;
-    const BYTES: usize = 36;
+    const FORMAT: Format = Format::Nvfp4;
 
     fn expand(block: &[u8], codes: &mut [i8], scales: &mut [f32]) {
         for (bytes, codes) in block[4..36].chunks_exact(8).zip(codes.chunks_exact_mut(RUN)) {

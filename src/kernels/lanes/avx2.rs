@@ -1,4 +1,4 @@
-//! Lanes as pairs of AVX2 registers, with FMA and F16C.
+//! Lanes as pairs of AVX2 registers, with FMA and F16C. Knows no kernel.
 
 use std::arch::x86_64::*;
 

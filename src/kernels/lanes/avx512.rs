@@ -1,4 +1,4 @@
-//! Lanes as AVX-512 registers, with VNNI's dot products.
+//! Lanes as AVX-512 registers, with VNNI's dot products. Knows no kernel.
 
 use std::arch::x86_64::*;
 

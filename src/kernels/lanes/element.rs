@@ -1,4 +1,4 @@
-//! Float formats as the lanes read them.
+//! Float formats as the lanes read them. Knows no instruction set.
 
 use super::Lanes;
 

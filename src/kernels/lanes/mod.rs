@@ -1,6 +1,6 @@
 //! Vectors of sixteen lanes: the few operations that every kernel is written in, once, and their
 //! three implementations. A lane is a weight row, a cache position or a dimension; lanes are never
-//! added up in an order that an implementation could choose.
+//! added up in an order that an implementation could choose. Knows no kernel.
 //!
 //! Every operation is exact (integers) or one IEEE rounding (floats), so the implementations agree
 //! in every bit and the portable one defines the result.

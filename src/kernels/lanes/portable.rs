@@ -1,4 +1,4 @@
-//! Lanes in plain Rust: what every other implementation must equal, bit for bit.
+//! Lanes in plain Rust: what every other implementation must equal, bit for bit. Knows no machine.
 
 use super::{LANES, Lanes};
 

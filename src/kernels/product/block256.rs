@@ -1,5 +1,6 @@
-//! Weights in superblocks of 256 columns with integer scales, and 8-bit activations with a scale for
-//! every 256. Integer dot products are exact, so only the order of the sums over blocks counts:
+//! Weights in superblocks of 256 columns with integer scales, and 8-bit activations with a scale
+//! for every 256. Knows where the parts of a superblock lie, not how they were packed. Integer dot
+//! products are exact, so only the order of the sums over blocks counts:
 //!
 //! - Q4_K, Q5_K: block = Σ dot · scale over 8 sub-blocks, then sum += block · (d · x's scale) and
 //!   sum −= (minima · x's sums) · (dmin · x's scale). Q2_K: the same over 16 sub-blocks.
@@ -8,12 +9,12 @@
 //! Where the products of a sub-block fit 16 bits (Q2_K, Q3_K), the sum over sub-blocks is one of
 //! integers too.
 
-use super::block32::{IQ4, biased_dots};
-use super::{Kernel, Prefetch, Step, dots, fifth_bits, load_sums, store_sums};
+use super::steps::{Prefetch, add_block, add_scaled, code_dots, dots, level_dots, pair_dots};
+use super::{Kernel, Step};
+use crate::kernels::block::{BLOCK, LINE, LOW};
+use crate::kernels::codes32::IQ4;
 use crate::kernels::lanes::{LANES, Lanes};
-use crate::kernels::tile::{
-    BLOCK, IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, LINE, LOW, Q2_HEAD, Q3_HEAD,
-};
+use crate::kernels::tile::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 
 pub(super) struct Q2K;
 pub(super) struct Q3K;
@@ -49,51 +50,25 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         let rows = &step.rows.coarse;
         let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
         let x_sums = rows.sums.as_ptr().add(step.cell * 8);
-        let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
+        let mut prefetch = Prefetch::of(step);
         let mut block = [L::splat(0.0); M];
         for j in 0..8 {
             let lines = step.weights.add(K_HEAD + j * (PLANE + LOW));
             let mut dot = [L::splat_i(0); M];
-            if PLANE == 0 {
-                for g in 0..4 {
-                    prefetch.next::<L>();
-                    let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
-                    dots::<L, M>(&mut dot, low, codes.add(j * 32 + g * 8));
-                    dots::<L, M>(&mut dot, high, codes.add(j * 32 + g * 8 + 4));
-                }
-            } else {
-                prefetch.next::<L>();
-                let plane = L::load_b(lines);
-                let lines = lines.add(PLANE);
-                let codes = codes.add(j * 32);
-                fifth_bits::<L, M, 0, 1>(&mut dot, plane, lines, codes, &mut prefetch);
-                fifth_bits::<L, M, 2, 3>(&mut dot, plane, lines, codes, &mut prefetch);
-                fifth_bits::<L, M, 4, 5>(&mut dot, plane, lines, codes, &mut prefetch);
-                fifth_bits::<L, M, 6, 7>(&mut dot, plane, lines, codes, &mut prefetch);
-            }
-            let scale = L::load_u8(step.weights.add(K_SCALES + 16 * j));
-            for r in 0..M {
-                block[r] = L::fma(L::float(dot[r]), scale, block[r]);
-            }
+            code_dots::<L, M>(&mut dot, PLANE > 0, lines, codes.add(j * 32), &mut prefetch);
+            let scale = L::load_u8(step.weights.add(K_SCALES + LANES * j));
+            add_scaled::<L, M>(&mut block, dot, scale);
         }
         let mut low = [L::splat_i(0); M];
         for j in 0..4 {
             prefetch.next::<L>();
             let minima = L::load_pairs(step.weights.add(K_MINIMA + 32 * j));
-            for (r, low) in low.iter_mut().enumerate() {
-                *low = L::dot_pairs(*low, minima, x_sums.add(r * 8 + 2 * j));
-            }
+            pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * j), 8);
         }
         prefetch.next::<L>();
         let d = L::load_f16(step.weights.cast());
         let dmin = L::load_f16(step.weights.add(32).cast());
-        let mut total = load_sums::<L, M>(sums);
-        for r in 0..M {
-            let scale = *rows.scales.as_ptr().add(step.cell + r);
-            total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
-            total[r] = L::fma(L::float(low[r]), L::mul(dmin, L::splat(-scale)), total[r]);
-        }
-        store_sums::<L, M>(sums, total);
+        add_block::<L, M>(step, sums, (block, d), Some((low, dmin)));
     }
 }
 
@@ -105,7 +80,7 @@ impl Kernel for Q6K {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let starts = rows.wide.as_ptr().add(step.cell * 16);
-            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
+            let mut prefetch = Prefetch::of(step);
             let mut block = [L::splat(0.0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
@@ -126,17 +101,10 @@ impl Kernel for Q6K {
                 dots::<L, M>(&mut dot, L::sixth::<2>(low, plane), codes.add(8));
                 dots::<L, M>(&mut dot, L::sixth::<3>(high, plane), codes.add(12));
                 let scale = L::load_i8(step.weights.add(K_SCALES + 16 * j).cast());
-                for r in 0..M {
-                    block[r] = L::fma(L::float(dot[r]), scale, block[r]);
-                }
+                add_scaled::<L, M>(&mut block, dot, scale);
             }
             let d = L::load(step.weights.cast());
-            let mut total = load_sums::<L, M>(sums);
-            for r in 0..M {
-                let scale = *rows.scales.as_ptr().add(step.cell + r);
-                total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
-            }
-            store_sums::<L, M>(sums, total);
+            add_block::<L, M>(step, sums, (block, d), None);
         }
     }
 }
@@ -230,7 +198,7 @@ impl Kernel for Q2K {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
-            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
+            let mut prefetch = Prefetch::of(step);
             let (mut scales, mut minima) = (Bytes([0; 256]), Bytes([0; 256]));
             for i in 0..4 {
                 prefetch.next::<L>();
@@ -240,8 +208,7 @@ impl Kernel for Q2K {
             }
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
-                prefetch.next::<L>();
-                prefetch.next::<L>();
+                prefetch.lines::<L>(2);
                 let lines = step.weights.add(Q2_HEAD + 2 * i * LINE);
                 let first = two_bits::<L, M>(lines, codes.add(32 * i));
                 let second = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
@@ -250,20 +217,12 @@ impl Kernel for Q2K {
             let mut low = [L::splat_i(0); M];
             for i in 0..8 {
                 let minima = minima.pairs::<L>(i);
-                for (r, low) in low.iter_mut().enumerate() {
-                    *low = L::dot_pairs(*low, minima, x_sums.add(r * 16 + 2 * i));
-                }
+                pair_dots::<L, M>(&mut low, minima, x_sums.add(2 * i), 16);
             }
             prefetch.next::<L>();
             let d = L::load_f16(step.weights.cast());
             let dmin = L::load_f16(step.weights.add(32).cast());
-            let mut total = load_sums::<L, M>(sums);
-            for r in 0..M {
-                let scale = *rows.scales.as_ptr().add(step.cell + r);
-                total[r] = L::fma(L::float(block[r]), L::mul(d, L::splat(scale)), total[r]);
-                total[r] = L::fma(L::float(low[r]), L::mul(dmin, L::splat(-scale)), total[r]);
-            }
-            store_sums::<L, M>(sums, total);
+            add_block::<L, M>(step, sums, (block.map(L::float), d), Some((low, dmin)));
         }
     }
 }
@@ -276,10 +235,8 @@ impl Kernel for Q3K {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
-            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
-            for _ in 0..Q3_HEAD / LINE {
-                prefetch.next::<L>();
-            }
+            let mut prefetch = Prefetch::of(step);
+            prefetch.lines::<L>(Q3_HEAD / LINE);
             let mut scales = Bytes([0; 256]);
             let high = L::load_b(step.weights.add(LINE));
             let (a, b) = L::nibbles(L::load_b(step.weights.add(2 * LINE)));
@@ -291,9 +248,7 @@ impl Kernel for Q3K {
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
                 let sub = step.weights.add(Q3_HEAD + i * 3 * LINE);
-                for _ in 0..3 {
-                    prefetch.next::<L>();
-                }
+                prefetch.lines::<L>(3);
                 let (plane, x) = (L::load_b(sub), codes.add(32 * i));
                 let first = three_bits::<L, M, 0, 1, 2, 3>(plane, sub.add(LINE), x);
                 let second = three_bits::<L, M, 4, 5, 6, 7>(plane, sub.add(2 * LINE), x.add(16));
@@ -304,19 +259,15 @@ impl Kernel for Q3K {
             let mut zero = [L::splat_i(0); M];
             for i in 0..8 {
                 let scales = L::pairs_less(scales.pairs::<L>(i), 32);
-                for (r, zero) in zero.iter_mut().enumerate() {
-                    *zero = L::dot_pairs(*zero, scales, x_sums.add(r * 16 + 2 * i));
-                }
+                pair_dots::<L, M>(&mut zero, scales, x_sums.add(2 * i), 16);
             }
             let d = L::load_f16(step.weights.cast());
-            let mut total = load_sums::<L, M>(sums);
+            let mut sum = [L::splat(0.0); M];
             for r in 0..M {
-                let scale = *rows.scales.as_ptr().add(step.cell + r);
                 // Whole numbers below 2²⁴, so the difference is exact.
-                let block = L::fma(L::float(zero[r]), L::splat(-4.0), L::float(block[r]));
-                total[r] = L::fma(block, L::mul(d, L::splat(scale)), total[r]);
+                sum[r] = L::fma(L::float(zero[r]), L::splat(-4.0), L::float(block[r]));
             }
-            store_sums::<L, M>(sums, total);
+            add_block::<L, M>(step, sums, (sum, d), None);
         }
     }
 }
@@ -329,11 +280,8 @@ impl Kernel for Iq4Xs {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
             let x_sums = rows.sums.as_ptr().add(step.cell * 8);
-            let mut prefetch = Prefetch { at: step.prefetch, stride: step.stride };
-            for _ in 0..IQ4_HEAD / LINE {
-                prefetch.next::<L>();
-            }
-            let levels = L::load_b(IQ4.as_ptr());
+            let mut prefetch = Prefetch::of(step);
+            prefetch.lines::<L>(IQ4_HEAD / LINE);
             let mut block = [L::splat(0.0); M];
             for j in 0..8 {
                 let lines = step.weights.add(IQ4_HEAD + j * LOW);
@@ -341,25 +289,13 @@ impl Kernel for Iq4Xs {
                 for (r, dot) in dot.iter_mut().enumerate() {
                     *dot = L::biased(-128 * i32::from(*x_sums.add(r * 8 + j)));
                 }
-                for g in 0..4 {
-                    prefetch.next::<L>();
-                    let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
-                    let codes = codes.add(j * 32 + g * 8);
-                    biased_dots::<L, M>(&mut dot, L::lookup(levels, low), codes);
-                    biased_dots::<L, M>(&mut dot, L::lookup(levels, high), codes.add(4));
-                }
+                let levels = (&IQ4.moved, true);
+                level_dots::<L, M>(&mut dot, levels, lines, codes.add(j * 32), &mut prefetch);
                 let scale = L::load_i8(step.weights.add(K_SCALES + LANES * j).cast());
-                for r in 0..M {
-                    block[r] = L::fma(L::float(dot[r]), scale, block[r]);
-                }
+                add_scaled::<L, M>(&mut block, dot, scale);
             }
             let d = L::load_f16(step.weights.cast());
-            let mut total = load_sums::<L, M>(sums);
-            for r in 0..M {
-                let scale = *rows.scales.as_ptr().add(step.cell + r);
-                total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
-            }
-            store_sums::<L, M>(sums, total);
+            add_block::<L, M>(step, sums, (block, d), None);
         }
     }
 }

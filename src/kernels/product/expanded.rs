@@ -1,10 +1,12 @@
 //! Weights expanded to 8-bit codes with a float scale for every 16 columns, and activations with a
-//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale.
+//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale. Knows no
+//! format's blocks.
 
-use super::{Kernel, Step, dots, load_sums, store_sums};
+use super::steps::{add_scaled, dots, load_sums, store_sums};
+use super::{Kernel, Step};
+use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::expand::{RUN, SCALES};
 use crate::kernels::lanes::Lanes;
-use crate::kernels::tile::{BLOCK, LINE};
 
 /// The product of every format that is expanded.
 pub(super) struct AnyExpanded;
@@ -31,9 +33,7 @@ impl Kernel for AnyExpanded {
                     dots::<L, M>(&mut dot, w, x.add(j * RUN + 4 * g));
                 }
                 let scale = L::load(step.weights.add(SCALES + j * LINE).cast());
-                for r in 0..M {
-                    block[r] = L::fma(L::float(dot[r]), scale, block[r]);
-                }
+                add_scaled::<L, M>(&mut block, dot, scale);
             }
             let mut total = load_sums::<L, M>(sums);
             for r in 0..M {

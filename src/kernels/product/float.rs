@@ -1,11 +1,12 @@
 //! Float weights with float activations: within a superblock 64 columns at a time, each run of 64
-//! summed from zero by fused multiply-adds in column order, the runs added in order.
+//! summed from zero by fused multiply-adds in column order, the runs added in order. Knows no packing.
 
 use std::marker::PhantomData;
 
-use super::{Kernel, Step, load_sums, store_sums};
+use super::steps::{load_sums, store_sums};
+use super::{Kernel, Step};
+use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{Element, LANES, Lanes};
-use crate::kernels::tile::{BLOCK, LINE};
 
 /// Columns of a run.
 const RUN: usize = 64;

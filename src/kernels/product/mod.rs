@@ -1,5 +1,5 @@
 //! The skinny product y = x · Wᵀ for a few rows of activations: every weight is read once and
-//! used for all rows.
+//! used for all rows. Knows no model.
 //!
 //! Row-invariant: a result is the sum over a row's superblocks of 256 columns in order, each
 //! block's part in an order that its format fixes; lanes, rows, tiles and threads only decide
@@ -9,18 +9,21 @@ mod block256;
 mod block32;
 mod expanded;
 mod float;
+mod steps;
 
 use block32::Block32;
 use expanded::AnyExpanded;
 use float::Float;
 
+use super::block::{BLOCK, LINE};
+use super::codes32;
 use super::expand::Expanded;
 use super::format::{Format, Storage};
 use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
-use super::tile::{BLOCK, LINE, Layout};
+use super::tile::Layout;
 
 /// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
 /// reading the thread's tiles from the second-level cache again.
@@ -90,12 +93,12 @@ impl Work for Tiles<'_> {
                 Format::F16 => self.each::<L, Float<element::F16>>(),
                 Format::BF16 => self.each::<L, Float<element::BF16>>(),
                 Format::Q8_0 => self.each::<L, block32::Q8_0>(),
-                Format::Q4_0 => self.each::<L, Block32<block32::Q4_0>>(),
-                Format::Q4_1 => self.each::<L, Block32<block32::Q4_1>>(),
-                Format::Q5_0 => self.each::<L, Block32<block32::Q5_0>>(),
-                Format::Q5_1 => self.each::<L, Block32<block32::Q5_1>>(),
-                Format::Iq4Nl => self.each::<L, Block32<block32::Iq4Nl>>(),
-                Format::Mxfp4 => self.each::<L, Block32<block32::Mxfp4>>(),
+                Format::Q4_0 => self.each::<L, Block32<codes32::Q4_0>>(),
+                Format::Q4_1 => self.each::<L, Block32<codes32::Q4_1>>(),
+                Format::Q5_0 => self.each::<L, Block32<codes32::Q5_0>>(),
+                Format::Q5_1 => self.each::<L, Block32<codes32::Q5_1>>(),
+                Format::Iq4Nl => self.each::<L, Block32<codes32::Iq4Nl>>(),
+                Format::Mxfp4 => self.each::<L, Block32<codes32::Mxfp4>>(),
                 Format::Q2K => self.each::<L, block256::Q2K>(),
                 Format::Q3K => self.each::<L, block256::Q3K>(),
                 Format::Q4K => self.each::<L, block256::Q4K>(),
@@ -257,72 +260,5 @@ unsafe fn block_of<L: Lanes, K: Kernel>(m: usize, step: &Step, sums: *mut f32) {
             }
         }
         K::block::<L, 1>(step, sums);
-    }
-}
-
-/// The sums of M rows, `[M][16]`.
-///
-/// # Safety
-/// They are readable.
-#[inline(always)]
-unsafe fn load_sums<L: Lanes, const M: usize>(sums: *const f32) -> [L::F; M] {
-    let mut total = [L::splat(0.0); M];
-    for (r, total) in total.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        *total = unsafe { L::load(sums.add(r * LANES)) };
-    }
-    total
-}
-
-/// Writes the sums of M rows back.
-///
-/// # Safety
-/// There is room for them.
-#[inline(always)]
-unsafe fn store_sums<L: Lanes, const M: usize>(sums: *mut f32, total: [L::F; M]) {
-    for (r, total) in total.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { L::store(sums.add(r * LANES), total) };
-    }
-}
-
-/// The next line to prefetch.
-struct Prefetch {
-    at: *const u8,
-    stride: usize,
-}
-
-impl Prefetch {
-    #[inline(always)]
-    fn next<L: Lanes>(&mut self) {
-        L::prefetch(self.at);
-        self.at = self.at.wrapping_add(self.stride);
-    }
-}
-
-/// dot += w · x for M rows; `x` is four columns of the first row.
-#[inline(always)]
-unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B, x: *const i8) {
-    for (r, dot) in dot.iter_mut().enumerate() {
-        // SAFETY: the caller gives M rows, 256 codes apart.
-        *dot = unsafe { L::dot(*dot, w, x.add(r * BLOCK)) };
-    }
-}
-
-/// One line of low bits: groups A and B = A + 1 of four columns.
-#[inline(always)]
-unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
-    dot: &mut [L::I; M],
-    plane: L::B,
-    lines: *const u8,
-    codes: *const i8,
-    prefetch: &mut Prefetch,
-) {
-    // SAFETY: the caller gives four lines and M rows of 32 codes.
-    unsafe {
-        prefetch.next::<L>();
-        let (low, high) = L::nibbles(L::load_b(lines.add(A as usize / 2 * LINE)));
-        dots::<L, M>(dot, L::fifth::<A>(low, plane), codes.add(A as usize * 4));
-        dots::<L, M>(dot, L::fifth::<B>(high, plane), codes.add(B as usize * 4));
     }
 }

@@ -1,13 +1,15 @@
 //! Formats of 256-weight blocks: a float or two, then integer scales for every 16 or 32 columns.
+//! Knows where their parts lie, not how they are multiplied.
 
 use half::f16;
 
 use super::{
-    BLOCK, LINE, LOW, Packed, bit_planes, byte_of, eight, float_at, fold, half_at, low_of,
-    plane_bit, put, put_nibbles, put_quad,
+    Packed, bit_planes, byte_of, eight, float_at, fold, low_of, plane_bit, put, put_nibbles,
+    put_quad,
 };
+use crate::kernels::block::{BLOCK, IQ4_LEVELS, LINE, LOW, half_at};
+use crate::kernels::format::Format;
 use crate::kernels::lanes::LANES;
-use crate::kernels::tile::IQ4_LEVELS;
 
 /// Bytes before the codes of a Q4_K, Q5_K or Q6_K superblock.
 pub(in crate::kernels) const K_HEAD: usize = 320;
@@ -64,9 +66,7 @@ fn two_bit_codes(bytes: &[u8]) -> [u8; BLOCK] {
 
 /// 84 bytes: 16 bytes of a scale and a minimum, 64 of codes, d, dmin.
 impl Packed for Q2K {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 84;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Q2K;
     const BYTES: usize = Q2_HEAD + 16 * LINE;
 
     #[inline(always)]
@@ -95,9 +95,7 @@ impl Packed for Q2K {
 
 /// 110 bytes: 32 of third bits (columns 32 apart side by side), 64 of two bits, 12 of scales, d.
 impl Packed for Q3K {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 110;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Q3K;
     const BYTES: usize = Q3_HEAD + 8 * (3 * LINE);
 
     #[inline(always)]
@@ -188,9 +186,7 @@ fn put_halves(bytes: &[u8], lane: usize, lines: &mut [u8], stride: usize) {
 
 /// 144 bytes: d, dmin, 12 of scales and minima, 128 of codes, two sub-blocks in 32 bytes.
 impl Packed for Q4K {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 144;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Q4K;
     const BYTES: usize = K_HEAD + 8 * LOW;
 
     #[inline(always)]
@@ -214,9 +210,7 @@ impl Packed for Q4K {
 
 /// 176 bytes: as Q4_K, with the fifth bits of the eight sub-blocks side by side in 32 bytes.
 impl Packed for Q5K {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 176;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Q5K;
     const BYTES: usize = K_HEAD + 8 * (LINE + LOW);
 
     #[inline(always)]
@@ -247,9 +241,7 @@ impl Packed for Q5K {
 /// 210 bytes: two halves of 128 columns, 64 bytes of low bits each, then 32 of high bits each, 16
 /// signed scales, d.
 impl Packed for Q6K {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 210;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Q6K;
     const BYTES: usize = K_HEAD + 8 * (2 * LINE + LOW);
 
     #[inline(always)]
@@ -294,9 +286,7 @@ impl Packed for Q6K {
 
 /// 136 bytes: d, 2 of scales' high bits, 4 of their low bits, 128 of codes, 16 bytes a sub-block.
 impl Packed for Iq4Xs {
-    const COLUMNS: usize = BLOCK;
-    const BLOCK_BYTES: usize = 136;
-    const BLOCKS: usize = 1;
+    const FORMAT: Format = Format::Iq4Xs;
     const BYTES: usize = IQ4_HEAD + 8 * LOW;
 
     #[inline(always)]

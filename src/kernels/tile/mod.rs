@@ -1,7 +1,7 @@
 //! The packed layout: tiles of 16 weight rows, cut into superblocks of 256 columns that a product
 //! reads strictly forward, scales first. Four columns of all sixteen rows share a cache line (one
 //! operand of a dot-product instruction); 4-bit codes put two such groups in one line, 2-bit codes
-//! four; further bits lie in planes beside them. No byte is stored twice.
+//! four; further bits lie in planes beside them. No byte is stored twice. Knows no product.
 //!
 //! | format | superblock |
 //! |---|---|
@@ -19,20 +19,14 @@ mod block32;
 
 use half::{bf16, f16};
 
+use super::block::{BLOCK, LINE};
+use super::codes32;
 use super::expand::{self, Blocks, Expanded};
 use super::format::Format;
 use super::lanes::LANES;
 
-pub(super) use block32::{FP4_LEVELS, IQ4_LEVELS};
-pub(super) use block32::{PAIR_4, PAIR_4_1, PAIR_5, PAIR_5_1, PAIR_8, QUAD_FP4};
+pub(super) use block32::PAIR_8;
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
-
-/// Columns of a superblock.
-pub(super) const BLOCK: usize = 256;
-/// Bytes of the low four bits of 32 columns.
-pub(super) const LOW: usize = 256;
-/// Bytes of a line: one operand.
-pub(super) const LINE: usize = 64;
 
 /// How the tiles of one format are laid out.
 pub(super) struct Layout {
@@ -48,25 +42,25 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of a format.
     pub(super) fn of(format: Format) -> Self {
-        use block32::*;
+        use block32::{Block32, Q8_0};
         use block256::*;
         match format {
             Format::F32 => Self::floats::<f32, 4>(),
             Format::F16 => Self::floats::<f16, 2>(),
             Format::BF16 => Self::floats::<bf16, 2>(),
             Format::Q8_0 => Self::packed::<Q8_0>(),
-            Format::Q4_0 => Self::packed::<Q4_0>(),
-            Format::Q4_1 => Self::packed::<Q4_1>(),
-            Format::Q5_0 => Self::packed::<Q5_0>(),
-            Format::Q5_1 => Self::packed::<Q5_1>(),
+            Format::Q4_0 => Self::packed::<Block32<codes32::Q4_0>>(),
+            Format::Q4_1 => Self::packed::<Block32<codes32::Q4_1>>(),
+            Format::Q5_0 => Self::packed::<Block32<codes32::Q5_0>>(),
+            Format::Q5_1 => Self::packed::<Block32<codes32::Q5_1>>(),
             Format::Q2K => Self::packed::<Q2K>(),
             Format::Q3K => Self::packed::<Q3K>(),
             Format::Q4K => Self::packed::<Q4K>(),
             Format::Q5K => Self::packed::<Q5K>(),
             Format::Q6K => Self::packed::<Q6K>(),
-            Format::Iq4Nl => Self::packed::<Iq4Nl>(),
+            Format::Iq4Nl => Self::packed::<Block32<codes32::Iq4Nl>>(),
             Format::Iq4Xs => Self::packed::<Iq4Xs>(),
-            Format::Mxfp4 => Self::packed::<Mxfp4>(),
+            Format::Mxfp4 => Self::packed::<Block32<codes32::Mxfp4>>(),
             Format::Iq3Xxs => Self::expanded::<expand::Iq3Xxs>(),
             Format::Iq3S => Self::expanded::<expand::Iq3S>(),
             Format::Iq2Xxs => Self::expanded::<expand::Iq2Xxs>(),
@@ -142,12 +136,14 @@ impl Layout {
 
 /// The packed order of one quantised format.
 trait Packed {
+    /// The format.
+    const FORMAT: Format;
     /// Weights a block.
-    const COLUMNS: usize;
+    const COLUMNS: usize = Self::FORMAT.block();
     /// Bytes of a block in a file.
-    const BLOCK_BYTES: usize;
+    const BLOCK_BYTES: usize = Self::FORMAT.block_bytes();
     /// Blocks that are laid out together.
-    const BLOCKS: usize;
+    const BLOCKS: usize = 1;
     /// Bytes of as many blocks of sixteen rows.
     const BYTES: usize;
 
@@ -220,11 +216,6 @@ fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
 
 fn float_at(bytes: &[u8], at: usize) -> f32 {
     f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// The float of a little-endian half at `at`.
-fn half_at(bytes: &[u8], at: usize) -> f32 {
-    f16::from_le_bytes([bytes[at], bytes[at + 1]]).to_f32()
 }
 
 /// Eight codes at `at`, the first in the lowest byte.

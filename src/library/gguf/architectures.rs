@@ -1,12 +1,14 @@
 //! The table of architectures: what each does differently from Llama, read from a file's metadata.
 //! The one place that knows them by name.
 
-use super::config::Fields;
+use super::fields::ArchitectureFields;
 use crate::kernels::Activation;
 use crate::library::LibraryError;
 use crate::model::{
     BlockOptions, Experts, Gating, LatentAttention, NormKind, RopeLayout, SlidingWindow,
 };
+
+const WINDOW: &str = "attention.sliding_window";
 
 /// A family of models.
 pub(super) struct Architecture {
@@ -17,13 +19,13 @@ pub(super) struct Architecture {
     /// What the post-attention norm of a file is: that of attention's output, or the MLP's input.
     pub(super) post_attention_norm_is_mlp_input: bool,
     /// The options of its blocks.
-    options: fn(&Fields<'_>) -> Result<BlockOptions, LibraryError>,
+    options: fn(&ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError>,
 }
 
 const fn row(
     name: &'static str,
     layout: RopeLayout,
-    options: fn(&Fields<'_>) -> Result<BlockOptions, LibraryError>,
+    options: fn(&ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError>,
 ) -> Architecture {
     Architecture { name, layout, post_attention_norm_is_mlp_input: false, options }
 }
@@ -55,9 +57,13 @@ impl Architecture {
     }
 
     /// The options of a file's blocks.
-    pub(super) fn options(&self, fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+    pub(super) fn options(
+        &self,
+        fields: &ArchitectureFields<'_>,
+    ) -> Result<BlockOptions, LibraryError> {
         let mut options = (self.options)(fields)?;
-        if options.window.is_none() {
+        // Here 0 stands for none; an architecture that alternates has a window.
+        if options.window.is_none() && fields.optional(WINDOW)? != Some(0) {
             options.window = window(fields, |_| true)?;
         }
         if options.experts.is_none() {
@@ -67,26 +73,25 @@ impl Architecture {
     }
 }
 
-fn plain(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn plain(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions::default())
 }
 
-fn smollm3(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn smollm3(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions { no_rope_every: 4, ..BlockOptions::default() })
 }
 
-fn granite(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
-    let factor = |key| Ok::<_, LibraryError>(fields.float(key)?.map(|x| x as f32));
+fn granite(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions {
-        embedding_scale: factor("embedding_scale")?.unwrap_or(1.0),
-        residual_scale: factor("residual_scale")?.unwrap_or(1.0),
-        logit_divisor: factor("logit_scale")?.unwrap_or(1.0),
-        attention_scale: factor("attention.scale")?,
+        embedding_scale: fields.float32("embedding_scale")?.unwrap_or(1.0),
+        residual_scale: fields.float32("residual_scale")?.unwrap_or(1.0),
+        logit_divisor: fields.float32("logit_scale")?.unwrap_or(1.0),
+        attention_scale: fields.float32("attention.scale")?,
         ..BlockOptions::default()
     })
 }
 
-fn olmo2(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn olmo2(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions {
         input_norms: false,
         output_norms: true,
@@ -97,7 +102,7 @@ fn olmo2(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
 
 /// What Gemma 2 and 3 have in common. `largest` is the number of layers of the one size whose
 /// queries are scaled by the width and not by the head.
-fn gemma(fields: &Fields<'_>, largest: usize) -> Result<BlockOptions, LibraryError> {
+fn gemma(fields: &ArchitectureFields<'_>, largest: usize) -> Result<BlockOptions, LibraryError> {
     let (hidden, heads) = (fields.size("embedding_length")?, fields.size("attention.head_count")?);
     let by_width = fields.size("block_count")? == largest && heads > 0;
     let scale = 1.0 / ((hidden / heads.max(1)) as f32).sqrt();
@@ -110,17 +115,16 @@ fn gemma(fields: &Fields<'_>, largest: usize) -> Result<BlockOptions, LibraryErr
     })
 }
 
-fn gemma2(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
-    let cap = |key| Ok::<_, LibraryError>(fields.float(key)?.map(|x| x as f32));
+fn gemma2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions {
-        attention_softcap: cap("attn_logit_softcapping")?,
-        final_softcap: cap("final_logit_softcapping")?,
+        attention_softcap: fields.float32("attn_logit_softcapping")?,
+        final_softcap: fields.float32("final_logit_softcapping")?,
         window: window(fields, |layer| layer % 2 == 0)?,
         ..gemma(fields, 46)?
     })
 }
 
-fn gemma3(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn gemma3(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions {
         window: window(fields, |layer| layer % 6 != 5)?,
         local_rope_theta: Some(fields.float("rope.freq_base_swa")?.unwrap_or(10_000.0)),
@@ -128,7 +132,7 @@ fn gemma3(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
     })
 }
 
-fn starcoder2(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn starcoder2(_: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     Ok(BlockOptions {
         norm: NormKind::Layer,
         activation: Activation::GeluTanh,
@@ -138,7 +142,7 @@ fn starcoder2(_: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
     })
 }
 
-fn gpt_oss(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn gpt_oss(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     let experts = experts(fields)?.map(|experts| Experts {
         gating: Gating::SoftmaxOfChosen,
         normalised: false,
@@ -154,15 +158,22 @@ fn gpt_oss(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
     })
 }
 
-fn deepseek2(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
+fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryError> {
     let rope_dim = fields.size("rope.dimension_count")?;
-    let key = fields.size("attention.key_length_mla")?;
+    // Files from before 2025 hold keys and values in one tensor, and the widths of a head under
+    // the keys of other architectures.
+    let whole = fields.any_tensor("attn_kv_b.weight");
+    let (key, value) = match whole {
+        true => ("attention.key_length", "attention.value_length"),
+        false => ("attention.key_length_mla", "attention.value_length_mla"),
+    };
+    let key = fields.size(key)?;
     let latent = LatentAttention {
         q_rank: fields.optional("attention.q_lora_rank")?.filter(|&rank| rank > 0),
         kv_rank: fields.size("attention.kv_lora_rank")?,
         nope_dim: key.saturating_sub(rope_dim),
         rope_dim,
-        value_dim: fields.size("attention.value_length_mla")?,
+        value_dim: fields.size(value)?,
     };
     // YaRN's temperature is in the scale of the scores here and not in cosines and sines.
     let factor = fields.float("rope.scaling.factor")?.unwrap_or(1.0).max(1.0);
@@ -179,13 +190,14 @@ fn deepseek2(fields: &Fields<'_>) -> Result<BlockOptions, LibraryError> {
 
 /// The file's sliding window, in the layers that `pattern` names unless the file names them.
 fn window(
-    fields: &Fields<'_>,
+    fields: &ArchitectureFields<'_>,
     pattern: impl Fn(usize) -> bool,
 ) -> Result<Option<SlidingWindow>, LibraryError> {
-    let Some(size) = fields.optional("attention.sliding_window")?.filter(|&size| size > 0) else {
-        return Ok(None);
-    };
-    // A lying count is refused by the check of the configuration.
+    let Some(size) = fields.optional(WINDOW)? else { return Ok(None) };
+    if size == 0 {
+        return Err(fields.wrong(WINDOW, size, "it must be positive; is the file damaged?"));
+    }
+    // A false count is refused by the check of the configuration.
     let layers = fields.size("block_count")?.min(1 << 12);
     let layers = match fields.flags("attention.sliding_window_pattern")? {
         Some(listed) => listed,
@@ -195,7 +207,7 @@ fn window(
 }
 
 /// The file's mixture of experts.
-fn experts(fields: &Fields<'_>) -> Result<Option<Experts>, LibraryError> {
+fn experts(fields: &ArchitectureFields<'_>) -> Result<Option<Experts>, LibraryError> {
     let Some(count) = fields.optional("expert_count")?.filter(|&count| count > 0) else {
         return Ok(None);
     };

@@ -10,10 +10,11 @@ use super::values::Value;
 use crate::kernels::Format;
 use crate::library::LibraryError;
 use crate::library::blob::Blob;
+use crate::library::shard_names::MOST_SHARDS;
 
 /// A tensor in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TensorEntry {
     pub(super) format: Format,
     /// `[rows, columns]`: the file writes the row's length first.
     pub(super) shape: Vec<usize>,
@@ -23,7 +24,7 @@ pub(super) struct Entry {
     pub(super) range: Range<usize>,
 }
 
-impl Entry {
+impl TensorEntry {
     /// The rows `at` of a matrix, or `None` if it has not so many.
     pub(super) fn rows(&self, at: Range<usize>) -> Option<Self> {
         let &[rows, cols] = self.shape.as_slice() else { return None };
@@ -59,18 +60,16 @@ impl Entry {
 
 /// A model in GGUF of version 2 or 3: one file, or several of which the first has the metadata.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct GgufFile {
     blobs: Vec<Blob>,
     metadata: BTreeMap<String, Value>,
-    tensors: BTreeMap<String, Entry>,
+    tensors: BTreeMap<String, TensorEntry>,
 }
 
-/// More shards than any model has: a lying count must not make us look for a million files.
-const MOST_SHARDS: u64 = 4096;
 const MOST_DIMENSIONS: u32 = 4;
 const DEFAULT_ALIGNMENT: u64 = 32;
 
-impl File {
+impl GgufFile {
     /// Reads a model whose first or only file is `blob`; `shard` opens file number n (from 1) of
     /// a model in several.
     pub(super) fn read(
@@ -91,7 +90,7 @@ impl File {
             part.expect_shard(number, count)?;
             let file = whole.blobs.len();
             for (name, entry) in part.tensors {
-                if whole.tensors.insert(name.clone(), Entry { file, ..entry }).is_some() {
+                if whole.tensors.insert(name.clone(), TensorEntry { file, ..entry }).is_some() {
                     let place = format!("tensor `{name}`");
                     let problem = "another file of the model has it too";
                     return Err(LibraryError::damaged(part.blobs[0].name(), place, problem));
@@ -102,7 +101,8 @@ impl File {
         match whole.number("split.tensors.count")? {
             Some(listed) if listed != whole.tensors.len() as u64 => {
                 let problem = format!(
-                    "{listed} tensors are listed, the {count} files have {}; are they of one model?",
+                    "{listed} tensors are listed, the {count} files have {}; are they of one \
+                     model?",
                     whole.tensors.len()
                 );
                 Err(LibraryError::damaged(whole.name(), "metadata `split.tensors.count`", problem))
@@ -139,15 +139,15 @@ impl File {
     }
 
     /// The bytes of a tensor.
-    pub(super) fn bytes(&self, entry: &Entry) -> &[u8] {
+    pub(super) fn bytes(&self, entry: &TensorEntry) -> &[u8] {
         &self.blobs[entry.file][entry.range.clone()]
     }
 
-    pub(super) fn into_tensors(self) -> (Vec<Blob>, BTreeMap<String, Entry>) {
+    pub(super) fn into_tensors(self) -> (Vec<Blob>, BTreeMap<String, TensorEntry>) {
         (self.blobs, self.tensors)
     }
 
-    pub(super) fn tensors(&self) -> &BTreeMap<String, Entry> {
+    pub(super) fn tensors(&self) -> &BTreeMap<String, TensorEntry> {
         &self.tensors
     }
 
@@ -210,6 +210,15 @@ impl File {
         self.get(key, "a list of texts", |value| value.strings(&self.blobs[0]))
     }
 
+    /// How many texts the list of `key` has, and those at `at`.
+    pub(super) fn texts_at(
+        &self,
+        key: &str,
+        at: Range<u64>,
+    ) -> Result<Option<(u64, Vec<String>)>, LibraryError> {
+        self.get(key, "a list of texts", |value| value.strings_at(&self.blobs[0], at))
+    }
+
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {
         self.get(key, "a list of numbers", |value| value.items(&self.blobs[0]))
     }
@@ -264,7 +273,7 @@ fn read_tensors(
     reader: &mut Reader<'_>,
     count: u64,
     alignment: u64,
-) -> Result<BTreeMap<String, Entry>, LibraryError> {
+) -> Result<BTreeMap<String, TensorEntry>, LibraryError> {
     struct Claim<'a> {
         at: usize,
         name: &'a str,
@@ -321,7 +330,7 @@ fn read_tensors(
             );
             return Err(reader.damaged(claim.at, &what, problem));
         };
-        let entry = Entry { format: claim.format, shape: claim.shape, file: 0, range };
+        let entry = TensorEntry { format: claim.format, shape: claim.shape, file: 0, range };
         if tensors.insert(claim.name.to_owned(), entry).is_some() {
             let problem = "the tensor is there twice".to_owned();
             return Err(reader.damaged(claim.at, &what, problem));

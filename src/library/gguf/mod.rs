@@ -1,29 +1,33 @@
 //! GGUF files: everything a target needs in one mapped file.
 //!
-//! The parser is our own: a header is written by whoever made the file, so no length in it is
-//! believed before it is held against the bytes that are there, and nothing is allocated by what
-//! it claims.
+//! The parser is our own: a header may come from anyone, so every length in it is checked against
+//! the bytes that are there, and nothing is allocated by what it claims. Must never know kernels.
 
 mod architectures;
 mod config;
+mod fields;
 mod file;
 mod names;
 mod reader;
-mod shards;
+mod rope_scaling;
+mod summary;
 mod types;
 mod values;
 mod vocabulary;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::blob::Blob;
+use super::shard_names::numbered;
+use super::transposed::transposed;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::model::{Config, RawTensor, WeightSource};
 use architectures::Architecture;
-use file::{Entry, File};
+use file::{GgufFile, TensorEntry};
+pub(super) use summary::summary;
 
 /// What a file holds beside its weights.
 pub(super) struct Parts {
@@ -36,23 +40,13 @@ pub(super) struct Parts {
     /// The model's own name, if it has one.
     pub(super) name: Option<String>,
     pub(super) sampling: Recommended,
-    pub(super) weights: Weights,
+    pub(super) weights: GgufTensors,
 }
 
 /// Opens a file as a target, or the files it is one of (`-00001-of-00003.gguf`).
 pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
-    let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy();
-    let first = shards::numbered(path, 1);
-    let blob = Blob::open(first.as_deref().unwrap_or(path))?;
-    let file = File::read(blob, |number, _| match shards::numbered(path, number) {
-        Some(shard) => Blob::open(&shard),
-        None => Err(LibraryError::Unsupported {
-            origin: path.display().to_string(),
-            what: "the name of a file of several".to_owned(),
-            found: format!("`{name}`"),
-            remedy: "name it `…-00001-of-0000N.gguf`, as it was published".to_owned(),
-        }),
-    })?;
+    let name = stem(path);
+    let file = read(path)?;
     let (config, architecture) = config::config(&file)?;
     let vocabulary = vocabulary::vocabulary(&file)?;
     let spelled = |id: Option<u32>| {
@@ -80,24 +74,54 @@ pub(super) fn open(path: &Path) -> Result<Parts, LibraryError> {
     let tokenizer = vocabulary.build(file.name())?;
     // A recommendation of another type is none: the model can be run without it.
     let sampling = Recommended::of_gguf(|key| file.float(key).ok().flatten());
-    let weights = Weights::new(file, architecture, &config)?;
+    let weights = GgufTensors::new(file, architecture, &config)?;
     Ok(Parts { config, tokenizer, template, eos, bos, name: model_name, sampling, weights })
+}
+
+/// The header of a file, or of the files it is one of.
+fn read(path: &Path) -> Result<GgufFile, LibraryError> {
+    let first = numbered(path, 1);
+    let blob = Blob::open(first.as_deref().unwrap_or(path))?;
+    GgufFile::read(blob, |number, _| match numbered(path, number) {
+        Some(shard) => Blob::open(&shard),
+        None => Err(LibraryError::Unsupported {
+            origin: path.display().to_string(),
+            what: "the name of a file of several".to_owned(),
+            found: format!("`{}`", stem(path)),
+            remedy: "name it `…-00001-of-0000N.gguf`, as it was published".to_owned(),
+        }),
+    })
+}
+
+fn stem(path: &Path) -> Cow<'_, str> {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy()
 }
 
 /// The tensors of a file by their Hugging Face names.
 #[derive(Debug)]
-pub(super) struct Weights {
+pub(super) struct GgufTensors {
     /// One file, or all of a model in several.
     blobs: Vec<Blob>,
-    tensors: BTreeMap<String, Entry>,
+    tensors: BTreeMap<String, TensorEntry>,
+    /// Those that the file holds with rows and columns exchanged.
+    transposed: BTreeSet<String>,
 }
 
-impl Weights {
-    fn new(file: File, architecture: &Architecture, config: &Config) -> Result<Self, LibraryError> {
+impl GgufTensors {
+    fn new(
+        file: GgufFile,
+        architecture: &Architecture,
+        config: &Config,
+    ) -> Result<Self, LibraryError> {
         let (blobs, found) = file.into_tensors();
-        let mut tensors = BTreeMap::new();
+        let (mut tensors, mut transposed) = (BTreeMap::new(), BTreeSet::new());
         for (name, entry) in found {
             if names::is_aside(&name) {
+                continue;
+            }
+            if let Some((keys, values)) = names::latent_parts(&name, &entry, config) {
+                transposed.extend(keys.iter().map(|(name, _)| name.clone()));
+                tensors.extend(keys.into_iter().chain(values));
                 continue;
             }
             match names::canonical(&name, &entry, architecture, config) {
@@ -108,12 +132,16 @@ impl Weights {
                         origin: blobs[entry.file].name().to_owned(),
                         what: format!("a tensor of architecture {}", architecture.name),
                         found: format!("`{name}`, {:?}", entry.shape),
-                        remedy: "take a model without such a part".to_owned(),
+                        // NVFP4 as NVIDIA publishes it scales whole matrices too.
+                        remedy: match name.ends_with(".scale") {
+                            true => "take the model in another type than NVFP4".to_owned(),
+                            false => "take a model without such a part".to_owned(),
+                        },
                     });
                 }
             }
         }
-        Ok(Self { blobs, tensors })
+        Ok(Self { blobs, tensors, transposed })
     }
 
     /// What is in it, for a line about the model.
@@ -126,18 +154,19 @@ impl Weights {
     }
 }
 
-impl WeightSource for Weights {
+impl WeightSource for GgufTensors {
     fn describe(&self) -> String {
         self.blobs[0].name().to_owned()
     }
 
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
         let entry = self.tensors.get(name)?;
-        Some(RawTensor {
+        let raw = RawTensor {
             format: entry.format,
             shape: entry.shape.clone(),
             bytes: Cow::Borrowed(&self.blobs[entry.file][entry.range.clone()]),
-        })
+        };
+        if self.transposed.contains(name) { transposed(&raw) } else { Some(raw) }
     }
 
     fn release(&self, name: &str) {

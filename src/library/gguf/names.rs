@@ -1,16 +1,10 @@
-//! GGUF's tensor names and the names the model asks for, which are Hugging Face's where those are
-//! of one mind. Fused tensors are taken apart here, so that the model knows no fusion.
+//! GGUF's tensor names and the names the model asks for, which are Hugging Face's where
+//! families agree. Fused tensors are taken apart here, so that the model knows no fusion.
 
 use super::architectures::Architecture;
-use super::file::Entry;
+use super::file::TensorEntry;
+use super::rope_scaling::{ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT};
 use crate::model::{Config, weights};
-
-/// Divisors of the rotary frequencies (Llama 3).
-pub(super) const ROPE_FACTORS: &str = "rope_freqs.weight";
-/// Divisors for long contexts (Phi-3).
-pub(super) const ROPE_FACTORS_LONG: &str = "rope_factors_long.weight";
-/// Divisors for short contexts (Phi-3).
-pub(super) const ROPE_FACTORS_SHORT: &str = "rope_factors_short.weight";
 
 /// Tensors without a part in the model's products: read elsewhere, or of no use.
 pub(super) fn is_aside(name: &str) -> bool {
@@ -23,10 +17,10 @@ pub(super) fn is_aside(name: &str) -> bool {
 /// the family has it or it has not the shape to be taken apart.
 pub(super) fn canonical(
     name: &str,
-    entry: &Entry,
+    entry: &TensorEntry,
     architecture: &Architecture,
     config: &Config,
-) -> Option<Vec<(String, Entry)>> {
+) -> Option<Vec<(String, TensorEntry)>> {
     let whole = |name: String| Some(vec![(name, entry.clone())]);
     match name {
         "token_embd.weight" => return whole(weights::EMBEDDING.to_owned()),
@@ -81,6 +75,33 @@ pub(super) fn canonical(
     )
 }
 
+/// A matrix of the model: its name and where its rows lie in the file.
+pub(super) type Named = (String, TensorEntry);
+
+/// The parts of DeepSeek's `kv_b_proj`, which files from before 2025 hold whole: for every head the
+/// rows of its keys, which the model asks for transposed, then those of its values. `None` for
+/// other tensors and other shapes.
+pub(super) fn latent_parts(
+    name: &str,
+    entry: &TensorEntry,
+    config: &Config,
+) -> Option<(Vec<Named>, Vec<Named>)> {
+    let layer = name.strip_prefix("blk.")?.strip_suffix(".attn_kv_b.weight")?.parse().ok()?;
+    let latent = config.block.latent.as_ref()?;
+    let (nope, head) = (latent.nope_dim, latent.nope_dim.checked_add(latent.value_dim)?);
+    if entry.shape != [config.heads.checked_mul(head)?, latent.kv_rank] {
+        return None;
+    }
+    let part = |part: &str, i: usize, rows| {
+        let name = weights::layer_name(layer, &format!("self_attn.{part}.{i}.weight"));
+        Some((name, entry.rows(rows)?))
+    };
+    let heads = 0..config.heads;
+    let keys = heads.clone().map(|i| part("k_b", i, i * head..i * head + nope));
+    let values = heads.map(|i| part("v_b", i, i * head + nope..(i + 1) * head));
+    Some((keys.collect::<Option<_>>()?, values.collect::<Option<_>>()?))
+}
+
 fn kind_of(kind: &str) -> Option<&str> {
     matches!(kind, "weight" | "bias").then_some(kind)
 }
@@ -127,12 +148,15 @@ fn simple(part: &str, architecture: &Architecture) -> Option<&'static str> {
 }
 
 /// The row ranges of a fused tensor, in order; `None` if they do not make it up.
-fn split<'a>(entry: &Entry, widths: &[(&'a str, usize)]) -> Option<Vec<(&'a str, Entry)>> {
+fn split<'a>(
+    entry: &TensorEntry,
+    widths: &[(&'a str, usize)],
+) -> Option<Vec<(&'a str, TensorEntry)>> {
     let mut at = 0;
     let mut parts = Vec::new();
     // A fused bias is a vector: one row for each of its numbers.
     let matrix = match *entry.shape.as_slice() {
-        [length] => Entry { shape: vec![length, 1], ..entry.clone() },
+        [length] => TensorEntry { shape: vec![length, 1], ..entry.clone() },
         _ => entry.clone(),
     };
     for &(name, width) in widths {
@@ -146,7 +170,10 @@ fn split<'a>(entry: &Entry, widths: &[(&'a str, usize)]) -> Option<Vec<(&'a str,
     (entry.shape.first() == Some(&at)).then_some(parts)
 }
 
-fn named(parts: Vec<(&str, Entry)>, name: impl Fn(&str) -> String) -> Vec<(String, Entry)> {
+fn named(
+    parts: Vec<(&str, TensorEntry)>,
+    name: impl Fn(&str) -> String,
+) -> Vec<(String, TensorEntry)> {
     parts.into_iter().map(|(part, entry)| (name(part), entry)).collect()
 }
 
@@ -156,12 +183,12 @@ mod tests {
     use crate::kernels::Format;
     use crate::model::config_for_tests;
 
-    fn entry(shape: &[usize]) -> Entry {
+    fn entry(shape: &[usize]) -> TensorEntry {
         let bytes = shape.iter().product::<usize>() * 4;
-        Entry { format: Format::F32, shape: shape.to_vec(), file: 0, range: 100..100 + bytes }
+        TensorEntry { format: Format::F32, shape: shape.to_vec(), file: 0, range: 100..100 + bytes }
     }
 
-    fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, Entry)>> {
+    fn translated(name: &str, shape: &[usize], family: &str) -> Option<Vec<(String, TensorEntry)>> {
         let family = Architecture::named(family).unwrap();
         canonical(name, &entry(shape), family, &config_for_tests())
     }

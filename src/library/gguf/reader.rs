@@ -1,5 +1,5 @@
 //! Reads little-endian fields one after another and never past the end: every claimed length is
-//! held against the bytes that are there before anything is made of it.
+//! checked against the bytes that are there before it is used. Must never know metadata.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Tensor types by the numbers of the format.
+//! Tensor types by the numbers of the format. Must never know how a type is unpacked.
 
 use crate::kernels::Format;
 

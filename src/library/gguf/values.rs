@@ -1,5 +1,5 @@
 //! Metadata values. Arrays stay in the file until they are asked for: a vocabulary is read once,
-//! and a length that lies costs nothing.
+//! and a false length costs nothing.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::library::LibraryError;
 
 /// Types by the numbers of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     U8,
     I8,
     U16,
@@ -24,22 +24,22 @@ pub(super) enum Kind {
     F64,
 }
 
-impl Kind {
+impl ValueKind {
     fn of(number: u32) -> Option<Self> {
-        const KINDS: [Kind; 13] = [
-            Kind::U8,
-            Kind::I8,
-            Kind::U16,
-            Kind::I16,
-            Kind::U32,
-            Kind::I32,
-            Kind::F32,
-            Kind::Bool,
-            Kind::String,
-            Kind::Array,
-            Kind::U64,
-            Kind::I64,
-            Kind::F64,
+        const KINDS: [ValueKind; 13] = [
+            ValueKind::U8,
+            ValueKind::I8,
+            ValueKind::U16,
+            ValueKind::I16,
+            ValueKind::U32,
+            ValueKind::I32,
+            ValueKind::F32,
+            ValueKind::Bool,
+            ValueKind::String,
+            ValueKind::Array,
+            ValueKind::U64,
+            ValueKind::I64,
+            ValueKind::F64,
         ];
         KINDS.get(number as usize).copied()
     }
@@ -65,15 +65,15 @@ pub(super) enum Value {
     Bool(bool),
     String(String),
     /// Items of one kind, in these bytes of the file.
-    Array(Kind, u64, Range<usize>),
+    Array(ValueKind, u64, Range<usize>),
 }
 
 impl Value {
     /// Reads a value, its kind first.
     pub(super) fn read(reader: &mut Reader<'_>, key: &str) -> Result<Self, LibraryError> {
         match kind(reader, key)? {
-            Kind::String => Ok(Self::String(lossy(reader.string(key)?))),
-            Kind::Array => Self::read_array(reader, key),
+            ValueKind::String => Ok(Self::String(lossy(reader.string(key)?))),
+            ValueKind::Array => Self::read_array(reader, key),
             fixed => {
                 let bytes = reader.take(1, fixed.size().unwrap_or_default(), key)?;
                 Ok(Self::scalar(fixed, bytes))
@@ -90,7 +90,7 @@ impl Value {
             Some(size) => {
                 reader.take(count, size, key)?;
             }
-            None if kind == Kind::String => {
+            None if kind == ValueKind::String => {
                 for _ in 0..count {
                     reader.string(key)?;
                 }
@@ -104,18 +104,18 @@ impl Value {
     }
 
     /// A value of fixed size from its bytes.
-    fn scalar(kind: Kind, bytes: &[u8]) -> Self {
+    fn scalar(kind: ValueKind, bytes: &[u8]) -> Self {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         let raw = u64::from_le_bytes(word);
         match kind {
-            Kind::I8 => Self::Signed(i64::from(raw as u8 as i8)),
-            Kind::I16 => Self::Signed(i64::from(raw as u16 as i16)),
-            Kind::I32 => Self::Signed(i64::from(raw as u32 as i32)),
-            Kind::I64 => Self::Signed(raw as i64),
-            Kind::F32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
-            Kind::F64 => Self::Float(f64::from_bits(raw)),
-            Kind::Bool => Self::Bool(raw != 0),
+            ValueKind::I8 => Self::Signed(i64::from(raw as u8 as i8)),
+            ValueKind::I16 => Self::Signed(i64::from(raw as u16 as i16)),
+            ValueKind::I32 => Self::Signed(i64::from(raw as u32 as i32)),
+            ValueKind::I64 => Self::Signed(raw as i64),
+            ValueKind::F32 => Self::Float(f64::from(f32::from_bits(raw as u32))),
+            ValueKind::F64 => Self::Float(f64::from_bits(raw)),
+            ValueKind::Bool => Self::Bool(raw != 0),
             _ => Self::Unsigned(raw),
         }
     }
@@ -135,11 +135,26 @@ impl Value {
         let (count, range) = match self {
             // Writers that do not know what an empty list would hold give it any kind.
             Self::Array(_, 0, _) => return Some(Vec::new()),
-            Self::Array(Kind::String, count, range) => (count, range),
+            Self::Array(ValueKind::String, count, range) => (count, range),
             _ => return None,
         };
         let mut reader = Reader::new(file.get(range.clone())?, "");
         (0..*count).map(|_| reader.string("").ok().map(lossy)).collect()
+    }
+
+    /// How many items an array of strings in `file` has, and those of them at `at`; `None` for any
+    /// other value.
+    pub(super) fn strings_at(&self, file: &[u8], at: Range<u64>) -> Option<(u64, Vec<String>)> {
+        let Self::Array(ValueKind::String, count, range) = self else { return None };
+        let mut reader = Reader::new(file.get(range.clone())?, "");
+        let mut found = Vec::new();
+        for number in 0..at.end.min(*count) {
+            let item = reader.string("").ok()?;
+            if number >= at.start {
+                found.push(lossy(item));
+            }
+        }
+        Some((*count, found))
     }
 
     /// A whole number, however it is stored.
@@ -174,14 +189,14 @@ impl Value {
     }
 }
 
-fn kind(reader: &mut Reader<'_>, key: &str) -> Result<Kind, LibraryError> {
+fn kind(reader: &mut Reader<'_>, key: &str) -> Result<ValueKind, LibraryError> {
     let at = reader.at();
     let number = reader.u32(key)?;
-    Kind::of(number)
+    ValueKind::of(number)
         .ok_or_else(|| reader.damaged(at, key, format!("value type {number} does not exist")))
 }
 
-/// Vocabularies in the wild hold byte strings that are no UTF-8.
+/// Published vocabularies hold byte strings that are not UTF-8.
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,36 +1,23 @@
-//! The tokenizer in a file's metadata.
+//! The tokenizer in a file's metadata. Must never split a text.
 
-use super::file::File;
+use super::file::GgufFile;
 use super::values::Value;
 use crate::library::LibraryError;
-use crate::library::tokenizer::{Scheme, TokenKind, TokenizerError, Vocabulary};
+use crate::library::tokenizer::{Fingerprint, Scheme, TokenKind, TokenizerError, Vocabulary};
 
 /// Reads the vocabulary with its rules.
-pub(super) fn vocabulary(file: &File) -> Result<Vocabulary, LibraryError> {
-    let tokens = needed(file, "tokenizer.ggml.tokens", File::texts)?;
-    let model = needed(file, "tokenizer.ggml.model", File::text)?;
-    let sentence_piece = match model {
-        "llama" => true,
-        "gpt2" => false,
-        other => {
-            return Err(TokenizerError::Unsupported {
-                origin: file.name().to_owned(),
-                what: "tokenizer.ggml.model",
-                found: other.to_owned(),
-                supported: "llama, gpt2",
-            }
-            .into());
-        }
-    };
+pub(super) fn vocabulary(file: &GgufFile) -> Result<Vocabulary, LibraryError> {
+    let tokens = needed(file, "tokenizer.ggml.tokens", GgufFile::texts)?;
+    let sentence_piece = is_sentence_piece(file)?;
     let scheme = if sentence_piece {
-        let scores = needed(file, "tokenizer.ggml.scores", File::list)?;
+        let scores = needed(file, "tokenizer.ggml.scores", GgufFile::list)?;
         Scheme::SentencePiece {
             scores: scores.iter().map(|score| score.as_f64().unwrap_or_default() as f32).collect(),
             space_first: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
         }
     } else {
         Scheme::ByteLevel {
-            merges: needed(file, "tokenizer.ggml.merges", File::texts)?,
+            merges: needed(file, "tokenizer.ggml.merges", GgufFile::texts)?,
             pre: file.text("tokenizer.ggml.pre")?.unwrap_or("default").to_owned(),
         }
     };
@@ -43,13 +30,40 @@ pub(super) fn vocabulary(file: &File) -> Result<Vocabulary, LibraryError> {
     Ok(Vocabulary { tokens, kinds, scheme, begin, end })
 }
 
+/// Whether the tokenizer is SentencePiece's; else it is byte-level BPE. Others are an error.
+pub(super) fn is_sentence_piece(file: &GgufFile) -> Result<bool, LibraryError> {
+    match needed(file, "tokenizer.ggml.model", GgufFile::text)? {
+        "llama" => Ok(true),
+        "gpt2" => Ok(false),
+        other => Err(TokenizerError::Unsupported {
+            origin: file.name().to_owned(),
+            what: "tokenizer.ggml.model",
+            found: other.to_owned(),
+            supported: "llama, gpt2",
+        }
+        .into()),
+    }
+}
+
+/// The fingerprint of the vocabulary, if the file has one.
+pub(super) fn fingerprint(file: &GgufFile) -> Option<Fingerprint> {
+    let (count, tokens) =
+        file.texts_at("tokenizer.ggml.tokens", Fingerprint::SAMPLED).ok().flatten()?;
+    let ids = Fingerprint::SAMPLED.start..;
+    Fingerprint::of(count, ids.zip(tokens.iter().map(String::as_str)))
+}
+
 /// The id of a token with a role, e.g. `eos`.
-pub(super) fn token(file: &File, role: &str) -> Result<Option<u32>, LibraryError> {
+pub(super) fn token(file: &GgufFile, role: &str) -> Result<Option<u32>, LibraryError> {
     let id = file.number(&format!("tokenizer.ggml.{role}_token_id"))?;
     Ok(id.and_then(|id| u32::try_from(id).ok()))
 }
 
-fn kinds(file: &File, tokens: usize, sentence_piece: bool) -> Result<Vec<TokenKind>, LibraryError> {
+fn kinds(
+    file: &GgufFile,
+    tokens: usize,
+    sentence_piece: bool,
+) -> Result<Vec<TokenKind>, LibraryError> {
     let listed = file.list("tokenizer.ggml.token_type")?.unwrap_or_default();
     let kind = |value: &Value| match value.as_u64() {
         Some(2) => TokenKind::Unknown,
@@ -78,9 +92,9 @@ fn kinds(file: &File, tokens: usize, sentence_piece: bool) -> Result<Vec<TokenKi
 }
 
 fn needed<'a, T>(
-    file: &'a File,
+    file: &'a GgufFile,
     key: &str,
-    read: impl FnOnce(&'a File, &str) -> Result<Option<T>, LibraryError>,
+    read: impl FnOnce(&'a GgufFile, &str) -> Result<Option<T>, LibraryError>,
 ) -> Result<T, LibraryError> {
     read(file, key)?.ok_or_else(|| LibraryError::Missing {
         origin: file.name().to_owned(),

@@ -12,6 +12,7 @@ use super::http::{About, Client, Failure};
 use super::patience::least_bytes;
 use super::progress::{Meter, Progress};
 use super::{Hub, HubError, HubId, place};
+use crate::files::durable_rename;
 
 /// Tries in a row that bring next to nothing before a download is given up.
 const TRIES: u32 = 5;
@@ -32,7 +33,7 @@ struct Missing {
 }
 
 impl Download<'_> {
-    /// Fetches what is wanted and not there; gives the folder, or the one GGUF file.
+    /// Fetches what is wanted and not there; gives the folder, or the (first) GGUF file.
     pub(super) fn run(
         &self,
         wanted: Wanted<'_>,
@@ -107,7 +108,7 @@ impl Download<'_> {
             match self.client.fetch(&file.url, &part, total, meter, report) {
                 Ok(()) => {
                     check(file, &part, meter, report)?;
-                    fs::rename(&part, &blob).map_err(|source| disk(&blob, source))?;
+                    durable_rename(&part, &blob).map_err(|source| disk(&blob, source))?;
                     return Ok(blob);
                 }
                 Err(Failure::Broken(reason)) => {

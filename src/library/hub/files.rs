@@ -1,13 +1,17 @@
 //! Which files of a repository make a model. Must never know how they are fetched.
 
+use std::collections::BTreeSet;
+
+use super::gguf_models::{GgufModel, models};
+
 /// What is wanted of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted<'a> {
-    /// A target: safetensors with what belongs to them, or the only GGUF file.
+    /// A target: safetensors with what belongs to them, or the only GGUF model.
     Target,
     /// A draft head.
     Head,
-    /// This file.
+    /// This file, or the GGUF model of this quantisation, with all its shards.
     File(&'a str),
 }
 
@@ -17,16 +21,8 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
     let named = |names: &[&str]| -> Vec<String> {
         names.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
     };
-    let ggufs: Vec<&String> = present.iter().filter(|file| file.ends_with(".gguf")).collect();
-    let listed = ggufs.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ");
     match wanted {
-        Wanted::File(name) if has(name) => Ok(vec![name.to_owned()]),
-        Wanted::File(name) if ggufs.is_empty() => {
-            Err(format!("the repository has no file {name}, nor any .gguf file"))
-        }
-        Wanted::File(name) => {
-            Err(format!("the repository has no file {name}; its .gguf files are: {listed}"))
-        }
+        Wanted::File(asked) => gguf(present, asked),
         Wanted::Head => {
             let mut files = named(&["config.json"]);
             if files.is_empty() {
@@ -63,17 +59,58 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
                 }
                 Ok(files)
             } else {
-                match ggufs.as_slice() {
-                    [only] => Ok(vec![(*only).clone()]),
+                match models(present).as_slice() {
+                    [only] => only.all(),
                     [] => Err("the repository holds no model in safetensors or GGUF".to_owned()),
-                    _ => Err(format!(
-                        "the repository holds several models; name one as owner/name:file, of: \
-                         {listed}"
+                    several => Err(format!(
+                        "the repository holds several models; name one, {}",
+                        choices(several)
                     )),
                 }
             }
         }
     }
+}
+
+/// The files of the GGUF model that `asked` names: a file, or a quantisation.
+fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
+    let models = models(present);
+    // A file's own name goes before a quantisation of that name.
+    let file = models.iter().find(|model| model.files.contains(&asked));
+    if let Some(model) = file {
+        return model.all();
+    }
+    if present.iter().any(|file| file == asked) {
+        return Ok(vec![asked.to_owned()]);
+    }
+    let named: Vec<&GgufModel<'_>> = models.iter().filter(|model| model.is(asked)).collect();
+    match (named.as_slice(), models.as_slice()) {
+        ([only], _) => only.all(),
+        ([], []) => Err(format!("the repository has no file {asked}, nor any .gguf file")),
+        ([], all) => Err(format!(
+            "the repository has no file and no quantisation {asked}; name one, {}",
+            choices(all)
+        )),
+        (several, _) => {
+            let files: Vec<&str> = several.iter().map(|model| model.files[0]).collect();
+            let files = files.join(", ");
+            Err(format!(
+                "the repository has {asked} of several models; name one as owner/name:file, of: \
+                 {files}"
+            ))
+        }
+    }
+}
+
+/// How to name one of several models, and what there is.
+fn choices(models: &[GgufModel<'_>]) -> String {
+    let names: BTreeSet<&str> = models.iter().map(|model| model.quantisation).collect();
+    if names.len() == models.len() && !names.contains("") {
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        return format!("as owner/name:QUANTISATION, of: {names}");
+    }
+    let files: Vec<&str> = models.iter().map(|model| model.files[0]).collect();
+    format!("as owner/name:file, of: {}", files.join(", "))
 }
 
 /// The parts of a sharded model with their index.
@@ -120,6 +157,10 @@ mod tests {
         ];
         assert_eq!(choice(&sharded, Wanted::Target).unwrap(), sharded[..4]);
         assert_eq!(choice(&["a.gguf", "README.md"], Wanted::Target).unwrap(), ["a.gguf"]);
+        let several = ["m.Q4_0.gguf", "m.Q8_0-00001-of-00002.gguf", "m.Q8_0-00002-of-00002.gguf"];
+        assert_eq!(choice(&several[1..], Wanted::Target).unwrap(), several[1..]);
+        let several = choice(&several, Wanted::Target).unwrap_err();
+        assert!(several.contains("owner/name:QUANTISATION, of: Q4_0, Q8_0"), "{several}");
         let several = choice(&["a.gguf", "b.gguf"], Wanted::Target).unwrap_err();
         assert!(several.contains("owner/name:file") && several.contains("a.gguf, b.gguf"));
         assert!(choice(&["a.bin"], Wanted::Target).is_err());
@@ -139,6 +180,18 @@ mod tests {
     fn a_file_is_itself() {
         assert_eq!(choice(&["a.gguf", "b.gguf"], Wanted::File("b.gguf")).unwrap(), ["b.gguf"]);
         assert!(choice(&["a.gguf"], Wanted::File("c.gguf")).unwrap_err().contains("a.gguf"));
+    }
+
+    #[test]
+    fn a_quantisation_is_the_file_of_that_name() {
+        let present = ["m-Q4_K_M.gguf", "m-q8_0.gguf", "x/a-f16.gguf", "b-f16.gguf", "Q3_K.txt"];
+        let choice = |asked| choice(&present, Wanted::File(asked));
+        assert_eq!(choice("q4_k_m").unwrap(), ["m-Q4_K_M.gguf"]);
+        assert_eq!(choice("Q8_0").unwrap(), ["m-q8_0.gguf"]);
+        let absent = choice("Q5_K_M").unwrap_err();
+        assert!(absent.contains("no quantisation Q5_K_M") && absent.contains("m-q8_0"), "{absent}");
+        let twice = choice("F16").unwrap_err();
+        assert!(twice.contains("of: b-f16.gguf, x/a-f16.gguf"), "{twice}");
     }
 
     #[test]

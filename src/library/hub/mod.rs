@@ -5,6 +5,7 @@ mod check;
 mod download;
 mod error;
 mod files;
+mod gguf_models;
 mod http;
 mod patience;
 mod progress;
@@ -22,14 +23,14 @@ use files::Wanted;
 use http::Client;
 pub use progress::Progress;
 
-/// A repository, or one file of it: `owner/name[@revision][:file]`.
+/// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubId {
     /// `owner/name`.
     pub repo: String,
     /// Branch, tag or commit; the main branch if absent.
     pub revision: Option<String>,
-    /// A single file.
+    /// A file, or the quantisation of a GGUF model: `model-Q4_K_M.gguf` or `Q4_K_M`.
     pub file: Option<String>,
 }
 
@@ -123,7 +124,7 @@ impl Hub {
         })
     }
 
-    /// Fetches a target; gives its folder, or its GGUF file.
+    /// Fetches a target; gives its folder, or its GGUF file (the first of its shards).
     ///
     /// # Errors
     /// [`HubError`] with the remedy.
@@ -199,10 +200,10 @@ fn folder_name(id: &HubId) -> String {
     Repo::model(id.repo.clone()).folder_name()
 }
 
-/// The file if it is a single GGUF, else the folder.
+/// The GGUF file, the first if it comes in shards, else the folder.
 fn place(folder: &Path, files: &[String]) -> PathBuf {
     match files {
-        [only] if only.ends_with(".gguf") => folder.join(only),
+        [first, ..] if first.ends_with(".gguf") => folder.join(first),
         _ => folder.to_owned(),
     }
 }

@@ -210,7 +210,10 @@ mod tests {
 
     #[test]
     fn parts_that_the_library_fails_on_are_named() {
-        let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
+        let replace = |pattern: Value, content: &str| {
+            json!({"type": "Replace",
+            "pattern": pattern, "content": content})
+        };
         let charsmap = |map: &str| json!({"type": "Precompiled", "precompiled_charsmap": map});
         for (part, words) in [
             (replace(json!({"String": ""}), "x"), "Replace has an empty pattern"),

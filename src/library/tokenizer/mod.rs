@@ -1,7 +1,10 @@
-//! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file.
+//! Text to token ids and back: from a `tokenizer.json`, or from the vocabulary in a GGUF file. Must
+//! never know what a model does with the ids.
 
+mod build;
 mod byte_level;
 mod check;
+mod fingerprint;
 mod pieces;
 mod said;
 mod sentence_piece;
@@ -20,6 +23,7 @@ use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 use said::{Finder, is_control};
 
+pub use fingerprint::Fingerprint;
 pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
 
 /// Why a tokenizer cannot be used.
@@ -123,7 +127,7 @@ impl Tokenizer {
         let added = tokenizer.get_added_tokens_decoder().into_iter().collect();
         let longest = OnceLock::new();
         let (finder, origin) = (OnceLock::new(), origin.to_owned());
-        // A character that nobody has assigned, alone.
+        // An unassigned character, alone.
         let lacking = caught(|| tokenizer.get_model().tokenize("\u{10fffd}"));
         let unknown = match lacking.as_ref().map(|tokens| tokens.as_deref()) {
             Some(Ok([token])) => Some(token.id),
@@ -357,16 +361,21 @@ mod tests {
         let merges = ["h e", "Ġ he", "l l", "he ll", "hell o"];
         from(json!({
             "version": "1.0",
-            "truncation": {"max_length": 2, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+            "truncation": {"max_length": 2, "strategy": "LongestFirst", "stride": 0,
+                "direction": "Right"},
             "padding": null,
             "added_tokens": [
-                {"id": 261, "content": "<|end|>", "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false},
-                {"id": 262, "content": "<|en|>", "special": false, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}
+                {"id": 261, "content": "<|end|>", "special": true, "single_word": false,
+                    "lstrip": false, "rstrip": false, "normalized": false},
+                {"id": 262, "content": "<|en|>", "special": false, "single_word": false,
+                    "lstrip": false, "rstrip": false, "normalized": false}
             ],
             "normalizer": null,
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false,
+                "trim_offsets": true, "use_regex": true},
             "post_processor": null,
-            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+            "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+                "use_regex": true},
             "model": {"type": "BPE", "vocab": vocab, "merges": merges}
         }))
     }
@@ -386,7 +395,8 @@ mod tests {
                 {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
                 {"type": "ByteFallback"}, {"type": "Fuse"},
                 {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
-            "model": {"type": "BPE", "vocab": vocab, "merges": ["▁ a"], "byte_fallback": true, "unk_token": "<unk>", "fuse_unk": true}
+            "model": {"type": "BPE", "vocab": vocab, "merges": ["▁ a"], "byte_fallback": true,
+                "unk_token": "<unk>", "fuse_unk": true}
         }))
     }
 
@@ -473,7 +483,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn byte_level_text_comes_back_and_agrees_with_the_library(text in "\\PC{0,20}[\\s\\PC]{0,20}") {
+        fn byte_level_text_comes_back_and_agrees_with_the_library(
+            text in "\\PC{0,20}[\\s\\PC]{0,20}",
+        ) {
             let tokenizer = byte_level();
             let tokens = tokenizer.encode(&text, false).unwrap();
             prop_assert_eq!(tokenizer.text(&tokens), text);

@@ -1,12 +1,13 @@
 //! The decoder block's forward pass as functions of candle tensors, on any device and in any
-//! precision.
+//! precision. Must never know whether a head or a target runs it.
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::cache::BlockCache;
 use super::weights::{BlockWeights, Linear};
-use crate::model::Config;
+use crate::model::rope::Rotations;
+use crate::model::{Config, RopeTable};
 
 /// Where the rows of one pass stand.
 #[derive(Clone, Debug)]
@@ -24,16 +25,23 @@ pub struct Places {
 }
 
 impl Places {
-    /// Rows whose rotations `cos` and `sin` are, `[rows, d / 2]`; they write the KV rows from `at`
-    /// on and then see `mask`'s share of all `len`.
+    /// Rows at `positions` that write the KV rows from `at` on and then see `mask`'s share of all.
     pub(in crate::model) fn new(
-        cos: Tensor,
-        sin: Tensor,
+        rope: &RopeTable,
+        positions: &[usize],
         mask: Option<Tensor>,
         at: usize,
-        len: usize,
-    ) -> Self {
-        Self { cos, sin, mask, at, len }
+        (device, dtype): (&Device, DType),
+    ) -> candle_core::Result<Self> {
+        let (rows, half) = (positions.len(), rope.frequencies.len());
+        let mut rotations = Rotations::default();
+        rotations.fit(rows, 2 * half);
+        for (row, &position) in positions.iter().enumerate() {
+            rotations.set(row, position, rope);
+        }
+        let (cos, sin) = rotations.rows();
+        let put = |values| Tensor::from_slice(values, (rows, half), device)?.to_dtype(dtype);
+        Ok(Self { cos: put(cos)?, sin: put(sin)?, mask, at, len: at + rows })
     }
 }
 

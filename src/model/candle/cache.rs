@@ -1,5 +1,6 @@
 //! KV caches as candle tensors: one buffer a block, committed rows first, the tree's scratch rows
-//! behind them. How many rows are committed is the caller's knowledge.
+//! behind them. How many rows are committed is the caller's knowledge: they
+//! must never know tokens or trees.
 
 use candle_core::{DType, Device, Tensor};
 

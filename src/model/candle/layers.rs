@@ -1,4 +1,5 @@
 //! The first blocks of a target as candle tensors on any device, with their KV cache.
+//! Must never know what runs the other blocks.
 
 use std::sync::Arc;
 
@@ -8,12 +9,11 @@ use super::block::{Block, Places};
 use super::cache::TensorCache;
 use super::table::Table;
 use super::weights::{BlockWeights, Linear};
-use crate::kernels::{Matrix, Pool, TreeMask};
+use crate::kernels::{Matrix, TreeMask};
 use crate::model::cpu::layer::{Attention, Layer, Mlp, Norm};
 use crate::model::cpu::packer::Packer;
 use crate::model::lower::Lower;
-use crate::model::weights::WeightSource;
-use crate::model::{Config, LoadError, Progress, RopeScaling, TargetError, frequencies};
+use crate::model::{Config, LoadError, LoadRequest, Progress, RopeScaling, RopeTable, TargetError};
 
 const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
 
@@ -32,8 +32,7 @@ pub(in crate::model) struct TensorLayers {
     config: Config,
     blocks: Vec<Block>,
     cache: TensorCache,
-    /// Angle per position of each pair, `[d / 2]`.
-    frequencies: Vec<f32>,
+    rope: RopeTable,
     device: Device,
     dtype: DType,
     /// Committed positions.
@@ -45,12 +44,10 @@ pub(in crate::model) struct TensorLayers {
 impl TensorLayers {
     pub(in crate::model) fn load(
         lower_layers: &DeviceLayers,
-        config: &Config,
-        source: &dyn WeightSource,
-        pool: &Pool,
-        capacity: usize,
+        request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
+        let &LoadRequest { config, source, ref pool, capacity, .. } = request;
         let &DeviceLayers { layers, ref device, dtype } = lower_layers;
         let failed = |reason: String| LoadError::Device { layers, reason };
         if layers >= config.layers {
@@ -82,7 +79,7 @@ impl TensorLayers {
         // At once: what does not fit must be known before the first answer.
         cache.reserve(capacity, 0).map_err(|error| failed(error.to_string()))?;
         Ok(Self {
-            frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
+            rope: RopeTable::of(config, capacity).swap_remove(0),
             config: config.clone(),
             blocks,
             cache,
@@ -101,14 +98,6 @@ impl TensorLayers {
 
     fn places(&self, positions: &[usize], mask: &TreeMask) -> candle_core::Result<Places> {
         let (rows, len) = (positions.len(), self.len + positions.len());
-        let angles = positions.iter().flat_map(|&position| {
-            self.frequencies.iter().map(move |frequency| position as f32 * frequency)
-        });
-        let (sin, cos): (Vec<f32>, Vec<f32>) = angles.map(f32::sin_cos).unzip();
-        let put = |values: Vec<f32>| {
-            let shape = (rows, self.frequencies.len());
-            Tensor::from_vec(values, shape, &self.device)?.to_dtype(self.dtype)
-        };
         let mut bias = vec![f32::NEG_INFINITY; rows * len];
         for (row, bias) in bias.chunks_exact_mut(len).enumerate() {
             bias[..self.len].fill(0.0);
@@ -117,7 +106,7 @@ impl TensorLayers {
             }
         }
         let bias = Tensor::from_vec(bias, (rows, len), &self.device)?;
-        Ok(Places::new(put(cos)?, put(sin)?, Some(bias), self.len, len))
+        Places::new(&self.rope, positions, Some(bias), self.len, (&self.device, self.dtype))
     }
 
     fn run(

@@ -1,4 +1,5 @@
-//! A matrix that may be packed for the CPU or a tensor already.
+//! A matrix that may be packed for the CPU or a tensor already. Must never know what the matrix is
+//! for.
 
 use std::sync::Arc;
 
@@ -31,6 +32,23 @@ impl Table {
             (Self::Tensor(a), Self::Tensor(b)) => a.id() == b.id(),
             _ => false,
         }
+    }
+
+    /// Some of its rows, in the order given, as a tensor on the CPU: f32 if the table is packed.
+    pub(crate) fn rows(&self, rows: &[u32]) -> candle_core::Result<Tensor> {
+        let matrix = match self {
+            Self::Tensor(tensor) => {
+                let index = Tensor::from_slice(rows, rows.len(), tensor.device())?;
+                return tensor.index_select(&index, 0)?.to_device(&Device::Cpu);
+            }
+            Self::Packed(matrix) => matrix,
+        };
+        let columns = matrix.inputs();
+        let mut values = vec![0.0; rows.len() * columns];
+        for (&row, values) in rows.iter().zip(values.chunks_exact_mut(columns)) {
+            matrix.row(row as usize, values);
+        }
+        Tensor::from_vec(values, (rows.len(), columns), &Device::Cpu)
     }
 
     /// The matrix as a tensor on `device` in `dtype`. A packed one is widened a few rows at a

@@ -1,4 +1,4 @@
-//! A decoder block's weights as candle tensors.
+//! A decoder block's weights as candle tensors. Must never know tensor names.
 
 use candle_core::{DType, Device, Tensor};
 

@@ -1,147 +1,17 @@
 //! One decoder block over some rows: the arithmetic that a target and a draft head share. Every
-//! call gives a row the same bits whatever rows go with it, so the block does too.
+//! call gives a row the same bits whatever rows go with it, so the block does too. Must never know
+//! whose block it is.
 
-use std::time::{Duration, Instant};
+use super::layer::{Attention, GroupedQuery, Layer, Mlp, Norm};
+use super::scratch::{Blocks, add_bias, products};
+use crate::kernels::{AttentionOptions, TreeMask, add, attention_with, partial_rope, rms_norm};
 
-use super::experts::ExpertScratch;
-use super::latent::LatentScratch;
-use super::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
-use crate::kernels::{
-    AttentionOptions, KvCache, Matrix, Pool, QuantizedRows, TreeMask, activate, add,
-    attention_with, gated, multiply, partial_rope, rms_norm,
-};
-use crate::model::rope::Rotations;
-use crate::model::{Config, RopeTable};
-
-/// Where the time of the last pass went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PassTiming {
-    /// Matrix products, quantising their inputs included.
-    pub products: Duration,
-    /// Attention over the cache.
-    pub attention: Duration,
-    /// All else: embedding, norms, rotary positions, cache writes, activation, sums.
-    pub other: Duration,
-}
-
-/// Measures the stretches between its calls.
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn lap(&mut self) -> Duration {
-        let now = Instant::now();
-        now - std::mem::replace(&mut self.0, now)
-    }
-}
-
-/// Buffers of a pass, kept from one to the next: they grow to the most rows ever seen.
-#[derive(Default)]
-pub(in crate::model) struct Scratch {
-    pub(super) rows: QuantizedRows,
-    /// One for each of the model's rope tables.
-    pub(super) rotations: Vec<Rotations>,
-    /// The residual stream `[rows, H]`.
-    pub(in crate::model) stream: Vec<f32>,
-    /// A norm's output, later a branch's: `[rows, H]`.
-    pub(super) branch: Vec<f32>,
-    /// Room for a branch's own norm: `[rows, H]`.
-    branch_norm: Vec<f32>,
-    /// Room for an MLP's output, `[rows, H]`.
-    pub(super) mlp_out: Vec<f32>,
-    pub(super) q: Vec<f32>,
-    pub(super) k: Vec<f32>,
-    pub(super) v: Vec<f32>,
-    /// `[rows, heads · d]`: attention's output.
-    pub(super) attended: Vec<f32>,
-    /// `[rows, kv_heads · d]`: room for normed keys.
-    normed: Vec<f32>,
-    pub(super) mlp: MlpScratch,
-    pub(super) latent: LatentScratch,
-    pub(super) experts: ExpertScratch,
-}
-
-/// Buffers of one MLP, `[rows, I]` each.
-#[derive(Default)]
-pub(super) struct MlpScratch {
-    gate: Vec<f32>,
-    up: Vec<f32>,
-}
-
-impl Scratch {
-    fn fit(&mut self, config: &Config, rows: usize) {
-        let block = &config.block;
-        for (buffer, width) in [
-            (&mut self.stream, config.hidden),
-            (&mut self.branch, config.hidden),
-            (&mut self.branch_norm, if block.output_norms { config.hidden } else { 0 }),
-            (&mut self.q, config.q_width()),
-            (&mut self.attended, config.q_width()),
-            (&mut self.k, config.kv_width()),
-            (&mut self.v, config.kv_width()),
-            (&mut self.normed, if config.qk_norm { config.kv_width() } else { 0 }),
-        ] {
-            buffer.resize(rows * width, 0.0);
-        }
-    }
-}
-
-/// What a pass through some blocks works with.
-pub(in crate::model) struct Blocks<'a> {
-    pub(in crate::model) config: &'a Config,
-    pub(in crate::model) pool: &'a Pool,
-    pub(in crate::model) cache: &'a mut KvCache,
-    pub(in crate::model) scratch: &'a mut Scratch,
-    pub(in crate::model) timing: &'a mut PassTiming,
-    pub(super) clock: Clock,
-}
-
-impl<'a> Blocks<'a> {
-    /// Begins a pass and its clock.
-    pub(in crate::model) fn begin(
-        config: &'a Config,
-        pool: &'a Pool,
-        cache: &'a mut KvCache,
-        scratch: &'a mut Scratch,
-        timing: &'a mut PassTiming,
-    ) -> Self {
-        Self { config, pool, cache, scratch, timing, clock: Clock(Instant::now()) }
-    }
-
-    /// Makes room for `rows` rows, row i at `position(i)`. They are then to be put into
-    /// `scratch.stream`.
-    pub(in crate::model) fn place(
-        &mut self,
-        rows: usize,
-        position: impl Fn(usize) -> usize,
-        tables: &[RopeTable],
-    ) {
-        self.scratch.fit(self.config, rows);
-        self.scratch.rotations.resize_with(tables.len(), Rotations::default);
-        for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
-            rotations.fit(rows, self.config.rotary_dim());
-            for row in 0..rows {
-                rotations.set(row, position(row), table);
-            }
-        }
-    }
-
+impl Blocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight.
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
         self.attend(index, layer, mask);
         self.transform(layer);
-    }
-
-    /// All products of `x` in one dispatch.
-    pub(in crate::model) fn products(&mut self, x: &[f32], all: &mut [(&Matrix, &mut [f32])]) {
-        self.lap();
-        products(self.pool, &mut self.scratch.rows, x, all);
-        self.timing.products += self.clock.lap();
-    }
-
-    /// Counts the time since the last call as other than products and attention.
-    pub(in crate::model) fn lap(&mut self) {
-        self.timing.other += self.clock.lap();
     }
 
     /// The attention half of a layer: stream += o(attention(q, k, v)).
@@ -169,7 +39,7 @@ impl<'a> Blocks<'a> {
         let s = &mut *self.scratch;
         let attended = match &layer.attention {
             Attention::Grouped(_) => &s.attended,
-            Attention::Latent(_) => s.latent.values(),
+            Attention::Latent(_) => &s.latent.values,
         };
         products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
         self.timing.products += self.clock.lap();
@@ -249,69 +119,6 @@ impl<'a> Blocks<'a> {
             let rotary = config.rotary_dim();
             partial_rope(pool, &mut s.q, config.head_dim, rotary, cos, sin);
             partial_rope(pool, &mut s.k, config.head_dim, rotary, cos, sin);
-        }
-    }
-}
-
-impl Dense {
-    /// out = down(activation(gate(x)) · up(x)), rows of `x` as they come.
-    pub(super) fn run(
-        &self,
-        pool: &Pool,
-        config: &Config,
-        rows: &mut QuantizedRows,
-        scratch: &mut MlpScratch,
-        x: &[f32],
-        out: &mut [f32],
-    ) {
-        let width = x.len() / self.up.inputs() * self.up.outputs();
-        let MlpScratch { gate, up } = scratch;
-        up.resize(width, 0.0);
-        let activation = config.block.activation;
-        let inner = match &self.gate {
-            Some(matrix) => {
-                gate.resize(width, 0.0);
-                products(pool, rows, x, &mut [(matrix, gate), (&self.up, up)]);
-                for (values, bias) in [(&mut *gate, &self.gate_bias), (&mut *up, &self.up_bias)] {
-                    if let Some(bias) = bias {
-                        add_bias(values, bias);
-                    }
-                }
-                gated(pool, activation, gate, up);
-                gate
-            }
-            None => {
-                products(pool, rows, x, &mut [(&self.up, up)]);
-                if let Some(bias) = &self.up_bias {
-                    add_bias(up, bias);
-                }
-                activate(pool, activation, up);
-                up
-            }
-        };
-        products(pool, rows, inner, &mut [(&self.down, out)]);
-        if let Some(bias) = &self.down_bias {
-            add_bias(out, bias);
-        }
-    }
-}
-
-/// All products of the same input, in one dispatch.
-pub(super) fn products(
-    pool: &Pool,
-    rows: &mut QuantizedRows,
-    x: &[f32],
-    products: &mut [(&Matrix, &mut [f32])],
-) {
-    let inputs = products.first().map_or(0, |(matrix, _)| matrix.inputs());
-    rows.prepare(pool, x, inputs, products.iter().map(|(matrix, _)| matrix.format()));
-    multiply(pool, rows, products);
-}
-
-pub(super) fn add_bias(rows: &mut [f32], bias: &[f32]) {
-    for row in rows.chunks_exact_mut(bias.len()) {
-        for (x, b) in row.iter_mut().zip(bias) {
-            *x += b;
         }
     }
 }

@@ -1,94 +1,42 @@
 //! A small language model on the CPU that drafts: the target's own passes, run over the new rows
-//! of a growing tree alone. What the rows above them left in the cache is not computed again.
-
-use std::sync::Arc;
+//! of a growing tree alone. What the rows above them left in the cache is not computed again. Must
+//! never know what is drafted for.
 
 use super::CHUNK;
-use super::block::{Blocks, PassTiming, Scratch};
-use super::kv;
+use super::model::CpuModel;
 use super::packer::Progress;
-use super::pass::Pass;
-use super::weights::Weights;
-use crate::kernels::{Format, KvCache, KvFormat, Pool, TreeMask};
-use crate::model::weights::WeightSource;
-use crate::model::{Config, DraftRow, LoadError, RandomWeights, SmallLm, TargetError};
+use crate::kernels::{Format, TreeMask};
+use crate::model::{Config, DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
 
 /// Cache slots behind the positions, for rows in flight: more than any tree has.
 const FLIGHT: usize = 1024;
 
 /// A small language model on the CPU.
 pub struct CpuDraft {
-    config: Config,
-    pool: Arc<Pool>,
-    weights: Weights,
-    cache: KvCache,
-    capacity: usize,
+    model: CpuModel,
     /// For each row in flight the rows it sees, from the first level down, itself last.
     flight: Vec<Vec<usize>>,
     features: Vec<f32>,
     logits: Vec<f32>,
-    scratch: Scratch,
-    timing: PassTiming,
 }
 
 impl CpuDraft {
-    /// Packs the weights of `source` and allocates a KV cache for `capacity` positions and the rows
-    /// of a tree. Calls `progress` after every matrix.
+    /// Packs the weights and allocates a KV cache for the request's positions and the rows of a
+    /// tree. Calls `progress` after every matrix.
     ///
     /// # Errors
     /// [`LoadError`].
     pub fn load(
-        config: &Config,
-        source: &dyn WeightSource,
-        pool: Arc<Pool>,
-        capacity: usize,
-        kv: KvFormat,
+        request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let cache = kv::allocate(config, config.layers, capacity, FLIGHT, kv)?;
-        Ok(Self {
-            weights: Weights::load(config, source, &pool, capacity, progress)?,
-            config: config.clone(),
-            pool,
-            cache,
-            capacity,
-            flight: Vec::new(),
-            features: Vec::new(),
-            logits: Vec::new(),
-            scratch: Scratch::default(),
-            timing: PassTiming::default(),
-        })
-    }
-
-    /// One with random weights of this configuration: for measuring and for tests.
-    ///
-    /// # Errors
-    /// [`LoadError`].
-    pub fn random(
-        config: &Config,
-        format: Format,
-        seed: u64,
-        pool: Arc<Pool>,
-        capacity: usize,
-        kv: KvFormat,
-    ) -> Result<Self, LoadError> {
-        let source = RandomWeights::new(config, format, seed);
-        Self::load(config, &source, pool, capacity, kv, &mut |_| {})
-    }
-
-    /// Its configuration.
-    pub fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Runs on other threads from the next pass on; no bit depends on them.
-    pub fn use_pool(&mut self, pool: Arc<Pool>) {
-        self.pool = pool;
+        let model = CpuModel::load(request, 0, FLIGHT, progress)?;
+        Ok(Self { model, flight: Vec::new(), features: Vec::new(), logits: Vec::new() })
     }
 
     /// Bytes of weights that one pass reads.
     pub fn pass_bytes(&self) -> u64 {
-        self.weights.pass_bytes()
+        self.model.weights.pass_bytes()
     }
 
     /// Whether `tokens` can be run with the last of them at position `last`.
@@ -97,33 +45,30 @@ impl CpuDraft {
         tokens: impl IntoIterator<Item = u32>,
         last: Option<usize>,
     ) -> Result<(), TargetError> {
-        let vocab = self.config.vocab;
+        let vocab = self.model.config.vocab;
         if let Some(token) = tokens.into_iter().find(|&token| token as usize >= vocab) {
             return Err(TargetError::Token { token, vocab });
         }
         let needed = last.map_or(0, |position| position + 1);
-        if needed > self.capacity {
-            return Err(TargetError::ContextFull { needed, capacity: self.capacity });
+        if needed > self.model.capacity {
+            return Err(TargetError::ContextFull { needed, capacity: self.model.capacity });
         }
         Ok(())
     }
 
     /// Runs a row for each of `tokens` on `mask`, which lead behind the committed positions.
     fn pass(&mut self, tokens: &[u32], mask: &TreeMask) {
-        let Self { config, pool, cache, scratch, timing, .. } = self;
-        self.features.resize(tokens.len() * config.hidden, 0.0);
-        let blocks = Blocks::begin(config, pool, cache, scratch, timing);
-        let mut pass = Pass { weights: &self.weights, blocks };
-        pass.run(tokens, |row| mask.visible(row).len() - 1, mask, &mut self.features);
+        self.features.resize(tokens.len() * self.model.config.hidden, 0.0);
+        let depth = |row: usize| mask.visible(row).len() - 1;
+        self.model.pass().run(tokens, depth, mask, &mut self.features);
     }
 
     /// The LM head on the rows of the last pass from `first` on.
     fn head(&mut self, first: usize) -> &[f32] {
-        let Self { config, pool, cache, scratch, timing, .. } = self;
-        let features = &self.features[first * config.hidden..];
-        self.logits.resize(features.len() / config.hidden * config.vocab, 0.0);
-        let blocks = Blocks::begin(config, pool, cache, scratch, timing);
-        Pass { weights: &self.weights, blocks }.head(features, &mut self.logits);
+        let Config { hidden, vocab, .. } = self.model.config;
+        let features = &self.features[first * hidden..];
+        self.logits.resize(features.len() / hidden * vocab, 0.0);
+        self.model.pass().head(features, &mut self.logits);
         &self.logits
     }
 }
@@ -131,24 +76,24 @@ impl CpuDraft {
 impl SmallLm for CpuDraft {
     fn describe(&self) -> String {
         let format =
-            self.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format());
+            self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format());
         format!("{format} on CPU")
     }
 
     fn vocab(&self) -> usize {
-        self.config.vocab
+        self.model.config.vocab
     }
 
     fn capacity(&self) -> usize {
-        self.capacity
+        self.model.capacity
     }
 
     fn room(&self) -> usize {
-        self.cache.capacity() - self.cache.len() - self.flight.len()
+        self.model.cache.capacity() - self.model.cache.len() - self.flight.len()
     }
 
     fn len(&self) -> usize {
-        self.cache.len()
+        self.model.cache.len()
     }
 
     fn read(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
@@ -160,7 +105,7 @@ impl SmallLm for CpuDraft {
         let mut last = 0;
         for chunk in tokens.chunks(CHUNK) {
             self.pass(chunk, &TreeMask::causal(chunk.len()));
-            self.cache.commit(&self.pool, &(0..chunk.len()).collect::<Vec<_>>());
+            self.model.cache.commit(&self.model.pool, &(0..chunk.len()).collect::<Vec<_>>());
             last = chunk.len() - 1;
         }
         Ok(self.head(last))
@@ -178,7 +123,7 @@ impl SmallLm for CpuDraft {
         let deepest = above.iter().map(|path| self.len() + path.len()).max();
         self.check(rows.iter().map(|row| row.token), deepest)?;
         if rows.len() > self.room() {
-            let (capacity, needed) = (self.cache.capacity(), self.len() + first + rows.len());
+            let (capacity, needed) = (self.model.cache.capacity(), self.len() + first + rows.len());
             return Err(TargetError::ContextFull { needed, capacity });
         }
         let mask = TreeMask::level(first, above.iter().copied());
@@ -200,9 +145,9 @@ impl SmallLm for CpuDraft {
         let stay: Vec<usize> = (last..self.flight.len()).filter(below).collect();
         // Rows come after their parents, so all of them ascend; what lies behind the path after
         // the move is in flight again.
-        let len = self.cache.len() + path.len();
-        self.cache.commit(&self.pool, &[path, &stay].concat());
-        self.cache.truncate(len);
+        let len = self.model.cache.len() + path.len();
+        self.model.cache.commit(&self.model.pool, &[path, &stay].concat());
+        self.model.cache.truncate(len);
         let number = |row: &usize| stay.binary_search(row).ok();
         self.flight =
             stay.iter().map(|&row| self.flight[row].iter().filter_map(number).collect()).collect();
@@ -210,11 +155,11 @@ impl SmallLm for CpuDraft {
     }
 
     fn truncate(&mut self, len: usize) {
-        self.cache.truncate(len);
+        self.model.cache.truncate(len);
         self.flight.clear();
     }
 
     fn bytes(&self) -> u64 {
-        self.weights.bytes() + self.cache.bytes() as u64
+        self.model.weights.bytes() + self.model.cache.bytes() as u64
     }
 }

@@ -1,22 +1,11 @@
 //! A mixture of experts over some rows: the router chooses for each row, rows that share an expert
 //! pass through it together. An expert's rows keep their own sums, and a row adds its experts in
-//! the order of their numbers, so its result does not depend on the other rows.
+//! the order of their numbers, so its result does not depend on the other rows. Must
+//! never know what precedes or follows it in the block.
 
-use super::block::{Blocks, add_bias, products};
 use super::layer::Mixture;
+use super::scratch::{Blocks, add_bias, products};
 use crate::model::{Experts, Gating};
-
-/// Buffers of a mixture.
-#[derive(Default)]
-pub(super) struct ExpertScratch {
-    /// The router's logits, `[rows, E]`.
-    logits: Vec<f32>,
-    /// For each expert its rows and their weights; kept for their allocations.
-    chosen: Vec<Vec<(usize, f32)>>,
-    /// The rows of one expert, `[its rows, H]`, and what it makes of them.
-    input: Vec<f32>,
-    output: Vec<f32>,
-}
 
 impl Blocks<'_> {
     /// branch = the weighted sum of what the chosen experts make of `branch`, and the shared one.

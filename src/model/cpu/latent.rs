@@ -1,37 +1,11 @@
 //! Multi-head latent attention (DeepSeek V2, section 2.1) in its absorbed form: the cache holds one
 //! key head, the rotated part and the latent, and each head's query is brought to the latent. The
-//! values are the latent itself, brought back after attention.
+//! values are the latent itself, brought back after attention. Must never know the
+//! other kind of attention.
 
-use super::block::{Blocks, products};
 use super::layer::Latent;
+use super::scratch::{Blocks, products};
 use crate::kernels::{Matrix, Pool, QuantizedRows, partial_rope};
-
-/// Buffers of latent attention.
-#[derive(Default)]
-pub(super) struct LatentScratch {
-    /// `[rows, q_rank]` before and after its norm.
-    q_latent: Vec<f32>,
-    q_normed: Vec<f32>,
-    /// `[rows, heads · (nope + rope)]`.
-    q: Vec<f32>,
-    /// `[rows, kv_rank + rope]`.
-    kv: Vec<f32>,
-    /// `[rows, kv_rank]` before and after its norm.
-    latent: Vec<f32>,
-    normed: Vec<f32>,
-    /// One head's part of every row, before and after a product.
-    head_in: Vec<f32>,
-    head_out: Vec<f32>,
-    /// `[rows, heads · value]`.
-    values: Vec<f32>,
-}
-
-impl LatentScratch {
-    /// What [`Blocks::latent_values`] left, `[rows, heads · value]`.
-    pub(super) fn values(&self) -> &[f32] {
-        &self.values
-    }
-}
 
 impl Blocks<'_> {
     /// Queries, keys and values from `branch`: a head's query and the one key are the rotated part

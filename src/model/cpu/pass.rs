@@ -1,6 +1,7 @@
 //! One forward pass of the target over some rows: embedding, blocks, final norm, LM head.
+//! Must never know what the rows are for.
 
-use super::block::Blocks;
+use super::scratch::Blocks;
 use super::weights::Weights;
 use crate::kernels::{TreeMask, softcap};
 

@@ -1,4 +1,4 @@
-//! The target's weights, packed once and held once.
+//! The target's weights, packed once and held once. Must never know passes.
 
 use std::sync::Arc;
 
@@ -19,16 +19,6 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    pub(super) fn load(
-        config: &Config,
-        source: &dyn WeightSource,
-        pool: &Pool,
-        capacity: usize,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, WeightError> {
-        Self::load_from(config, source, pool, 0, capacity, progress)
-    }
-
     /// Packs the blocks from `first` on, embedding, norm and head, for a context of `capacity`.
     pub(super) fn load_from(
         config: &Config,

@@ -1,10 +1,19 @@
-//! What drafting needs of a head, whatever computes it.
+//! What drafting needs of a head, whatever computes it. Must never know a backend.
 
 use super::HeadError;
 use crate::speculate::{BeamRow, Ranking};
 
 /// For each row its likeliest children, (token, log-probability), likeliest first.
 pub type Candidates = Vec<Vec<(u32, f32)>>;
+
+/// Pairs (f_i, x_{i+1}) one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairs<'a> {
+    /// `[pairs, H]`.
+    pub features: &'a [f32],
+    /// `[pairs]`.
+    pub tokens: &'a [u32],
+}
 
 /// A head with its caches on some device. Pair i is (f_i, x_{i+1}) at RoPE position i.
 ///
@@ -16,19 +25,13 @@ pub trait HeadBackend: Send {
     /// Precision and device, e.g. `f16 on CUDA 0`.
     fn describe(&self) -> String;
 
-    /// Runs the pairs `start..start + tokens.len()` causally through the first `blocks` blocks
-    /// and keeps their KV rows as stable ones. `features` is `[tokens.len(), H]`. The rows below
-    /// `start` must be there in each of these blocks; rows from `start` on are overwritten.
+    /// Runs `pairs`, the first of which is pair `start`, causally through the first `blocks` blocks
+    /// and keeps their KV rows as stable ones. The rows below `start` must be there in each of
+    /// these blocks; rows from `start` on are overwritten.
     ///
     /// # Errors
     /// [`HeadError::Device`]; rows below `start` are unharmed.
-    fn extend(
-        &mut self,
-        start: usize,
-        features: &[f32],
-        tokens: &[u32],
-        blocks: usize,
-    ) -> Result<(), HeadError>;
+    fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError>;
 
     /// The children of the root, the last row of the last `extend`, by `ranking`.
     ///
@@ -65,14 +68,14 @@ pub trait HeadBackend: Send {
 
 /// Counts the KV rows of a round: what every backend has to know of the tree.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct RowCounts {
     /// Stable rows.
     pub stable: usize,
     /// Scratch rows so far.
     pub scratch: usize,
 }
 
-impl Rows {
+impl RowCounts {
     /// `stable` rows and no tree.
     pub fn stable(stable: usize) -> Self {
         Self { stable, scratch: 0 }

@@ -1,5 +1,5 @@
 //! The head's `config.json` (method.md, Published files of a head): a small Llama configuration and
-//! our own optional fields.
+//! our own optional fields. Must never know tensors.
 
 use serde_json::Value;
 
@@ -13,6 +13,9 @@ pub struct HeadConfig {
     /// Whether any first m ≤ M blocks are usable: the output of block m is then an estimate of the
     /// feature like the last one's (`"elastic_depth": true`).
     pub elastic: bool,
+    /// Tokens that the head scores, if it does not score the whole vocabulary
+    /// (`draft_vocab_size`).
+    pub draft_vocab: Option<usize>,
     /// Positions beyond which the rotary scaling is not ours to follow (`"dynamic"`).
     pub position_limit: Option<usize>,
 }
@@ -29,6 +32,16 @@ impl HeadConfig {
                 ConfigError::new("elastic_depth", value, "it must be true or false")
             })?,
         };
+        let draft_vocab = match json.get("draft_vocab_size") {
+            None | Some(Value::Null) => None,
+            Some(value) => {
+                let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
+                let count = count.filter(|&count| count > 0).ok_or_else(|| {
+                    ConfigError::new("draft_vocab_size", value, "it must be a count of tokens")
+                })?;
+                Some(count)
+            }
+        };
         let mut llama = json.clone();
         let dynamic = has_dynamic_scaling(json);
         if let Some(fields) = llama.as_object_mut() {
@@ -44,9 +57,14 @@ impl HeadConfig {
             let reason = "a head's must be default, linear, llama3 or dynamic";
             return Err(ConfigError::new("rope_scaling", &json["rope_scaling"], reason));
         }
+        if draft_vocab.is_some_and(|count| count > body.vocab) {
+            let reason = "a head cannot score more tokens than `vocab_size`";
+            return Err(ConfigError::new("draft_vocab_size", &json["draft_vocab_size"], reason));
+        }
+        let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
         // Dynamic scaling changes nothing up to the trained length and re-rotates later.
         let position_limit = dynamic.then_some(body.max_positions);
-        Ok(Self { body, elastic, position_limit })
+        Ok(Self { body, elastic, draft_vocab, position_limit })
     }
 
     /// M: blocks of the head.
@@ -57,6 +75,11 @@ impl HeadConfig {
     /// Positions the head can draft at when `wanted` are asked for.
     pub fn capacity(&self, wanted: usize) -> usize {
         self.position_limit.map_or(wanted, |limit| wanted.min(limit))
+    }
+
+    /// Tokens that the head scores.
+    pub fn scored(&self) -> usize {
+        self.draft_vocab.unwrap_or(self.body.vocab)
     }
 
     /// Whether this head was made for a target of this size.
@@ -142,6 +165,16 @@ mod tests {
         assert!(HeadConfig::from_json(&with("elastic_depth", json!(true))).unwrap().elastic);
         let error = HeadConfig::from_json(&with("elastic_depth", json!("yes"))).unwrap_err();
         assert_eq!(error.field, "elastic_depth");
+    }
+
+    #[test]
+    fn a_draft_vocabulary_is_a_part_of_the_targets() {
+        let scored = |count: Value| HeadConfig::from_json(&with("draft_vocab_size", count));
+        assert_eq!(scored(json!(8000)).unwrap().draft_vocab, Some(8000));
+        assert_eq!(scored(json!(32_000)).unwrap().draft_vocab, None);
+        for wrong in [json!(0), json!(-1), json!("all"), json!(32_001)] {
+            assert_eq!(scored(wrong).unwrap_err().field, "draft_vocab_size");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 mod backend;
 mod config;
+mod draft_vocab;
 mod net;
 mod pack;
 mod packed_head;
@@ -15,8 +16,9 @@ mod shared_tables;
 mod tensor_head;
 mod weights;
 
-pub use backend::{Candidates, HeadBackend};
+pub use backend::{Candidates, HeadBackend, Pairs};
 pub use config::{HeadConfig, Misfit};
+pub use draft_vocab::DraftVocabulary;
 pub use net::{Fused, HeadNet};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;

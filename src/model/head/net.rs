@@ -1,11 +1,12 @@
 //! The head's forward pass as functions of candle tensors, on any device and in any precision.
+//! Must never know trees' scores or what drafting is for.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
 use super::weights::{FusionWeights, HeadWeights};
 use crate::model::candle::{Block, BlockCache, Places, linear};
-use crate::model::{Config, frequencies};
+use crate::model::{Config, RopeTable};
 use crate::speculate::BeamRow;
 
 /// The fusion's result and what led to it, `[rows, H]` each unless said otherwise.
@@ -24,7 +25,7 @@ pub struct HeadNet {
     config: Config,
     fusion: FusionWeights,
     blocks: Vec<Block>,
-    frequencies: Vec<f32>,
+    rope: RopeTable,
     dtype: DType,
     device: Device,
 }
@@ -43,7 +44,8 @@ impl HeadNet {
         Ok(Self {
             fusion: weights.fusion.to(device, dtype)?,
             blocks: blocks.collect::<candle_core::Result<_>>()?,
-            frequencies: frequencies(config.head_dim, config.rope_theta, &config.rope_scaling),
+            // Of a head no scaling depends on the context, so none is given.
+            rope: RopeTable::of(&config, 0).swap_remove(0),
             config,
             dtype,
             device: device.clone(),
@@ -100,9 +102,8 @@ impl HeadNet {
             let hidden = |row: usize, column: usize| column > row;
             Some(self.mask(start, rows, rows, hidden)?)
         };
-        let angles = (start..start + rows).flat_map(|position| self.angles(position));
-        let (cos, sin) = self.rotations(angles, rows)?;
-        Ok(Places::new(cos, sin, mask, start, start + rows))
+        let positions: Vec<usize> = (start..start + rows).collect();
+        Places::new(&self.rope, &positions, mask, start, (&self.device, self.dtype))
     }
 
     /// Places of further rows of a tree, behind `stable` rows and `scratch` rows that came before,
@@ -123,10 +124,9 @@ impl HeadNet {
         let sees_all = scratch + rows == 1;
         let mask =
             if sees_all { None } else { Some(self.mask(stable, rows, scratch + rows, hidden)?) };
-        let angles = beam.iter().flat_map(|row| self.angles(stable + row.ancestors.len()));
-        let (cos, sin) = self.rotations(angles, rows)?;
-        let at = stable + scratch;
-        Ok(Places::new(cos, sin, mask, at, at + rows))
+        let position = |row: &BeamRow| stable + row.ancestors.len();
+        let positions: Vec<usize> = beam.iter().map(position).collect();
+        Places::new(&self.rope, &positions, mask, stable + scratch, (&self.device, self.dtype))
     }
 
     /// A mask that shows every row the first `open` columns and hides some of the `tail` ones.
@@ -147,23 +147,6 @@ impl HeadNet {
             return Ok(tail);
         }
         Tensor::cat(&[&Tensor::zeros((rows, open), DType::F32, &self.device)?, &tail], 1)
-    }
-
-    fn angles(&self, position: usize) -> impl Iterator<Item = f32> + '_ {
-        self.frequencies.iter().map(move |frequency| position as f32 * frequency)
-    }
-
-    fn rotations(
-        &self,
-        angles: impl Iterator<Item = f32>,
-        rows: usize,
-    ) -> candle_core::Result<(Tensor, Tensor)> {
-        let (sin, cos): (Vec<f32>, Vec<f32>) = angles.map(f32::sin_cos).unzip();
-        let put = |values: Vec<f32>| {
-            let shape = (rows, self.frequencies.len());
-            Tensor::from_vec(values, shape, &self.device)?.to_dtype(self.dtype)
-        };
-        Ok((put(cos)?, put(sin)?))
     }
 
     /// Precision of the weights.

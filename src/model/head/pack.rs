@@ -1,4 +1,4 @@
-//! The head's weights packed for the CPU's kernels.
+//! The head's weights packed for the CPU's kernels. Must never know passes.
 
 use std::sync::Arc;
 
@@ -101,6 +101,11 @@ impl Packer<'_> {
                 Ok(Arc::new(as_stored.matrix(tensor)?))
             }
         }
+    }
+
+    /// Some rows of a table, in this precision whatever the table's is.
+    pub(super) fn rows(&self, table: &Table, rows: &[u32]) -> Result<Matrix, HeadError> {
+        self.matrix(&table.rows(rows)?)
     }
 
     fn matrix(&self, tensor: &Tensor) -> Result<Matrix, HeadError> {

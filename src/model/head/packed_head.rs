@@ -1,16 +1,20 @@
 //! The head on the CPU's kernels: packed weights, the target's own blocks, embedding and LM head.
+//! Must never know drafting.
 
 use std::sync::Arc;
 
-use super::backend::Rows;
+use super::backend::RowCounts;
 use super::pack::{PackedFusion, Packer};
-use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, SharedTables};
+use super::{
+    Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
+    SharedTables,
+};
 use crate::kernels::{
     KvCache, KvFormat, Matrix, Pool, TreeMask, add, rms_norm, sigmoid_blend, silu_mul,
 };
 use crate::model::candle::Table;
-use crate::model::cpu::block::{Blocks, PassTiming, Scratch};
 use crate::model::cpu::layer::Layer;
+use crate::model::cpu::scratch::{Blocks, PassTiming, Scratch};
 use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
@@ -25,13 +29,16 @@ pub struct PackedHead {
     fusion: PackedFusion,
     layers: Vec<Layer>,
     embedding: Arc<Matrix>,
+    /// `[scored tokens, H]`.
     lm_head: Arc<Matrix>,
+    /// The tokens scored, if not all.
+    draft_vocab: Option<DraftVocabulary>,
     /// Bytes of the embedding, if it is the head's own.
     own_embedding: usize,
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
-    rows: Rows,
+    rows: RowCounts,
     /// Of the last pass, `[rows, H]`.
     outputs: Vec<f32>,
     /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
@@ -88,13 +95,17 @@ impl PackedHead {
                 .collect::<Result<_, _>>()?,
             own_embedding: own.map_or(0, |_| embedding.bytes()),
             embedding,
-            lm_head: packer.table(&shared.lm_head)?,
+            lm_head: match &weights.draft_vocab {
+                None => packer.table(&shared.lm_head)?,
+                Some(scored) => Arc::new(packer.rows(&shared.lm_head, scored.tokens())?),
+            },
+            draft_vocab: weights.draft_vocab.clone(),
             rope: RopeTable::of(&config, capacity),
             cache,
             blocks: config.layers,
             config,
             pool,
-            rows: Rows::default(),
+            rows: RowCounts::default(),
             outputs: Vec::new(),
             sources: Vec::new(),
             buffers: Buffers::default(),
@@ -124,13 +135,18 @@ impl PackedHead {
     fn rank(&mut self, ranking: &Ranking) -> Candidates {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let count = self.outputs.len() / config.hidden;
-        let vocab = self.lm_head.outputs();
+        let scored = self.lm_head.outputs();
+        let draft_vocab = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
         let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
-        buffers.logits.resize(count * vocab, 0.0);
+        buffers.logits.resize(count * scored, 0.0);
         blocks.products(&self.outputs, &mut [(&self.lm_head, &mut buffers.logits)]);
         let mut candidates = vec![Vec::new(); count];
         pool.chunks(&mut candidates, 1, |row, candidates| {
-            candidates[0] = ranking.candidates(&buffers.logits[row * vocab..(row + 1) * vocab]);
+            let logits = &buffers.logits[row * scored..(row + 1) * scored];
+            candidates[0] = match draft_vocab {
+                None => ranking.candidates(logits),
+                Some(tokens) => ranking.candidates_among(logits, |id| tokens[id as usize]),
+            };
         });
         candidates
     }
@@ -192,13 +208,8 @@ impl HeadBackend for PackedHead {
         }
     }
 
-    fn extend(
-        &mut self,
-        start: usize,
-        features: &[f32],
-        tokens: &[u32],
-        blocks: usize,
-    ) -> Result<(), HeadError> {
+    fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
+        let Pairs { features, tokens } = pairs;
         let rows = tokens.len();
         let room = self.cache.capacity() - TREE_ROWS;
         if start + rows > room {
@@ -213,7 +224,7 @@ impl HeadBackend for PackedHead {
         self.buffers.features.extend_from_slice(features);
         self.pass(tokens, |row| start + row, &TreeMask::causal(rows));
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
-        self.rows = Rows::stable(start + rows);
+        self.rows = RowCounts::stable(start + rows);
         let others = self.outputs.len().saturating_sub(self.config.hidden);
         self.sources.clear();
         self.sources.extend_from_slice(&self.outputs[others..]);
@@ -234,7 +245,7 @@ impl HeadBackend for PackedHead {
         let hidden = self.config.hidden;
         self.buffers.features.clear();
         for row in beam {
-            let at = Rows::feature_of(row) * hidden;
+            let at = RowCounts::feature_of(row) * hidden;
             self.buffers.features.extend_from_slice(&self.sources[at..at + hidden]);
         }
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
@@ -266,6 +277,8 @@ impl HeadBackend for PackedHead {
     fn device_bytes(&self) -> u64 {
         let blocks: usize =
             self.layers.iter().flat_map(Layer::matrices).map(|matrix| matrix.bytes()).sum();
-        (blocks + self.fusion.bytes() + self.own_embedding + self.cache.bytes()) as u64
+        let own_lm_head = self.draft_vocab.as_ref().map_or(0, |_| self.lm_head.bytes());
+        let own_tables = self.own_embedding + own_lm_head;
+        (blocks + self.fusion.bytes() + own_tables + self.cache.bytes()) as u64
     }
 }

@@ -1,11 +1,13 @@
-//! From logits on any device to the likeliest children of each row (method.md, Tree growth).
+//! From logits on any device to the likeliest children of each row (method.md, Tree growth). Must
+//! never know a head.
 
 use candle_core::{D, DType, Device, Tensor};
 
-use super::Candidates;
+use super::{Candidates, DraftVocabulary};
 use crate::speculate::{Ranking, top_k};
 
-/// The candidates of each row of logits `[rows, V]` by `ranking`, with log-probabilities in f32.
+/// The candidates of each row of logits `[rows, V]` by `ranking`, with log-probabilities in f32. V
+/// is the draft vocabulary's size where there is one.
 ///
 /// If the likeliest tokens are asked for, of a device other than the CPU only the maxima of the
 /// rows' chunks and then each row's `width` best chunks are fetched, instead of all logits: a row's
@@ -14,18 +16,27 @@ use crate::speculate::{Ranking, top_k};
 ///
 /// # Errors
 /// If the device fails.
-pub fn rank_tensor(logits: &Tensor, ranking: &Ranking) -> candle_core::Result<Candidates> {
+pub fn rank_tensor(
+    logits: &Tensor,
+    draft_vocab: Option<&DraftVocabulary>,
+    ranking: &Ranking,
+) -> candle_core::Result<Candidates> {
     let logits = logits.to_dtype(DType::F32)?.contiguous()?;
     let vocab = logits.dim(D::Minus1)?;
+    let tokens = draft_vocab.map(DraftVocabulary::tokens);
+    let token = |id: u32| tokens.map_or(id, |tokens| tokens[id as usize]);
     let width = ranking.width();
     let elsewhere = !matches!(logits.device(), Device::Cpu) && !ranking.is_coupled();
     match chunk_length(vocab) {
         Some(length) if elsewhere && vocab >= 2 * width * length => {
-            rank_by_chunks(&logits, length, width)
+            let mut candidates = rank_by_chunks(&logits, length, width)?;
+            candidates.iter_mut().flatten().for_each(|(id, _)| *id = token(*id));
+            Ok(candidates)
         }
         _ => {
             let logits = logits.flatten_all()?.to_vec1::<f32>()?;
-            Ok(logits.chunks_exact(vocab).map(|row| ranking.candidates(row)).collect())
+            let rank = |row| ranking.candidates_among(row, token);
+            Ok(logits.chunks_exact(vocab).map(rank).collect())
         }
     }
 }
@@ -101,7 +112,7 @@ mod tests {
             let logits: Vec<f32> = grid.iter().map(|&x| x as f32 * 0.5).collect();
             let tensor = Tensor::from_slice(&logits, (3, 192), &Device::Cpu).unwrap();
             let by_chunks = rank_by_chunks(&tensor, 16, width).unwrap();
-            let whole = rank_tensor(&tensor, &Ranking::new(width)).unwrap();
+            let whole = rank_tensor(&tensor, None, &Ranking::new(width)).unwrap();
             prop_assert_eq!(whole.len(), 3);
             for (by_chunks, whole) in by_chunks.iter().zip(&whole) {
                 prop_assert_eq!(by_chunks.len(), whole.len());

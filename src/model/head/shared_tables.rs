@@ -1,4 +1,5 @@
 //! What a head takes from its target: the embedding and the LM head, held once wherever possible.
+//! Must never know the head's own weights.
 
 use crate::model::CpuTarget;
 use crate::model::candle::Table;

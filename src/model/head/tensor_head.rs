@@ -1,10 +1,13 @@
-//! The head on candle: any device, f32, f16 or bf16.
+//! The head on candle: any device, f32, f16 or bf16. Must never know drafting.
 
 use candle_core::{DType, Device, Tensor};
 
-use super::backend::Rows;
+use super::backend::RowCounts;
 use super::net::HeadNet;
-use super::{Candidates, HeadBackend, HeadError, HeadWeights, SharedTables, rank_tensor};
+use super::{
+    Candidates, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs, SharedTables,
+    rank_tensor,
+};
 use crate::model::candle::{Places, Table, TensorCache};
 use crate::speculate::{BeamRow, Ranking};
 
@@ -13,10 +16,13 @@ pub struct TensorHead {
     net: HeadNet,
     cache: TensorCache,
     embedding: Tensor,
+    /// `[scored tokens, H]`.
     lm_head: Tensor,
+    /// The tokens scored, if not all.
+    draft_vocab: Option<DraftVocabulary>,
     shared_bytes: u64,
     blocks: usize,
-    rows: Rows,
+    rows: RowCounts,
     /// Of the last pass, `[rows, H]`.
     outputs: Option<Tensor>,
     /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
@@ -35,23 +41,30 @@ impl TensorHead {
         device: &Device,
         dtype: DType,
     ) -> Result<Self, HeadError> {
-        let lm_head = shared.lm_head.to_tensor(device, dtype)?;
+        let lm_head = match &weights.draft_vocab {
+            None => shared.lm_head.to_tensor(device, dtype)?,
+            Some(scored) => {
+                shared.lm_head.rows(scored.tokens())?.to_dtype(dtype)?.to_device(device)?
+            }
+        };
         let own = weights.embedding.clone().map(Table::Tensor);
         let table = own.as_ref().unwrap_or(&shared.embedding);
-        let tied = table.is(&shared.lm_head);
+        let tied = table.is(&shared.lm_head) && weights.draft_vocab.is_none();
         let embedding = if tied { lm_head.clone() } else { table.to_tensor(device, dtype)? };
-        let copies = if tied { 1 } else { 2 };
+        let own_lm_head = if tied { 0 } else { lm_head.elem_count() };
+        let shared_bytes = (embedding.elem_count() + own_lm_head) * dtype.size_in_bytes();
         let config = &weights.config.body;
         let cache =
             TensorCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;
         Ok(Self {
             net: HeadNet::new(weights, device, dtype)?,
             cache,
-            shared_bytes: (copies * lm_head.elem_count() * dtype.size_in_bytes()) as u64,
+            shared_bytes: shared_bytes as u64,
             embedding,
             lm_head,
+            draft_vocab: weights.draft_vocab.clone(),
             blocks: config.layers,
-            rows: Rows::default(),
+            rows: RowCounts::default(),
             outputs: None,
             sources: None,
         })
@@ -75,7 +88,8 @@ impl TensorHead {
     }
 
     fn rank(&self, outputs: &Tensor, ranking: &Ranking) -> Result<Candidates, HeadError> {
-        Ok(rank_tensor(&outputs.matmul(&self.lm_head.t()?)?, ranking)?)
+        let logits = outputs.matmul(&self.lm_head.t()?)?;
+        Ok(rank_tensor(&logits, self.draft_vocab.as_ref(), ranking)?)
     }
 
     fn sources(&self) -> Result<&Tensor, HeadError> {
@@ -100,13 +114,8 @@ impl HeadBackend for TensorHead {
         format!("{} on {device}", self.net.dtype().as_str())
     }
 
-    fn extend(
-        &mut self,
-        start: usize,
-        features: &[f32],
-        tokens: &[u32],
-        blocks: usize,
-    ) -> Result<(), HeadError> {
+    fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
+        let Pairs { features, tokens } = pairs;
         let rows = tokens.len();
         self.cache.reserve(start + rows, start)?;
         self.blocks = blocks;
@@ -117,7 +126,7 @@ impl HeadBackend for TensorHead {
         let outputs = self.pass(&features, tokens, &places)?;
         self.sources = Some(outputs.narrow(0, rows.saturating_sub(1), 1)?.contiguous()?);
         self.outputs = Some(outputs);
-        self.rows = Rows::stable(start + rows);
+        self.rows = RowCounts::stable(start + rows);
         Ok(())
     }
 
@@ -129,9 +138,9 @@ impl HeadBackend for TensorHead {
     }
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
-        let Rows { stable, scratch } = self.rows;
+        let RowCounts { stable, scratch } = self.rows;
         self.cache.reserve(self.rows.total() + beam.len(), self.rows.total())?;
-        let numbers: Vec<u32> = beam.iter().map(|row| Rows::feature_of(row) as u32).collect();
+        let numbers: Vec<u32> = beam.iter().map(|row| RowCounts::feature_of(row) as u32).collect();
         let numbers = Tensor::from_slice(&numbers, beam.len(), self.net.device())?;
         let features = self.sources()?.index_select(&numbers, 0)?;
         let places = self.net.further(stable, scratch, beam)?;

@@ -1,4 +1,4 @@
-//! k, the number of sequences that share a budget.
+//! k, the number of sequences that share a budget. Must never know times.
 
 /// Most sequences, and ranks looked at for them.
 pub const MOST_SEQUENCES: usize = 8;

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(ahead.adopt(&[8, 1]), None);
         assert_eq!(ahead.adopt(&[8, 3, 1]), None);
         assert_eq!(ahead.adopt(&[8, 9, 1, 2]), None);
-        // Nothing was won: the answer ended.
+        // Nothing was committed: the answer ended.
         assert_eq!(ahead.adopt(&[]), None);
     }
 

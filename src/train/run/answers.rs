@@ -21,8 +21,8 @@ use crate::train::render::{RenderError, Renderer};
 use crate::train::shards::{ShardError, whole};
 
 const FILE: &str = "answers.jsonl";
-/// Half of the chats are answered with the likeliest tokens, as a head will most often be asked;
-/// the other half at this temperature, so that it sees more than one way of talking.
+/// Half of the chats are answered greedily, as heads are used most; the other half at this
+/// temperature, so that the texts are more varied.
 const TEMPERATURE: f32 = 0.8;
 
 /// A chat that the target answered.
@@ -124,7 +124,7 @@ fn talk(
         }
         let prompt = match renderer.prompt(&said) {
             Ok(prompt) => prompt,
-            // The template does not take this chat: what there is of it is judged with the others.
+            // The template does not take this chat: it is counted and named with the other faults.
             Err(RenderError::Fault(_)) => break,
             Err(RenderError::Tokenizer(error)) => return Err(error.into()),
         };
@@ -150,7 +150,7 @@ fn talk(
         }
         *tokens += answer.summary().tokens as u64;
         run.look();
-        said.push(Message { role: Role::Assistant, content });
+        said.push(Message::new(Role::Assistant, content));
     }
     Ok(Some(said))
 }

@@ -1,13 +1,13 @@
-//! The head's card, `README.md` beside it: what it is, what it was made of, how good it is.
+//! The head's card, `README.md` beside it: what it is, what it was made of, how good it is. Must
+//! never compute a figure.
 
 use std::fmt::Write;
 use std::io;
 
 use super::RunError;
-use super::features::size;
-use super::recipe::Kind;
 use super::run_dir::RunDir;
 use super::state::State;
+use crate::model::head::FusionKind;
 use crate::train::shards::whole;
 use crate::train::{Elastic, Length};
 
@@ -32,8 +32,8 @@ fn card(state: &State, date: &str) -> String {
 fn about(text: &mut String, state: &State, date: &str) -> std::fmt::Result {
     let State { recipe, target, .. } = state;
     let kind = match recipe.kind {
-        Kind::Dgf => "dynamic gated fusion (DGF)",
-        Kind::Eagle => "EAGLE's linear fusion",
+        FusionKind::Dgf => "dynamic gated fusion (DGF)",
+        FusionKind::Eagle => "EAGLE's linear fusion",
     };
     let blocks = match (recipe.blocks, recipe.options.elastic) {
         (1, _) => "one block".to_owned(),
@@ -115,16 +115,7 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
     writeln!(text, "| seed | {} |", options.seed)?;
     writeln!(text, "\n| stage | amount | time | rate | most memory |\n|---|---|---|---|---|")?;
     for spent in &state.stages {
-        writeln!(
-            text,
-            "| {} | {} {} | {:.1} s | {:.0}/s | {} |",
-            spent.stage.name(),
-            spent.amount,
-            spent.stage.unit(),
-            spent.seconds,
-            spent.rate(),
-            size(spent.peak)
-        )?;
+        writeln!(text, "| {} |", spent.figures().join(" | "))?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 //! What every stage works with: run directory, state, target files, pool, stop flag, event sink.
+//! Must never know a stage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +8,11 @@ use std::time::Instant;
 use super::fingerprint::TargetFingerprint;
 use super::run_dir::RunDir;
 use super::state::{Stage, State};
-use super::{Event, RunError};
+use super::{RunError, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
-use crate::library::{Spec, TargetFiles, open_target};
-use crate::model::CpuTarget;
+use crate::library::{TargetFiles, find_spec, open_target};
+use crate::model::{CpuTarget, LoadRequest};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
@@ -19,7 +20,7 @@ pub(super) struct RunContext<'a> {
     pub files: TargetFiles,
     pub pool: Arc<Pool>,
     pub stop: &'a AtomicBool,
-    pub tell: &'a mut dyn FnMut(Event<'_>),
+    pub report: &'a mut dyn FnMut(TrainEvent<'_>),
     gauge: UsageMeter,
     stage: Option<(Stage, Instant, u64)>,
 }
@@ -31,19 +32,19 @@ impl<'a> RunContext<'a> {
         files: TargetFiles,
         threads: usize,
         stop: &'a AtomicBool,
-        tell: &'a mut dyn FnMut(Event<'_>),
+        report: &'a mut dyn FnMut(TrainEvent<'_>),
     ) -> Self {
         let (pool, gauge) = (Arc::new(Pool::new(threads)), UsageMeter::new());
-        Self { dir, state, files, pool, stop, tell, gauge, stage: None }
+        Self { dir, state, files, pool, stop, report, gauge, stage: None }
     }
 
     /// Opens the target that `name` names.
     pub fn open(
         name: &str,
-        tell: &mut dyn FnMut(Event<'_>),
+        report: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<(TargetFiles, TargetFingerprint), RunError> {
-        let files = open_target(&Spec::parse(name)?, &mut |progress| {
-            tell(Event::Fetching(&progress.to_string()));
+        let files = open_target(&find_spec(name, &[])?, &mut |progress| {
+            report(TrainEvent::Fetching(&progress.to_string()));
         })?;
         let fingerprint = TargetFingerprint::of(&files);
         Ok((files, fingerprint))
@@ -51,10 +52,10 @@ impl<'a> RunContext<'a> {
 
     /// The target, for texts of up to `positions` tokens.
     pub fn target(&self, positions: usize) -> Result<CpuTarget, RunError> {
-        let (config, weights) = (&self.files.config, self.files.weights.as_ref());
+        let (config, source) = (&self.files.config, self.files.weights.as_ref());
         let capacity = positions.clamp(1, config.max_positions);
-        let pool = Arc::clone(&self.pool);
-        Ok(CpuTarget::load(config, weights, pool, capacity, KvFormat::F32, &mut |_| {})?)
+        let (pool, kv) = (Arc::clone(&self.pool), KvFormat::F32);
+        Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
     }
 
     /// Tokens of a chat that are used: no more than the target takes.
@@ -62,17 +63,17 @@ impl<'a> RunContext<'a> {
         self.state.recipe.options.window.min(self.files.config.max_positions)
     }
 
-    /// Begins a stage of `total` units; 0 if nobody knows how many.
+    /// Begins a stage of `total` units; 0 if that is not known.
     pub fn begin(&mut self, stage: Stage, total: u64) {
         self.gauge.sample();
         self.stage = Some((stage, Instant::now(), 0));
-        (self.tell)(Event::Stage { stage, total });
+        (self.report)(TrainEvent::Stage { stage, total });
     }
 
-    /// Says how far the stage is, and notes what memory it takes.
+    /// Reports the progress of the stage and notes its memory.
     pub fn at(&mut self, done: u64) {
         self.look();
-        (self.tell)(Event::At(done));
+        (self.report)(TrainEvent::At(done));
     }
 
     /// Notes what memory the stage takes.
@@ -88,14 +89,14 @@ impl<'a> RunContext<'a> {
         if let Some((stage, since, peak)) = self.stage.take() {
             self.state.spend(stage, amount, since.elapsed(), peak);
             if let Some(spent) = self.state.stages.iter().find(|spent| spent.stage == stage) {
-                (self.tell)(Event::Spent(spent));
+                (self.report)(TrainEvent::Spent(spent));
             }
         }
         self.dir.save(&self.state)
     }
 
     pub fn note(&mut self, text: &str) {
-        (self.tell)(Event::Note(text));
+        (self.report)(TrainEvent::Note(text));
     }
 
     pub fn stopping(&self) -> bool {

@@ -1,11 +1,11 @@
 //! The last stage: the head that was written drafts for its target on held-out prompts, beside
-//! plain decoding, in turn.
+//! plain decoding, in turn. Must never change the head.
 
 use super::context::RunContext;
 use super::decoded::{DecodeEval, DecodeRow};
 use super::learn::depths;
 use super::state::Stage;
-use super::{Event, RunError};
+use super::{RunError, TrainEvent};
 use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::kernels::KvFormat;
@@ -64,7 +64,7 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
             let summary = answer.summary();
             row.tokens += summary.tokens - 1;
             row.rounds += summary.rounds;
-            row.seconds += (summary.draft_ms + summary.verify_ms + summary.other_ms) / 1e3;
+            row.seconds += summary.timing.total_ms() / 1e3;
             match &plain {
                 Some(plain) => same &= *plain == said,
                 None => plain = Some(said),
@@ -75,7 +75,7 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
         run.at(decoded.prompts as u64);
     }
     let tokens = decoded.rows.iter().map(|row| row.tokens as u64).sum();
-    (run.tell)(Event::DecodeEval(&decoded));
+    (run.report)(TrainEvent::DecodeEval(&decoded));
     run.state.decoded = Some(decoded);
     run.end(tokens)
 }

@@ -1,4 +1,4 @@
-//! What decoding with a trained head gave, kept with the state of the training.
+//! What decoding with a trained head gave, kept with the state of the training. Must never decode.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,9 @@
 //! The second stage: the target runs once over every text, and its features are written to shards.
+//! Must never know chats.
 
 use super::RunError;
 use super::context::RunContext;
-use super::state::Stage;
+use super::state::{Stage, size};
 use crate::model::Target;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
@@ -60,12 +61,4 @@ fn pass(
         run.at(before + target.len() as u64);
     }
     Ok(Some(features))
-}
-
-/// Bytes for people.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(f64, &str); 3] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    let bytes = bytes as f64;
-    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
-    format!("{:.1} {name}", bytes / unit)
 }

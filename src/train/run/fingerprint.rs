@@ -1,4 +1,5 @@
-//! The fingerprint of a target: a training that is resumed needs the same one.
+//! The fingerprint of a target: a training that is resumed needs the same one. Must never read a
+//! whole model.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,7 @@ use super::RunError;
 use crate::library::TargetFiles;
 use crate::model::weights::tensors;
 
-/// Bytes looked at at either end of a tensor: a model of 14 GB is not read for this.
+/// Bytes hashed at either end of a tensor: a model of 14 GB need not be read whole.
 const SAMPLE: usize = 4096;
 
 /// What identifies a target.
@@ -91,7 +92,7 @@ impl Default for Fnv {
 
 impl Fnv {
     fn add(&mut self, bytes: &[u8]) {
-        // The length keeps neighbours apart: "ab" "c" is not "a" "bc".
+        // The length is hashed too: "ab" "c" differs from "a" "bc".
         for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -1,5 +1,5 @@
 //! The third stage: the head learns, is measured on held-out texts on the way, and is written in
-//! the published layout.
+//! the published layout. Must never know the target beyond what a head shares with it.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,13 @@ use candle_core::Device;
 use super::context::RunContext;
 use super::log::Log;
 use super::state::Stage;
-use super::{Event, RunError};
-use crate::model::head::SharedTables;
+use super::{RunError, TrainEvent};
+use crate::model::head::{DraftVocabulary, SharedTables};
+use crate::train::render::Text;
 use crate::train::shards::{Shards, Slice};
-use crate::train::{Elastic, Examples, Length, Measure, Options, Trainer, head_config};
+use crate::train::{
+    Elastic, Examples, Length, Measure, Options, Trainer, draft_vocabulary, head_config,
+};
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Between two checkpoints.
@@ -24,6 +27,7 @@ const LOOKS: f64 = 10.0;
 /// Trains and writes the head; goes on at the checkpoint if there is one.
 pub(super) fn learn(
     run: &mut RunContext<'_>,
+    rendered: &[Text],
     shards: &Shards,
     device: &Device,
 ) -> Result<(), RunError> {
@@ -42,7 +46,8 @@ pub(super) fn learn(
         if let Some(epochs) = recipe.epochs {
             options.length = Length::Steps(steps(epochs, &texts, &options));
         }
-        Trainer::new(config, recipe.kind.into(), &shared, options, device)?
+        let draft_vocab = draft_vocab(run, rendered);
+        Trainer::new(config, recipe.kind, draft_vocab, &shared, options, device)?
     };
     drop(shared);
     let weights: usize = trainer.net().weights().values().map(|w| w.elem_count()).sum();
@@ -63,11 +68,11 @@ pub(super) fn learn(
         let report = trainer.step(&texts)?;
         note(run, log.step(&report));
         run.look();
-        (run.tell)(Event::Step(&report));
+        (run.report)(TrainEvent::Step(&report));
         if (trainer.progress() * LOOKS).floor() > (share * LOOKS).floor() {
             let found = trainer.measure(&check, recipe.blocks, recipe.options.used.steps)?;
             note(run, log.held(report.step, &found));
-            (run.tell)(Event::Held(&found));
+            (run.report)(TrainEvent::Held(&found));
         }
         if saved.elapsed() > PAUSE {
             // The checkpoint before is still there: training goes on without this one.
@@ -85,6 +90,23 @@ pub(super) fn learn(
     let drawn = log.draw(&recipe.options);
     note(run, drawn);
     run.end(trainer.position().tokens - before)
+}
+
+/// The tokens to score, by what the assistant says in the texts that are learned from.
+fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<DraftVocabulary> {
+    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
+    let learned = texts.get(held..).unwrap_or_default();
+    let said = learned.iter().flat_map(|text| {
+        text.answers.iter().flat_map(|answer| text.tokens.get(answer.clone()).unwrap_or_default())
+    });
+    let (size, vocab) = (run.state.recipe.draft_vocab, run.files.config.vocab);
+    let (tokens, share) = draft_vocabulary(size, said.copied(), &run.files.eos, vocab)?;
+    run.note(&format!(
+        "the head scores {} of {vocab} tokens, which are {:.1} % of what the assistant says",
+        tokens.len(),
+        1e2 * share
+    ));
+    Some(tokens)
 }
 
 /// Steps of so many passes over the texts, if every batch were full.

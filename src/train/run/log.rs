@@ -1,4 +1,5 @@
-//! The course of a training beside the head: a JSON line a step, and the curve drawn from them.
+//! The log of a training: a JSON line a step, and the loss curve drawn from them.
+//! Must never decide what is measured.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,14 +20,14 @@ const POINTS: usize = 100;
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Entry {
+enum LogLine {
     /// A step of the optimiser.
     Step(StepReport),
     /// Measures on held-out chats after so many steps.
     Held { step: u64, measures: Vec<Measure> },
 }
 
-impl Entry {
+impl LogLine {
     fn step(&self) -> u64 {
         match self {
             Self::Step(report) => report.step,
@@ -38,20 +39,20 @@ impl Entry {
 pub(super) struct Log {
     folder: PathBuf,
     file: File,
-    entries: Vec<Entry>,
+    entries: Vec<LogLine>,
 }
 
 impl Log {
-    /// Goes on behind `steps` steps: what was logged of later ones will come again.
+    /// Resumes after `steps` steps: lines of later steps are dropped, since those are run again.
     pub fn open(folder: &Path, steps: u64) -> Result<Self, RunError> {
         let path = folder.join(FILE);
-        let entries: Vec<Entry> = match File::open(&path) {
-            // A torn last line is of a step after the last checkpoint.
+        let entries: Vec<LogLine> = match File::open(&path) {
+            // An incomplete last line is of a step after the last checkpoint.
             Ok(file) => BufReader::new(file)
                 .lines()
                 .map_while(Result::ok)
                 .filter_map(|line| serde_json::from_str(&line).ok())
-                .filter(|entry: &Entry| entry.step() <= steps)
+                .filter(|entry: &LogLine| entry.step() <= steps)
                 .collect(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(ShardError::read(&path, source).into()),
@@ -68,15 +69,15 @@ impl Log {
 
     /// Adds a step.
     pub fn step(&mut self, report: &StepReport) -> Result<(), RunError> {
-        self.add(Entry::Step(report.clone()))
+        self.add(LogLine::Step(report.clone()))
     }
 
     /// Adds measures on held-out chats.
     pub fn held(&mut self, step: u64, measures: &[Measure]) -> Result<(), RunError> {
-        self.add(Entry::Held { step, measures: measures.to_vec() })
+        self.add(LogLine::Held { step, measures: measures.to_vec() })
     }
 
-    fn add(&mut self, entry: Entry) -> Result<(), RunError> {
+    fn add(&mut self, entry: LogLine) -> Result<(), RunError> {
         let mut text = Vec::new();
         let written = line(&mut text, &entry).and_then(|()| self.file.write_all(&text));
         self.entries.push(entry);
@@ -92,11 +93,11 @@ impl Log {
         let mut held = Vec::new();
         for entry in &self.entries {
             match entry {
-                Entry::Step(report) => {
+                LogLine::Step(report) => {
                     let first = report.measures.first();
                     trained.extend(first.map(|measure| (report.step as f64, loss(measure))));
                 }
-                Entry::Held { step, measures } => {
+                LogLine::Held { step, measures } => {
                     let first =
                         measures.iter().filter(|measure| measure.step == 0).max_by_key(|m| m.depth);
                     held.extend(first.map(|measure| (*step as f64, loss(measure))));
@@ -115,7 +116,7 @@ impl Log {
     }
 }
 
-fn line(into: &mut Vec<u8>, entry: &Entry) -> io::Result<()> {
+fn line(into: &mut Vec<u8>, entry: &LogLine) -> io::Result<()> {
     serde_json::to_writer(&mut *into, entry)?;
     into.push(b'\n');
     Ok(())
@@ -148,10 +149,13 @@ mod tests {
         let mut log = Log::open(folder.path(), 0).unwrap();
         (1..=5).for_each(|step| log.step(&report(step)).unwrap());
         log.held(5, &report(5).measures).unwrap();
-        // An interruption tears the last line.
+        // An interruption leaves the last line incomplete.
         log.file.write_all(b"{\"step\":{\"st").unwrap();
         let log = Log::open(folder.path(), 3).unwrap();
-        assert_eq!(log.entries, (1..=3).map(|step| Entry::Step(report(step))).collect::<Vec<_>>());
+        assert_eq!(
+            log.entries,
+            (1..=3).map(|step| LogLine::Step(report(step))).collect::<Vec<_>>()
+        );
         let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
         assert_eq!(text.lines().count(), 3);
         log.draw(&Options::default()).unwrap();

@@ -1,8 +1,9 @@
 //! A training from a file of chats to a head: stages that can stop and go on. Owns the folder, the
 //! order of the stages and their events; must never know terminals.
 //!
-//! `OUT/` holds the head, its card, the log and the curve; `OUT/work/` what is needed to go on:
-//! `run.json`, `texts.jsonl`, the shards with the features, the checkpoint.
+//! The folder that `--out` names holds the head, its card, the log and the loss curve; its
+//! subfolder `work` what is needed to resume: `run.json`, `texts.jsonl`, the shards with the
+//! features, the checkpoint.
 
 mod answers;
 mod card;
@@ -24,10 +25,9 @@ use std::sync::atomic::AtomicBool;
 use candle_core::Device;
 
 pub use decoded::{DecodeEval, DecodeRow};
-pub use features::size;
 pub use fingerprint::TargetFingerprint;
-pub use recipe::{Kind, Recipe};
-pub use state::{Chats, Spent, Stage, State};
+pub use recipe::Recipe;
+pub use state::{Chats, Spent, Stage, State, size};
 
 use super::shards::{self, ShardError};
 use super::{Measure, StepReport, TrainError};
@@ -42,21 +42,21 @@ use run_dir::RunDir;
 
 /// Events of a training.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum TrainEvent<'a> {
     /// A stage begins.
     Stage {
         /// Which.
         stage: Stage,
-        /// How much there is to do; 0 if nobody knows.
+        /// How much there is to do; 0 if that is not known.
         total: u64,
     },
     /// How much of the stage is done.
     At(u64),
     /// How far a download is.
     Fetching(&'a str),
-    /// Something that people should know.
+    /// A notice for the user.
     Note(&'a str),
-    /// A line of the data is no use.
+    /// A line of the data cannot be used.
     Refused {
         /// Its number, from 1 on.
         line: usize,
@@ -75,7 +75,7 @@ pub enum Event<'a> {
     Spent(&'a Spent),
 }
 
-/// How a training came to its end.
+/// How a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The head is there.
@@ -89,7 +89,7 @@ pub enum End {
 pub struct RunRequest {
     /// The head's folder.
     pub out: PathBuf,
-    /// Whether to go on with the training in there.
+    /// Whether to resume the training in there.
     pub resume: bool,
     /// What it is made of; that of the training in there when it goes on.
     pub recipe: Recipe,
@@ -119,7 +119,7 @@ pub enum RunError {
         /// The folder.
         out: PathBuf,
     },
-    /// There is nothing to go on with.
+    /// There is no training to resume.
     #[error(
         "{} holds no training to go on with; begin one without --resume",
         out.display()
@@ -270,9 +270,9 @@ pub fn stored(out: &Path) -> Result<Recipe, RunError> {
 pub fn train(
     request: &RunRequest,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Event<'_>),
+    report: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<End, RunError> {
-    match stages(request, stop, tell) {
+    match stages(request, stop, report) {
         Ok(()) => Ok(End::Done),
         Err(RunError::Stopped) => Ok(End::Stopped),
         Err(error) => Err(error),
@@ -282,7 +282,7 @@ pub fn train(
 fn stages(
     request: &RunRequest,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Event<'_>),
+    report: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<(), RunError> {
     let RunRequest { out, recipe, threads, .. } = request;
     recipe.options.clone().checked()?;
@@ -293,7 +293,7 @@ fn stages(
     {
         return Err(RunError::Recipe { out: out.clone(), name, before, now });
     }
-    let (files, fingerprint) = RunContext::open(&recipe.target, tell)?;
+    let (files, fingerprint) = RunContext::open(&recipe.target, report)?;
     let (dir, state) = match stored {
         Some((dir, state)) => {
             state.target.check(&fingerprint)?;
@@ -302,13 +302,13 @@ fn stages(
         None => (RunDir::begin(out)?, State::new(recipe.clone(), fingerprint)),
     };
     dir.save(&state)?;
-    let mut run = RunContext::new(dir, state, files, *threads, stop, tell);
+    let mut run = RunContext::new(dir, state, files, *threads, stop, report);
     let texts = texts::texts(&mut run)?;
     if let Some(chats) = &run.state.chats {
-        (run.tell)(Event::Chats(chats));
+        (run.report)(TrainEvent::Chats(chats));
     }
     let examples = features::features(&mut run, &texts)?;
-    learn::learn(&mut run, &examples, &device)?;
+    learn::learn(&mut run, &texts, &examples, &device)?;
     drop(examples);
     decode_eval::decode(&mut run, &texts)?;
     card::write(&run.dir, &run.state, &today())?;

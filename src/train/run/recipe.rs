@@ -1,5 +1,5 @@
-//! What a training is made of: everything that decides the head, kept beside it so that a stopped
-//! training goes on as it began.
+//! The recipe of a training: everything that the head depends on, kept beside it so that a stopped
+//! training goes on as it began. Must never know folders.
 
 use std::path::PathBuf;
 
@@ -8,27 +8,7 @@ use serde_json::Value;
 
 use crate::model::head::FusionKind;
 use crate::speculate::Noise;
-use crate::train::{Length, Options, Used};
-
-/// How feature and token are joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The paper's dynamic gated fusion.
-    #[default]
-    Dgf,
-    /// The linear layer of EAGLE.
-    Eagle,
-}
-
-impl From<Kind> for FusionKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Dgf => Self::Dgf,
-            Kind::Eagle => Self::Eagle,
-        }
-    }
-}
+use crate::train::{DraftVocabSize, Length, Options, Used};
 
 /// A training in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +30,10 @@ pub struct Recipe {
     /// M: blocks of the head.
     pub blocks: usize,
     /// How feature and token are joined.
-    pub kind: Kind,
+    pub kind: FusionKind,
+    /// Which tokens it scores.
+    #[serde(default = "all_tokens")]
+    pub draft_vocab: DraftVocabSize,
     /// Passes over the chats, in place of the length in `options`.
     pub epochs: Option<f64>,
     /// Held-out prompts to decode at the end; 0 leaves it out.
@@ -90,7 +73,8 @@ impl Recipe {
             answer_tokens: 256,
             held_out: 0.05,
             blocks: 4,
-            kind: Kind::default(),
+            kind: FusionKind::Dgf,
+            draft_vocab: DraftVocabSize::default(),
             epochs: None,
             decode: 16,
             options: Options { used: Used::default(), ..Options::default() },
@@ -121,6 +105,11 @@ impl Recipe {
         }
         found
     }
+}
+
+/// What trainings scored before there was a choice.
+fn all_tokens() -> DraftVocabSize {
+    DraftVocabSize::All
 }
 
 /// The place of the chat in `line` in the order that `seed` shuffles them to.

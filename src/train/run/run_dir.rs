@@ -1,5 +1,5 @@
 //! The folder of a training: the head on top, what is needed to go on in `work/`. Knows whether the
-//! folder is ours to write in, and whether the disk has room.
+//! folder may be written to, and whether the disk has room.
 
 use std::fs;
 use std::io::{self, Write};
@@ -140,13 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_new_or_an_empty_folder_is_ours() {
+    fn only_a_new_or_an_empty_folder_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("a/head");
         let dir = RunDir::begin(&out).unwrap();
         assert!(dir.work().is_dir());
         assert!(matches!(RunDir::resume(&out), Err(RunError::Nothing { .. })));
-        // Interrupted before the first state: someone's folder all the same.
+        // Interrupted before the first state was written: the folder is not empty.
         assert!(matches!(RunDir::begin(&out), Err(RunError::Occupied { .. })));
         dir.clear().unwrap();
         RunDir::begin(&out).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_state_is_named() {
+    fn a_damaged_state_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let dir = RunDir::begin(folder.path()).unwrap();
         fs::write(dir.file(STATE), "{\"recipe\":").unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_beforehand() {
+    fn a_disk_without_room_is_refused_beforehand() {
         let folder = tempfile::tempdir().unwrap();
         let dir = RunDir::begin(folder.path()).unwrap();
         assert!(free(folder.path()).is_none_or(|free| free > 0));

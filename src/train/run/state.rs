@@ -1,4 +1,5 @@
-//! What is known of a training under way: kept in `work/run.json`, the source of the card.
+//! The state of a training in progress: kept in `work/run.json`, the source of the card. Must
+//! never write itself.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::train::Measure;
 /// The state of a training.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// What it is made of.
+    /// Its recipe.
     pub recipe: Recipe,
     /// Its target.
     pub target: TargetFingerprint,
@@ -99,6 +100,17 @@ impl Spent {
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.amount as f64 / self.seconds } else { 0.0 }
     }
+
+    /// Stage, amount, time, rate and most memory in words.
+    pub fn figures(&self) -> [String; 5] {
+        [
+            self.stage.name().to_owned(),
+            format!("{} {}", self.amount, self.stage.unit()),
+            format!("{:.1} s", self.seconds),
+            format!("{:.0}/s", self.rate()),
+            size(self.peak),
+        ]
+    }
 }
 
 /// What became of the lines of the file.
@@ -116,8 +128,16 @@ pub struct Chats {
     pub tokens: usize,
     /// Of these, the assistant's.
     pub answers: usize,
-    /// Lines that are no use.
+    /// Lines that cannot be used.
     pub refused: usize,
     /// The first of them: the line, and why.
     pub faults: Vec<(usize, String)>,
+}
+
+/// Bytes in decimal units, e.g. `1.5 GB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(f64, &str); 3] = [(1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
+    let bytes = bytes as f64;
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| bytes >= *unit).unwrap_or((1e3, "kB"));
+    format!("{:.1} {name}", bytes / unit)
 }

@@ -1,5 +1,5 @@
 //! The first stage: every chat of the file in the target's tokens, in the order in which they are
-//! used, the held-out ones first. What a line is not good for is counted and named.
+//! used, the held-out ones first. Lines that cannot be used are counted and named.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -9,9 +9,9 @@ use super::answers;
 use super::context::RunContext;
 use super::recipe::rank;
 use super::state::{Chats, Stage};
-use super::{Event, RunError};
+use super::{RunError, TrainEvent};
 use crate::chat::Message;
-use crate::train::chats::{self, Fault};
+use crate::train::chats::{self, ChatFault};
 use crate::train::render::{RenderError, Renderer, Text};
 use crate::train::shards::{ShardError, whole};
 
@@ -53,7 +53,7 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
                 chats.refused += 1;
                 if chats.faults.len() < NAMED {
                     let why = fault.to_string();
-                    (run.tell)(Event::Refused { line: number, why: &why });
+                    (run.report)(TrainEvent::Refused { line: number, why: &why });
                     chats.faults.push((number, why));
                 }
             }
@@ -89,8 +89,8 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
 fn one(
     renderer: &Renderer,
     line: usize,
-    chat: Result<Vec<Message>, Fault>,
-) -> Result<Result<Text, Fault>, RunError> {
+    chat: Result<Vec<Message>, ChatFault>,
+) -> Result<Result<Text, ChatFault>, RunError> {
     let chat = match chat {
         Ok(chat) => chat,
         Err(fault) => return Ok(Err(fault)),

@@ -1,105 +1,17 @@
 //! Every key of the program: one table for dispatch, the hints line, the help overlay and the
-//! README. Must never know the state that keys change.
+//! README. Reads the state to know where keys go; must never change it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Dial, Focus, Model, Overlay};
+use super::state::{Dial, Focus, Overlay, ScreenState};
 
 mod table;
 
+pub use super::actions::Action;
 pub use table::BINDINGS;
 
 use Action as A;
 use Scope as S;
-
-/// What a key (or a command) does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Sends the message.
-    Send,
-    /// Breaks the line.
-    Newline,
-    /// Stops the answer; else leaves a panel; else closes it.
-    Escape,
-    /// Saves and leaves.
-    Quit,
-    /// Shows keys and commands.
-    Help,
-    /// Shows what was loaded and chosen, and why.
-    Details,
-    /// Shows or focuses the tree.
-    Tree,
-    /// Shows or focuses the meters.
-    Meters,
-    /// Shows or focuses the controls.
-    Controls,
-    /// Focuses the next panel.
-    FocusNext,
-    /// Focuses the panel before.
-    FocusBack,
-    /// Focuses the input.
-    FocusInput,
-    /// Pauses after every round, or resumes.
-    Pause,
-    /// One round.
-    Step,
-    /// Switches speculation.
-    Speculate,
-    /// Lists the strategies.
-    Strategies,
-    /// Returns γ, M, k and D to automatic control.
-    Auto,
-    /// Shows or hides where tokens came from.
-    Marks,
-    /// Next theme.
-    Theme,
-    /// Redraws the whole screen.
-    Redraw,
-    /// Suspends to the shell.
-    Suspend,
-    /// Answers the last question again.
-    Regenerate,
-    /// Copies the last answer.
-    Copy,
-    /// Moves the chat by rows.
-    Scroll(i8),
-    /// Moves the chat by a screenful, down if true.
-    Page(bool),
-    /// To the beginning of the chat.
-    Top,
-    /// Follows the end of the chat.
-    Follow,
-    /// Changes a control.
-    Turn(Dial, i8),
-    /// Moves the cursor of the panel.
-    Row(i8),
-    /// Changes the control under the cursor.
-    TurnHere(i8),
-    /// Returns the control under the cursor to automatic.
-    ReleaseHere,
-    /// Shows a later or earlier round.
-    Look(i8),
-    /// Shows the first round.
-    LookFirst,
-    /// Follows the latest round.
-    LookLive,
-    /// Moves the tree by a screenful, down if true.
-    TreePage(bool),
-    /// Hides more or less of the tree.
-    Fold,
-    /// Writes the suggested command.
-    Complete,
-    /// Moves in the suggested commands.
-    Suggestion(i8),
-    /// Closes the suggestions.
-    Dismiss,
-    /// Moves in an overlay.
-    OverlayRow(i8),
-    /// Takes what is under the cursor of an overlay.
-    OverlayTake,
-    /// Closes the overlay.
-    OverlayClose,
-}
 
 /// Where a key works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,12 +64,12 @@ impl Scope {
 
 /// A key with its modifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct KeyPress {
     code: KeyCode,
     modifiers: KeyModifiers,
 }
 
-impl Key {
+impl KeyPress {
     fn matches(self, event: &KeyEvent) -> bool {
         let mut modifiers =
             event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
@@ -213,7 +125,7 @@ impl Key {
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
     /// Any of these.
-    pub keys: &'static [Key],
+    pub keys: &'static [KeyPress],
     /// Where.
     pub scope: Scope,
     /// What it does.
@@ -226,12 +138,12 @@ pub struct Binding {
 }
 
 /// The scopes in which keys are looked up, nearest first.
-pub fn scopes(model: &Model) -> Vec<Scope> {
-    if model.overlay.is_some() {
+pub fn scopes(state: &ScreenState) -> Vec<Scope> {
+    if state.overlay.is_some() {
         return vec![S::Overlay];
     }
-    let nearest = match model.focus {
-        Focus::Input if !model.input.suggestions().is_empty() => &[S::Completion, S::Input][..],
+    let nearest = match state.focus {
+        Focus::Input if !state.input.suggestions().is_empty() => &[S::Completion, S::Input][..],
         Focus::Input => &[S::Input],
         Focus::Chat => &[S::Chat, S::Panel],
         Focus::Tree => &[S::Tree, S::Panel],
@@ -242,11 +154,11 @@ pub fn scopes(model: &Model) -> Vec<Scope> {
 }
 
 /// What a key does now; `None` leaves it to the text area.
-pub fn lookup(model: &Model, event: &KeyEvent) -> Option<Action> {
-    if filters(model, event) {
+pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
+    if writes(state, event) {
         return None;
     }
-    scopes(model).into_iter().find_map(|scope| {
+    scopes(state).into_iter().find_map(|scope| {
         BINDINGS
             .iter()
             .find(|row| row.scope == scope && row.keys.iter().any(|key| key.matches(event)))
@@ -254,27 +166,34 @@ pub fn lookup(model: &Model, event: &KeyEvent) -> Option<Action> {
     })
 }
 
-/// Whether the key writes in the filter of the saved conversations, whatever it does in other
-/// lists.
-fn filters(model: &Model, event: &KeyEvent) -> bool {
+/// Whether the key writes although an overlay is open, whatever it does in other overlays: in the
+/// filter of a list, or in the message that a failure has interrupted.
+pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
-    let writes = matches!(event.code, KeyCode::Char(_) | KeyCode::Backspace);
-    matches!(model.overlay, Some(Overlay::Sessions(_))) && plain && writes
+    plain
+        && match (&state.overlay, event.code) {
+            (
+                Some(Overlay::Sessions(_) | Overlay::Models(_)),
+                KeyCode::Char(_) | KeyCode::Backspace,
+            ) => true,
+            (Some(Overlay::Error { .. }), KeyCode::Char(c)) => !c.is_control(),
+            _ => false,
+        }
 }
 
 /// Keys and words for the hints line, most useful first. A key that would do nothing now is left
 /// out.
-pub fn hints(model: &Model) -> Vec<(String, &'static str)> {
-    let scopes = scopes(model);
+pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
+    let scopes = scopes(state);
     let mut rows: Vec<&Binding> = BINDINGS
         .iter()
-        .filter(|row| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(model, row))
+        .filter(|row| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
         .collect();
     rows.sort_by_key(|row| row.hint.0);
     let mut hints: Vec<(String, &'static str)> = Vec::new();
     for row in rows {
         let word = match row.action {
-            A::Pause if model.controls.paused => "go on",
+            A::Pause if state.controls.paused => "go on",
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {
@@ -283,43 +202,49 @@ pub fn hints(model: &Model) -> Vec<(String, &'static str)> {
         let name = match row.action {
             // Pairs of keys are hinted at together.
             A::Look(_) => "←→".to_string(),
-            A::Row(_) | A::OverlayRow(_) | A::Suggestion(_) => "↑↓".to_string(),
+            A::PanelRow(_) | A::OverlayRow(_) | A::Suggestion(_) => "↑↓".to_string(),
             A::Scroll(_) => "↑↓".to_string(),
-            A::Turn(..) => "g G".to_string(),
+            A::Adjust(..) => "g G".to_string(),
             _ => row.keys.first().map(|key| key.name()).unwrap_or_default(),
         };
-        let word = if row.action == A::Turn(Dial::Gamma, 1) { "γ" } else { word };
+        let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
         hints.push((name, word));
     }
     hints
 }
 
-fn useful(model: &Model, row: &Binding) -> bool {
-    let panels = model.focus != Focus::Input;
+fn useful(state: &ScreenState, row: &Binding) -> bool {
+    let panels = state.focus != Focus::Input;
     match row.action {
-        A::Send => !model.answering() && !model.input.is_empty(),
-        A::Newline => !model.input.is_empty(),
-        A::Escape => model.answering(),
-        A::Step => model.controls.paused && (row.scope == S::Panel) == panels,
-        A::Pause => model.answering() && (row.scope == S::Panel) == panels,
+        A::Send => !state.answering() && !state.input.is_empty(),
+        A::Newline => !state.input.is_empty(),
+        A::Escape => state.answering() || state.load.is_some(),
+        A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
+        A::Pause => state.answering() && (row.scope == S::Panel) == panels,
         A::Auto => {
-            let c = &model.controls;
+            let c = &state.controls;
             [c.tree.gamma, c.tree.blocks, c.tree.width, c.tree.depth]
                 .iter()
                 .any(|choice| choice.is_fixed())
         }
-        A::Regenerate => !model.answering() && model.chat.can_regenerate(),
-        A::Meters => !model.wide(),
-        A::Copy => model.chat.last_answer().is_some(),
-        A::Follow => !model.chat.follows(),
-        A::Strategies => !model.statuses().is_empty(),
-        A::LookLive => !model.rounds.live(),
-        A::Look(_) => model.rounds.len() > 1,
+        A::Regenerate => !state.answering() && state.chat.can_regenerate(),
+        A::Meters => !state.wide(),
+        A::Copy => state.chat.last_answer().is_some(),
+        A::Follow => !state.chat.follows(),
+        A::Strategies => !state.statuses().is_empty(),
+        A::Models(_) => state.ready.is_some(),
+        A::LookLive => !state.rounds.live(),
+        A::Look(_) => state.rounds.len() > 1,
         A::FocusInput => panels,
         A::OverlayRow(_) => {
             matches!(
-                model.overlay,
-                Some(Overlay::Help { .. } | Overlay::Sessions(_) | Overlay::Strategies { .. })
+                state.overlay,
+                Some(
+                    Overlay::Help { .. }
+                        | Overlay::Sessions(_)
+                        | Overlay::Models(_)
+                        | Overlay::Strategies { .. }
+                )
             )
         }
         _ => true,

@@ -2,34 +2,34 @@
 
 use crossterm::event::{KeyCode, KeyModifiers};
 
-use super::{Action, Binding, Key, Scope};
-use crate::tui::state::Dial;
+use super::{Action, Binding, KeyPress, Scope};
+use crate::tui::state::{Dial, ModelPart};
 
-const fn key(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::NONE }
+const fn key(code: KeyCode) -> KeyPress {
+    KeyPress { code, modifiers: KeyModifiers::NONE }
 }
-const fn char(c: char) -> Key {
+const fn char(c: char) -> KeyPress {
     key(KeyCode::Char(c))
 }
-const fn f(n: u8) -> Key {
+const fn f(n: u8) -> KeyPress {
     key(KeyCode::F(n))
 }
-const fn ctrl(c: char) -> Key {
-    Key { code: KeyCode::Char(c), modifiers: KeyModifiers::CONTROL }
+const fn ctrl(c: char) -> KeyPress {
+    KeyPress { code: KeyCode::Char(c), modifiers: KeyModifiers::CONTROL }
 }
-const fn ctrl_key(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::CONTROL }
+const fn ctrl_key(code: KeyCode) -> KeyPress {
+    KeyPress { code, modifiers: KeyModifiers::CONTROL }
 }
-const fn shift(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::SHIFT }
+const fn shift(code: KeyCode) -> KeyPress {
+    KeyPress { code, modifiers: KeyModifiers::SHIFT }
 }
-const fn alt(code: KeyCode) -> Key {
-    Key { code, modifiers: KeyModifiers::ALT }
+const fn alt(code: KeyCode) -> KeyPress {
+    KeyPress { code, modifiers: KeyModifiers::ALT }
 }
 
 const fn bind(
     scope: Scope,
-    keys: &'static [Key],
+    keys: &'static [KeyPress],
     action: Action,
     help: &'static str,
     hint: (u8, &'static str),
@@ -59,7 +59,7 @@ pub const BINDINGS: &[Binding] = &[
         S::Global,
         &[key(C::Esc)],
         A::Escape,
-        "stop the answer; else back to the message",
+        "stop answer or load; else to the message",
         (11, "stop"),
     ),
     bind(S::Global, &[f(1)], A::Help, "this help", (13, "help")),
@@ -76,12 +76,20 @@ pub const BINDINGS: &[Binding] = &[
         (26, "speculation"),
     ),
     bind(S::Global, &[ctrl('p')], A::Strategies, "choose a strategy", (19, "strategy")),
+    bind(
+        S::Global,
+        &[ctrl('n')],
+        A::Models(ModelPart::Target),
+        "choose a model, a draft for it",
+        (28, "model"),
+    ),
+    bind(S::Global, &[ctrl('g')], A::Models(ModelPart::Draft), "", NO),
     bind(S::Global, &[f(8)], A::Auto, "give γ, M, k and D back to automatic", (24, "auto")),
     bind(S::Global, &[f(9)], A::Marks, "show or hide where tokens came from", (27, "marks")),
-    bind(S::Global, &[alt(C::Up)], A::Turn(Dial::Gamma, 1), "γ up, down", NO),
-    bind(S::Global, &[alt(C::Down)], A::Turn(Dial::Gamma, -1), "", NO),
-    bind(S::Global, &[alt(C::Right)], A::Turn(Dial::Blocks, 1), "M up, down", NO),
-    bind(S::Global, &[alt(C::Left)], A::Turn(Dial::Blocks, -1), "", NO),
+    bind(S::Global, &[alt(C::Up)], A::Adjust(Dial::Gamma, 1), "γ up, down", NO),
+    bind(S::Global, &[alt(C::Down)], A::Adjust(Dial::Gamma, -1), "", NO),
+    bind(S::Global, &[alt(C::Right)], A::Adjust(Dial::Blocks, 1), "M up, down", NO),
+    bind(S::Global, &[alt(C::Left)], A::Adjust(Dial::Blocks, -1), "", NO),
     bind(S::Global, &[key(C::Tab)], A::FocusNext, "next panel, panel before", (14, "panels")),
     bind(S::Global, &[key(C::BackTab)], A::FocusBack, "", NO),
     bind(S::Global, &[key(C::PageUp)], A::Page(false), "scroll the conversation", NO),
@@ -92,6 +100,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[ctrl_key(C::End)], A::Follow, "", (8, "follow")),
     bind(S::Global, &[ctrl('r')], A::Regenerate, "answer the last question again", (25, "again")),
     bind(S::Global, &[ctrl('y')], A::Copy, "copy the last answer", NO),
+    bind(S::Global, &[ctrl('o')], A::Thoughts, "show or fold what the model thought", NO),
     bind(S::Global, &[ctrl('t')], A::Theme, "next theme", NO),
     bind(S::Global, &[ctrl('l')], A::Redraw, "draw the screen anew", NO),
     bind(S::Global, &[ctrl('z')], A::Suspend, "suspend to the shell; fg comes back", NO),
@@ -112,22 +121,22 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Tree, &[key(C::Right)], A::Look(1), "", NO),
     bind(S::Tree, &[key(C::Home)], A::LookFirst, "the first round", NO),
     bind(S::Tree, &[key(C::End), char('l')], A::LookLive, "follow the latest round", (3, "live")),
-    bind(S::Tree, &[key(C::Up)], A::Row(-1), "scroll the tree", NO),
-    bind(S::Tree, &[key(C::Down)], A::Row(1), "", NO),
+    bind(S::Tree, &[key(C::Up)], A::PanelRow(-1), "scroll the tree", NO),
+    bind(S::Tree, &[key(C::Down)], A::PanelRow(1), "", NO),
     bind(S::Tree, &[key(C::PageUp)], A::TreePage(false), "scroll by a screenful", NO),
     bind(S::Tree, &[key(C::PageDown)], A::TreePage(true), "", NO),
     bind(S::Tree, &[char('f')], A::Fold, "fold dead branches, all but the path, none", (4, "fold")),
     // the controls
-    bind(S::Controls, &[key(C::Up)], A::Row(-1), "the control before, after", (2, "choose")),
-    bind(S::Controls, &[key(C::Down)], A::Row(1), "", NO),
+    bind(S::Controls, &[key(C::Up)], A::PanelRow(-1), "the control before, after", (2, "choose")),
+    bind(S::Controls, &[key(C::Down)], A::PanelRow(1), "", NO),
     bind(
         S::Controls,
         &[key(C::Right), char('+'), char('=')],
-        A::TurnHere(1),
+        A::AdjustHere(1),
         "up, down",
         (3, "more"),
     ),
-    bind(S::Controls, &[key(C::Left), char('-')], A::TurnHere(-1), "", (4, "less")),
+    bind(S::Controls, &[key(C::Left), char('-')], A::AdjustHere(-1), "", (4, "less")),
     bind(S::Controls, &[char('a')], A::ReleaseHere, "automatic again", (5, "auto")),
     // the conversation
     bind(S::Chat, &[key(C::Up), char('k')], A::Scroll(-1), "scroll by one row", (2, "scroll")),
@@ -139,20 +148,32 @@ pub const BINDINGS: &[Binding] = &[
     // any panel
     bind(S::Panel, &[char(' ')], A::Pause, "pause, or go on", (5, "pause")),
     bind(S::Panel, &[char('n'), key(C::Enter)], A::Step, "one round further", (6, "step")),
-    bind(S::Panel, &[char('g')], A::Turn(Dial::Gamma, -1), "γ down, up", NO),
-    bind(S::Panel, &[char('G')], A::Turn(Dial::Gamma, 1), "", (7, "γ up")),
-    bind(S::Panel, &[char('m')], A::Turn(Dial::Blocks, -1), "M down, up", NO),
-    bind(S::Panel, &[char('M')], A::Turn(Dial::Blocks, 1), "", NO),
-    bind(S::Panel, &[char('w')], A::Turn(Dial::Width, -1), "k down, up", NO),
-    bind(S::Panel, &[char('W')], A::Turn(Dial::Width, 1), "", NO),
-    bind(S::Panel, &[char('d')], A::Turn(Dial::Depth, -1), "D down, up", NO),
-    bind(S::Panel, &[char('D')], A::Turn(Dial::Depth, 1), "", NO),
-    bind(S::Panel, &[char('t')], A::Turn(Dial::Temperature, -1), "temperature down, up", NO),
-    bind(S::Panel, &[char('T')], A::Turn(Dial::Temperature, 1), "", NO),
-    bind(S::Panel, &[char('x')], A::Turn(Dial::Strategy, 1), "next strategy, strategy before", NO),
-    bind(S::Panel, &[char('X')], A::Turn(Dial::Strategy, -1), "", NO),
-    bind(S::Panel, &[char('p')], A::Turn(Dial::Pace, -1), "faster, slower: wait after rounds", NO),
-    bind(S::Panel, &[char('P')], A::Turn(Dial::Pace, 1), "", NO),
+    bind(S::Panel, &[char('g')], A::Adjust(Dial::Gamma, -1), "γ down, up", NO),
+    bind(S::Panel, &[char('G')], A::Adjust(Dial::Gamma, 1), "", (7, "γ up")),
+    bind(S::Panel, &[char('m')], A::Adjust(Dial::Blocks, -1), "M down, up", NO),
+    bind(S::Panel, &[char('M')], A::Adjust(Dial::Blocks, 1), "", NO),
+    bind(S::Panel, &[char('w')], A::Adjust(Dial::Width, -1), "k down, up", NO),
+    bind(S::Panel, &[char('W')], A::Adjust(Dial::Width, 1), "", NO),
+    bind(S::Panel, &[char('d')], A::Adjust(Dial::Depth, -1), "D down, up", NO),
+    bind(S::Panel, &[char('D')], A::Adjust(Dial::Depth, 1), "", NO),
+    bind(S::Panel, &[char('t')], A::Adjust(Dial::Temperature, -1), "temperature down, up", NO),
+    bind(S::Panel, &[char('T')], A::Adjust(Dial::Temperature, 1), "", NO),
+    bind(
+        S::Panel,
+        &[char('x')],
+        A::Adjust(Dial::Strategy, 1),
+        "next strategy, strategy before",
+        NO,
+    ),
+    bind(S::Panel, &[char('X')], A::Adjust(Dial::Strategy, -1), "", NO),
+    bind(
+        S::Panel,
+        &[char('p')],
+        A::Adjust(Dial::Pace, -1),
+        "faster, slower: wait after rounds",
+        NO,
+    ),
+    bind(S::Panel, &[char('P')], A::Adjust(Dial::Pace, 1), "", NO),
     bind(S::Panel, &[char('A')], A::Auto, "give γ, M, k and D back to automatic", NO),
     bind(S::Panel, &[char('s')], A::Speculate, "speculation on or off", NO),
     bind(S::Panel, &[char('o')], A::Marks, "show or hide where tokens came from", NO),

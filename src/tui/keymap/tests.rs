@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn no_key_has_two_actions_in_one_scope() {
     for scope in Scope::ALL {
-        let keys: Vec<Key> = BINDINGS
+        let keys: Vec<KeyPress> = BINDINGS
             .iter()
             .filter(|row| row.scope == scope)
             .flat_map(|row| row.keys.iter().copied())
@@ -47,10 +47,10 @@ fn every_key_is_in_the_help_and_in_the_table() {
 
 #[test]
 fn hints_are_keys_of_their_scope() {
-    let mut model = crate::tui::testing::loaded(80, 24);
+    let mut state = crate::tui::testing::loaded(80, 24);
     for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
-        model.focus = focus;
-        let hints = hints(&model);
+        state.focus = focus;
+        let hints = hints(&state);
         assert!(hints.len() >= 4, "{focus:?}: {hints:?}");
         assert!(hints.iter().any(|hint| hint.1 == "help"), "{focus:?}: {hints:?}");
     }

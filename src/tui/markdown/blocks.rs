@@ -5,12 +5,12 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::code::Highlighter;
-use super::table::{Table, append};
+use super::table::{MarkdownTable, append};
 use super::wrap::Logical;
-use super::{Kind, Look, Origins, Piece};
+use super::{Look, Origins, SpanRole, StyledSpan};
 
 /// One top-level block.
-pub struct Block {
+pub struct MarkdownBlock {
     /// Byte of the text at which its first line starts.
     pub start: usize,
     /// Its lines.
@@ -18,7 +18,12 @@ pub struct Block {
 }
 
 /// Parses `text[base..]`; `base` must be the start of a block.
-pub fn parse(text: &str, base: usize, origins: &Origins, code: &mut Highlighter) -> Vec<Block> {
+pub fn parse(
+    text: &str,
+    base: usize,
+    origins: &Origins,
+    code: &mut Highlighter,
+) -> Vec<MarkdownBlock> {
     let source = &text[base..];
     let mut builder = Builder {
         source,
@@ -28,7 +33,7 @@ pub fn parse(text: &str, base: usize, origins: &Origins, code: &mut Highlighter)
         blocks: Vec::new(),
         line: Logical::default(),
         open: false,
-        marks: Vec::new(),
+        prefixes: Vec::new(),
         lists: Vec::new(),
         look: Look::default(),
         in_code: false,
@@ -43,7 +48,7 @@ pub fn parse(text: &str, base: usize, origins: &Origins, code: &mut Highlighter)
 }
 
 /// A prefix that an open quote or list item puts before its lines.
-struct Mark {
+struct LinePrefix {
     /// Before the first line, then taken.
     first: Option<String>,
     /// Before all others, of the same width.
@@ -55,17 +60,17 @@ struct Builder<'a> {
     base: usize,
     origins: &'a Origins,
     code: &'a mut Highlighter,
-    blocks: Vec<Block>,
+    blocks: Vec<MarkdownBlock>,
     line: Logical,
     /// Whether `line` has been begun.
     open: bool,
-    marks: Vec<Mark>,
+    prefixes: Vec<LinePrefix>,
     /// Next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     look: Look,
     in_code: bool,
     /// The table being read.
-    table: Option<Table>,
+    table: Option<MarkdownTable>,
     depth: usize,
 }
 
@@ -87,7 +92,9 @@ impl Builder<'_> {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
                 self.text(&text, &range, self.look);
             }
-            Event::Code(text) => self.text(&text, &range, Look { kind: Kind::Code, ..self.look }),
+            Event::Code(text) => {
+                self.text(&text, &range, Look { role: SpanRole::Code, ..self.look })
+            }
             // Models break lines on purpose (verse, addresses), so a soft break is a break.
             Event::SoftBreak | Event::HardBreak => {
                 self.begin();
@@ -98,7 +105,7 @@ impl Builder<'_> {
                     self.block(range.start);
                 }
                 self.begin();
-                self.line.push("───", (Look { kind: Kind::Markup, ..Look::default() }, None));
+                self.line.push("───", (Look { role: SpanRole::Markup, ..Look::default() }, None));
                 self.flush();
             }
             // Not enabled in the parser; their source is shown if they ever are.
@@ -113,15 +120,15 @@ impl Builder<'_> {
         self.flush();
         // Indentation belongs to its block: without it code would be something else.
         let line = self.source[..start].rfind('\n').map_or(0, |at| at + 1);
-        self.blocks.push(Block { start: self.base + line, lines: Vec::new() });
+        self.blocks.push(MarkdownBlock { start: self.base + line, lines: Vec::new() });
     }
 
     fn start(&mut self, tag: Tag<'_>, at: usize) {
         match tag {
-            Tag::Heading { .. } => self.look.kind = Kind::Heading,
+            Tag::Heading { .. } => self.look.role = SpanRole::Heading,
             Tag::BlockQuote(_) => {
                 self.flush();
-                self.marks.push(Mark { first: None, rest: "▏ ".to_string() });
+                self.prefixes.push(LinePrefix { first: None, rest: "▏ ".to_string() });
             }
             Tag::CodeBlock(kind) => {
                 self.flush();
@@ -133,7 +140,7 @@ impl Builder<'_> {
                 };
                 self.code.open(&language, self.base + at);
                 self.in_code = true;
-                self.marks.push(Mark { first: None, rest: "  ".to_string() });
+                self.prefixes.push(LinePrefix { first: None, rest: "  ".to_string() });
             }
             Tag::List(first) => {
                 self.flush();
@@ -150,15 +157,15 @@ impl Builder<'_> {
                     _ => "• ".to_string(),
                 };
                 let rest = " ".repeat(bullet.chars().count());
-                self.marks.push(Mark { first: Some(bullet), rest });
+                self.prefixes.push(LinePrefix { first: Some(bullet), rest });
             }
             Tag::Table(alignments) => {
                 self.flush();
-                self.table = Some(Table::new(alignments));
+                self.table = Some(MarkdownTable::new(alignments));
             }
             Tag::TableHead | Tag::TableRow => {
                 self.look.strong = matches!(tag, Tag::TableHead);
-                self.table.iter_mut().for_each(Table::row);
+                self.table.iter_mut().for_each(MarkdownTable::row);
             }
             // What comes next is the cell's: the line's prefixes are put before whole rows.
             Tag::TableCell => self.open = true,
@@ -172,17 +179,17 @@ impl Builder<'_> {
         match tag {
             TagEnd::Paragraph => self.flush(),
             TagEnd::Heading(_) => {
-                self.look.kind = Kind::Text;
+                self.look.role = SpanRole::Text;
                 self.flush();
             }
             TagEnd::BlockQuote(_) => {
                 self.flush();
-                self.marks.pop();
+                self.prefixes.pop();
             }
             TagEnd::CodeBlock => {
                 self.flush();
                 self.in_code = false;
-                self.marks.pop();
+                self.prefixes.pop();
             }
             TagEnd::List(_) => {
                 self.flush();
@@ -190,11 +197,11 @@ impl Builder<'_> {
             }
             TagEnd::Item => {
                 // An item without text still has its bullet.
-                if self.marks.last().is_some_and(|mark| mark.first.is_some()) {
+                if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
                     self.begin();
                 }
                 self.flush();
-                self.marks.pop();
+                self.prefixes.pop();
             }
             TagEnd::TableCell => {
                 self.open = false;
@@ -205,7 +212,7 @@ impl Builder<'_> {
             }
             TagEnd::TableHead => self.look.strong = false,
             TagEnd::Table => {
-                for line in self.table.take().into_iter().flat_map(Table::lines) {
+                for line in self.table.take().into_iter().flat_map(MarkdownTable::lines) {
                     self.begin();
                     append(&mut self.line, &line);
                     self.flush();
@@ -224,12 +231,12 @@ impl Builder<'_> {
             return;
         }
         self.open = true;
-        let look = Look { kind: Kind::Markup, ..Look::default() };
-        let piece = |text: String| Piece { text, look, origin: None };
-        for mark in &mut self.marks {
-            let first = mark.first.take().unwrap_or_else(|| mark.rest.clone());
-            self.line.first.push(piece(first));
-            self.line.rest.push(piece(mark.rest.clone()));
+        let look = Look { role: SpanRole::Markup, ..Look::default() };
+        let fragment = |text: String| StyledSpan { text, look, origin: None };
+        for prefix in &mut self.prefixes {
+            let first = prefix.first.take().unwrap_or_else(|| prefix.rest.clone());
+            self.line.first.push(fragment(first));
+            self.line.rest.push(fragment(prefix.rest.clone()));
         }
     }
 
@@ -283,9 +290,9 @@ impl Builder<'_> {
             self.begin();
             self.line.verbatim = true;
             let mut at = 0;
-            for (len, kind) in self.code.line(line) {
+            for (len, role) in self.code.line(line) {
                 let part = line[at..at + len].trim_end_matches('\n');
-                let look = Look { kind, ..Look::default() };
+                let look = Look { role, ..Look::default() };
                 self.tagged(part, offset + at, text, range, look);
                 at += len;
             }

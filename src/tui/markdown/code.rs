@@ -1,24 +1,24 @@
 //! Syntax roles of the spans of a code line, by syntect's grammars. Lines of an open block that are
 //! complete are kept with the parser's state behind them, so that a streaming block costs one line
-//! a frame.
+//! a frame. Must never know colours.
 
 use std::sync::OnceLock;
 
 use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
-use super::Kind;
+use super::SpanRole;
 
 /// Stretches of a line: length in bytes and role.
-type Stretches = Vec<(usize, Kind)>;
+type Stretches = Vec<(usize, SpanRole)>;
 
 /// The parser of the code block being read, and what it found so far.
 #[derive(Clone, Debug, Default)]
 pub struct Highlighter {
-    block: Option<Block>,
+    block: Option<CodeBlock>,
 }
 
 #[derive(Clone, Debug)]
-struct Block {
+struct CodeBlock {
     language: String,
     /// Byte of the text at which it starts.
     start: usize,
@@ -38,7 +38,7 @@ impl Highlighter {
                 let state = syntaxes()
                     .find_syntax_by_token(language)
                     .map(|syntax| (ParseState::new(syntax), ScopeStack::new()));
-                self.block = Some(Block {
+                self.block = Some(CodeBlock {
                     language: language.to_string(),
                     start,
                     state,
@@ -51,7 +51,7 @@ impl Highlighter {
 
     /// The next line of the open block, with its line feed if it is complete.
     pub fn line(&mut self, line: &str) -> Stretches {
-        let plain = vec![(line.len(), Kind::Code)];
+        let plain = vec![(line.len(), SpanRole::Code)];
         let Some(block) = &mut self.block else { return plain };
         let at = block.next;
         block.next += 1;
@@ -73,33 +73,33 @@ fn stretch(parser: &mut ParseState, scopes: &mut ScopeStack, line: &str) -> Opti
     let changes = parser.parse_line(line, syntaxes()).ok()?;
     let mut stretches = Stretches::new();
     let mut at = 0;
-    let mut push = |from: usize, to: usize, kind: Kind| match stretches.last_mut() {
+    let mut push = |from: usize, to: usize, role: SpanRole| match stretches.last_mut() {
         _ if to <= from => {}
-        Some(last) if last.1 == kind => last.0 += to - from,
-        _ => stretches.push((to - from, kind)),
+        Some(last) if last.1 == role => last.0 += to - from,
+        _ => stretches.push((to - from, role)),
     };
     for (position, change) in changes {
-        push(at, position, kind(scopes));
+        push(at, position, role(scopes));
         at = at.max(position);
         scopes.apply(&change).ok()?;
     }
-    push(at, line.len(), kind(scopes));
+    push(at, line.len(), role(scopes));
     Some(stretches)
 }
 
-fn kind(scopes: &ScopeStack) -> Kind {
-    static ROLES: OnceLock<Vec<(Scope, Kind)>> = OnceLock::new();
+fn role(scopes: &ScopeStack) -> SpanRole {
+    static ROLES: OnceLock<Vec<(Scope, SpanRole)>> = OnceLock::new();
     let roles = ROLES.get_or_init(|| {
         [
-            ("comment", Kind::Comment),
-            ("string", Kind::Literal),
-            ("constant", Kind::Number),
-            ("keyword.operator", Kind::Code),
-            ("keyword", Kind::Keyword),
-            ("storage", Kind::Keyword),
+            ("comment", SpanRole::Comment),
+            ("string", SpanRole::Literal),
+            ("constant", SpanRole::Number),
+            ("keyword.operator", SpanRole::Code),
+            ("keyword", SpanRole::Keyword),
+            ("storage", SpanRole::Keyword),
         ]
         .into_iter()
-        .filter_map(|(name, kind)| Some((Scope::new(name).ok()?, kind)))
+        .filter_map(|(name, role)| Some((Scope::new(name).ok()?, role)))
         .collect()
     });
     scopes
@@ -107,7 +107,7 @@ fn kind(scopes: &ScopeStack) -> Kind {
         .iter()
         .rev()
         .find_map(|scope| roles.iter().find(|role| role.0.is_prefix_of(*scope)))
-        .map_or(Kind::Code, |role| role.1)
+        .map_or(SpanRole::Code, |role| role.1)
 }
 
 fn syntaxes() -> &'static SyntaxSet {

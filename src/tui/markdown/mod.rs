@@ -18,7 +18,7 @@ pub use wrap::{Logical, wrap};
 
 /// Syntax role of a span of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum SpanRole {
     /// Running text.
     #[default]
     Text,
@@ -42,7 +42,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// Its role.
-    pub kind: Kind,
+    pub role: SpanRole,
     /// `**strong**`.
     pub strong: bool,
     /// `*emphasis*`.
@@ -51,7 +51,7 @@ pub struct Look {
 
 /// A span of one style and one origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct StyledSpan {
     /// What is drawn.
     pub text: String,
     /// How.
@@ -61,7 +61,7 @@ pub struct Piece {
 }
 
 /// One row of the screen.
-pub type Row = Vec<Piece>;
+pub type TextRow = Vec<StyledSpan>;
 
 /// The rows of one growing text, fitted to one width.
 #[derive(Clone, Debug, Default)]
@@ -73,14 +73,14 @@ pub struct Document {
     settled_bytes: usize,
     /// Rows before the tail.
     settled_rows: usize,
-    rows: Vec<Row>,
+    rows: Vec<TextRow>,
     code: code::Highlighter,
 }
 
 impl Document {
     /// The rows of `text` at `width`. `text` may only have grown since the last call; a text that
     /// was replaced needs a new document.
-    pub fn lay_out(&mut self, text: &str, origins: &Origins, width: usize) -> &[Row] {
+    pub fn lay_out(&mut self, text: &str, origins: &Origins, width: usize) -> &[TextRow] {
         let width = width.max(1);
         if width != self.width || text.len() < self.shown {
             *self = Self { width, ..Self::default() };
@@ -93,7 +93,7 @@ impl Document {
     }
 
     /// The rows of `text` as it was typed, whitespace included: nothing in it is markup.
-    pub fn lay_out_verbatim(&mut self, text: &str, width: usize) -> &[Row] {
+    pub fn lay_out_verbatim(&mut self, text: &str, width: usize) -> &[TextRow] {
         let width = width.max(1);
         if width != self.width || text.len() != self.shown {
             *self = Self { width, shown: text.len(), ..Self::default() };
@@ -107,7 +107,7 @@ impl Document {
     }
 
     /// The rows as last laid out.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[TextRow] {
         &self.rows
     }
 
@@ -125,7 +125,7 @@ impl Document {
                 self.settled_rows = self.rows.len();
             }
             if !self.rows.is_empty() {
-                self.rows.push(Row::new());
+                self.rows.push(TextRow::new());
             }
             self.rows.extend(block.lines.iter().flat_map(|line| wrap(line, self.width)));
         }

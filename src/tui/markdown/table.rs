@@ -4,19 +4,19 @@ use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
 use super::wrap::{Logical, Tag};
-use super::{Kind, Look};
+use super::{Look, SpanRole};
 
 /// A table under construction.
-pub struct Table {
+pub struct MarkdownTable {
     alignments: Vec<Alignment>,
     /// The head first. Cells have text and tags only.
     rows: Vec<Vec<Logical>>,
 }
 
 /// Style of the decoration.
-const MARKUP: Tag = (Look { kind: Kind::Markup, strong: false, emphasis: false }, None);
+const MARKUP: Tag = (Look { role: SpanRole::Markup, strong: false, emphasis: false }, None);
 
-impl Table {
+impl MarkdownTable {
     /// A table of these columns.
     pub fn new(alignments: Vec<Alignment>) -> Self {
         Self { alignments, rows: Vec::new() }

@@ -12,7 +12,7 @@ fn origins_of(parts: &[(&str, Origin)]) -> (String, Origins) {
     (text, origins)
 }
 
-fn plain(rows: &[Row]) -> Vec<String> {
+fn plain(rows: &[TextRow]) -> Vec<String> {
     rows.iter().map(|row| row.iter().map(|piece| piece.text.as_str()).collect()).collect()
 }
 
@@ -89,7 +89,7 @@ fn origins_survive_rendering() {
     let seen: Vec<(&str, Option<Origin>)> = rows
         .iter()
         .flatten()
-        .filter(|piece| piece.look.kind != Kind::Markup)
+        .filter(|piece| piece.look.role != SpanRole::Markup)
         .map(|piece| (piece.text.as_str(), piece.origin))
         .collect();
     let (a, t) = (Some(Origin::Accepted), Some(Origin::Target));
@@ -104,11 +104,11 @@ fn code_is_given_roles() {
     let mut document = Document::default();
     let text = "```rust\nlet x = 1; // one\n";
     let rows = document.lay_out(text, &Origins::default(), 40);
-    let kinds: Vec<(&str, Kind)> =
-        rows[0].iter().map(|piece| (piece.text.trim(), piece.look.kind)).collect();
-    assert!(kinds.contains(&("let", Kind::Keyword)), "{kinds:?}");
-    assert!(kinds.contains(&("1", Kind::Number)), "{kinds:?}");
-    assert!(kinds.contains(&("// one", Kind::Comment)), "{kinds:?}");
+    let kinds: Vec<(&str, SpanRole)> =
+        rows[0].iter().map(|piece| (piece.text.trim(), piece.look.role)).collect();
+    assert!(kinds.contains(&("let", SpanRole::Keyword)), "{kinds:?}");
+    assert!(kinds.contains(&("1", SpanRole::Number)), "{kinds:?}");
+    assert!(kinds.contains(&("// one", SpanRole::Comment)), "{kinds:?}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn indented_code_stays_code_while_it_streams() {
     document.lay_out("    - ", &Origins::default(), 20);
     let rows = document.lay_out("    - x", &Origins::default(), 20);
     assert_eq!(plain(rows), ["  - x"]);
-    assert_eq!(rows[0].last().unwrap().look.kind, Kind::Code);
+    assert_eq!(rows[0].last().unwrap().look.role, SpanRole::Code);
 }
 
 fn fragment() -> impl Strategy<Value = String> {
@@ -166,7 +166,7 @@ proptest! {
         prop_assert_eq!(streamed, document.lay_out(&text, &origins, width).to_vec());
     }
 
-    /// Every drawn piece of the model's text has an origin.
+    /// Every drawn fragment of the model's text has an origin.
     #[test]
     fn every_character_has_an_origin(parts in prop::collection::vec(fragment(), 0..40)) {
         let text = parts.concat();
@@ -174,7 +174,7 @@ proptest! {
         origins.push(text.len(), Origin::Accepted);
         let mut document = Document::default();
         for piece in document.lay_out(&text, &origins, 30).iter().flatten() {
-            prop_assert!(piece.look.kind == Kind::Markup || piece.origin.is_some());
+            prop_assert!(piece.look.role == SpanRole::Markup || piece.origin.is_some());
         }
     }
 }

@@ -1,11 +1,11 @@
 //! From a logical line to rows of the screen. Works on graphemes, so that a character put together
 //! from several tokens (combining marks, emoji sequences) stays one; it takes the origin of its
-//! first byte.
+//! first byte. Must never know what a row says.
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-use super::{Look, Piece, Row};
+use super::{Look, StyledSpan, TextRow};
 use crate::decode::Origin;
 use crate::printable::printable_line;
 
@@ -16,9 +16,9 @@ pub type Tag = (Look, Option<Origin>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Logical {
     /// Before the first row, e.g. a bullet.
-    pub first: Vec<Piece>,
+    pub first: Vec<StyledSpan>,
     /// Before every further row: as wide as `first`.
-    pub rest: Vec<Piece>,
+    pub rest: Vec<StyledSpan>,
     /// The text.
     pub text: String,
     /// `(end, tag)`: the tag holds up to byte `end` of `text`. Ends rise.
@@ -50,7 +50,7 @@ struct Cell {
 }
 
 /// Fits `line` into rows of at most `width` columns. Always at least one row.
-pub fn wrap(line: &Logical, width: usize) -> Vec<Row> {
+pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
     let lead: usize = line.first.iter().map(|piece| piece.text.width()).sum();
     // A prefix that leaves no room is dropped: text matters more than decoration.
     let (first, rest, room) = match width.saturating_sub(lead) {
@@ -106,7 +106,7 @@ fn break_point(cells: &[Cell], next_width: usize) -> usize {
     if cells[..cut].iter().all(|cell| cell.space) { cells.len() } else { cut }
 }
 
-fn row(prefix: &[Piece], cells: &[Cell]) -> Row {
+fn row(prefix: &[StyledSpan], cells: &[Cell]) -> TextRow {
     let mut row = prefix.to_vec();
     let end = cells.iter().rposition(|cell| !cell.space).map_or(0, |at| at + 1);
     for (index, cell) in cells[..end].iter().enumerate() {
@@ -115,7 +115,11 @@ fn row(prefix: &[Piece], cells: &[Cell]) -> Row {
             Some(last) if merge && (last.look, last.origin) == cell.tag => {
                 last.text.push_str(&cell.text);
             }
-            _ => row.push(Piece { text: cell.text.clone(), look: cell.tag.0, origin: cell.tag.1 }),
+            _ => row.push(StyledSpan {
+                text: cell.text.clone(),
+                look: cell.tag.0,
+                origin: cell.tag.1,
+            }),
         }
     }
     row

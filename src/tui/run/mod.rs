@@ -1,7 +1,7 @@
 //! The event loop of the screen: signals first, then input, the worker and time. All queued events
 //! are handled, then the screen is drawn once, at most 30 times a second and only after a change:
 //! it shares its cores with verification. What may block (reading keys, writing frames) runs on
-//! threads of their own, so that the loop never blocks. Must never know what a message changes.
+//! threads of their own, so that the loop never blocks. Must never know what an event changes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use crossterm::event::{
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
 use super::effects::EffectRunner;
+use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
-use super::state::{Model, ModelConfig};
+use super::state::{ScreenState, StateConfig};
 use super::terminal::{self, Screen};
-use super::update::{Effect, Message, update};
+use super::update::{Effect, ScreenEvent, update};
 use super::{input, view};
 use crate::chat::SessionStore;
 use crate::hardware::{Usage, UsageMeter};
@@ -24,20 +25,22 @@ use crate::worker::{Event, SharedControls, Sink, Worker};
 /// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
 /// Least time between a frame and one that shows what was typed.
-const ECHO: Duration = Duration::from_millis(8);
+const TYPED_FRAME: Duration = Duration::from_millis(8);
 /// Longest time spent on events before a frame.
-const TAKE_IN: Duration = Duration::from_millis(16);
+const EVENTS_BUDGET: Duration = Duration::from_millis(16);
 /// Longest wait for the models to be opened before the screen is shown without them.
-const OPENING: Duration = Duration::from_secs(3);
+const OPENING_LIMIT: Duration = Duration::from_secs(3);
 /// Time between two samples of the machine's load.
-const LOOK: Duration = Duration::from_secs(1);
+const USAGE_PERIOD: Duration = Duration::from_secs(1);
 
 /// How the screen starts.
 pub struct ScreenConfig {
     /// The screen itself.
-    pub model: ModelConfig,
+    pub state: StateConfig,
     /// Where conversations are saved; `None` saves nothing.
     pub store: Option<SessionStore>,
+    /// Finds the models that can be chosen.
+    pub models: ModelFinder,
 }
 
 /// The models cannot be opened: there is no use in a screen.
@@ -58,38 +61,40 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
-    let heard = runtime.block_on(opening(&mut events))?;
-    let runner = EffectRunner::new(worker, controls, config.store);
-    let (asks, signals) = signals::listen()?;
-    let app = App::new(Model::new(config.model), runner, Screen::take()?);
+    let early = runtime.block_on(opening(&mut events))?;
+    let (results, found) = unbounded_channel();
+    let runner =
+        EffectRunner::new(worker, controls, config.store).with_models(config.models, results);
+    let (sender, signals) = signals::listen()?;
+    let app = App::new(ScreenState::new(config.state), runner, Screen::take()?);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
-        app.take(Message::Resize(size.0, size.1));
-        for event in heard {
-            app.take(Message::Worker(event));
+        app.take(ScreenEvent::Resize(size.0, size.1));
+        for event in early {
+            app.take(ScreenEvent::Worker(event));
         }
-        let keys = input::listen(asks)?;
-        runtime.block_on(work(app, Sources { signals, keys, events }))
+        let keys = input::listen(sender)?;
+        runtime.block_on(work(app, Sources { signals, keys, events, found }))
     })
 }
 
 /// What the worker says until the models are opened: files that are missing or are no models are
 /// reported without a screen.
 async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, NotOpened> {
-    let until = tokio::time::Instant::now() + OPENING;
-    let mut heard = Vec::new();
+    let until = tokio::time::Instant::now() + OPENING_LIMIT;
+    let mut early = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout_at(until, events.recv()).await {
         if let Event::Failed { generation: None, error } = event {
             return Err(NotOpened(error));
         }
         // The first stage has no measure; another stage, or a download, comes after it.
-        let opening = heard.is_empty() && matches!(event, Event::Loading { fraction: None, .. });
-        heard.push(event);
+        let opening = early.is_empty() && matches!(event, Event::Loading { fraction: None, .. });
+        early.push(event);
         if !opening {
             break;
         }
     }
-    Ok(heard)
+    Ok(early)
 }
 
 /// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved.
@@ -101,8 +106,8 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
     terminal::restore();
     // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
-        let App { model, runner, .. } = &mut app;
-        let _ = runner.save(target(model), model.chat.saved_turns());
+        let App { state, runner, .. } = &mut app;
+        let _ = runner.save(target(state), state.chat.saved_turns());
     }
     match result {
         Ok(result) => result,
@@ -112,11 +117,11 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
 }
 
 struct App {
-    model: Model,
+    state: ScreenState,
     runner: EffectRunner,
     screen: Screen,
     began: Instant,
-    /// Whether the screen shows less than the model knows.
+    /// Whether the screen shows less than the state holds.
     changed: bool,
     /// Whether something was typed that the screen does not show yet.
     typed: bool,
@@ -125,14 +130,14 @@ struct App {
     ended: bool,
 }
 
-fn target(model: &Model) -> &str {
-    model.ready.as_ref().map_or("", |ready| &ready.target)
+fn target(state: &ScreenState) -> &str {
+    state.ready.as_ref().map_or("", |ready| &ready.target)
 }
 
 impl App {
-    fn new(model: Model, runner: EffectRunner, screen: Screen) -> Self {
+    fn new(state: ScreenState, runner: EffectRunner, screen: Screen) -> Self {
         Self {
-            model,
+            state,
             runner,
             screen,
             began: Instant::now(),
@@ -143,43 +148,46 @@ impl App {
         }
     }
 
-    /// Handles a message and its effects.
-    fn take(&mut self, message: Message) {
+    /// Handles an event and its effects.
+    fn take(&mut self, event: ScreenEvent) {
         self.changed = true;
-        let mut waiting = vec![message];
-        while let Some(message) = waiting.pop() {
-            for effect in update(&mut self.model, message, self.began.elapsed()) {
+        let mut waiting = vec![event];
+        while let Some(event) = waiting.pop() {
+            for effect in update(&mut self.state, event, self.began.elapsed()) {
                 waiting.extend(self.perform(effect));
             }
         }
     }
 
-    /// Carries out effects; their results are messages again.
-    fn perform(&mut self, effect: Effect) -> Option<Message> {
+    /// Carries out effects; their results are events again.
+    fn perform(&mut self, effect: Effect) -> Option<ScreenEvent> {
         match effect {
             Effect::Send(command) => {
                 if !self.runner.send(command) {
-                    return Some(Message::WorkerGone(terminal::last_words()));
+                    return Some(ScreenEvent::WorkerGone(terminal::worker_panic()));
                 }
             }
             Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
             Effect::Save { turns, asked } => {
-                let result = self.runner.save(target(&self.model), turns).transpose();
+                let result = self.runner.save(target(&self.state), turns).transpose();
                 return match result {
-                    Some(result) => Some(Message::Saved { asked, result }),
+                    Some(result) => Some(ScreenEvent::Saved { asked, result }),
                     None if asked => {
                         let result = Err("there is nothing to save yet".to_string());
-                        Some(Message::Saved { asked, result })
+                        Some(ScreenEvent::Saved { asked, result })
                     }
                     None => None,
                 };
             }
             Effect::Forget => self.runner.forget(),
-            Effect::List => return Some(Message::Sessions(self.runner.list())),
+            Effect::List => return Some(ScreenEvent::Sessions(self.runner.list())),
             Effect::Load(words) => return Some(self.runner.load(&words)),
+            Effect::FindModels { part, models } => return self.runner.find_models(part, models),
             Effect::Copy(text) => {
                 let screen = &mut self.screen;
-                return Some(Message::Copied(self.runner.copy(&text, |text| screen.copy(text))));
+                return Some(ScreenEvent::Copied(
+                    self.runner.copy(&text, |text| screen.copy(text)),
+                ));
             }
             Effect::Mouse(on) => {
                 if let Err(error) = self.screen.mouse(on) {
@@ -192,7 +200,7 @@ impl App {
                 }
             }
             Effect::Suspend => {
-                return signals::stop_job().err().map(Message::NotSuspended);
+                return signals::stop_job().err().map(ScreenEvent::NotSuspended);
             }
             Effect::Quit => self.ended = true,
         }
@@ -200,9 +208,9 @@ impl App {
     }
 
     fn draw(&mut self) -> anyhow::Result<()> {
-        self.model.now = self.began.elapsed();
-        let model = &mut self.model;
-        self.screen.draw(|frame| view::draw(frame, model))?;
+        self.state.now = self.began.elapsed();
+        let state = &mut self.state;
+        self.screen.draw(|frame| view::draw(frame, state))?;
         self.changed = false;
         self.typed = false;
         Ok(())
@@ -210,7 +218,7 @@ impl App {
 
     /// Least time from the frame before to the next.
     fn pace(&self) -> Duration {
-        if self.typed { ECHO } else { FRAME }
+        if self.typed { TYPED_FRAME } else { FRAME }
     }
 
     /// Whether a frame is due and the terminal accepts one.
@@ -220,36 +228,36 @@ impl App {
 
     /// Takes an event in, with the characters that wait behind it if it is one.
     fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
-        let message = match input {
+        let event = match input {
             Input::Key(event) if is_text(&event) => {
                 let (keys, next) = characters(event, waiting);
                 self.typed = true;
                 self.take(match keys.as_slice() {
-                    [event] => Message::Key(*event),
-                    _ => Message::Typed(keys),
+                    [event] => ScreenEvent::Key(*event),
+                    _ => ScreenEvent::Typed(keys),
                 });
                 if let Some(next) = next {
                     self.input(next, waiting);
                 }
                 return;
             }
-            Input::Key(event) => Message::Key(event),
-            Input::Paste(text) => Message::Paste(text),
+            Input::Key(event) => ScreenEvent::Key(event),
+            Input::Paste(text) => ScreenEvent::Paste(text),
             Input::Mouse(event) => match event.kind {
-                MouseEventKind::ScrollUp => Message::Wheel(-3),
-                MouseEventKind::ScrollDown => Message::Wheel(3),
+                MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
+                MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
                 _ => return,
             },
             Input::Resize(..) => return self.signal(Signal::Resize),
             Input::FocusGained | Input::FocusLost => return,
         };
         self.typed = true;
-        self.take(message);
+        self.take(event);
     }
 
     fn signal(&mut self, signal: Signal) {
         match signal {
-            Signal::End => self.take(Message::Terminate),
+            Signal::End => self.take(ScreenEvent::Terminate),
             Signal::Stop => self.suspend(),
             Signal::Continue => self.resume(),
             // The frame asks for the size itself: of many changes in a row only the last counts.
@@ -296,16 +304,17 @@ fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>,
     (keys, None)
 }
 
-/// The sources of messages.
+/// The sources of events.
 struct Sources {
     signals: UnboundedReceiver<Signal>,
     keys: Receiver<Input>,
     events: UnboundedReceiver<Event>,
+    found: UnboundedReceiver<ScreenEvent>,
 }
 
 async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
-    let Sources { mut signals, mut keys, mut events } = sources;
-    let mut usage = looks();
+    let Sources { mut signals, mut keys, mut events, mut found } = sources;
+    let mut usage = sample_usage();
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;
     while !app.ended {
@@ -313,7 +322,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
             app.draw()?;
             drawn = Instant::now();
         }
-        let wake = match app.model.deadline() {
+        let wake = match app.state.deadline() {
             _ if app.can_draw() => Some(drawn + app.pace()),
             Some(deadline) if !app.changed => Some(app.began + deadline),
             _ => None,
@@ -329,30 +338,31 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
             Some(signal) = signals.recv() => app.signal(signal),
             result = app.screen.written() => if let Err(error) = result {
                 tracing::warn!("the terminal takes nothing any more: {error}");
-                app.take(Message::Terminate);
+                app.take(ScreenEvent::Terminate);
             },
             input = keys.recv() => match input {
                 Some(input) => app.input(input, &mut keys),
                 // The terminal is gone.
-                None => app.take(Message::Terminate),
+                None => app.take(ScreenEvent::Terminate),
             },
             event = events.recv(), if alive => match event {
-                Some(event) => app.take(Message::Worker(event)),
+                Some(event) => app.take(ScreenEvent::Worker(event)),
                 None => {
                     alive = false;
-                    app.take(Message::WorkerGone(terminal::last_words()));
+                    app.take(ScreenEvent::WorkerGone(terminal::worker_panic()));
                 }
             },
-            Some(usage) = usage.recv() => app.take(Message::Usage(usage)),
-            () = pause => if !app.changed { app.take(Message::Tick) },
+            Some(event) = found.recv() => app.take(event),
+            Some(usage) = usage.recv() => app.take(ScreenEvent::Usage(usage)),
+            () = pause => if !app.changed { app.take(ScreenEvent::Tick) },
         }
-        // The other queued messages, for half a frame's time: typing must stay visible.
-        let until = Instant::now() + TAKE_IN;
+        // The other queued events, for half a frame's time: typing must stay visible.
+        let until = Instant::now() + EVENTS_BUDGET;
         while !app.ended && signals.is_empty() && Instant::now() < until {
             if let Ok(input) = keys.try_recv() {
                 app.input(input, &mut keys);
             } else if let Ok(event) = events.try_recv() {
-                app.take(Message::Worker(event));
+                app.take(ScreenEvent::Worker(event));
             } else {
                 break;
             }
@@ -362,12 +372,12 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
 }
 
 /// Samples the machine's load once a second, on a thread of its own: the driver may be slow.
-fn looks() -> UnboundedReceiver<Usage> {
+fn sample_usage() -> UnboundedReceiver<Usage> {
     let (sender, receiver) = unbounded_channel();
     let watch = move || {
         let mut sampler = UsageMeter::new();
         while sender.send(sampler.sample()).is_ok() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(USAGE_PERIOD);
         }
     };
     // Without a thread the meters stay empty; everything else works.

@@ -3,8 +3,8 @@
 use portable_pty::CommandBuilder;
 
 use super::*;
-use crate::chat::Message as Said;
-use crate::tui::testing::{controls, model};
+use crate::chat::Message;
+use crate::tui::testing::{controls, unloaded};
 use crate::worker::scripted::Script;
 
 // The tests of the whole program use what is not used here.
@@ -33,7 +33,7 @@ fn wait_for<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
-fn saved(sessions: &std::path::Path) -> Vec<Said> {
+fn saved(sessions: &std::path::Path) -> Vec<Message> {
     let store = SessionStore::at(sessions);
     let list = store.list().unwrap();
     assert_eq!(list.sessions.len(), 1);
@@ -47,8 +47,8 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
         let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
-        let mut app = App::new(model(), runner, Screen::take().unwrap());
-        app.model.chat.ask("Remember me".to_string());
+        let mut app = App::new(unloaded(), runner, Screen::take().unwrap());
+        app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
             while app.screen.busy() {
@@ -72,14 +72,19 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     if let Some(sessions) = std::env::var_os(CHILD) {
         let script = include_str!("../../../tests/scripts/answers.jsonl");
         let store = Some(SessionStore::at(sessions));
-        let model = model_config();
-        run(ScreenConfig { model, store }, SharedControls::new(controls()), |shared, mut sink| {
-            let fragile: Sink = Box::new(move |event| match event {
-                Event::Round { .. } => panic!("a bug of the worker"),
-                event => sink(event),
-            });
-            Ok(Script::parse(script)?.play(shared, fragile)?)
-        })
+        let state = state_config();
+        let models = ModelFinder::default();
+        run(
+            ScreenConfig { state, store, models },
+            SharedControls::new(controls()),
+            |shared, mut sink| {
+                let fragile: Sink = Box::new(move |event| match event {
+                    Event::Round { .. } => panic!("a bug of the worker"),
+                    event => sink(event),
+                });
+                Ok(Script::parse(script)?.play(shared, fragile)?)
+            },
+        )
         .unwrap();
         return;
     }
@@ -98,14 +103,15 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     assert_eq!(saved(folder.path())[0].content, "Are you there?");
 }
 
-fn model_config() -> ModelConfig {
-    ModelConfig {
+fn state_config() -> StateConfig {
+    StateConfig {
         controls: controls(),
         theme: crate::tui::theme::ThemeName::Dark,
         colours: true,
         marks: true,
         system: None,
         max_tokens: 64,
+        thinking: None,
         gpu: "no NVIDIA GPU".to_string(),
     }
 }

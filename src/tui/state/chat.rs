@@ -1,12 +1,13 @@
-//! The conversation and its scroll position. Must never know how it is drawn.
+//! The conversation and its scroll position. Must never know colours.
 
+use super::thought::Thought;
 use crate::chat::{Message, Role, SavedTurn};
 use crate::decode::{Committed, Finish, Summary};
-use crate::tui::markdown::{Document, Origins, Row};
+use crate::tui::markdown::{Document, Origins, TextRow};
 
 /// How an answer ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum AnswerOutcome {
     /// By the model.
     Finished(Box<Summary>),
     /// By the user; tokens and tokens per second so far.
@@ -27,31 +28,37 @@ pub enum Outcome {
 pub struct Turn {
     /// Its role.
     pub role: Role,
+    /// What was thought before it; `None` if nothing was.
+    pub thought: Option<Thought>,
     /// Its text.
     pub text: String,
     /// Origin of each byte of an answer.
     pub origins: Origins,
     /// `None` while it is being written.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<AnswerOutcome>,
     document: Document,
 }
 
 impl Turn {
-    fn new(role: Role, text: String, outcome: Option<Outcome>) -> Self {
-        Self { role, text, origins: Origins::default(), outcome, document: Document::default() }
+    fn new(role: Role, text: String, outcome: Option<AnswerOutcome>) -> Self {
+        let (thought, origins) = (None, Origins::default());
+        Self { role, thought, text, origins, outcome, document: Document::default() }
     }
 
     /// Whether it was interrupted.
     fn interrupted(&self) -> bool {
         match &self.outcome {
-            None | Some(Outcome::Stopped { .. } | Outcome::Failed | Outcome::Interrupted) => true,
-            Some(Outcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
-            Some(Outcome::Loaded) => false,
+            None
+            | Some(
+                AnswerOutcome::Stopped { .. } | AnswerOutcome::Failed | AnswerOutcome::Interrupted,
+            ) => true,
+            Some(AnswerOutcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
+            Some(AnswerOutcome::Loaded) => false,
         }
     }
 
     /// Its rows at `width`.
-    pub fn rows(&mut self, width: usize) -> &[Row] {
+    pub fn rows(&mut self, width: usize) -> &[TextRow] {
         match self.role {
             Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
             // What a person typed is not Markdown: `__init__` would lose its underscores.
@@ -60,7 +67,7 @@ impl Turn {
     }
 
     /// Its rows as last laid out.
-    pub fn laid_out(&self) -> &[Row] {
+    pub fn laid_out(&self) -> &[TextRow] {
         self.document.rows()
     }
 }
@@ -70,6 +77,8 @@ impl Turn {
 pub struct Chat {
     /// Instructions that precede it.
     pub system: Option<String>,
+    /// Whether thoughts are shown.
+    pub shows_thoughts: bool,
     turns: Vec<Turn>,
     /// The answer that is being regenerated; it is restored if nothing replaces it.
     replaced: Option<Turn>,
@@ -97,19 +106,24 @@ impl Chat {
 
     /// Takes a conversation in place of this one.
     pub fn replace(&mut self, turns: Vec<SavedTurn>) {
-        *self = Self::default();
+        *self = Self { shows_thoughts: self.shows_thoughts, ..Self::default() };
         for SavedTurn { message, interrupted } in turns {
-            let outcome = if interrupted { Outcome::Interrupted } else { Outcome::Loaded };
+            let outcome =
+                if interrupted { AnswerOutcome::Interrupted } else { AnswerOutcome::Loaded };
             match message.role {
                 Role::System => self.system = Some(message.content),
-                role => self.turns.push(Turn::new(role, message.content, Some(outcome))),
+                role => {
+                    let mut turn = Turn::new(role, message.content, Some(outcome));
+                    turn.thought = message.thought.map(Thought::saved);
+                    self.turns.push(turn);
+                }
             }
         }
     }
 
     /// Adds what the user said and an empty answer to it.
     pub fn ask(&mut self, text: String) {
-        self.turns.push(Turn::new(Role::User, text, Some(Outcome::Loaded)));
+        self.turns.push(Turn::new(Role::User, text, Some(AnswerOutcome::Loaded)));
         self.reopen();
     }
 
@@ -145,15 +159,19 @@ impl Chat {
             for token in tokens {
                 turn.text.push_str(&token.text);
                 turn.origins.push(token.text.len(), token.origin);
+                if let Some(thought) = &token.thought {
+                    turn.thought.get_or_insert_default().push(thought);
+                }
             }
         }
     }
 
     /// Ends the answer being written. An empty one is removed unless the target ended it itself:
     /// the answer it was to replace is restored.
-    pub fn close(&mut self, outcome: Outcome) {
+    pub fn close(&mut self, outcome: AnswerOutcome) {
         let Some(turn) = self.open_answer() else { return };
-        if turn.text.is_empty() && !matches!(outcome, Outcome::Finished(_)) {
+        let empty = turn.text.is_empty() && turn.thought.is_none();
+        if empty && !matches!(outcome, AnswerOutcome::Finished(_)) {
             self.turns.pop();
             self.turns.extend(self.replaced.take());
         } else {
@@ -168,31 +186,38 @@ impl Chat {
         Some(answer.text.as_str()).filter(|text| !text.is_empty())
     }
 
-    /// The conversation as the target takes it.
+    /// The conversation as the target takes it: an answer that got no further than its thoughts is
+    /// none.
     pub fn messages(&self) -> Vec<Message> {
-        self.saved_turns().into_iter().map(|turn| turn.message).collect()
+        let turns = self.alternating(|turn| !turn.text.is_empty());
+        turns.into_iter().map(|turn| turn.message).collect()
     }
 
-    /// The conversation as it is saved: an answer not yet begun is left out, and questions that
-    /// got no answer are put together with the next one, since templates want the roles to
-    /// alternate.
+    /// The conversation as it is saved: an answer not yet begun is left out.
     pub fn saved_turns(&self) -> Vec<SavedTurn> {
+        self.alternating(|turn| !turn.text.is_empty() || turn.thought.is_some())
+    }
+
+    /// The turns with the answers that `counts`. Questions that got none are put together with the
+    /// next one, since templates want the roles to alternate.
+    fn alternating(&self, counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
         let mut turns: Vec<SavedTurn> = Vec::new();
         if let Some(system) = &self.system {
-            let message = Message { role: Role::System, content: system.clone() };
+            let message = Message::new(Role::System, system);
             turns.push(SavedTurn { message, interrupted: false });
         }
         for turn in &self.turns {
             let interrupted = turn.interrupted();
             match turns.last_mut() {
-                _ if turn.role == Role::Assistant && turn.text.is_empty() => {}
+                _ if turn.role == Role::Assistant && !counts(turn) => {}
                 Some(last) if last.message.role == turn.role => {
                     last.message.content.push_str("\n\n");
                     last.message.content.push_str(&turn.text);
                     last.interrupted |= interrupted;
                 }
                 _ => {
-                    let message = Message { role: turn.role, content: turn.text.clone() };
+                    let thought = turn.thought.as_ref().map(|thought| thought.text.clone());
+                    let message = Message { thought, ..Message::new(turn.role, &turn.text) };
                     turns.push(SavedTurn { message, interrupted });
                 }
             }

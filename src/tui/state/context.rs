@@ -1,10 +1,10 @@
 //! How full the context is, and what the user can do about it. Must never know where it is shown.
 
-use super::Model;
+use super::ScreenState;
 
 /// The context after the latest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct ContextUsage {
     /// Tokens that prompt and answer take; a prompt that was refused may take more than there are.
     pub used: usize,
     /// Tokens it holds.
@@ -13,7 +13,7 @@ pub struct Context {
     pub most: usize,
 }
 
-impl Context {
+impl ContextUsage {
     /// Whether so little is left that it is time to say so: from 80 % on.
     pub fn is_short(self) -> bool {
         self.used * 5 >= self.holds * 4
@@ -81,12 +81,12 @@ impl Context {
     }
 }
 
-impl Model {
+impl ScreenState {
     /// How full the context is; `None` while nothing is loaded.
-    pub fn context(&self) -> Option<Context> {
+    pub fn context(&self) -> Option<ContextUsage> {
         let ready = self.ready.as_ref()?;
         let used = self.meters.context();
-        Some(Context { used, holds: ready.context, most: ready.most_context })
+        Some(ContextUsage { used, holds: ready.context, most: ready.most_context })
     }
 }
 
@@ -94,8 +94,8 @@ impl Model {
 mod tests {
     use super::*;
 
-    fn context(used: usize) -> Context {
-        Context { used, holds: 1000, most: 4000 }
+    fn context(used: usize) -> ContextUsage {
+        ContextUsage { used, holds: 1000, most: 4000 }
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_larger_context_is_named_only_if_the_model_has_one() {
-        let most = Context { most: 1000, ..context(1000) };
+        let most = ContextUsage { most: 1000, ..context(1000) };
         for width in [200, 72, 40] {
             let words = most.warning(width).unwrap();
             assert!(!words.contains("--context") && words.chars().count() <= width, "{words}");

@@ -1,71 +1,11 @@
 //! The controls panel: the dials, each with its value, range and whether it is fixed. Must never
 //! know how they are drawn.
 
-use super::strategies;
+use super::{Rounds, strategies};
 use crate::draft::{Budget, Depths};
 use crate::plan::{BLOCKS, DEPTH, GAMMA, Limits, PACE, WIDTH};
+use crate::tui::actions::Dial;
 use crate::worker::{Controls, Ready, Setting};
-
-/// One dial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dial {
-    /// Who drafts, and how.
-    Strategy,
-    /// γ.
-    Gamma,
-    /// M.
-    Blocks,
-    /// k.
-    Width,
-    /// D.
-    Depth,
-    /// T.
-    Temperature,
-    /// Least time from round to round.
-    Pace,
-}
-
-impl Dial {
-    /// All, in the order of the panel.
-    pub const ALL: [Self; 7] = [
-        Self::Strategy,
-        Self::Gamma,
-        Self::Blocks,
-        Self::Width,
-        Self::Depth,
-        Self::Temperature,
-        Self::Pace,
-    ];
-
-    /// Those that a narrow screen shows.
-    pub const FIGURES: [Self; 5] =
-        [Self::Gamma, Self::Blocks, Self::Width, Self::Depth, Self::Temperature];
-
-    /// Its symbol in the paper, if it has one.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Self::Strategy | Self::Pace => " ",
-            Self::Gamma => "γ",
-            Self::Blocks => "M",
-            Self::Width => "k",
-            Self::Depth => "D",
-            Self::Temperature => "T",
-        }
-    }
-
-    /// What it controls, in a word or two.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Strategy => "strategy",
-            Self::Pace => "slow motion",
-            Self::Gamma => "tree size",
-            Self::Blocks => "draft blocks",
-            Self::Width => "tree width",
-            Self::Depth => "tree depth",
-            Self::Temperature => "temperature",
-        }
-    }
-}
 
 /// Which dial the cursor is on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,10 +18,11 @@ pub struct Dials {
 pub struct DialView {
     /// Its value.
     pub value: String,
-    /// `auto`, `held` or why it cannot be turned.
+    /// `auto`, `fixed`, or `all` and `none` where the
+    /// head runs with all of its blocks or there is none.
     pub state: &'static str,
     /// Whether the user has fixed it.
-    pub held: bool,
+    pub fixed: bool,
     /// Least and most.
     pub range: String,
 }
@@ -106,37 +47,40 @@ const STEP: f32 = 0.1;
 /// Steps of the pace dial, milliseconds a round; `/pace` knows all between.
 const PACES: [usize; 8] = [0, 50, 100, 200, 500, 1000, 2000, 5000];
 
-/// What the screen knows when it turns a dial.
-pub struct Bench<'a> {
+/// What the value and the range of a dial depend on.
+pub struct DialRanges<'a> {
     /// What was loaded; `None` before.
     pub ready: Option<&'a Ready>,
     /// Budget of the latest round: the present automatic values.
     pub latest: Option<&'a Budget>,
 }
 
-impl Bench<'_> {
+impl<'a> DialRanges<'a> {
+    /// For the models that were loaded and the rounds so far.
+    pub fn new(ready: Option<&'a Ready>, rounds: &'a Rounds) -> Self {
+        Self { ready, latest: rounds.latest().map(|round| &round.budget) }
+    }
+
     /// A dial as it is shown.
     pub fn view(&self, dial: Dial, controls: &Controls) -> DialView {
         let Some((choice, auto, limits)) = self.parts(dial, controls) else {
             return self.view_other(dial, controls);
         };
-        let held = matches!(choice, Setting::Fixed(_));
+        let elastic = dial != Dial::Blocks || self.ready.is_none() || self.elastic(controls);
+        let fixed = choice.is_fixed() && elastic;
         let value = match choice {
             Setting::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
             Setting::Fixed(value) => value.clamp(limits.least, limits.most).to_string(),
         };
-        let fixed = dial == Dial::Blocks && !self.elastic(controls);
-        let state = match (fixed, held) {
-            (true, _) if self.ready.is_some() => "fixed",
-            (_, true) => "held",
-            _ => "auto",
+        let state = match (elastic, fixed) {
+            (false, _) if auto == Some(0) => "none",
+            (false, _) => "all",
+            (true, true) => "fixed",
+            (true, false) => "auto",
         };
-        let range = if state == "fixed" {
-            String::new()
-        } else {
-            format!("{}–{}", limits.least, limits.most)
-        };
-        DialView { value, state, held: held && state != "fixed", range }
+        let range =
+            if elastic { format!("{}–{}", limits.least, limits.most) } else { String::new() };
+        DialView { value, state, fixed, range }
     }
 
     /// A dial without automatic control.
@@ -144,9 +88,9 @@ impl Bench<'_> {
         match dial {
             Dial::Strategy => {
                 let name = strategies::in_force(self.ready, controls);
-                let held = controls.strategy.is_some();
+                let fixed = controls.strategy.is_some();
                 let value = if name.is_empty() { "–" } else { name }.to_string();
-                DialView { value, state: "", held, range: String::new() }
+                DialView { value, state: "", fixed, range: String::new() }
             }
             Dial::Pace => {
                 let (value, state) = match controls.pace {
@@ -154,13 +98,13 @@ impl Bench<'_> {
                     pace => (pace.to_string(), "ms"),
                 };
                 let range = format!("{}–{} s", PACE.least, PACE.most / 1000);
-                DialView { value, state, held: controls.pace > 0, range }
+                DialView { value, state, fixed: controls.pace > 0, range }
             }
             _ => {
                 let value = controls.sampler.temperature;
                 let state = if value == 0.0 { "greedy" } else { "sampled" };
                 let range = format!("0–{HOTTEST:.0}");
-                DialView { value: format!("{value:.2}"), state, held: value > 0.0, range }
+                DialView { value: format!("{value:.2}"), state, fixed: value > 0.0, range }
             }
         }
     }
@@ -168,8 +112,8 @@ impl Bench<'_> {
     /// Changes a dial by `steps`, which fixes its value.
     ///
     /// # Errors
-    /// Why it cannot be turned.
-    pub fn turn(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
+    /// Why it cannot be changed.
+    pub fn adjust(&self, dial: Dial, steps: i64, controls: &mut Controls) -> Result<(), String> {
         let Some((choice, auto, limits)) = self.parts(dial, controls) else {
             match dial {
                 Dial::Strategy => return strategies::step(self.ready, controls, steps),
@@ -186,7 +130,7 @@ impl Bench<'_> {
             return Ok(());
         };
         if dial == Dial::Blocks && self.ready.is_some() && !self.elastic(controls) {
-            return Err(self.why_fixed(controls));
+            return Err(self.why_no_choice(controls));
         }
         let at = match choice {
             Setting::Fixed(value) => value,
@@ -253,13 +197,13 @@ impl Bench<'_> {
         matches!(self.depths(controls), Some(Depths::Elastic(_)))
     }
 
-    fn why_fixed(&self, controls: &Controls) -> String {
+    fn why_no_choice(&self, controls: &Controls) -> String {
         match self.depths(controls) {
             Some(Depths::Fixed(0)) => "no draft head is in use: M has no meaning here".to_string(),
             Some(Depths::Fixed(blocks)) => {
-                format!("this head runs with all of its {blocks} blocks: M is fixed")
+                format!("this head runs with all of its {blocks} blocks: M cannot be chosen")
             }
-            _ => "M is fixed".to_string(),
+            _ => "M cannot be chosen".to_string(),
         }
     }
 }
@@ -281,40 +225,40 @@ mod tests {
     #[test]
     fn a_dial_is_fixed_starting_from_its_automatic_value() {
         let ready = ready();
-        let bench = Bench { ready: Some(&ready), latest: None };
+        let dials = DialRanges { ready: Some(&ready), latest: None };
         let mut controls = controls();
-        assert_eq!(bench.view(Dial::Gamma, &controls).state, "auto");
-        bench.turn(Dial::Gamma, 1, &mut controls).unwrap();
+        assert_eq!(dials.view(Dial::Gamma, &controls).state, "auto");
+        dials.adjust(Dial::Gamma, 1, &mut controls).unwrap();
         assert_eq!(controls.tree.gamma, Setting::Fixed(ready.gamma + 1));
-        bench.turn(Dial::Gamma, 500, &mut controls).unwrap();
+        dials.adjust(Dial::Gamma, 500, &mut controls).unwrap();
         assert_eq!(controls.tree.gamma, Setting::Fixed(GAMMA.most));
-        bench.turn(Dial::Temperature, 7, &mut controls).unwrap();
-        assert_eq!(bench.view(Dial::Temperature, &controls).value, "0.70");
-        bench.release(Dial::Gamma, &mut controls);
+        dials.adjust(Dial::Temperature, 7, &mut controls).unwrap();
+        assert_eq!(dials.view(Dial::Temperature, &controls).value, "0.70");
+        dials.release(Dial::Gamma, &mut controls);
         assert_eq!(controls.tree.gamma, Setting::Auto);
     }
 
     #[test]
     fn slow_motion_goes_by_steps_from_any_value() {
-        let bench = Bench { ready: None, latest: None };
+        let dials = DialRanges { ready: None, latest: None };
         let mut controls = Controls { pace: 120, ..controls() };
-        bench.turn(Dial::Pace, 1, &mut controls).unwrap();
+        dials.adjust(Dial::Pace, 1, &mut controls).unwrap();
         assert_eq!(controls.pace, 500);
-        bench.turn(Dial::Pace, -1, &mut controls).unwrap();
+        dials.adjust(Dial::Pace, -1, &mut controls).unwrap();
         assert_eq!(controls.pace, 200);
-        bench.release(Dial::Pace, &mut controls);
-        assert_eq!(bench.view(Dial::Pace, &controls).value, "off");
+        dials.release(Dial::Pace, &mut controls);
+        assert_eq!(dials.view(Dial::Pace, &controls).value, "off");
     }
 
     #[test]
-    fn a_strategy_without_a_head_has_no_blocks_to_turn() {
+    fn a_strategy_without_a_head_has_no_blocks_to_choose() {
         let ready = ready();
-        let bench = Bench { ready: Some(&ready), latest: None };
+        let dials = DialRanges { ready: Some(&ready), latest: None };
         let mut controls = controls();
         strategies::choose(Some(&ready), &mut controls, "pld").unwrap();
-        let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
+        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
         assert!(why.contains("no draft head is in use"), "{why}");
-        assert_eq!(bench.view(Dial::Strategy, &controls).value, "pld");
+        assert_eq!(dials.view(Dial::Strategy, &controls).value, "pld");
     }
 
     #[test]
@@ -325,29 +269,29 @@ mod tests {
             status.depths = Depths::Elastic(2);
             status.limit = Some("a card has room for 2 of the head's 4 blocks".to_string());
         }
-        let bench = Bench { ready: Some(&ready), latest: None };
+        let dials = DialRanges { ready: Some(&ready), latest: None };
         let mut controls = controls();
-        assert_eq!(bench.view(Dial::Blocks, &controls).range, "1–2");
-        bench.turn(Dial::Blocks, 1, &mut controls).unwrap();
+        assert_eq!(dials.view(Dial::Blocks, &controls).range, "1–2");
+        dials.adjust(Dial::Blocks, 1, &mut controls).unwrap();
         assert_eq!(controls.tree.blocks, Setting::Fixed(2));
-        let why = bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err();
+        let why = dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err();
         assert_eq!(why, "M ends at 2: a card has room for 2 of the head's 4 blocks");
-        bench.turn(Dial::Blocks, -1, &mut controls).unwrap();
+        dials.adjust(Dial::Blocks, -1, &mut controls).unwrap();
         assert_eq!(controls.tree.blocks, Setting::Fixed(1));
         // A typed value exceeds the number of blocks.
         controls.tree.blocks = Setting::Fixed(4);
-        assert!(bench.turn(Dial::Blocks, 0, &mut controls).is_err());
+        assert!(dials.adjust(Dial::Blocks, 0, &mut controls).is_err());
     }
 
     #[test]
-    fn a_fixed_head_says_so() {
+    fn a_head_that_is_not_elastic_says_so() {
         let mut ready = ready();
         ready.depths = Depths::Fixed(3);
         ready.strategies.clear();
-        let bench = Bench { ready: Some(&ready), latest: None };
+        let dials = DialRanges { ready: Some(&ready), latest: None };
         let mut controls = controls();
-        assert!(bench.turn(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));
-        let view = bench.view(Dial::Blocks, &controls);
-        assert_eq!((view.value.as_str(), view.state), ("3", "fixed"));
+        assert!(dials.adjust(Dial::Blocks, 1, &mut controls).unwrap_err().contains("all of its 3"));
+        let view = dials.view(Dial::Blocks, &controls);
+        assert_eq!((view.value.as_str(), view.state), ("3", "all"));
     }
 }

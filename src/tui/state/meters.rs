@@ -93,7 +93,7 @@ impl Meters {
 
     /// Where the time of all rounds went.
     pub fn spent(&self) -> Timing {
-        self.total(Summary::timing)
+        self.total(|summary| summary.timing)
     }
 
     /// Tokens per second over the answer, prefill excluded.

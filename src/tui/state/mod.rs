@@ -1,31 +1,40 @@
-//! A pure model of the screen: everything a frame shows and nothing else. It is changed by
+//! The screen's state: everything a frame shows and nothing else. It is changed by
 //! [`super::update`] alone. Must never know tensors, files or the clock: time is handed in.
 
 mod chat;
 mod context;
 mod dials;
 mod input;
+mod list;
 mod meters;
+mod models;
 mod overlay;
 mod rounds;
 pub mod strategies;
+mod thought;
+mod toasts;
 mod tree_rows;
 
 use std::time::Duration;
 
 use crate::hardware::Usage;
-use crate::printable::printable_line;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
 
-pub use chat::{Chat, Outcome, Turn, finish_words};
-pub use context::Context;
-pub use dials::{Bench, Dial, DialView, Dials};
+pub use chat::{AnswerOutcome, Chat, Turn, finish_words};
+pub use context::ContextUsage;
+pub use dials::{DialRanges, DialView, Dials};
 pub use input::{Completion, Input};
+pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
+pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
 pub use overlay::{Overlay, SessionList};
 pub use rounds::Rounds;
-pub use tree_rows::{Fold, Mark, TreeRow, tree_rows};
+pub use thought::Thought;
+pub use toasts::{Toast, Toasts};
+pub use tree_rows::{Fold, NodeOutcome, TreeRow, tree_rows};
+
+pub use super::actions::{Dial, ModelPart};
 
 use super::theme::ThemeName;
 
@@ -87,20 +96,9 @@ impl Side {
     }
 }
 
-/// A notice that disappears after a few seconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Toast {
-    /// Its text.
-    pub text: String,
-    /// Whether something went wrong.
-    pub error: bool,
-    /// When it disappears.
-    pub until: Duration,
-}
-
 /// How a screen starts.
 #[derive(Clone, Debug)]
-pub struct ModelConfig {
+pub struct StateConfig {
     /// What the worker starts with.
     pub controls: Controls,
     /// Colours.
@@ -113,13 +111,15 @@ pub struct ModelConfig {
     pub system: Option<String>,
     /// Most tokens of an answer.
     pub max_tokens: usize,
+    /// Whether the model is to think; `None` leaves it to its template.
+    pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
 }
 
 /// Everything a frame shows.
 #[derive(Debug)]
-pub struct Model {
+pub struct ScreenState {
     /// Time of the message being handled, since the program started.
     pub now: Duration,
     /// Columns and rows of the terminal.
@@ -153,14 +153,18 @@ pub struct Model {
     pub dials: Dials,
     /// Most tokens of an answer.
     pub max_tokens: usize,
+    /// Whether the model is to think; `None` leaves it to its template.
+    pub thinking: Option<bool>,
     /// Where keys go.
     pub focus: Focus,
     /// The panel a narrow screen shows below the chat.
     pub side: Option<Side>,
     /// The overlay.
     pub overlay: Option<Overlay>,
-    /// The notice.
-    pub toast: Option<Toast>,
+    /// Other models on their way.
+    pub load: Option<ModelLoad>,
+    /// What is said in passing.
+    pub toasts: Toasts,
     /// Colours.
     pub theme: ThemeName,
     /// Whether colours may be shown at all.
@@ -173,9 +177,9 @@ pub struct Model {
     pub quitting: bool,
 }
 
-impl Model {
+impl ScreenState {
     /// A screen before its first message.
-    pub fn new(config: ModelConfig) -> Self {
+    pub fn new(config: StateConfig) -> Self {
         Self {
             now: Duration::ZERO,
             size: (80, 24),
@@ -193,10 +197,12 @@ impl Model {
             controls: config.controls,
             dials: Dials::default(),
             max_tokens: config.max_tokens,
+            thinking: config.thinking,
             focus: Focus::Input,
             side: None,
             overlay: None,
-            toast: None,
+            load: None,
+            toasts: Toasts::default(),
             theme: config.theme,
             colours: config.colours,
             marks: config.marks,
@@ -227,8 +233,8 @@ impl Model {
 
     /// Shows a notice of the worker and keeps it for the details.
     pub fn notice(&mut self, text: String) {
-        const KEPT: usize = 8;
-        self.say(text.clone());
+        const KEPT: usize = 32;
+        self.toasts.notice(&text, self.now);
         if !self.notices.contains(&text) {
             self.notices.push(text);
             self.notices.drain(..self.notices.len().saturating_sub(KEPT));
@@ -275,21 +281,19 @@ impl Model {
         self.controls.generation
     }
 
-    /// Shows a notice.
-    pub fn say(&mut self, text: impl Into<String>) {
-        let text = printable_line(&text.into()).into_owned();
-        self.toast = Some(Toast { text, error: false, until: self.now + Self::TOAST });
+    /// Says something in passing.
+    pub fn say(&mut self, text: impl AsRef<str>) {
+        self.toasts.say(text.as_ref(), false, self.now);
     }
 
-    /// Shows an error notice.
-    pub fn complain(&mut self, text: impl Into<String>) {
-        let text = printable_line(&text.into()).into_owned();
-        self.toast = Some(Toast { text, error: true, until: self.now + 2 * Self::TOAST });
+    /// Says in passing that something went wrong.
+    pub fn complain(&mut self, text: impl AsRef<str>) {
+        self.toasts.say(text.as_ref(), true, self.now);
     }
 
-    /// When the screen changes by itself next: a notice disappears.
+    /// When the screen changes by itself next: a line that was said in passing disappears.
     pub fn deadline(&self) -> Option<Duration> {
-        self.toast.as_ref().map(|toast| toast.until)
+        self.toasts.deadline()
     }
 
     /// Whether panels stand beside the chat.
@@ -299,5 +303,4 @@ impl Model {
 
     /// Columns from which panels stand beside the chat.
     pub const WIDE: u16 = 120;
-    const TOAST: Duration = Duration::from_secs(4);
 }

@@ -1,52 +1,15 @@
 //! Overlays: help, details, failures and lists. Must never know how they are drawn.
 
+use super::list::{FilteredList, Listed};
+use super::models::ModelPicker;
 use crate::chat::SessionHead;
 
-/// A list of saved conversations that is filtered as one types.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionList {
-    /// The latest first.
-    sessions: Vec<SessionHead>,
-    filter: String,
-    /// The one under the cursor, among those shown.
-    pub selected: usize,
-}
+/// Saved conversations, the latest first.
+pub type SessionList = FilteredList<SessionHead>;
 
-impl SessionList {
-    /// All of them, the latest first.
-    pub fn new(sessions: Vec<SessionHead>) -> Self {
-        Self { sessions, ..Self::default() }
-    }
-
-    /// How many there are, shown or not.
-    pub fn len(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Whether there are none at all.
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
-    /// What was typed.
-    pub fn filter(&self) -> &str {
-        &self.filter
-    }
-
-    /// Shows those that have every word of `filter` in title or date, upper case or lower.
-    pub fn filter_by(&mut self, filter: String) {
-        self.filter = filter;
-        self.selected = 0;
-    }
-
-    /// Those that fit the filter.
-    pub fn shown(&self) -> Vec<&SessionHead> {
-        let filter = self.filter.to_lowercase();
-        let fits = |session: &&SessionHead| {
-            let text = format!("{} {}", session.title, session.date()).to_lowercase();
-            filter.split_whitespace().all(|word| text.contains(word))
-        };
-        self.sessions.iter().filter(fits).collect()
+impl Listed for SessionHead {
+    fn words(&self) -> String {
+        format!("{} {}", self.title, self.date())
     }
 }
 
@@ -69,6 +32,8 @@ pub enum Overlay {
     },
     /// Saved conversations.
     Sessions(SessionList),
+    /// Models to choose from.
+    Models(ModelPicker),
     /// The strategies; the one under the cursor.
     Strategies {
         /// Its place in the list.

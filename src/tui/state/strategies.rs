@@ -1,7 +1,7 @@
 //! The strategies on the screen: the selected one, those that can run, what the others lack. Must
 //! never know how a strategy drafts.
 
-use super::Model;
+use super::ScreenState;
 use crate::plan::Strategy;
 use crate::worker::{Controls, Ready, StrategyStatus};
 
@@ -20,7 +20,7 @@ pub fn status<'a>(ready: Option<&'a Ready>, controls: &Controls) -> Option<&'a S
     ready?.strategies.iter().find(|status| status.name == name)
 }
 
-impl Model {
+impl ScreenState {
     /// Name of the strategy in force; empty while nothing is loaded.
     pub fn strategy(&self) -> &str {
         in_force(self.ready.as_deref(), &self.controls)

@@ -42,7 +42,7 @@ impl Fold {
 
 /// Outcome of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum NodeOutcome {
     /// The last committed token: known before the round.
     Root,
     /// Drafted and accepted.
@@ -56,10 +56,10 @@ pub enum Mark {
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeRow {
-    /// Tree lines before the mark.
+    /// Tree lines before the glyph.
     pub lines: String,
     /// Outcome of the node.
-    pub mark: Mark,
+    pub outcome: NodeOutcome,
     /// Its token, whitespace made visible.
     pub label: String,
     /// The draft's probability of it after its parent; `None` for root and target.
@@ -138,10 +138,10 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
         let rejected = index > 0 && !self.accepted[index];
-        let mark = match index {
-            0 => Mark::Root,
-            _ if rejected => Mark::Rejected,
-            _ => Mark::Accepted,
+        let outcome = match index {
+            0 => NodeOutcome::Root,
+            _ if rejected => NodeOutcome::Rejected,
+            _ => NodeOutcome::Accepted,
         };
         let shown: Vec<usize> = self.children[index]
             .iter()
@@ -157,7 +157,7 @@ impl Walk<'_> {
         let label = self.round.labels.get(index).map_or("", String::as_str);
         rows.push(TreeRow {
             lines: lead.to_string(),
-            mark,
+            outcome,
             label: visible(label),
             probability: (index > 0).then(|| self.round.tree.nodes()[index].log_prob.exp()),
             hidden,
@@ -167,7 +167,7 @@ impl Walk<'_> {
             let (tee, _) = branch(below, shown.is_empty());
             rows.push(TreeRow {
                 lines: tee,
-                mark: Mark::Target,
+                outcome: NodeOutcome::Target,
                 label: visible(&self.round.bonus_label),
                 probability: None,
                 hidden: 0,
@@ -231,11 +231,11 @@ mod tests {
         tree_rows(&round, fold, fit)
             .into_iter()
             .map(|row| {
-                let mark = match row.mark {
-                    Mark::Root => '○',
-                    Mark::Accepted => '●',
-                    Mark::Target => '◆',
-                    Mark::Rejected => '×',
+                let mark = match row.outcome {
+                    NodeOutcome::Root => '○',
+                    NodeOutcome::Accepted => '●',
+                    NodeOutcome::Target => '◆',
+                    NodeOutcome::Rejected => '×',
                 };
                 let hidden =
                     if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
@@ -299,7 +299,7 @@ mod tests {
         let rows = tree_rows(&round, Fold::Nothing, 40);
         assert_eq!(rows.len(), 32);
         assert_eq!(rows[1].lines, "");
-        assert_eq!((rows[3].mark, rows[3].lines.as_str()), (Mark::Target, "├╴"));
+        assert_eq!((rows[3].outcome, rows[3].lines.as_str()), (NodeOutcome::Target, "├╴"));
         assert_eq!(rows[4].lines, "╰╴");
         assert!(rows[5..].iter().all(|row| row.lines == "  "), "{rows:?}");
     }

@@ -1,215 +1,132 @@
-//! A message in, effects out: the only place where the screen's state changes. Does no IO and
-//! reads no clock, so that a test can say everything that happens.
+//! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
+//! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
+//!
+//! From the bottom up: `event`; `answer`, `controls` and `focus`; `overlay` and `slash`; `action`;
+//! `keys` and `worker`; and [`update`].
 
+mod action;
+mod answer;
+mod controls;
+mod event;
+mod focus;
 mod keys;
+mod models;
+mod overlay;
 mod slash;
 mod worker;
 
 use std::time::Duration;
 
-use crossterm::event::KeyEvent;
-
-use super::state::{Focus, Model, Overlay, Phase, SessionList};
+use self::answer::{quit, stop};
+use super::state::{Focus, Overlay, ScreenState, SessionList};
 use crate::chat::{Saved, SavedTurn, SessionHead};
-use crate::hardware::Usage;
-use crate::worker::{Command, Controls, Event};
 
-/// An input of the screen.
-#[derive(Clone, Debug)]
-pub enum Message {
-    /// A key was pressed.
-    Key(KeyEvent),
-    /// Several characters were typed, faster than one by one: by a terminal that sends a paste as
-    /// keys.
-    Typed(Vec<KeyEvent>),
-    /// Text was pasted.
-    Paste(String),
-    /// The wheel was turned; rows, down if positive.
-    Wheel(i8),
-    /// The terminal has this many columns and rows.
-    Resize(u16, u16),
-    /// The worker says something.
-    Worker(Event),
-    /// The decode thread is gone; why, if it is known.
-    WorkerGone(Option<String>),
-    /// What the machine is doing.
-    Usage(Usage),
-    /// Time has passed.
-    Tick,
-    /// The conversation was saved, or why not.
-    Saved {
-        /// Whether the user asked for it and is told of success.
-        asked: bool,
-        /// Where it is.
-        result: Result<Saved, String>,
-    },
-    /// Saved conversations, or why they cannot be listed.
-    Sessions(Result<Vec<SessionHead>, String>),
-    /// A saved conversation, or why it cannot be read.
-    Loaded(Result<Vec<SavedTurn>, String>),
-    /// The text was copied, or why not.
-    Copied(Result<(), String>),
-    /// The program cannot be suspended, and why.
-    NotSuspended(String),
-    /// The process is asked to end.
-    Terminate,
-}
+pub use event::{Effect, ScreenEvent};
 
-/// Something to be done outside the model.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Send a command to the worker.
-    Send(Command),
-    /// Put these controls into force. Precedes the `Send` it belongs to.
-    Apply(Controls),
-    /// Save the conversation.
-    Save {
-        /// The conversation.
-        turns: Vec<SavedTurn>,
-        /// Whether the user asked for it and is told of success.
-        asked: bool,
-    },
-    /// What is saved from now on is another conversation.
-    Forget,
-    /// List saved conversations.
-    List,
-    /// Read the conversation of this name or with this beginning of a title, and save to it from
-    /// now on.
-    Load(String),
-    /// Put this on the clipboard.
-    Copy(String),
-    /// Whether the wheel scrolls.
-    Mouse(bool),
-    /// Redraw every cell: another program has written on the terminal.
-    Redraw,
-    /// Give the terminal back to the shell until it says to go on.
-    Suspend,
-    /// Leave. Comes last.
-    Quit,
-}
-
-/// Changes `model` and says what else is to be done, in order. `now` is the time since the
+/// Changes `state` and says what else is to be done, in order. `now` is the time since the
 /// program started.
-pub fn update(model: &mut Model, message: Message, now: Duration) -> Vec<Effect> {
-    model.now = now;
-    if model.toast.as_ref().is_some_and(|toast| toast.until <= now) {
-        model.toast = None;
-    }
-    match message {
-        Message::Key(event) => keys::key(model, event),
-        Message::Typed(keys) => keys::typed(model, keys),
-        Message::Paste(text) => {
-            match &mut model.overlay {
-                Some(Overlay::Sessions(list)) => {
-                    let pasted = text.replace(char::is_control, " ");
-                    list.filter_by(format!("{}{pasted}", list.filter()));
-                }
-                Some(_) => {}
-                None => {
-                    model.focus = Focus::Input;
-                    model.input.paste(&text);
+pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
+    state.now = now;
+    state.toasts.pass(now);
+    match event {
+        ScreenEvent::Key(event) => keys::key(state, event),
+        ScreenEvent::Typed(keys) => keys::typed(state, keys),
+        ScreenEvent::Paste(text) => {
+            match &mut state.overlay {
+                Some(Overlay::Sessions(list)) => overlay::paste(list, &text),
+                Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, &text),
+                _ => {
+                    state.overlay = None;
+                    state.focus = Focus::Input;
+                    state.input.paste(&text);
                 }
             }
             Vec::new()
         }
-        Message::Wheel(rows) => {
-            wheel(model, rows);
+        ScreenEvent::Wheel(rows) => {
+            wheel(state, rows);
             Vec::new()
         }
-        Message::Resize(width, height) => {
-            model.size = (width, height);
+        ScreenEvent::Resize(width, height) => {
+            state.size = (width, height);
             Vec::new()
         }
-        Message::Worker(event) => worker::event(model, event),
-        Message::WorkerGone(reason) => worker::gone(model, reason),
-        Message::Usage(usage) => {
-            model.usage = Some(usage);
+        ScreenEvent::Worker(event) => worker::event(state, event),
+        ScreenEvent::WorkerGone(reason) => worker::gone(state, reason),
+        ScreenEvent::Usage(usage) => {
+            state.usage = Some(usage);
             Vec::new()
         }
-        Message::Tick => Vec::new(),
-        Message::Saved { asked, result } => {
+        ScreenEvent::Tick => Vec::new(),
+        ScreenEvent::Saved { asked, result } => {
             match result {
-                Ok(Saved { copied: true, .. }) => model
+                Ok(Saved { copied: true, .. }) => state
                     .say("another window changed this conversation: this one goes on as a copy"),
                 Ok(Saved { path, .. }) if asked => {
-                    model.say(format!("saved to {}", path.display()));
+                    state.say(format!("saved to {}", path.display()));
                 }
                 Ok(_) => {}
-                Err(error) => model.complain(error),
+                Err(error) => state.complain(error),
             }
             Vec::new()
         }
-        Message::Sessions(list) => {
-            sessions(model, list);
+        ScreenEvent::Sessions(list) => {
+            sessions(state, list);
             Vec::new()
         }
-        Message::Loaded(result) => loaded(model, result),
-        Message::Copied(result) => {
+        ScreenEvent::Models { part, rows } => {
+            models::found(state, part, rows);
+            Vec::new()
+        }
+        ScreenEvent::Loaded(result) => loaded(state, result),
+        ScreenEvent::Copied(result) => {
             match result {
-                Ok(()) => model.say("answer copied"),
-                Err(error) => model.complain(error),
+                Ok(()) => state.say("answer copied"),
+                Err(error) => state.complain(error),
             }
             Vec::new()
         }
-        Message::NotSuspended(why) => {
-            model.complain(why);
+        ScreenEvent::NotSuspended(why) => {
+            state.complain(why);
             Vec::new()
         }
-        Message::Terminate => keys::quit(model),
+        ScreenEvent::Terminate => quit(state),
     }
 }
 
-fn wheel(model: &mut Model, rows: i8) {
-    match (&mut model.overlay, model.focus) {
-        (Some(_), _) => keys::overlay_row(model, rows),
-        (None, Focus::Tree) => model.rounds.scroll(i64::from(rows)),
-        (None, _) => model.chat.scroll(i64::from(rows)),
+fn wheel(state: &mut ScreenState, rows: i8) {
+    match (&mut state.overlay, state.focus) {
+        (Some(_), _) => overlay::overlay_row(state, rows),
+        (None, Focus::Tree) => state.rounds.scroll(i64::from(rows)),
+        (None, _) => state.chat.scroll(i64::from(rows)),
     }
 }
 
-fn sessions(model: &mut Model, list: Result<Vec<SessionHead>, String>) {
+fn sessions(state: &mut ScreenState, list: Result<Vec<SessionHead>, String>) {
     match list {
-        Ok(sessions) if sessions.is_empty() => model.say("no saved conversations yet"),
+        Ok(sessions) if sessions.is_empty() => state.say("no saved conversations yet"),
         Ok(sessions) => {
-            model.overlay = Some(Overlay::Sessions(SessionList::new(sessions)));
+            state.overlay = Some(Overlay::Sessions(SessionList::new(sessions)));
         }
-        Err(error) => model.complain(error),
+        Err(error) => state.complain(error),
     }
 }
 
-fn loaded(model: &mut Model, result: Result<Vec<SavedTurn>, String>) -> Vec<Effect> {
+fn loaded(state: &mut ScreenState, result: Result<Vec<SavedTurn>, String>) -> Vec<Effect> {
     match result {
         Ok(turns) => {
-            let effects = stop(model);
-            model.chat.replace(turns);
-            model.forget_answer();
-            model.focus = Focus::Input;
-            model.say("conversation loaded");
+            let effects = stop(state);
+            state.chat.replace(turns);
+            state.forget_answer();
+            state.focus = Focus::Input;
+            state.say("conversation loaded");
             effects
         }
         Err(error) => {
-            model.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
+            state.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
             Vec::new()
         }
     }
-}
-
-/// Ends the running answer: its later events are dropped.
-fn stop(model: &mut Model) -> Vec<Effect> {
-    if !model.answering() {
-        return Vec::new();
-    }
-    model.controls.generation += 1;
-    model.controls.paused = false;
-    model.phase = Phase::Idle;
-    let tokens = model.meters.tokens();
-    model.chat.close(super::state::Outcome::Stopped { tokens });
-    model.restore_answer();
-    vec![Effect::Apply(model.controls.clone()), save(model)]
-}
-
-fn save(model: &Model) -> Effect {
-    Effect::Save { turns: model.chat.saved_turns(), asked: false }
 }
 
 #[cfg(test)]

@@ -1,32 +1,48 @@
-//! Actions of slash commands. The input keeps a command that failed. Must never do IO.
+//! Slash commands. The input keeps a command that failed. Must never do IO.
 
-use super::keys::{act, apply, choose, speculate, with_bench};
-use super::{Effect, stop};
+use super::answer::{save, stop};
+use super::controls::{apply, choose, speculate, with_dials};
+use super::event::Effect;
+use super::models;
 use crate::plan::Setting;
-use crate::settings::{Settings, Value};
-use crate::tui::commands::{self, Deed};
+use crate::settings::{SettingValue, Settings};
+use crate::tui::commands::{self, SlashAction};
 use crate::tui::keymap::Action;
-use crate::tui::state::{Chat, Dial, Model};
+use crate::tui::state::{Chat, Dial, ScreenState};
 use crate::tui::theme;
+
+/// What is left to do of a command.
+pub(super) enum Ran {
+    /// Effects to be carried out.
+    Effects(Vec<Effect>),
+    /// What a key does too.
+    Key(Action),
+}
 
 /// Runs a command; `line` is what follows the slash.
 ///
 /// # Errors
 /// What is wrong with it, with the remedy.
-pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
+pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
     let (command, argument) = commands::parse(line)?;
-    let effects = match command.deed {
-        Deed::Act(action) => {
-            model.input.sent();
-            return Ok(act(model, action));
+    let effects = match command.action {
+        SlashAction::Key(action) => return Ok(key(state, action)),
+        SlashAction::Theme if argument.is_empty() => return Ok(key(state, Action::Theme)),
+        SlashAction::Strategy if argument.is_empty() => {
+            return Ok(key(state, Action::Strategies));
         }
-        Deed::Dial(dial) => {
-            set(model, key_of(dial), argument)?;
+        SlashAction::Think if argument.is_empty() => return Ok(key(state, Action::Thoughts)),
+        SlashAction::Think => {
+            think(state, argument)?;
+            Vec::new()
+        }
+        SlashAction::Dial(dial) => {
+            set(state, key_of(dial), argument)?;
             // A head that cannot draft ahead is reported, instead of ignoring the command.
             if dial == Dial::Blocks && argument != "auto" {
-                with_bench(model, |bench, controls| bench.turn(dial, 0, controls))?;
+                with_dials(state, |dials, controls| dials.adjust(dial, 0, controls))?;
             }
-            model.say(match model.controls.tree.blocks {
+            state.say(match state.controls.tree.blocks {
                 Setting::Fixed(most)
                     if dial == Dial::Blocks && argument.parse().is_ok_and(|n| most < n) =>
                 {
@@ -34,70 +50,102 @@ pub fn run(model: &mut Model, line: &str) -> Result<Vec<Effect>, String> {
                 }
                 _ => format!("{}: {argument}", dial.name()),
             });
-            apply(model)
+            apply(state)
         }
-        Deed::Setting(key) => {
-            set(model, key, argument)?;
-            model.say(format!("{}: {argument}", command.name));
-            apply(model)
+        SlashAction::Setting(key) => {
+            set(state, key, argument)?;
+            state.say(format!("{}: {argument}", command.name));
+            apply(state)
         }
-        Deed::System => {
-            model.chat.system = Some(argument.to_string()).filter(|text| !text.is_empty());
-            model.say(match model.chat.system {
+        SlashAction::System => {
+            state.chat.system = Some(argument.to_string()).filter(|text| !text.is_empty());
+            state.say(match state.chat.system {
                 Some(_) => "system prompt set; it counts from the next answer",
                 None => "no system prompt",
             });
             Vec::new()
         }
-        Deed::New => {
-            let mut effects = stop(model);
-            effects.push(super::save(model));
+        SlashAction::New => {
+            let mut effects = stop(state);
+            effects.push(save(state));
             effects.push(Effect::Forget);
-            model.chat = Chat::new(model.chat.system.take());
-            model.forget_answer();
+            state.chat = Chat::new(state.chat.system.take());
+            state.forget_answer();
             effects
         }
-        Deed::Load if argument.is_empty() => vec![Effect::List],
-        Deed::Load => {
-            let mut effects = stop(model);
-            effects.push(super::save(model));
+        SlashAction::Load if argument.is_empty() => vec![Effect::List],
+        SlashAction::Load => {
+            let mut effects = stop(state);
+            effects.push(save(state));
             effects.push(Effect::Load(argument.to_string()));
             effects
         }
-        Deed::Save => vec![Effect::Save { turns: model.chat.saved_turns(), asked: true }],
-        Deed::Theme if argument.is_empty() => act(model, Action::Theme),
-        Deed::Theme => {
-            model.theme = theme::THEMES
+        SlashAction::Save => vec![Effect::Save { turns: state.chat.saved_turns(), asked: true }],
+        SlashAction::Theme => {
+            state.theme = theme::THEMES
                 .into_iter()
                 .find(|theme| theme::name(*theme) == argument)
                 .ok_or("the themes are dark, light and mono")?;
             Vec::new()
         }
-        Deed::Speculate => {
-            let on = switch(argument, model.controls.speculate)?;
-            speculate(model, on)
+        SlashAction::Speculate => {
+            let on = switch(argument, state.controls.speculate)?;
+            speculate(state, on)
         }
-        Deed::Strategy if argument.is_empty() => act(model, Action::Strategies),
-        Deed::Strategy => choose(model, argument)?,
-        Deed::Overlap => {
-            let on = switch(argument, model.controls.overlap)?;
-            model.controls.overlap = on;
-            model.say(if on { "drafting goes on while the target verifies" } else { "in turn" });
-            apply(model)
+        SlashAction::Strategy => choose(state, argument)?,
+        SlashAction::Models(part) => models::open(state, part, argument),
+        SlashAction::Overlap => {
+            let on = switch(argument, state.controls.overlap)?;
+            state.controls.overlap = on;
+            state.say(if on { "drafting goes on while the target verifies" } else { "in turn" });
+            apply(state)
         }
-        Deed::Coupled => {
-            let on = switch(argument, model.controls.coupled)?;
-            model.controls.coupled = on;
-            model.say(if on { "drafts know the target's noise" } else { "drafts know no noise" });
-            apply(model)
+        SlashAction::Coupled => {
+            let on = switch(argument, state.controls.coupled)?;
+            state.controls.coupled = on;
+            state.say(if on { "drafts know the target's noise" } else { "drafts know no noise" });
+            apply(state)
         }
-        Deed::Mouse => {
-            model.mouse = switch(argument, model.mouse)?;
-            vec![Effect::Mouse(model.mouse)]
+        SlashAction::Mouse => {
+            state.mouse = switch(argument, state.mouse)?;
+            vec![Effect::Mouse(state.mouse)]
         }
     };
-    model.input.sent();
-    Ok(effects)
+    state.input.sent();
+    Ok(Ran::Effects(effects))
+}
+
+/// The command does what a key does: it has left the input.
+fn key(state: &mut ScreenState, action: Action) -> Ran {
+    state.input.sent();
+    Ran::Key(action)
+}
+
+/// Shows or folds thoughts, or tells the model whether to have any.
+fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
+    let thinking = match argument {
+        "show" | "hide" => {
+            state.chat.shows_thoughts = argument == "show";
+            return Ok(());
+        }
+        "auto" => None,
+        "on" => Some(true),
+        "off" => Some(false),
+        other => return Err(format!("say on, off, auto, show or hide, not {other}")),
+    };
+    if let Some(ready) = state.ready.as_ref().filter(|ready| !ready.switches_thinking) {
+        return Err(format!(
+            "the template of {} has no switch for thoughts: it decides itself",
+            ready.target
+        ));
+    }
+    state.thinking = thinking;
+    state.say(match thinking {
+        Some(true) => "the next answer is thought about first",
+        Some(false) => "the next answer comes without thoughts",
+        None => "thoughts as the model's template has it",
+    });
+    Ok(())
 }
 
 /// What `argument` makes of a switch that is at `now`.
@@ -124,19 +172,19 @@ fn key_of(dial: Dial) -> &'static str {
 
 /// Sets a value through the table that the settings file and the flags go through: one place for
 /// ranges and their errors.
-fn set(model: &mut Model, key: &str, value: &str) -> Result<(), String> {
-    let controls = &mut model.controls;
+fn set(state: &mut ScreenState, key: &str, value: &str) -> Result<(), String> {
+    let controls = &mut state.controls;
     let mut settings = Settings {
         sampler: controls.sampler,
-        max_tokens: model.max_tokens,
+        max_tokens: state.max_tokens,
         pace: controls.pace,
         controls: controls.tree,
         ..Settings::default()
     };
-    settings.set(key, &Value::text(value)).map_err(|problem| problem.to_string())?;
+    settings.set(key, &SettingValue::text(value)).map_err(|problem| problem.to_string())?;
     controls.sampler = settings.sampler;
     controls.pace = settings.pace;
     controls.tree = settings.controls;
-    model.max_tokens = settings.max_tokens;
+    state.max_tokens = settings.max_tokens;
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
-use super::{Effect, save};
-use crate::tui::state::{Model, Outcome, Overlay, Phase, Prefill};
+use super::answer::{save, take_back};
+use super::controls::apply;
+use super::event::Effect;
+use super::models;
+use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
 use crate::worker::Event;
 
 /// Whose answer an event belongs to.
@@ -13,109 +16,134 @@ fn generation(event: &Event) -> Option<u64> {
         | Event::Finished { generation, .. } => Some(*generation),
         Event::Failed { generation, .. } => *generation,
         Event::Loading { .. } | Event::Ready(_) | Event::Reasons(_) | Event::Notice(_) => None,
+        // Loads have numbers of their own.
+        Event::LoadProgress { .. }
+        | Event::Unloaded { .. }
+        | Event::Swapped { .. }
+        | Event::NotSwapped { .. } => None,
     }
 }
 
 /// Handles an event of the worker.
-pub fn event(model: &mut Model, event: Event) -> Vec<Effect> {
-    let late = |of: u64| of != model.generation() || !model.answering();
+pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    let late = |of: u64| of != state.generation() || !state.answering();
     if generation(&event).is_some_and(late) {
         return Vec::new();
     }
     match event {
         Event::Loading { stage, fraction } => {
-            model.phase = Phase::Loading { stage, fraction };
+            state.phase = Phase::Loading { stage, fraction };
             Vec::new()
         }
         Event::Ready(ready) => {
             let sampler = ready.sampler;
-            model.ready = Some(ready);
-            model.phase = Phase::Idle;
+            state.ready = Some(ready);
+            state.phase = Phase::Idle;
             match sampler {
                 Some(sampler) => {
-                    model.take_sampler(sampler);
-                    super::keys::apply(model)
+                    state.take_sampler(sampler);
+                    apply(state)
                 }
                 None => Vec::new(),
             }
         }
         Event::Prefill { done, total, .. } => {
-            model.meters.prefill = Some(Prefill { done, total });
+            state.meters.prefill = Some(Prefill { done, total });
             Vec::new()
         }
         Event::First { token, summary, .. } => {
-            model.answer_begun();
-            model.meters.first(model.now, summary);
-            model.chat.extend(&[token]);
+            state.answer_begun();
+            state.meters.first(state.now, summary);
+            state.chat.extend(&[token]);
             Vec::new()
         }
         Event::Round { round, .. } => {
-            model.meters.round(&round);
-            model.chat.extend(&round.committed);
-            model.rounds.push(*round);
+            state.meters.round(&round);
+            state.chat.extend(&round.committed);
+            state.rounds.push(*round);
             Vec::new()
         }
         Event::Finished { summary, .. } => {
-            model.phase = Phase::Idle;
-            model.controls.paused = false;
-            model.answer_begun();
-            model.meters.prefill = None;
-            model.meters.summary = Some(summary.clone());
-            model.chat.close(Outcome::Finished(summary));
-            vec![save(model)]
+            state.phase = Phase::Idle;
+            state.controls.paused = false;
+            state.answer_begun();
+            state.meters.prefill = None;
+            state.meters.summary = Some(summary.clone());
+            state.chat.close(AnswerOutcome::Finished(summary));
+            vec![save(state)]
         }
         Event::Reasons(reasons) => {
-            if let Some(ready) = &mut model.ready {
+            if let Some(ready) = &mut state.ready {
                 ready.reasons = reasons;
             }
             Vec::new()
         }
         Event::Notice(text) => {
-            model.notice(text);
+            state.notice(text);
             Vec::new()
         }
-        Event::Failed { generation: Some(_), error } => failed(model, error),
-        Event::Failed { generation: None, error } => {
-            model.phase = Phase::Broken;
-            model.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
+        Event::LoadProgress { load, stage, fraction } => {
+            models::progress(state, load, stage, fraction);
             Vec::new()
+        }
+        Event::Unloaded { load, reason } => {
+            models::unloaded(state, load, reason);
+            Vec::new()
+        }
+        Event::Swapped { ready, .. } => models::swapped(state, ready),
+        Event::NotSwapped { load, error } => {
+            models::not_swapped(state, load, error);
+            Vec::new()
+        }
+        Event::Failed { generation: Some(_), error } => failed(state, error),
+        Event::Failed { generation: None, error } => {
+            state.phase = Phase::Broken;
+            state.load = None;
+            let asked = state.chat.open_answer().is_some();
+            if asked {
+                state.chat.close(AnswerOutcome::Failed);
+                state.restore_answer();
+                take_back(state);
+            }
+            state.overlay = Some(Overlay::Error { title: "Not loaded".to_string(), text: error });
+            if asked { vec![save(state)] } else { Vec::new() }
         }
     }
 }
 
 /// An answer failed.
-fn failed(model: &mut Model, error: String) -> Vec<Effect> {
-    let refused = model
+fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
+    let refused = state
         .context()
-        .filter(|context| model.meters.summary.is_none() && context.used > context.holds);
+        .filter(|context| state.meters.summary.is_none() && context.used > context.holds);
     let (title, text) = match refused {
         Some(context) => ("The context is full", context.refusal()),
         None => ("No answer", error),
     };
-    model.phase = Phase::Idle;
-    model.controls.paused = false;
-    model.meters.prefill = None;
-    model.chat.close(Outcome::Failed);
-    model.restore_answer();
-    super::keys::take_back(model);
-    model.overlay = Some(Overlay::Error { title: title.to_string(), text });
-    vec![save(model)]
+    state.phase = Phase::Idle;
+    state.controls.paused = false;
+    state.meters.prefill = None;
+    state.chat.close(AnswerOutcome::Failed);
+    state.restore_answer();
+    take_back(state);
+    state.overlay = Some(Overlay::Error { title: title.to_string(), text });
+    vec![save(state)]
 }
 
 /// The decode thread ended, though nobody asked it to.
-pub fn gone(model: &mut Model, reason: Option<String>) -> Vec<Effect> {
-    if model.quitting || model.phase == Phase::Broken {
+pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
+    if state.quitting || state.phase == Phase::Broken {
         return Vec::new();
     }
-    model.phase = Phase::Broken;
-    model.meters.prefill = None;
-    model.chat.close(Outcome::Failed);
-    model.restore_answer();
+    state.phase = Phase::Broken;
+    state.meters.prefill = None;
+    state.chat.close(AnswerOutcome::Failed);
+    state.restore_answer();
     let reason = reason.unwrap_or_else(|| "it gave no reason".to_string());
     let text = format!(
         "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with Ctrl+C, start \
          again and /load it."
     );
-    model.overlay = Some(Overlay::Error { title: "Decoding stopped".to_string(), text });
-    vec![save(model)]
+    state.overlay = Some(Overlay::Error { title: "Decoding stopped".to_string(), text });
+    vec![save(state)]
 }

@@ -1,89 +1,107 @@
-//! The conversation as rows. Must never change it.
+//! The conversation as rows, which are kept with it. Must never change what it says.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::{figures, focused};
+use super::figures;
+use super::frames::focused;
+use super::rows::draw_rows;
+use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
-use crate::tui::markdown::{Kind, Piece, Row};
-use crate::tui::state::{Focus, Model, Outcome, Phase, Turn, finish_words};
-use crate::tui::theme::Theme;
+use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
+use crate::tui::state::{AnswerOutcome, Focus, Phase, ScreenState, Turn, finish_words};
+use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
 const GUTTER: u16 = 3;
 /// Longer rows are hard to read.
 const WIDEST: u16 = 100;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     if area.is_empty() {
         return;
     }
-    if model.chat.turns().is_empty() {
-        welcome(frame, area, model, theme);
+    if state.chat.turns().is_empty() {
+        welcome(frame, area, state, styles);
         return;
     }
     let width = area.width.saturating_sub(GUTTER + 2).clamp(1, WIDEST);
-    let mut counts = Vec::with_capacity(model.chat.turns().len());
-    for turn in model.chat.turns_mut() {
+    let mut counts = Vec::with_capacity(state.chat.turns().len());
+    let open = state.chat.shows_thoughts;
+    for turn in state.chat.turns_mut() {
+        let thought = thought::rows(turn, usize::from(width), open);
         let rows = turn.rows(usize::from(width)).len();
-        counts.push(rows.max(1) + usize::from(footer(turn).is_some()) + 1);
+        // Thoughts stand for an answer that has no text yet.
+        let least = usize::from(thought == 0);
+        counts.push(thought + rows.max(least) + usize::from(footer(turn).is_some()) + 1);
     }
     // The last turn needs no space below it.
     let all = counts.iter().sum::<usize>().saturating_sub(1);
     let fit = usize::from(area.height);
-    let top = model.chat.seen(all, fit);
+    let top = state.chat.seen(all, fit);
     // A short conversation begins at the top.
-    let lines = visible(model, theme, &counts, top, fit);
-    super::lines(frame, area, lines);
-    if focused(model, Focus::Chat) || !model.chat.follows() {
-        scrollbar(frame, area, model, theme, top, all);
+    let lines = visible(state, styles, &counts, top, fit);
+    draw_rows(frame, area, lines);
+    if focused(state, Focus::Chat) || !state.chat.follows() {
+        scrollbar(frame, area, state, styles, top, all);
     }
 }
 
 fn visible(
-    model: &mut Model,
-    theme: &Theme,
+    state: &mut ScreenState,
+    styles: &Styles,
     counts: &[usize],
     top: usize,
     fit: usize,
 ) -> Vec<Line<'static>> {
-    let waiting = waiting(model);
-    let marks = model.marks;
+    let waiting = waiting(state);
+    let (marks, open) = (state.marks, state.chat.shows_thoughts);
     let mut lines = Vec::with_capacity(fit);
     let mut start = 0;
-    for (turn, &count) in model.chat.turns().iter().zip(counts) {
+    for (turn, &count) in state.chat.turns().iter().zip(counts) {
         let end = start + count;
         for at in top.max(start)..end.min(top + fit) {
-            lines.push(row(turn, at - start, marks, waiting.as_deref(), theme));
+            let at = at - start;
+            let thought = thought::laid_out(turn, open);
+            lines.push(match at.checked_sub(thought) {
+                None => thought::row(turn, at, open, styles),
+                Some(at) => row(turn, at, marks, waiting.as_deref(), styles),
+            });
         }
         start = end;
     }
     lines
 }
 
-fn row(turn: &Turn, at: usize, marks: bool, waiting: Option<&str>, theme: &Theme) -> Line<'static> {
+fn row(
+    turn: &Turn,
+    at: usize,
+    marks: bool,
+    waiting: Option<&str>,
+    styles: &Styles,
+) -> Line<'static> {
     let rows = turn.laid_out();
     let user = turn.role == Role::User;
     let gutter = if user && at == 0 { " ❯ " } else { "   " };
-    let mut line = Line::from(Span::styled(gutter, theme.accent.add_modifier(Modifier::BOLD)));
+    let mut line = Line::from(Span::styled(gutter, styles.accent.add_modifier(Modifier::BOLD)));
     let open = turn.outcome.is_none();
     if let Some(row) = rows.get(at) {
-        line.extend(spans(row, marks, if user { theme.strong } else { theme.text }, theme));
+        line.extend(spans(row, marks, if user { styles.strong } else { styles.text }, styles));
         if open && at + 1 == rows.len() {
-            line.push_span(Span::styled("▍", theme.accent));
+            line.push_span(Span::styled("▍", styles.accent));
         }
-    } else if rows.is_empty() && at == 0 {
+    } else if rows.is_empty() && turn.thought.is_none() && at == 0 {
         let words = if open { waiting.unwrap_or_default() } else { "(no text)" };
-        line.push_span(Span::styled(words.to_string(), theme.dim));
-    } else if at == rows.len().max(1)
+        line.push_span(Span::styled(words.to_string(), styles.dim));
+    } else if at == rows.len().max(usize::from(turn.thought.is_none()))
         && let Some(words) = footer(turn)
     {
         let style = match turn.outcome {
-            Some(Outcome::Failed) => theme.error,
-            _ => theme.dim,
+            Some(AnswerOutcome::Failed) => styles.error,
+            _ => styles.dim,
         };
         line.push_span(Span::styled(words, style));
     }
@@ -96,7 +114,7 @@ fn footer(turn: &Turn) -> Option<String> {
         return None;
     }
     match turn.outcome.as_ref()? {
-        Outcome::Finished(summary) => {
+        AnswerOutcome::Finished(summary) => {
             let mut words = vec![count(summary.tokens)];
             if summary.rounds > 0 {
                 words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
@@ -105,10 +123,10 @@ fn footer(turn: &Turn) -> Option<String> {
             words.extend(finish_words(summary.finish).map(str::to_string));
             Some(words.join(" · "))
         }
-        Outcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),
-        Outcome::Failed => Some("failed".to_string()),
-        Outcome::Interrupted => Some("interrupted".to_string()),
-        Outcome::Loaded => None,
+        AnswerOutcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),
+        AnswerOutcome::Failed => Some("failed".to_string()),
+        AnswerOutcome::Interrupted => Some("interrupted".to_string()),
+        AnswerOutcome::Loaded => None,
     }
 }
 
@@ -117,9 +135,9 @@ fn count(tokens: usize) -> String {
 }
 
 /// The line shown while an answer has no text.
-fn waiting(model: &Model) -> Option<String> {
-    let Phase::Answering { .. } = model.phase else { return None };
-    Some(match model.meters.prefill {
+fn waiting(state: &ScreenState) -> Option<String> {
+    let Phase::Answering { .. } = state.phase else { return None };
+    Some(match state.meters.prefill {
         Some(prefill) if prefill.total > 0 => {
             let share = prefill.done as f64 / prefill.total as f64;
             let bar = figures::bar(share, 12);
@@ -129,10 +147,10 @@ fn waiting(model: &Model) -> Option<String> {
     })
 }
 
-fn spans(row: &Row, marks: bool, base: Style, theme: &Theme) -> Vec<Span<'static>> {
+fn spans(row: &TextRow, marks: bool, base: Style, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     for piece in row {
-        let style = style(piece, marks, base, theme);
+        let style = style(piece, marks, base, styles);
         // Spaces are not underlined: words are, so that rows stay calm.
         let mut rest = piece.text.as_str();
         while let Some(first) = rest.chars().next() {
@@ -147,21 +165,21 @@ fn spans(row: &Row, marks: bool, base: Style, theme: &Theme) -> Vec<Span<'static
     spans
 }
 
-fn style(piece: &Piece, marks: bool, base: Style, theme: &Theme) -> Style {
+fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {
     let look = piece.look;
-    let mut style = match look.kind {
-        Kind::Markup => return theme.faint,
-        Kind::Text => base,
-        Kind::Heading => base.add_modifier(Modifier::BOLD),
-        Kind::Code => base.patch(theme.literal),
-        Kind::Keyword => base.patch(theme.keyword),
-        Kind::Literal | Kind::Number => base.patch(theme.literal),
-        Kind::Comment => base.patch(theme.dim),
+    let mut style = match look.role {
+        SpanRole::Markup => return styles.faint,
+        SpanRole::Text => base,
+        SpanRole::Heading => base.add_modifier(Modifier::BOLD),
+        SpanRole::Code => base.patch(styles.literal),
+        SpanRole::Keyword => base.patch(styles.keyword),
+        SpanRole::Literal | SpanRole::Number => base.patch(styles.literal),
+        SpanRole::Comment => base.patch(styles.dim),
     };
     if marks && piece.origin == Some(Origin::Accepted) {
         // In code, colours belong to the syntax: there the underline alone tells the origin.
-        style = match look.kind {
-            Kind::Text | Kind::Heading => style.patch(accepted(theme)),
+        style = match look.role {
+            SpanRole::Text | SpanRole::Heading => style.patch(accepted(styles)),
             _ => style.add_modifier(Modifier::UNDERLINED),
         };
     }
@@ -175,15 +193,15 @@ fn style(piece: &Piece, marks: bool, base: Style, theme: &Theme) -> Style {
 }
 
 /// Style of accepted tokens in the text: bold is left to the text's own emphasis.
-fn accepted(theme: &Theme) -> Style {
-    theme.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
+fn accepted(styles: &Styles) -> Style {
+    styles.accepted.remove_modifier(Modifier::BOLD).add_modifier(Modifier::UNDERLINED)
 }
 
 fn scrollbar(
     frame: &mut Frame<'_>,
     area: Rect,
-    model: &Model,
-    theme: &Theme,
+    state: &ScreenState,
+    styles: &Styles,
     top: usize,
     all: usize,
 ) {
@@ -196,56 +214,59 @@ fn scrollbar(
     let x = area.right() - 1;
     for (index, row) in area.rows().enumerate() {
         let on = (at..at + thumb).contains(&index);
-        let style = if on && focused(model, Focus::Chat) { theme.accent } else { theme.faint };
+        let style = if on && focused(state, Focus::Chat) { styles.accent } else { styles.faint };
         if on {
             frame.buffer_mut().set_string(x, row.y, "▐", style);
         }
     }
-    let below = model.chat.below();
+    let below = state.chat.below();
     if below > 0 {
         let words = format!(" ↓ {below} more ");
         let columns = words.chars().count() as u16;
         if area.width > columns + 4 {
             let x = area.right() - columns - 2;
-            frame.buffer_mut().set_string(x, area.bottom() - 1, words, theme.selected);
+            frame.buffer_mut().set_string(x, area.bottom() - 1, words, styles.selected);
         }
     }
 }
 
 /// The empty screen: what this is, what to type, how to read the marks.
-fn welcome(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let mut lines: Vec<Line<'_>> = Vec::new();
-    let text = |words: &str| Line::styled(words.to_string(), theme.text);
-    let dim = |words: &str| Line::styled(words.to_string(), theme.dim);
-    match &model.phase {
+    let text = |words: &str| Line::styled(words.to_string(), styles.text);
+    let dim = |words: &str| Line::styled(words.to_string(), styles.dim);
+    match &state.phase {
         Phase::Loading { stage, fraction } => {
             lines.push(dim(stage));
             if let Some(fraction) = fraction {
                 lines.push(Line::from_iter([
-                    Span::styled(figures::bar(f64::from(*fraction), 32), theme.accent),
-                    Span::styled(format!(" {}", figures::percent(f64::from(*fraction))), theme.dim),
+                    Span::styled(figures::bar(f64::from(*fraction), 32), styles.accent),
+                    Span::styled(
+                        format!(" {}", figures::percent(f64::from(*fraction))),
+                        styles.dim,
+                    ),
                 ]));
             }
         }
-        Phase::Broken => lines.push(Line::styled("nothing is loaded: Ctrl+C quits", theme.error)),
+        Phase::Broken => lines.push(Line::styled("nothing is loaded: Ctrl+C quits", styles.error)),
         _ => {
             lines.push(text("A small draft model guesses a tree of words ahead; the big model"));
             lines.push(text("checks the whole tree at once and keeps what it would have said."));
             lines.push(Line::default());
             lines.push(Line::from_iter([
-                Span::styled("underlined", accepted(theme)),
-                Span::styled("  guessed by the draft, confirmed", theme.dim),
+                Span::styled("underlined", accepted(styles)),
+                Span::styled("  guessed by the draft, confirmed", styles.dim),
             ]));
             lines.push(Line::from_iter([
-                Span::styled("plain", theme.text),
-                Span::styled("       chosen by the big model itself", theme.dim),
+                Span::styled("plain", styles.text),
+                Span::styled("       chosen by the big model itself", styles.dim),
             ]));
             lines.push(Line::default());
             lines.push(dim("Try"));
             for prompt in PROMPTS {
                 lines.push(Line::from_iter([
-                    Span::styled("❯ ", theme.accent),
-                    Span::styled(prompt, theme.text),
+                    Span::styled("❯ ", styles.accent),
+                    Span::styled(prompt, styles.text),
                 ]));
             }
         }
@@ -255,7 +276,7 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
     let x = area.x + area.width.saturating_sub(width) / 2;
     let y = area.y + area.height.saturating_sub(height) / 3;
     let area = Rect { x, y, ..area }.intersection(area);
-    super::lines(frame, area, lines);
+    draw_rows(frame, area, lines);
 }
 
 /// Questions of the kind the bundled pair was trained on.

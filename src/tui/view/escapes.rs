@@ -5,18 +5,21 @@ use ratatui::backend::TestBackend;
 
 use super::draw;
 use crate::chat::SessionHead;
-use crate::tui::state::{Model, Overlay, SessionList};
+use crate::tui::state::{
+    Fit, ModelLoad, ModelPart, ModelPicker, ModelRow, Overlay, ScreenState, SessionList,
+};
 use crate::tui::testing::{answer, loaded, ready, say, type_keys};
-use crate::worker::Event;
+use crate::tui::update::{ScreenEvent, update};
+use crate::worker::{Event, ModelChoice};
 
 const HOSTILE: &str = "ab\u{1b}]52;c;QQ==\u{7}\u{9b}2J\u{7f}\rc";
 const SHOWN: &str = "ab␛]52;c;QQ==␇\\u{9b}2J␡␍c";
 
 /// The screen as text, after a look at every cell.
-fn drawn(model: &mut Model) -> String {
-    let (width, height) = model.size;
+fn drawn(state: &mut ScreenState) -> String {
+    let (width, height) = state.size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(frame, model)).unwrap();
+    terminal.draw(|frame| draw(frame, state)).unwrap();
     let cells = &terminal.backend().buffer().content;
     for cell in cells {
         assert!(!cell.symbol().contains(char::is_control), "{:?}", cell.symbol());
@@ -26,34 +29,59 @@ fn drawn(model: &mut Model) -> String {
 
 #[test]
 fn names_and_notices_are_shown() {
-    let mut model = loaded(200, 50);
+    let mut state = loaded(200, 50);
     let mut hostile = ready();
     hostile.target = HOSTILE.to_owned();
     hostile.draft = Some(HOSTILE.to_owned());
     hostile.reasons = vec![HOSTILE.to_owned()];
-    say(&mut model, Event::Ready(Box::new(hostile)));
-    assert!(drawn(&mut model).contains(SHOWN), "reasons");
-    say(&mut model, Event::Notice(HOSTILE.to_owned()));
-    assert!(drawn(&mut model).contains(SHOWN));
-    model.overlay = Some(Overlay::Details);
-    assert!(drawn(&mut model).matches(SHOWN).count() > 1);
-    say(&mut model, Event::Failed { generation: None, error: HOSTILE.to_owned() });
-    assert!(drawn(&mut model).contains(SHOWN));
+    say(&mut state, Event::Ready(Box::new(hostile)));
+    assert!(drawn(&mut state).contains(SHOWN), "reasons");
+    say(&mut state, Event::Notice(HOSTILE.to_owned()));
+    assert!(drawn(&mut state).contains(SHOWN));
+    state.overlay = Some(Overlay::Details);
+    assert!(drawn(&mut state).matches(SHOWN).count() > 1);
+    say(&mut state, Event::Failed { generation: None, error: HOSTILE.to_owned() });
+    assert!(drawn(&mut state).contains(SHOWN));
     let head =
         SessionHead { id: "a".to_owned(), title: HOSTILE.to_owned(), updated: 0, messages: 2 };
+    state.load = Some(ModelLoad {
+        load: 1,
+        title: HOSTILE.to_owned(),
+        stage: HOSTILE.to_owned(),
+        fraction: None,
+        alone: false,
+    });
+    update(&mut state, ScreenEvent::Tick, std::time::Duration::from_secs(60));
+    assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
+    let row = ModelRow {
+        title: HOSTILE.to_owned(),
+        parameters: None,
+        quantisation: Some(HOSTILE.to_owned()),
+        bytes: 0,
+        place: String::new(),
+        aliases: String::new(),
+        fit: Fit::Beside,
+        refused: None,
+        models: ModelChoice::default(),
+        in_use: false,
+    };
+    let mut picker = ModelPicker::new(ModelPart::Target, "");
+    picker.list.replace(vec![row]);
+    state.overlay = Some(Overlay::Models(picker));
+    assert!(drawn(&mut state).contains("ab␛]52;c;QQ=="));
     let sessions = SessionList::new(vec![head]);
-    model.overlay = Some(Overlay::Sessions(sessions));
-    assert!(drawn(&mut model).contains(SHOWN));
+    state.overlay = Some(Overlay::Sessions(sessions));
+    assert!(drawn(&mut state).contains(SHOWN));
 }
 
 #[test]
 fn the_conversation_is_shown() {
-    let mut model = loaded(200, 50);
-    type_keys(&mut model, "hello<enter>");
-    let generation = model.controls.generation;
+    let mut state = loaded(200, 50);
+    type_keys(&mut state, "hello<enter>");
+    let generation = state.controls.generation;
     for event in answer(generation, HOSTILE, 6) {
-        say(&mut model, event);
+        say(&mut state, event);
     }
-    let screen = drawn(&mut model);
+    let screen = drawn(&mut state);
     assert!(screen.contains("ab␛]52;c;QQ==␇"), "{screen}");
 }

@@ -85,6 +85,16 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A number of weights: `494 M`, `7.2 B`.
+pub fn count(weights: u64) -> String {
+    let millions = weights as f64 / 1e6;
+    match millions {
+        999.5.. => format!("{:.1} B", millions / 1e3),
+        9.95.. => format!("{millions:.0} M"),
+        _ => format!("{millions:.1} M"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

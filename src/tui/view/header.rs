@@ -1,46 +1,72 @@
-//! The top row: what is loaded and what it is doing. Must never change the model.
+//! The top row: what is loaded and what it is doing. Must never change the state.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::{ends, figures};
-use crate::tui::state::{Model, Phase};
-use crate::tui::theme::Theme;
+use super::figures;
+use super::rows::ends;
+use crate::tui::state::{Phase, ScreenState};
+use crate::tui::theme::Styles;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
-    let mut left = vec![Span::styled(" dovetail", theme.accent.add_modifier(Modifier::BOLD))];
-    if let Some(ready) = &model.ready {
-        left.push(Span::styled("  ", theme.faint));
-        left.push(Span::styled(ready.target.as_str(), theme.text));
-        left.push(Span::styled(" ← ", theme.faint));
-        if !model.strategy().is_empty() {
-            left.push(Span::styled(model.strategy(), theme.text));
-            left.push(Span::styled(" · ", theme.faint));
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let mut left = vec![Span::styled(" dovetail", styles.accent.add_modifier(Modifier::BOLD))];
+    if let Some(ready) = &state.ready {
+        left.push(Span::styled("  ", styles.faint));
+        left.push(Span::styled(readable(&ready.target), styles.text));
+        left.push(Span::styled(" ← ", styles.faint));
+        if !state.strategy().is_empty() {
+            left.push(Span::styled(state.strategy(), styles.text));
+            left.push(Span::styled(" · ", styles.faint));
         }
-        left.push(Span::styled(model.draft().unwrap_or("no draft model"), theme.dim));
+        left.push(Span::styled(state.draft().unwrap_or("no draft model"), styles.dim));
     }
-    let right = Line::from_iter(state(model, theme));
+    let right = Line::from_iter(activity(state, styles));
     frame.render_widget(ends(Line::from(left), right, area.width), area);
 }
 
-fn state(model: &Model, theme: &Theme) -> Vec<Span<'static>> {
+fn activity(state: &ScreenState, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
-    if !model.controls.speculate {
-        spans.push(Span::styled("plain  ", theme.warning));
+    if !state.controls.speculate {
+        spans.push(Span::styled("plain  ", styles.warning));
     }
-    let (glyph, words, style) = match &model.phase {
-        Phase::Loading { .. } => ("◌", "loading".to_string(), theme.dim),
-        Phase::Broken => ("✗", "stopped".to_string(), theme.error),
-        _ if model.controls.paused => ("‖", "paused".to_string(), theme.warning),
-        Phase::Idle => ("○", "ready".to_string(), theme.dim),
+    let (glyph, words, style) = match &state.phase {
+        Phase::Loading { .. } => ("◌", "loading".to_string(), styles.dim),
+        Phase::Broken => ("✗", "stopped".to_string(), styles.error),
+        _ if state.controls.paused => ("‖", "paused".to_string(), styles.warning),
+        Phase::Idle => ("○", "ready".to_string(), styles.dim),
         Phase::Answering { since } => {
-            let time = figures::elapsed(model.now.saturating_sub(*since));
-            ("●", format!("answering {time}"), theme.accent)
+            let time = figures::elapsed(state.now.saturating_sub(*since));
+            ("●", format!("answering {time}"), styles.accent)
         }
     };
     spans.push(Span::styled(format!("{glyph} "), style));
     spans.push(Span::styled(format!("{words} "), style));
     spans
+}
+
+/// A model's name, which ends with its size, without the size where the name has it already.
+fn readable(name: &str) -> &str {
+    match name.rsplit_once(' ') {
+        Some((rest, size)) if rest.to_lowercase().contains(&size.to_lowercase()) => rest,
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn a_name_has_its_size_once() {
+        for (name, expected) in [
+            ("dovetail-demo 6M", "dovetail-demo 6M"),
+            ("Smollm2 135M Instruct 135M", "Smollm2 135M Instruct"),
+            ("qwen2.5-0.5b-instruct-q4_k_m 494M", "qwen2.5-0.5b-instruct-q4_k_m 494M"),
+            ("llama-2-7b-chat 7B", "llama-2-7b-chat"),
+        ] {
+            assert_eq!(readable(name), expected);
+        }
+    }
 }

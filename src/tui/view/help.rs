@@ -4,21 +4,22 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::layout::Areas;
-use super::{centred, panel};
+use super::areas::Areas;
+use super::frames::{centred, panel};
+use super::rows::draw_rows;
 use crate::tui::commands::COMMANDS;
 use crate::tui::keymap::{self, Scope};
-use crate::tui::state::{Model, Overlay};
-use crate::tui::theme::Theme;
+use crate::tui::state::{Overlay, ScreenState};
+use crate::tui::theme::Styles;
 
 /// Width of one column of text.
 const COLUMN: u16 = 74;
 /// Width of a key or a command in it.
 const KEY: usize = 29;
 
-pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &mut Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     let area = areas.body;
-    let sections = sections(theme);
+    let sections = sections(styles);
     let two = area.width >= 2 * COLUMN + 6;
     let columns = if two { balance(sections) } else { vec![sections.concat()] };
     let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
@@ -27,34 +28,34 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &mut Model, them
     let rect = centred(frame, areas, area, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
     let last = rows.saturating_sub(fit);
-    let Some(Overlay::Help { top }) = &mut model.overlay else { return };
+    let Some(Overlay::Help { top }) = &mut state.overlay else { return };
     *top = (*top).min(last);
     let top = *top;
-    let mut block = panel(" help ", true, theme);
+    let mut block = panel(" help ", true, styles);
     if last > 0 {
         let words = format!(" {}–{} of {rows} ", top + 1, (top + fit).min(rows));
-        block = block.title_bottom(Line::styled(words, theme.dim).right_aligned());
+        block = block.title_bottom(Line::styled(words, styles.dim).right_aligned());
     }
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
     for (index, column) in columns.iter().enumerate() {
         let x = inner.x + index as u16 * COLUMN;
         let area = Rect { x, width: COLUMN, ..inner }.intersection(inner);
-        super::lines(frame, area, column.iter().skip(top).cloned());
+        draw_rows(frame, area, column.iter().skip(top).cloned());
     }
 }
 
 type Section = Vec<Line<'static>>;
 
-fn sections(theme: &Theme) -> Vec<Section> {
+fn sections(styles: &Styles) -> Vec<Section> {
     let row = |key: String, help: &'static str| {
         Line::from_iter([
-            Span::styled(format!("{key:<KEY$} "), theme.accent),
-            Span::styled(help, theme.text),
+            Span::styled(format!("{key:<KEY$} "), styles.accent),
+            Span::styled(help, styles.text),
         ])
     };
     let section = |title: &'static str, rows: Vec<Line<'static>>| {
-        let mut lines = vec![Line::styled(title, theme.strong)];
+        let mut lines = vec![Line::styled(title, styles.strong)];
         lines.extend(rows);
         lines.push(Line::default());
         lines

@@ -5,16 +5,16 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use crate::tui::keymap;
-use crate::tui::state::Model;
-use crate::tui::theme::Theme;
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     let width = usize::from(area.width);
     let mut line = Line::default();
-    for (key, word) in keymap::hints(model) {
+    for (key, word) in keymap::hints(state) {
         let hint = [
-            Span::styled(format!(" {key}"), theme.accent),
-            Span::styled(format!(" {word} "), theme.dim),
+            Span::styled(format!(" {key}"), styles.accent),
+            Span::styled(format!(" {word} "), styles.dim),
         ];
         if line.width() + hint.iter().map(Span::width).sum::<usize>() > width {
             break;

@@ -4,11 +4,12 @@ use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
-use super::layout::Areas;
-use super::{cut, focused, panel};
+use super::areas::Areas;
+use super::frames::{focused, panel};
+use super::rows::{cut, draw_rows};
 use crate::tui::markdown::{Logical, Look, wrap};
-use crate::tui::state::{Focus, Model};
-use crate::tui::theme::Theme;
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;
@@ -16,12 +17,12 @@ const TALLEST: u16 = 8;
 const SUGGESTIONS: usize = 8;
 
 /// Rows of the panel: as many as the text needs, a third of the room at most.
-pub(super) fn height(room: Rect, model: &Model) -> u16 {
+pub(super) fn height(room: Rect, state: &ScreenState) -> u16 {
     let frame = if room.height < 5 { 0 } else { 2 };
     let width = usize::from(room.width.saturating_sub(4)).max(1);
     let most = (room.height / 3).clamp(1, TALLEST);
     let mut rows = 0;
-    for line in model.input.area().lines() {
+    for line in state.input.area().lines() {
         // A pasted book is not wrapped for each frame: the beginning fills the panel.
         let begin: String = line.chars().take(width * usize::from(most)).collect();
         let mut logical = Logical::default();
@@ -36,18 +37,18 @@ pub(super) fn height(room: Rect, model: &Model) -> u16 {
     (rows + frame).min(room.height)
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
     if area.is_empty() {
         return;
     }
-    let focus = focused(model, Focus::Input);
+    let focus = focused(state, Focus::Input);
     let inner = if area.height < 3 {
         area
     } else {
-        let mut block = panel("", focus, theme);
+        let mut block = panel("", focus, styles);
         let room = usize::from(area.width.saturating_sub(6));
-        if let Some(words) = model.context().and_then(|context| context.warning(room)) {
-            block = block.title_bottom(Line::styled(format!(" {words} "), theme.warning));
+        if let Some(words) = state.context().and_then(|context| context.warning(room)) {
+            block = block.title_bottom(Line::styled(format!(" {words} "), styles.warning));
         }
         let inner = block.inner(area);
         frame.render_widget(block, area);
@@ -56,19 +57,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
     if inner.is_empty() {
         return;
     }
-    frame.render_widget(model.input.area(), inner);
-    if model.input.is_empty() {
-        let words = if model.chat.turns().is_empty() {
+    frame.render_widget(state.input.area(), inner);
+    if state.input.is_empty() {
+        let words = if state.chat.turns().is_empty() {
             "Write a message, or / for commands"
         } else {
             "Write a message"
         };
-        let line = cut(Line::styled(words, theme.dim), usize::from(inner.width));
+        let line = cut(Line::styled(words, styles.dim), usize::from(inner.width));
         frame.render_widget(line, Rect { height: 1, ..inner });
     }
     if focus {
-        let (top, left) = model.input.area().scroll_offset();
-        let cursor = model.input.area().screen_cursor();
+        let (top, left) = state.input.area().scroll_offset();
+        let cursor = state.input.area().screen_cursor();
         let x = inner.x + (cursor.col as u16).saturating_sub(left);
         let y = inner.y + (cursor.row as u16).saturating_sub(top);
         frame.set_cursor_position(Position {
@@ -79,10 +80,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &The
 }
 
 /// The suggestions stand above the input.
-pub(super) fn draw_suggestions(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
+pub(super) fn draw_suggestions(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    styles: &Styles,
+) {
     let input = areas.input;
-    let all = model.input.suggestions();
-    if all.is_empty() || !focused(model, Focus::Input) {
+    let all = state.input.suggestions();
+    if all.is_empty() || !focused(state, Focus::Input) {
         return;
     }
     let room = usize::from(input.y).saturating_sub(2);
@@ -90,28 +96,28 @@ pub(super) fn draw_suggestions(frame: &mut Frame<'_>, areas: &Areas, model: &Mod
     if rows == 0 || input.width < 20 {
         return;
     }
-    let selected = model.input.selected();
+    let selected = state.input.selected();
     let top = (selected + 1).saturating_sub(rows);
     let height = rows as u16 + 2;
     let rect = Rect { y: input.y - height, height, ..input };
     areas.clear(frame, rect);
     let title = format!(" commands {} of {} ", selected + 1, all.len());
-    let block = panel(title, true, theme);
+    let block = panel(title, true, styles);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
     let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, command)| {
         let usage = format!("/{} {}", command.name, command.argument);
         let line = Line::from_iter([
-            Span::styled(format!("{usage:<26}"), theme.accent),
-            Span::styled(command.help, theme.dim),
+            Span::styled(format!("{usage:<26}"), styles.accent),
+            Span::styled(command.help, styles.dim),
         ]);
         let mut line = cut(line, usize::from(inner.width));
         if index == selected {
             let gap = usize::from(inner.width).saturating_sub(line.width());
             line.push_span(Span::raw(" ".repeat(gap)));
-            line = line.patch_style(theme.selected);
+            line = line.patch_style(styles.selected);
         }
         line
     });
-    super::lines(frame, inner, lines);
+    draw_rows(frame, inner, lines);
 }

@@ -1,55 +1,10 @@
-//! Areas of the panels. Must never know what they show.
+//! Divides the screen. Must never draw.
 
-use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::widgets::Clear;
 
+use super::areas::Areas;
 use super::{input, notice};
-use crate::tui::state::{Focus, Model, Side};
-
-/// The screen's areas. All but `body` and `column` stand apart; any may be empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Areas {
-    /// One row: names and state.
-    pub header: Rect,
-    /// The conversation.
-    pub chat: Rect,
-    /// The draft tree.
-    pub tree: Option<Rect>,
-    /// The meters.
-    pub meters: Option<Rect>,
-    /// Reasons for the automatic values.
-    pub reasons: Option<Rect>,
-    /// The controls.
-    pub controls: Option<Rect>,
-    /// Two rows of controls and meters, where their panels are not shown.
-    pub strip: Rect,
-    /// The message being written, with its frame.
-    pub input: Rect,
-    /// The notice, if it is too long for the frame of the message.
-    pub notice: Rect,
-    /// One row: keys.
-    pub hints: Rect,
-    /// Everything between header and hints.
-    pub body: Rect,
-    /// Of the body, what the panels beside the chat leave.
-    pub column: Rect,
-}
-
-impl Areas {
-    /// Clears `rect` for what will lie there, and with it every framed panel it would cut: half a
-    /// frame looks broken. Rows of text are cleared from end to end.
-    pub fn clear(&self, frame: &mut Frame<'_>, rect: Rect) {
-        let framed = [self.tree, self.meters, self.reasons, self.controls, Some(self.input)];
-        let touched = framed.into_iter().flatten().filter(|panel| panel.intersects(rect));
-        let text = [self.chat, self.strip, self.notice];
-        let rows =
-            text.map(|text| Rect { y: rect.y, height: rect.height, ..text }.intersection(text));
-        for area in touched.chain(rows).chain([rect]) {
-            frame.render_widget(Clear, area.intersection(frame.area()));
-        }
-    }
-}
+use crate::tui::state::{Focus, ScreenState, Side};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
@@ -64,7 +19,7 @@ const TWO_COLUMNS: u16 = 170;
 
 /// Divides the screen. What matters least goes first when there is no room: header, strip, hints,
 /// then the frame of the input; the chat keeps what is left.
-pub fn areas(screen: Rect, model: &Model) -> Areas {
+pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     let mut left = screen;
     let mut areas = Areas::default();
     if screen.height >= 12 {
@@ -75,16 +30,16 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
     }
     areas.body = left;
     areas.column = left;
-    if model.wide() && screen.height >= 16 {
-        beside(&mut left, &mut areas, model.focus == Focus::Tree);
+    if state.wide() && screen.height >= 16 {
+        beside(&mut left, &mut areas, state.focus == Focus::Tree);
         areas.column = left;
-        write(&mut left, &mut areas, model);
+        write(&mut left, &mut areas, state);
     } else {
         if screen.height >= 14 {
             areas.strip = take_bottom(&mut left, 2);
         }
-        write(&mut left, &mut areas, model);
-        below(&mut left, &mut areas, model.side);
+        write(&mut left, &mut areas, state);
+        below(&mut left, &mut areas, state.side);
     }
     if screen.height >= 30 {
         take_top(&mut left, 1);
@@ -94,10 +49,10 @@ pub fn areas(screen: Rect, model: &Model) -> Areas {
 }
 
 /// The message, and above it the notice.
-fn write(left: &mut Rect, areas: &mut Areas, model: &Model) {
-    let rows = input::height(*left, model);
+fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
+    let rows = input::height(*left, state);
     areas.input = take_bottom(left, rows);
-    areas.notice = take_bottom(left, notice::rows(areas.input, model));
+    areas.notice = take_bottom(left, notice::rows(areas.input, state));
 }
 
 /// Panels stand at the right.

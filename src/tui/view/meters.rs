@@ -5,24 +5,26 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::{ends, figures, focused, panel};
+use super::figures;
+use super::frames::{focused, panel};
+use super::rows::{cut, draw_rows, ends};
 use crate::decode::Timing;
 use crate::hardware::Usage;
-use crate::tui::state::{Focus, Model};
-use crate::tui::theme::Theme;
+use crate::tui::state::{Focus, ScreenState};
+use crate::tui::theme::Styles;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &Model, theme: &Theme) {
-    let title = match model.strategy() {
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styles) {
+    let title = match state.strategy() {
         "" => " meters ".to_string(),
         strategy => format!(" meters · {strategy} "),
     };
-    let block = panel(title, focused(model, Focus::Meters), theme);
+    let block = panel(title, focused(state, Focus::Meters), styles);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     if inner.width >= ABREAST {
-        abreast(frame, inner, model, theme);
+        abreast(frame, inner, state, styles);
     } else {
-        stacked(frame, inner, model, theme);
+        stacked(frame, inner, state, styles);
     }
 }
 
@@ -32,54 +34,54 @@ const ABREAST: u16 = 66;
 const SPEED: u16 = 40;
 
 /// Everything below each other. What does not fit is left out from the depths, then the end.
-fn stacked(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
+fn stacked(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
     let width = inner.width;
-    let mut rows = speed(model, width, theme);
-    let split = split(model, width, theme);
-    let machine = machine(model, width, theme);
+    let mut rows = speed(state, width, styles);
+    let split = split(state, width, styles);
+    let machine = machine(state, width, styles);
     let fixed = rows.len() + split.len() + machine.len() + 2;
     let spare = usize::from(inner.height).saturating_sub(fixed);
     if spare > 0 {
         rows.push(Line::default());
     }
-    rows.extend(depths(model, width, spare, theme));
+    rows.extend(depths(state, width, spare, styles));
     rows.extend(split);
     if spare > 0 {
         rows.push(Line::default());
     }
     rows.extend(machine);
-    super::lines(frame, inner, rows);
+    draw_rows(frame, inner, rows);
 }
 
 /// Speed and time at the left, acceptance at the right, the machine below.
-fn abreast(frame: &mut Frame<'_>, inner: Rect, model: &Model, theme: &Theme) {
-    let machine = machine(model, inner.width, theme);
+fn abreast(frame: &mut Frame<'_>, inner: Rect, state: &ScreenState, styles: &Styles) {
+    let machine = machine(state, inner.width, styles);
     let above = inner.height.saturating_sub(machine.len() as u16);
     let left = Rect { width: SPEED, height: above, ..inner };
     let right = Rect { x: left.right() + 4, width: inner.width - SPEED - 4, ..left };
     let below = Rect { y: inner.y + above, height: inner.height - above, ..inner };
-    let mut rows = speed(model, SPEED, theme);
-    rows.extend(split(model, SPEED, theme));
-    super::lines(frame, left, rows);
-    super::lines(frame, right, depths(model, right.width, usize::from(above), theme));
-    super::lines(frame, below, machine);
+    let mut rows = speed(state, SPEED, styles);
+    rows.extend(split(state, SPEED, styles));
+    draw_rows(frame, left, rows);
+    draw_rows(frame, right, depths(state, right.width, usize::from(above), styles));
+    draw_rows(frame, below, machine);
 }
 
 /// A label and its value.
-fn figure(label: &str, value: String, theme: &Theme) -> Vec<Span<'static>> {
-    vec![Span::styled(format!("{label} "), theme.dim), Span::styled(value, theme.text)]
+fn figure(label: &str, value: String, styles: &Styles) -> Vec<Span<'static>> {
+    vec![Span::styled(format!("{label} "), styles.dim), Span::styled(value, styles.text)]
 }
 
-fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let meters = &model.meters;
-    let big = theme.strong;
+fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let meters = &state.meters;
+    let big = styles.strong;
     let now = Line::from_iter([
         Span::styled(figures::rate(meters.now()), big),
-        Span::styled(" tok/s now", theme.dim),
+        Span::styled(" tok/s now", styles.dim),
     ]);
     let overall = Line::from_iter([
         Span::styled(figures::rate(meters.overall()), big),
-        Span::styled(" this answer", theme.dim),
+        Span::styled(" this answer", styles.dim),
     ]);
     let spark = figures::spark(meters.rates(), usize::from(width));
     let first = meters
@@ -90,39 +92,39 @@ fn speed(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
         (None, None) => "–".to_string(),
     };
-    let context = model.context().map_or("–".to_string(), |context| match context.used {
+    let context = state.context().map_or("–".to_string(), |context| match context.used {
         0 => format!("{} tokens", context.holds),
         used => format!("{} of {} tokens", used.min(context.holds), context.holds),
     });
     let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
     let done = Line::from_iter(
         [
-            figure("tokens", meters.tokens().to_string(), theme),
-            figure("  rounds", meters.rounds().to_string(), theme),
+            figure("tokens", meters.tokens().to_string(), styles),
+            figure("  rounds", meters.rounds().to_string(), styles),
         ]
         .concat(),
     );
     vec![
         ends(now, overall, width),
-        Line::styled(spark, theme.accent.remove_modifier(Modifier::BOLD)),
-        ends(Line::from(figure("τ", tau, theme)), done, width),
+        Line::styled(spark, styles.accent.remove_modifier(Modifier::BOLD)),
+        ends(Line::from(figure("τ", tau, styles)), done, width),
         ends(
-            Line::from(figure("first token", first, theme)),
-            Line::from(figure("prompt", prompt, theme)),
+            Line::from(figure("first token", first, styles)),
+            Line::from(figure("prompt", prompt, styles)),
             width,
         ),
-        Line::from(figure("context", context, theme)),
+        Line::from(figure("context", context, styles)),
     ]
 }
 
 /// Acceptance by depth, one row a depth.
-fn depths(model: &Model, width: u16, room: usize, theme: &Theme) -> Vec<Line<'static>> {
-    let shares: Vec<f64> = model.meters.acceptance().collect();
+fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<Line<'static>> {
+    let shares: Vec<f64> = state.meters.acceptance().collect();
     if room == 0 {
         return Vec::new();
     }
     if shares.is_empty() {
-        return vec![Line::styled("accepted by depth: from the first round", theme.dim)];
+        return vec![Line::styled("accepted by depth: from the first round", styles.dim)];
     }
     let cells = usize::from(width).saturating_sub(14);
     shares
@@ -132,12 +134,12 @@ fn depths(model: &Model, width: u16, room: usize, theme: &Theme) -> Vec<Line<'st
         .map(|(depth, &share)| {
             let label = if depth == 0 { "accepted" } else { "" };
             Line::from_iter([
-                Span::styled(format!("{label:<8}{:>2} ", depth + 1), theme.dim),
+                Span::styled(format!("{label:<8}{:>2} ", depth + 1), styles.dim),
                 Span::styled(
                     figures::bar(share, cells.saturating_sub(2)),
-                    theme.accepted.remove_modifier(Modifier::BOLD),
+                    styles.accepted.remove_modifier(Modifier::BOLD),
                 ),
-                Span::styled(format!("{:>5}", figures::percent(share)), theme.text),
+                Span::styled(format!("{:>5}", figures::percent(share)), styles.text),
             ])
         })
         .collect()
@@ -147,38 +149,38 @@ fn depths(model: &Model, width: u16, room: usize, theme: &Theme) -> Vec<Line<'st
 const STROKES: [&str; 3] = ["━", "═", "─"];
 
 /// Where a round's time goes.
-fn split(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let meters = &model.meters;
+fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let meters = &state.meters;
     let (spent, rounds) = (meters.spent(), meters.rounds());
     let parts = [spent.draft_ms, spent.verify_ms, spent.other_ms];
-    let styles = [theme.accepted, theme.target, theme.faint];
+    let strokes = [styles.accepted, styles.target, styles.faint];
     let cells = figures::shares(parts, usize::from(width));
     let bar = Line::from_iter((0..3).map(|part| {
         let glyph = STROKES[part];
-        Span::styled(glyph.repeat(cells[part]), styles[part].remove_modifier(Modifier::BOLD))
+        Span::styled(glyph.repeat(cells[part]), strokes[part].remove_modifier(Modifier::BOLD))
     }));
     if rounds == 0 {
-        return vec![Line::styled("─".repeat(usize::from(width)), theme.faint)];
+        return vec![Line::styled("─".repeat(usize::from(width)), styles.faint)];
     }
     let mean = |part: usize| figures::short(parts[part] / rounds as f64);
     let mut legend = Line::default();
     for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
         let gap = if part == 0 { "" } else { "  " };
-        let stroke = styles[part].remove_modifier(Modifier::BOLD);
+        let stroke = strokes[part].remove_modifier(Modifier::BOLD);
         legend.push_span(Span::styled(format!("{gap}{} ", STROKES[part]), stroke));
-        legend.push_span(Span::styled(format!("{name} "), theme.dim));
-        legend.push_span(Span::styled(mean(part), theme.text));
+        legend.push_span(Span::styled(format!("{name} "), styles.dim));
+        legend.push_span(Span::styled(mean(part), styles.text));
     }
-    legend.push_span(Span::styled(" ms", theme.dim));
-    let mut rows = vec![bar, super::cut(legend, usize::from(width))];
+    legend.push_span(Span::styled(" ms", styles.dim));
+    let mut rows = vec![bar, cut(legend, usize::from(width))];
     if spent.ahead_ms > 0.0 {
-        rows.push(super::cut(beside(&spent, rounds, theme), usize::from(width)));
+        rows.push(cut(beside(&spent, rounds, styles), usize::from(width)));
     }
     rows
 }
 
 /// What the draft did while the target verified, and how long each of them had nothing to do.
-fn beside(spent: &Timing, rounds: usize, theme: &Theme) -> Line<'static> {
+fn beside(spent: &Timing, rounds: usize, styles: &Styles) -> Line<'static> {
     let mean = |ms: f64| figures::short(ms / rounds.max(1) as f64);
     let mut line = Line::default();
     for (name, ms) in [
@@ -186,16 +188,16 @@ fn beside(spent: &Timing, rounds: usize, theme: &Theme) -> Line<'static> {
         ("  idle: draft ", spent.draft_idle_ms()),
         ("  target ", spent.target_idle_ms()),
     ] {
-        line.push_span(Span::styled(name, theme.dim));
-        line.push_span(Span::styled(mean(ms), theme.text));
+        line.push_span(Span::styled(name, styles.dim));
+        line.push_span(Span::styled(mean(ms), styles.text));
     }
-    line.push_span(Span::styled(" ms", theme.dim));
+    line.push_span(Span::styled(" ms", styles.dim));
     line
 }
 
-fn machine(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
-    let Some(usage) = &model.usage else {
-        return vec![Line::styled(model.gpu.clone(), theme.dim)];
+fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>> {
+    let Some(usage) = &state.usage else {
+        return vec![Line::styled(state.gpu.clone(), styles.dim)];
     };
     let cpu = format!(
         "{} · ours {:.1} cores",
@@ -208,21 +210,23 @@ fn machine(model: &Model, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         figures::bytes(usage.memory_total),
         figures::bytes(usage.memory_ours)
     );
-    let mut rows =
-        vec![Line::from(figure("cpu   ", cpu, theme)), Line::from(figure("memory", memory, theme))];
-    rows.extend(gpu(model, usage, width, theme));
-    rows.into_iter().map(|row| super::cut(row, usize::from(width))).collect()
+    let mut rows = vec![
+        Line::from(figure("cpu   ", cpu, styles)),
+        Line::from(figure("memory", memory, styles)),
+    ];
+    rows.extend(gpu(state, usage, width, styles));
+    rows.into_iter().map(|row| cut(row, usize::from(width))).collect()
 }
 
-fn gpu(model: &Model, usage: &Usage, width: u16, theme: &Theme) -> Vec<Line<'static>> {
+fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<Line<'static>> {
     let Some(gpu) = usage.gpu else {
         // "no NVIDIA GPU: why"; the details overlay has room for the reason.
-        let fits = model.gpu.chars().count() + 7 <= usize::from(width);
-        let words = if fits { &model.gpu } else { model.gpu.split(':').next().unwrap_or_default() };
-        return vec![Line::from(figure("gpu   ", words.to_string(), theme))];
+        let fits = state.gpu.chars().count() + 7 <= usize::from(width);
+        let words = if fits { &state.gpu } else { state.gpu.split(':').next().unwrap_or_default() };
+        return vec![Line::from(figure("gpu   ", words.to_string(), styles))];
     };
     let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
-    let ours = gpu.vram_ours.or(model.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
+    let ours = gpu.vram_ours.or(state.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
     let vram = format!(
         "{} of {} · ours {}",
         figures::bytes(gpu.vram_used),
@@ -230,7 +234,7 @@ fn gpu(model: &Model, usage: &Usage, width: u16, theme: &Theme) -> Vec<Line<'sta
         figures::bytes(ours)
     );
     vec![
-        Line::from(figure("gpu   ", format!("{load} · {}", model.gpu), theme)),
-        Line::from(figure("vram  ", vram, theme)),
+        Line::from(figure("gpu   ", format!("{load} · {}", state.gpu), styles)),
+        Line::from(figure("vram  ", vram, styles)),
     ]
 }

@@ -6,10 +6,11 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::layout::Areas;
-use super::overlay::wrapped;
-use crate::tui::state::Model;
-use crate::tui::theme::Theme;
+use super::areas::Areas;
+use super::rows::{draw_rows, wrapped};
+use crate::printable::printable_line;
+use crate::tui::state::ScreenState;
+use crate::tui::theme::Styles;
 
 /// Most rows; longer errors have an overlay.
 const TALLEST: usize = 4;
@@ -17,32 +18,32 @@ const TALLEST: usize = 4;
 const LEAD: u16 = 3;
 
 /// Rows above the message, next to `input`: none if the text fits on its edge.
-pub(super) fn rows(input: Rect, model: &Model) -> u16 {
+pub(super) fn rows(input: Rect, state: &ScreenState) -> u16 {
     let style = Style::new();
-    let fits = on_edge(input, model, style, style).is_some();
-    if fits { 0 } else { above(input.width, model, style, style).len() as u16 }
+    let fits = on_edge(input, state, style, style).is_some();
+    if fits { 0 } else { above(input.width, state, style, style).len() as u16 }
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, model: &Model, theme: &Theme) {
-    let (good, bad) = (theme.accent, theme.error);
-    if let Some(line) = on_edge(areas.input, model, good, bad) {
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
+    let (good, bad) = (styles.accent, styles.error);
+    if let Some(line) = on_edge(areas.input, state, good, bad) {
         let width = line.width() as u16;
         let edge = Rect { x: areas.input.x + 2, width, height: 1, ..areas.input };
         frame.render_widget(line, edge.intersection(areas.input));
         return;
     }
-    super::lines(frame, areas.notice, above(areas.notice.width, model, good, bad));
+    draw_rows(frame, areas.notice, above(areas.notice.width, state, good, bad));
 }
 
 /// The text on the edge, if it fits there.
-fn on_edge(input: Rect, model: &Model, good: Style, bad: Style) -> Option<Line<'static>> {
-    let (mark, text, style) = words(model, good, bad)?;
+fn on_edge(input: Rect, state: &ScreenState, good: Style, bad: Style) -> Option<Line<'static>> {
+    let (mark, text, style) = words(state, good, bad)?;
     let line = Line::styled(format!(" {mark} {text} "), style);
     (input.height >= 3 && line.width() + 4 <= usize::from(input.width)).then_some(line)
 }
 
-fn above(width: u16, model: &Model, good: Style, bad: Style) -> Vec<Line<'static>> {
-    let Some((mark, text, style)) = words(model, good, bad) else { return Vec::new() };
+fn above(width: u16, state: &ScreenState, good: Style, bad: Style) -> Vec<Line<'static>> {
+    let Some((mark, text, style)) = words(state, good, bad) else { return Vec::new() };
     let room = width.saturating_sub(LEAD + 1).max(1);
     let mut rows = wrapped(&text, room, style);
     rows.truncate(TALLEST);
@@ -53,8 +54,11 @@ fn above(width: u16, model: &Model, good: Style, bad: Style) -> Vec<Line<'static
     rows
 }
 
-fn words(model: &Model, good: Style, bad: Style) -> Option<(&'static str, String, Style)> {
-    let toast = model.toast.as_ref()?;
+fn words(state: &ScreenState, good: Style, bad: Style) -> Option<(&'static str, String, Style)> {
+    let Some(toast) = state.toasts.shown() else {
+        let load = state.load.as_ref()?;
+        return Some(("◌", printable_line(&load.words()).into_owned(), good));
+    };
     let (mark, style) = if toast.error { ("✗", bad) } else { ("✓", good) };
     Some((mark, toast.text.replace('\n', " "), style))
 }

@@ -5,70 +5,72 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::{cut, ends, figures, focused, panel};
+use super::figures;
+use super::frames::{focused, panel};
+use super::rows::{cut, draw_rows, ends};
 use crate::decode::Round;
-use crate::tui::state::{Focus, Mark, Model, TreeRow, tree_rows};
-use crate::tui::theme::Theme;
+use crate::tui::state::{Focus, NodeOutcome, ScreenState, TreeRow, tree_rows};
+use crate::tui::theme::Styles;
 
 /// Cells of a probability's bar.
 const BAR: usize = 6;
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, model: &mut Model, theme: &Theme) {
-    let focus = focused(model, Focus::Tree);
-    let Some((at, round)) = model.rounds.shown() else {
-        let block = panel(" draft tree ", focus, theme);
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
+    let focus = focused(state, Focus::Tree);
+    let Some((at, round)) = state.rounds.shown() else {
+        let block = panel(" draft tree ", focus, styles);
         let inner = block.inner(area);
         frame.render_widget(block, area);
-        super::lines(frame, inner, empty(theme));
+        draw_rows(frame, inner, empty(styles));
         return;
     };
-    let rounds = model.rounds.len();
+    let rounds = state.rounds.len();
     let title = format!(" draft tree · round {} of {rounds} ", at + 1);
-    let state = if !model.rounds.live() {
-        Span::styled(" looking back ", theme.warning)
-    } else if model.controls.paused {
-        Span::styled(" paused ", theme.warning)
+    let mode = if !state.rounds.live() {
+        Span::styled(" looking back ", styles.warning)
+    } else if state.controls.paused {
+        Span::styled(" paused ", styles.warning)
     } else {
-        Span::styled(" live ", theme.dim)
+        Span::styled(" live ", styles.dim)
     };
-    let below = Line::styled(format!(" {} ", spent(round)), theme.dim);
-    let fold = Line::styled(format!(" {} ", model.rounds.fold.name()), theme.dim).right_aligned();
+    let below = Line::styled(format!(" {} ", spent(round)), styles.dim);
+    let fold = Line::styled(format!(" {} ", state.rounds.fold.name()), styles.dim).right_aligned();
     let mut block =
-        panel(title, focus, theme).title(Line::from(state).right_aligned()).title_bottom(below);
+        panel(title, focus, styles).title(Line::from(mode).right_aligned()).title_bottom(below);
     if focus && area.width > 56 {
         block = block.title_bottom(fold);
     }
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let fit = usize::from(inner.height);
-    let rows = tree_rows(round, model.rounds.fold, fit);
+    let rows = tree_rows(round, state.rounds.fold, fit);
     if !round.speculative {
-        let words = if model.controls.speculate {
+        let words = if state.controls.speculate {
             "nothing is drafted: one token a round"
         } else {
             "speculation is off: one token a round"
         };
-        super::lines(frame, inner, [Line::styled(words, theme.dim)]);
+        draw_rows(frame, inner, [Line::styled(words, styles.dim)]);
         return;
     }
     let all = rows.len();
-    let top = model.rounds.seen(all, fit);
-    let seen = rows.iter().skip(top).take(fit).map(|row| line(row, inner.width, theme));
-    super::lines(frame, inner, seen.collect::<Vec<_>>());
-    more(frame, inner, top, all, theme);
+    let top = state.rounds.seen(all, fit);
+    let seen = rows.iter().skip(top).take(fit).map(|row| line(row, inner.width, styles));
+    draw_rows(frame, inner, seen.collect::<Vec<_>>());
+    more(frame, inner, top, all, styles);
 }
 
 /// Legend of the panel.
-fn empty(theme: &Theme) -> Vec<Line<'static>> {
+fn empty(styles: &Styles) -> Vec<Line<'static>> {
     [
-        (Mark::Accepted, "guessed by the draft and confirmed"),
-        (Mark::Target, "the target's own word, where the path ends"),
-        (Mark::Rejected, "guessed, but not what the target chose"),
+        (NodeOutcome::Accepted, "guessed by the draft and confirmed"),
+        (NodeOutcome::Target, "the target's own word, where the path ends"),
+        (NodeOutcome::Rejected, "guessed, but not what the target chose"),
     ]
     .into_iter()
-    .map(|(mark, words)| {
-        let (glyph, style) = look(mark, theme);
-        Line::from_iter([Span::styled(glyph, style), Span::styled(format!(" {words}"), theme.dim)])
+    .map(|(outcome, words)| {
+        let (glyph, style) = look(outcome, styles);
+        Line::from_iter([Span::styled(glyph, style), Span::styled(format!(" {words}"), styles.dim)])
     })
     .collect()
 }
@@ -88,39 +90,43 @@ fn spent(round: &Round) -> String {
     format!("γ {}{blocks} · {draft} + {verify}{ahead}", shape.gamma)
 }
 
-fn look(mark: Mark, theme: &Theme) -> (&'static str, Style) {
-    match mark {
-        Mark::Root => ("○", theme.dim),
-        Mark::Accepted => ("●", theme.accepted),
-        Mark::Target => ("◆", theme.target),
-        Mark::Rejected => ("×", theme.rejected),
+fn look(outcome: NodeOutcome, styles: &Styles) -> (&'static str, Style) {
+    match outcome {
+        NodeOutcome::Root => ("○", styles.dim),
+        NodeOutcome::Accepted => ("●", styles.accepted),
+        NodeOutcome::Target => ("◆", styles.target),
+        NodeOutcome::Rejected => ("×", styles.rejected),
     }
 }
 
-fn line(row: &TreeRow, width: u16, theme: &Theme) -> Line<'static> {
-    let (glyph, style) = look(row.mark, theme);
-    let label = match row.mark {
-        Mark::Accepted => style.add_modifier(Modifier::BOLD),
-        Mark::Target => style.add_modifier(Modifier::BOLD),
-        Mark::Root | Mark::Rejected => style,
+fn line(row: &TreeRow, width: u16, styles: &Styles) -> Line<'static> {
+    let (glyph, style) = look(row.outcome, styles);
+    let label = match row.outcome {
+        NodeOutcome::Accepted => style.add_modifier(Modifier::BOLD),
+        NodeOutcome::Target => style.add_modifier(Modifier::BOLD),
+        NodeOutcome::Root | NodeOutcome::Rejected => style,
     };
     let mut left = Line::from_iter([
-        Span::styled(row.lines.clone(), theme.faint),
+        Span::styled(row.lines.clone(), styles.faint),
         Span::styled(glyph, style),
         Span::raw(" "),
         Span::styled(row.label.clone(), label),
     ]);
     if row.hidden > 0 {
-        left.push_span(Span::styled(format!("  +{}", row.hidden), theme.faint));
+        left.push_span(Span::styled(format!("  +{}", row.hidden), styles.faint));
     }
-    let right = match (row.mark, row.probability) {
-        (Mark::Target, _) => Line::styled("target", theme.target),
+    let right = match (row.outcome, row.probability) {
+        (NodeOutcome::Target, _) => Line::styled("target", styles.target),
         (_, Some(probability)) => {
             let share = f64::from(probability);
             let mut spans = Vec::new();
             if width >= 34 {
                 let bar = figures::bar(share, BAR);
-                let style = if row.mark == Mark::Accepted { theme.accepted } else { theme.faint };
+                let style = if row.outcome == NodeOutcome::Accepted {
+                    styles.accepted
+                } else {
+                    styles.faint
+                };
                 spans.push(Span::styled(bar, style.remove_modifier(Modifier::BOLD)));
             }
             spans.push(Span::styled(format!(" {:>4}", figures::percent(share)), style));
@@ -133,14 +139,14 @@ fn line(row: &TreeRow, width: u16, theme: &Theme) -> Line<'static> {
 }
 
 /// How many rows of the tree are above and below.
-fn more(frame: &mut Frame<'_>, inner: Rect, top: usize, all: usize, theme: &Theme) {
+fn more(frame: &mut Frame<'_>, inner: Rect, top: usize, all: usize, styles: &Styles) {
     let fit = usize::from(inner.height);
     let below = all.saturating_sub(top + fit);
     let x = inner.right();
     if top > 0 {
-        frame.buffer_mut().set_string(x, inner.y, "▲", theme.accent);
+        frame.buffer_mut().set_string(x, inner.y, "▲", styles.accent);
     }
     if below > 0 && fit > 0 {
-        frame.buffer_mut().set_string(x, inner.bottom() - 1, "▼", theme.accent);
+        frame.buffer_mut().set_string(x, inner.bottom() - 1, "▼", styles.accent);
     }
 }

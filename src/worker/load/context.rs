@@ -1,5 +1,5 @@
 //! What every model is loaded with: the settings, the machine, threads, context length and devices.
-//! Knows no model.
+//! Must never know a model's tensors.
 
 use std::sync::Arc;
 
@@ -43,12 +43,14 @@ pub(super) struct LoadContext<'a> {
 }
 
 impl<'a> LoadContext<'a> {
-    /// The context, and a notice where the one asked for is more than the target was made for.
+    /// The context, with the threads of `pool` where the target has some already; and a notice
+    /// where the length asked for is more than the target was made for.
     pub(super) fn new(
         settings: &'a Settings,
         machine: &'a Machine,
         files: &'a ModelFiles,
         open_device: OpenDevice,
+        pool: Option<Arc<Pool>>,
     ) -> (Self, Option<String>) {
         let (context, notice) = positions(settings, files);
         let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
@@ -56,7 +58,7 @@ impl<'a> LoadContext<'a> {
             settings,
             machine,
             files,
-            pool: Arc::new(Pool::new(threads)),
+            pool: pool.unwrap_or_else(|| Arc::new(Pool::new(threads))),
             cpu: Throughput::of_cpu(&machine.cpu, threads),
             context,
             open_device,
@@ -66,7 +68,7 @@ impl<'a> LoadContext<'a> {
     }
 
     /// Threads for a draft model of this size: those of the target while they take turns, its own
-    /// share of the cores while it works beside it; and why as many.
+    /// share of the cores while it works beside it; and the reason.
     pub(super) fn draft_pool(
         &self,
         target: TargetSize,
@@ -105,7 +107,7 @@ fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>)
     }
 }
 
-/// Reports the loading of a model a percent at a time: the screen needs not every matrix.
+/// Reports the loading of a model a percent at a time: more would only redraw the screen.
 pub(super) fn percents(
     name: &str,
     progress: &mut dyn FnMut(&str, Option<f32>),

@@ -1,4 +1,5 @@
-//! A drafter on its device, with what the plan and the screen have to know of it.
+//! A loaded drafter with what the planner and the screen need to know about it. Must never know how
+//! it was loaded.
 
 use crate::draft::Drafter;
 use crate::plan::{DraftKind, DraftSize, Strategy, Throughput};
@@ -17,15 +18,15 @@ pub(super) struct LoadedDrafter {
     pub(super) limit: Option<String>,
     /// Where it runs and why, a sentence.
     pub(super) reason: String,
-    /// What it has of the cores while it works beside the target and why, a sentence; `None` where
-    /// it never does.
+    /// Its threads while it works beside the target and why, a sentence; `None` where it never
+    /// does.
     pub(super) beside: Option<String>,
     /// Set when the user asked for something else.
     pub(super) notice: Option<String>,
 }
 
 impl LoadedDrafter {
-    /// What is true of it whatever is chosen, for the reasons.
+    /// Reasons that hold for every budget, one sentence each.
     pub(super) fn preface(&self) -> Vec<String> {
         std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
     }

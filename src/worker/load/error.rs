@@ -1,4 +1,4 @@
-//! Why the models cannot be used.
+//! Errors of loading: each names the remedy. Must never know how models are loaded.
 
 use crate::library::LibraryError;
 use crate::model;
@@ -6,7 +6,7 @@ use crate::model::head::HeadError;
 
 /// Why the models cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum StartError {
     /// A file, or target and head that do not belong together.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -25,6 +25,20 @@ pub enum LoadError {
         missing: String,
         /// Strategies that can run.
         available: String,
+    },
+    /// The models do not fit beside those in use.
+    #[error(
+        "{name} needs {} MiB of memory beside the models in use, and {} are free",
+        needed >> 20,
+        free >> 20
+    )]
+    NoRoom {
+        /// What is to be loaded.
+        name: String,
+        /// Bytes it needs.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
     },
     /// The target is larger than the machine.
     #[error(

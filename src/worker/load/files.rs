@@ -1,10 +1,11 @@
-//! The files that the settings name, opened and checked against each other and the machine; no
-//! weight is read yet.
+//! The files that the settings name, opened and checked against each other and the machine. Must
+//! never read a weight.
 
-use super::error::LoadError;
+use super::error::StartError;
+use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, Recommended, Spec, TargetFiles};
-use crate::settings::{LOOKUP, Settings};
+use crate::settings::{KvPrecision, LOOKUP, Settings};
 
 /// The models of a session on disk.
 pub(super) struct ModelFiles {
@@ -21,15 +22,16 @@ impl ModelFiles {
     pub(super) fn open(
         settings: &Settings,
         progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, StartError> {
         progress("opening the target", None);
-        let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), Spec::parse)?;
+        let named = |given: &str| library::find_spec(given, &settings.model_folders);
+        let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
         let mut fetching =
             |report: &library::Progress| progress(&report.to_string(), Some(report.fraction()));
         let target = library::open_target(&spec, &mut fetching)?;
         let head = match (settings.draft.as_deref(), &spec) {
             (Some(LOOKUP), _) => None,
-            (Some(draft), _) => Some(library::open_head(&Spec::parse(draft)?, &mut fetching)?),
+            (Some(draft), _) => Some(library::open_head(&named(draft)?, &mut fetching)?),
             (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled, &mut fetching)?),
             (None, _) => None,
         };
@@ -37,7 +39,7 @@ impl ModelFiles {
             library::check_fit(&target.config, &head.config)?;
         }
         let small = match (settings.draft_model.as_deref(), &spec) {
-            (Some(model), _) => Some(Spec::parse(model)?),
+            (Some(model), _) => Some(named(model)?),
             (None, Spec::Bundled) => Some(Spec::Bundled),
             (None, _) => None,
         };
@@ -56,16 +58,56 @@ impl ModelFiles {
         self.bundled && settings.draft.is_none()
     }
 
+    /// Refuses models that do not fit beside those in use: their weights and the target's cache.
+    pub(super) fn check_room(
+        &self,
+        settings: &Settings,
+        machine: &Machine,
+    ) -> Result<(), StartError> {
+        let config = &self.target.config;
+        let positions =
+            settings.context.unwrap_or(Settings::AUTO_CONTEXT).min(config.max_positions);
+        let element = match settings.kv {
+            KvPrecision::F32 => 4,
+            KvPrecision::F16 => 2,
+        };
+        let cache = 2 * element * (positions * config.layers * config.kv_width()) as u64;
+        room(&self.target.name, self.target.bytes + self.draft_bytes() + cache, machine)
+    }
+
+    /// Refuses drafters that do not fit beside the models in use.
+    pub(super) fn check_room_for_drafts(&self, machine: &Machine) -> Result<(), StartError> {
+        let small = self.small.as_ref().map(|small| small.name.as_str());
+        room(small.unwrap_or("the draft head"), self.draft_bytes(), machine)
+    }
+
+    /// Bytes of the drafters' weights.
+    fn draft_bytes(&self) -> u64 {
+        let small = self.small.as_ref().map_or(0, |small| small.bytes);
+        let head = |head| sizes::most_head_bytes(head, Settings::AUTO_CONTEXT);
+        small + self.head.as_ref().map_or(0, head)
+    }
+
     /// Refuses models that can only be run by swapping. Free memory is not asked for: caches are
     /// given back, and mapped weights need not be resident twice.
-    pub(super) fn check_memory(&self, machine: &Machine) -> Result<(), LoadError> {
+    pub(super) fn check_memory(&self, machine: &Machine) -> Result<(), StartError> {
         let total = machine.memory.total;
         for files in self.small.iter().chain([&self.target]) {
             let needed = files.bytes;
             if total > 0 && needed > total {
-                return Err(LoadError::Memory { name: files.name.clone(), needed, total });
+                return Err(StartError::Memory { name: files.name.clone(), needed, total });
             }
         }
         Ok(())
     }
+}
+
+/// Refuses what needs more memory than is free. A machine that does not say how much that is gets
+/// the benefit of the doubt.
+fn room(name: &str, needed: u64, machine: &Machine) -> Result<(), StartError> {
+    let free = machine.memory.free;
+    if machine.memory.total > 0 && needed > free {
+        return Err(StartError::NoRoom { name: name.to_owned(), needed, free });
+    }
+    Ok(())
 }

@@ -1,4 +1,5 @@
-//! Puts the draft head on its device: the one the plan says, or the CPU if that one fails.
+//! Loads the draft head on its device: the one that was planned, or the CPU if that one fails. Must
+//! never choose the device, which the plan does.
 
 use std::sync::Arc;
 
@@ -6,29 +7,28 @@ use candle_core::{DType, Device};
 
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
+use super::shared_target::SharedTarget;
 use super::sizes::{self, EIGHT_BITS, HALF};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
-use crate::model::CpuTarget;
 use crate::model::head::{
     HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, TargetSize, Throughput, place};
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Throughput, place};
 
-/// A head for `target` on the device that `wish` and the machine lead to.
+/// The head in `files`, for `target`, on the device that was planned.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
-    target: &CpuTarget,
-    target_size: TargetSize,
+    target: &SharedTarget,
     files: &HeadFiles,
 ) -> Result<LoadedDrafter, HeadError> {
     let config = &files.config;
     let mut weights = HeadWeights::load(config, files.tensors.as_ref())?;
-    let shared = SharedTables::of(target);
+    let shared = target.tables.clone();
     let capacity = config.capacity(ctx.context);
     let kind = weights.kind();
-    let size = |bytes| sizes::of_head(files, kind, target.config().tied_head, bytes);
+    let size = |bytes| sizes::of_head(config, kind, target.tied_head, bytes);
     let cache = sizes::device_cache(&config.body, capacity);
     let placed = place(ctx.settings.device, ctx.machine, &size(HALF), cache);
     let mut reason = placed.reason;
@@ -56,11 +56,11 @@ pub(super) fn load(
     }
     let on_gpu = on_device.is_some();
     let limit = placed.limit.filter(|_| on_gpu);
-    // The uploaded part of a head is all of it from here on, also where the card is lost.
+    // From here on the head is the part that was uploaded, also if the GPU fails later.
     let config = &weights.config.clone();
     let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
     let size = size(bytes_per_weight);
-    let (pool, beside) = ctx.draft_pool(target_size, size, on_gpu);
+    let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu);
     let cores = Arc::clone(&pool);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);

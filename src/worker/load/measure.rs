@@ -1,4 +1,5 @@
-//! The short measurement at load: T_V(γ) and T_D by M and width, on the models themselves.
+//! The short measurement at load: T_V(γ) and T_D by M and width, on the models themselves. Must
+//! never choose a budget.
 //!
 //! Bounded: what would not fit into the time left is not begun, and the plan keeps its estimate
 //! for it.
@@ -12,9 +13,9 @@ use crate::speculate::{Shape, Tree};
 
 /// Time for the target, and for the draft.
 const LIMIT: Duration = Duration::from_millis(600);
-/// Positions in front of what is measured: enough for attention to be there.
+/// Committed positions before the measured pass: enough for attention to take part.
 const PREFIX: usize = 16;
-/// γ in the order of their worth to the plan.
+/// γ in the order of their importance to the plan.
 const GAMMAS: [usize; 6] = [1, 16, 8, 32, 4, 64];
 /// Depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;

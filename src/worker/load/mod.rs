@@ -1,9 +1,11 @@
 //! From settings to an engine's parts: opens the models, checks that they fit each other and the
-//! machine, puts the drafts on their devices, measures shortly and plans every strategy that can
-//! run. A target without a head of its own drafts by prompt lookup, which costs nothing.
+//! machine, loads the drafters on their devices, measures for about a second and plans every
+//! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
+//! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `context` and `sizes`; `target`; `drafter` with its makers
-//! `head`, `small` and `texts`; `measure`; `strategies`; and [`load`]. No file uses one above it.
+//! From the bottom up: `error`, `files`, `context` and `sizes`; `target` and `shared_target`;
+//! `drafter` with its makers `head`, `small` and `texts`; `measure`; `strategies`; and [`load`]. No
+//! file uses one above it.
 
 mod context;
 mod drafter;
@@ -12,20 +14,24 @@ mod files;
 mod head;
 mod measure;
 mod sampling;
-mod sizes;
+mod shared_target;
+pub(super) mod sizes;
 mod small;
 mod strategies;
 mod target;
 mod texts;
 
-use super::protocol::{Ready, StrategyStatus};
+use std::sync::Arc;
+
+use super::protocol::{ModelChoice, Ready, StrategyStatus};
 use super::strategy_planner::StrategyPlanner;
 use crate::chat::ChatTemplate;
 use crate::draft::{Depths, Drafter};
 use crate::hardware::Machine;
+use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{Measured, Plan, Prefer, Strategy};
+use crate::plan::{DraftKind, Measured, Plan, Prefer, Strategy};
 use crate::settings::Settings;
 use context::{LoadContext, OpenDevice};
 use drafter::{LoadedDrafter, drafter_of};
@@ -33,14 +39,15 @@ use files::ModelFiles;
 use strategies::PlanInputs;
 use target::LoadedTarget;
 
-pub use error::LoadError;
+pub use error::StartError;
 pub use sampling::SampledBy;
+pub use shared_target::SharedTarget;
 
 /// Everything an answer needs.
 pub struct Loaded {
     /// The target, nothing committed.
     pub target: Box<dyn Target>,
-    /// The drafters that can be had, nothing observed.
+    /// The available drafters, nothing observed.
     pub drafters: Vec<Box<dyn Drafter>>,
     /// Text to tokens and back.
     pub tokenizer: Tokenizer,
@@ -54,13 +61,31 @@ pub struct Loaded {
     pub planning: StrategyPlanner,
     /// For the screen.
     pub ready: Ready,
-    /// How tokens are drawn and who says so.
+    /// The target's tensor formats with their bytes in its files, the most first.
+    pub formats: Vec<(Format, u64)>,
+    /// How tokens are sampled, with the origin of each value.
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
+    /// What other drafters for this target are loaded with.
+    pub shared: SharedTarget,
 }
 
-/// Who asks, which decides what `prefer = "auto"` means.
+/// Other drafters for a target in use, and what changes with them.
+pub struct LoadedDrafts {
+    /// The drafters that can be had, nothing observed.
+    pub drafters: Vec<Box<dyn Drafter>>,
+    /// Chooses each round's tree, under every strategy that can run with them.
+    pub planning: StrategyPlanner,
+    /// For the screen.
+    pub ready: Ready,
+    /// Notices for the user.
+    pub notices: Vec<String>,
+    /// The target as it was given, with the name that it has now.
+    pub shared: SharedTarget,
+}
+
+/// What the models are loaded for, which decides what `prefer = "auto"` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A chat on the screen.
@@ -73,15 +98,60 @@ pub enum Purpose {
 /// that is known.
 ///
 /// # Errors
-/// [`LoadError`]. A draft that cannot go on the GPU is no error: it goes on the CPU and `notices`
+/// [`StartError`]. A draft that cannot go on the GPU is no error: it goes on the CPU and `notices`
 /// says why.
 pub fn load(
     settings: &Settings,
     machine: &Machine,
     purpose: Purpose,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, LoadError> {
+) -> Result<Loaded, StartError> {
     load_on(settings, machine, purpose, context::open_device, progress)
+}
+
+/// [`load`] beside models that are in use.
+///
+/// # Errors
+/// [`StartError`]; [`StartError::NoRoom`] if both do not fit.
+pub fn load_beside(
+    settings: &Settings,
+    machine: &Machine,
+    purpose: Purpose,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Loaded, StartError> {
+    let files = ModelFiles::open(settings, progress)?;
+    files.check_room(settings, machine)?;
+    load_files(settings, machine, purpose, files, context::open_device, progress)
+}
+
+/// Loads other drafters for `target`, which is in use and among what `settings` name. Nothing is
+/// measured: the target is at work, and the times of its drafter become known in the first rounds.
+///
+/// # Errors
+/// As for [`load_beside`].
+pub fn load_drafts(
+    settings: &Settings,
+    machine: &Machine,
+    purpose: Purpose,
+    target: &SharedTarget,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<LoadedDrafts, StartError> {
+    let files = ModelFiles::open(settings, progress)?;
+    files.check_room_for_drafts(machine)?;
+    let pool = Some(Arc::clone(&target.pool));
+    let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    let sampled = sampling::sampling(settings, files.recommended());
+    let drafters = load_drafters(&ctx, target, progress)?;
+    let (statuses, strategy) = strategies::available(&ctx, target, &drafters)?;
+    let measured = target.measured.clone();
+    let planned = planned(&ctx, purpose, target, &drafters, statuses, strategy, measured);
+    Ok(LoadedDrafts {
+        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
+        planning: planned.planning,
+        ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
+        notices: planned.notices,
+        shared: target.clone(),
+    })
 }
 
 /// [`load`] with devices that `open_device` opens.
@@ -91,22 +161,84 @@ fn load_on(
     purpose: Purpose,
     open_device: OpenDevice,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Loaded, LoadError> {
+) -> Result<Loaded, StartError> {
     let files = ModelFiles::open(settings, progress)?;
+    load_files(settings, machine, purpose, files, open_device, progress)
+}
+
+/// [`load_on`] of opened files.
+fn load_files(
+    settings: &Settings,
+    machine: &Machine,
+    purpose: Purpose,
+    files: ModelFiles,
+    open_device: OpenDevice,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Loaded, StartError> {
     files.check_memory(machine)?;
-    let (ctx, shortened) = LoadContext::new(settings, machine, &files, open_device);
-    let drawn = sampling::sampling(settings, files.recommended());
+    let (ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
+    let sampled = sampling::sampling(settings, files.recommended());
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
-    let mut drafters = load_drafters(&ctx, &target, progress)?;
+    let mut shared = SharedTarget::of(&ctx, &target);
+    let mut drafters = load_drafters(&ctx, &shared, progress)?;
+    let (statuses, strategy) = strategies::available(&ctx, &shared, &drafters)?;
+    let measured = measure(&ctx, &mut target, &mut drafters, strategy, progress);
+    shared.measured = Measured { level: None, ..measured.clone() };
+    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, measured);
 
-    let statuses = strategies::statuses(&ctx, &target, &drafters);
-    let strategy = strategies::initial(settings, &statuses)?;
+    let mut notices = settings.without_effect();
+    notices.extend(shortened);
+    let switches_thinking = files.target.template.switches_thinking();
+    if settings.thinking.is_some() && !switches_thinking {
+        notices.push(format!(
+            "`thinking` changes nothing: the template of {} has no switch for it",
+            files.target.name
+        ));
+    }
+    notices.extend(sampled.notices);
+    notices.extend(planned.notices);
+    notices.extend(target.notice.clone());
+    let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
+    let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
+    Ok(Loaded {
+        target: target.into_target(),
+        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
+        tokenizer,
+        template,
+        eos,
+        stop,
+        planning: planned.planning,
+        ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
+        formats,
+        sampling: sampled.origins,
+        notices,
+        shared,
+    })
+}
+
+/// What is planned for a target and its drafters, whichever of them was loaded now.
+struct Planned {
+    planning: StrategyPlanner,
+    ready: Ready,
+    notices: Vec<String>,
+}
+
+fn planned(
+    ctx: &LoadContext<'_>,
+    purpose: Purpose,
+    target: &SharedTarget,
+    drafters: &[LoadedDrafter],
+    statuses: Vec<StrategyStatus>,
+    strategy: &'static Strategy,
+    measured: Measured,
+) -> Planned {
+    let LoadContext { settings, files, .. } = ctx;
     let plan_inputs = PlanInputs {
         settings,
         verifier: ctx.cpu,
-        target: sizes::of_target(&files.target, target.cpu()),
-        measured: measure(&ctx, &mut target, &mut drafters, strategy, progress),
+        target: target.size,
+        measured,
         drafted: strategy.draft,
         prefer: match settings.prefer {
             Prefer::Auto if purpose == Purpose::Chat && files.is_bundled_pair(settings) => {
@@ -116,62 +248,51 @@ fn load_on(
             given => given,
         },
     };
-    let controllers = plan_inputs.controllers(&statuses, &drafters);
-    let drafter = drafter_of(strategy, &drafters);
+    let controllers = plan_inputs.controllers(&statuses, drafters);
+    let drafter = drafter_of(strategy, drafters);
     let plan = plan_inputs.plan(strategy, drafter);
 
-    let mut notices = settings.without_effect();
-    notices.extend(shortened);
-    notices.extend(drawn.notices);
+    let mut notices = Vec::new();
     notices.extend(drafter.and_then(|drafter| strategies::other_blocks(settings, drafter)));
     notices.extend(drafters.iter().filter_map(|drafter| drafter.notice.clone()));
-    notices.extend(target.notice.clone());
     let on_gpu = drafters.iter().map(LoadedDrafter::device_bytes).sum::<u64>();
     let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
     let ready = Ready {
         context: ctx.context,
-        vram_used: on_gpu + target.device_bytes(),
-        sampler: Some(drawn.sampler),
-        reasons: target.reason().into_iter().chain(preface).chain(plan.reasons.clone()).collect(),
+        vram_used: on_gpu + target.device_bytes,
+        reasons: target.reason.iter().cloned().chain(preface).chain(plan.reasons.clone()).collect(),
+        models: ModelChoice {
+            target: settings.target.clone(),
+            draft: settings.draft.clone(),
+            draft_model: settings.draft_model.clone(),
+        },
         ..ready(&files.target, strategy, statuses, &plan)
     };
-    let TargetFiles { tokenizer, template, eos, .. } = files.target;
-    let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
-    Ok(Loaded {
-        target: target.into_target(),
-        drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
-        tokenizer,
-        template,
-        eos,
-        stop,
-        planning: StrategyPlanner::new(controllers, strategy),
-        ready,
-        sampling: drawn.origins,
-        notices,
-    })
+    Planned { planning: StrategyPlanner::new(controllers, strategy), ready, notices }
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share
 /// it.
 fn load_drafters(
     ctx: &LoadContext<'_>,
-    target: &LoadedTarget,
+    target: &SharedTarget,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Vec<LoadedDrafter>, LoadError> {
-    let size = sizes::of_target(&ctx.files.target, target.cpu());
+) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
     if let Some(head) = &ctx.files.head {
         progress("reading the draft head", None);
-        all.push(head::load(ctx, target.cpu(), size, head)?);
+        all.push(head::load(ctx, target, head)?);
     }
     if let Some(small) = &ctx.files.small {
-        all.push(small::load(ctx, size, small, progress)?);
+        all.push(small::load(ctx, target.size, small, progress)?);
     }
     all.push(texts::lookup(ctx));
     if let Some(path) = &ctx.settings.rest_text {
         all.push(texts::rest(ctx, path, progress)?);
     }
     all.push(texts::lookahead(ctx));
+    let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context];
+    all.extend(kinds.map(|kind| texts::context(ctx, kind)));
     Ok(all)
 }
 
@@ -217,6 +338,8 @@ fn ready(
         strategy: strategy.name.to_owned(),
         strategies: statuses,
         sampler: None,
+        switches_thinking: files.template.switches_thinking(),
+        models: ModelChoice::default(),
     }
 }
 

@@ -1,9 +1,9 @@
-//! How tokens are drawn: what the user set, else what the model's files recommend, else a common
-//! choice. Real models repeat themselves when the likeliest token is always taken; the bundled one
-//! is shown greedy.
+//! How tokens are sampled: what the user set, else what the model's files recommend, else a common
+//! choice, each value with its origin. Real models repeat themselves under greedy decoding; the
+//! bundled one is shown greedy. Must never sample.
 
 use crate::library::Recommended;
-use crate::settings::{Given, Settings, Value};
+use crate::settings::{Given, SettingValue, Settings};
 use crate::speculate::SamplerSettings;
 
 /// For a model whose files recommend nothing.
@@ -16,11 +16,11 @@ pub struct SampledBy {
     pub name: &'static str,
     /// The value.
     pub value: String,
-    /// Who says so, e.g. `--top-p`.
+    /// Where it comes from, e.g. `--top-p`.
     pub origin: String,
 }
 
-/// How tokens are drawn and why.
+/// The sampler, with the origin of each value.
 #[derive(Debug, Default)]
 pub(super) struct Sampling {
     pub(super) sampler: SamplerSettings,
@@ -39,7 +39,8 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
             return;
         }
         let whole = key == "sampler.top_k" && number.fract() == 0.0;
-        let value = if whole { Value::Whole(number as i64) } else { Value::Number(number) };
+        let value =
+            if whole { SettingValue::Whole(number as i64) } else { SettingValue::Number(number) };
         match merged.set(key, &value) {
             Ok(()) => origins.push((key, origin.to_owned())),
             Err(problem) => notices.push(format!("{origin} is not followed: {problem}.")),
@@ -48,7 +49,7 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
     if let Some(found) = found {
         let temperature = COMMON[0].0;
         let warm = found.values.iter().any(|(key, _)| *key == temperature);
-        // The common values are meant together.
+        // The common values are used together or not at all.
         if !warm && !settings.given.contains_key(temperature) {
             COMMON.iter().for_each(|&(key, x)| take(key, x, "common for models that name none"));
         }
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn the_user_wins_over_the_model_and_the_model_over_the_common_values() {
         let mut settings = Settings::default();
-        settings.set("sampler.top_p", &Value::Number(0.5)).unwrap();
+        settings.set("sampler.top_p", &SettingValue::Number(0.5)).unwrap();
         settings.given.insert("sampler.seed", Given::Flag("--seed"));
         let found = recommended(&[("sampler.temperature", 0.6), ("sampler.top_p", 0.9)]);
         let sampling = sampling(&settings, Some(&found));
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!((part.sampler.temperature, part.sampler.top_p), (0.7, 0.8));
         assert_eq!(origin(&part, "top_p"), "generation_config.json");
         let mut held = Settings::default();
-        held.set("sampler.temperature", &Value::Whole(1)).unwrap();
+        held.set("sampler.temperature", &SettingValue::Whole(1)).unwrap();
         let held = sampling(&held, Some(&recommended(&[])));
         assert_eq!((held.sampler.temperature, held.sampler.top_p), (1.0, 1.0));
     }

@@ -1,14 +1,14 @@
-//! Sizes of models on their devices, as placement and the cost model ask for them.
+//! Sizes of models on their devices, as placement and the cost model take them. Must never measure.
 
 use crate::library::{HeadFiles, TargetFiles};
-use crate::model::head::FusionKind;
+use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftSize, LayerSize, TargetSize};
 
 /// Bytes of a weight on a GPU.
 pub(super) const HALF: f64 = 2.0;
 /// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.
-pub(super) const EIGHT_BITS: f64 = 34.0 / 32.0;
+pub(in crate::worker) const EIGHT_BITS: f64 = 34.0 / 32.0;
 
 /// Bytes of one block's keys and values on a device: half precision, room that grows by doubling.
 pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
@@ -37,38 +37,38 @@ pub(super) fn of_layers(config: &Config, head: Option<&HeadFiles>, context: usiz
 }
 
 /// A head with its share of the target (method.md, Draft heads).
-pub(super) fn of_head(
-    files: &HeadFiles,
+pub(in crate::worker) fn of_head(
+    config: &HeadConfig,
     kind: FusionKind,
     tied_head: bool,
     bytes_per_weight: f64,
 ) -> DraftSize {
-    let body = &files.config.body;
+    let body = &config.body;
     let square = (body.hidden * body.hidden) as u64;
     let vocabulary = (body.hidden * body.vocab) as u64;
+    let scored = (body.hidden * config.scored()) as u64;
     let fusion = match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
     };
     DraftSize {
-        fixed: fusion + vocabulary,
-        lookup: if tied_head { 0 } else { vocabulary },
+        fixed: fusion + scored,
+        lookup: if tied_head && config.draft_vocab.is_none() { 0 } else { vocabulary },
         block: head_block(body),
         bytes_per_weight,
-        blocks: files.config.blocks(),
-        elastic: files.config.elastic,
+        blocks: config.blocks(),
+        elastic: config.elastic,
     }
 }
 
-/// A small model, before its weights are packed.
-pub(super) fn of_small(files: &TargetFiles) -> DraftSize {
-    let config = &files.config;
+/// A small model with `bytes` of weights, before they are packed.
+pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     let weights = config.linear_weights();
     DraftSize {
         fixed: weights,
         lookup: if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 },
         block: 0,
-        bytes_per_weight: files.bytes as f64 / weights.max(1) as f64,
+        bytes_per_weight: bytes as f64 / weights.max(1) as f64,
         blocks: 0,
         elastic: false,
     }

@@ -1,37 +1,42 @@
-//! Gets a small language model ready to draft: compares its vocabulary with the target's, gives it
-//! a context and gives the cost model its size.
+//! Loads a small language model to draft with: compares its vocabulary with the target's, sets its
+//! context and gives the cost model its size. Must never draft.
 
 use std::sync::Arc;
 
 use super::context::{LoadContext, percents};
 use super::drafter::LoadedDrafter;
-use super::error::LoadError;
+use super::error::StartError;
 use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
-use crate::model::{CpuDraft, SharedVocabulary};
+use crate::model::{CpuDraft, LoadRequest, SharedVocabulary};
 use crate::plan::{DeviceChoice, DraftKind, DraftSize, TargetSize};
 
 /// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
 ///
 /// # Errors
-/// [`LoadError`] if nothing of the vocabularies is shared, a weight is missing or there is no
+/// [`StartError`] if nothing of the vocabularies is shared, a weight is missing or there is no
 /// memory.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
     target: TargetSize,
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<LoadedDrafter, LoadError> {
+) -> Result<LoadedDrafter, StartError> {
     let words = library::shared_vocabulary(&ctx.files.target, files)?;
     let config = &files.config;
     let capacity = ctx.context.min(config.max_positions);
-    let size = sizes::of_small(files);
+    let size = sizes::of_small(&files.config, files.bytes);
     let (pool, beside) = ctx.draft_pool(target, size, false);
-    let (source, kv) = (files.weights.as_ref(), ctx.kv());
-    let mut tell = percents(&files.name, progress);
-    let lm = CpuDraft::load(config, source, Arc::clone(&pool), capacity, kv, &mut tell)?;
+    let request = LoadRequest {
+        config,
+        source: files.weights.as_ref(),
+        pool: Arc::clone(&pool),
+        capacity,
+        kv: ctx.kv(),
+    };
+    let lm = CpuDraft::load(&request, &mut percents(&files.name, progress))?;
     let weights = config.linear_weights();
     let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
     let reason = reason(ctx, files, &words, capacity);
@@ -49,7 +54,7 @@ pub(super) fn load(
     })
 }
 
-/// Said to who wants it on a GPU.
+/// For a user who asked for a GPU.
 fn notice(ctx: &LoadContext<'_>) -> Option<String> {
     let drafts = ctx.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
     let elsewhere = matches!(ctx.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);

@@ -1,13 +1,13 @@
-//! Which strategies can run with what was loaded, and the plan of each.
+//! Which strategies can run with what was loaded, and the plan of each. Must never load.
 
 use super::context::LoadContext;
 use super::drafter::{LoadedDrafter, drafter_of};
-use super::error::LoadError;
-use super::target::LoadedTarget;
+use super::error::StartError;
+use super::shared_target::SharedTarget;
 use crate::draft::Depths;
 use crate::plan::{
     BudgetController, CostInputs, DraftKind, Measured, Plan, Prefer, STRATEGIES, SearchSpace,
-    Setting, Strategy, TargetSize, Throughput, choose, correct,
+    Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
@@ -15,9 +15,9 @@ use crate::worker::protocol::StrategyStatus;
 use crate::worker::strategy_planner::StrategyController;
 
 /// Every strategy, with what it lacks where it cannot run.
-pub(super) fn statuses(
+fn statuses(
     ctx: &LoadContext<'_>,
-    target: &LoadedTarget,
+    target: &SharedTarget,
     drafters: &[LoadedDrafter],
 ) -> Vec<StrategyStatus> {
     let status = |row: &Strategy| {
@@ -26,7 +26,7 @@ pub(super) fn statuses(
             let lacks = ctx.settings.lacks(row.draft);
             Some(lacks.unwrap_or("a drafter that this build does not have").to_owned())
         } else if row.gpu_layers {
-            target.missing_gpu_layers()
+            target.missing_gpu_layers.clone()
         } else {
             None
         };
@@ -41,11 +41,22 @@ pub(super) fn statuses(
     STRATEGIES.iter().map(status).collect()
 }
 
+/// Every strategy, and the one to begin with.
+pub(super) fn available(
+    ctx: &LoadContext<'_>,
+    target: &SharedTarget,
+    drafters: &[LoadedDrafter],
+) -> Result<(Vec<StrategyStatus>, &'static Strategy), StartError> {
+    let statuses = statuses(ctx, target, drafters);
+    let strategy = initial(ctx.settings, &statuses)?;
+    Ok((statuses, strategy))
+}
+
 /// The strategy to begin with, if it can run.
-pub(super) fn initial(
+fn initial(
     settings: &Settings,
     statuses: &[StrategyStatus],
-) -> Result<&'static Strategy, LoadError> {
+) -> Result<&'static Strategy, StartError> {
     let strategy = settings.initial_strategy();
     let named = statuses.iter().find(|status| status.name == strategy.name);
     let Some(missing) = named.and_then(|status| status.missing.clone()) else {
@@ -57,10 +68,10 @@ pub(super) fn initial(
         .map(|status| status.name.as_str())
         .collect();
     let available = available.join(", ");
-    Err(LoadError::Strategy { name: strategy.name, missing, available })
+    Err(StartError::Strategy { name: strategy.name, missing, available })
 }
 
-/// What is said where other blocks were asked for than the head can run with.
+/// The notice where the user fixed a number of blocks that the head cannot run with.
 pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<String> {
     let Setting::Fixed(blocks) = settings.controls.blocks else { return None };
     let (least, most) = head.blocks;
@@ -75,7 +86,7 @@ pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<
     })
 }
 
-/// What strategies are planned from.
+/// The inputs of every strategy's plan.
 pub(super) struct PlanInputs<'a> {
     pub(super) settings: &'a Settings,
     pub(super) verifier: Throughput,
@@ -108,7 +119,7 @@ impl PlanInputs<'_> {
         let (plan, space) = self.plan_in_space(strategy, drafter);
         let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
         let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
-        let budgets = BudgetController::new(strategy.method, &plan, space, preface);
+        let budgets = BudgetController::new(strategy, &plan, space, preface);
         StrategyController { strategy, drafter, budgets }
     }
 
@@ -135,8 +146,9 @@ impl PlanInputs<'_> {
         let mut measured = self.measured.clone();
         measured.level = measured.level.filter(|_| strategy.draft == self.drafted);
         let mut plan = correct(choose(&inputs, &space), &measured, &space);
-        if let Method::Sequences { .. } = strategy.method {
-            let mut budgets = BudgetController::new(strategy.method, &plan, space, Vec::new());
+        let sequences = matches!(strategy.method, Method::Sequences { .. });
+        if sequences || strategy.sizing == Sizing::After {
+            let mut budgets = BudgetController::new(strategy, &plan, space, Vec::new());
             plan.budget = budgets.budget(&space.overrides);
             plan.reasons = budgets.reasons();
         }

@@ -1,14 +1,14 @@
-//! Gets the target ready: on the CPU, or with its first blocks on a GPU where the user wants that
-//! and they fit.
+//! Loads the target: on the CPU, or with its first blocks on a GPU where the user wants that and
+//! they fit. Must never know drafters.
 
 use std::sync::Arc;
 
 use candle_core::DType;
 
 use super::context::{LoadContext, percents};
-use super::error::LoadError;
+use super::error::StartError;
 use super::sizes;
-use crate::model::{self, CpuTarget, DeviceLayers, SplitTarget, Target};
+use crate::model::{self, CpuTarget, DeviceLayers, LoadRequest, SplitTarget, Target};
 use crate::plan::{LayerPlacement, Setting, place_layers};
 
 /// A target on its devices.
@@ -16,7 +16,7 @@ pub(super) struct LoadedTarget {
     parts: Parts,
     /// What was planned for its first blocks.
     placed: LayerPlacement,
-    /// What the user should know beside.
+    /// Set when the user asked for something else.
     pub(super) notice: Option<String>,
 }
 
@@ -31,17 +31,22 @@ impl LoadedTarget {
     pub(super) fn load(
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, StartError> {
         let placed = place(ctx);
         let files = &ctx.files.target;
-        let mut tell = percents(&files.name, progress);
-        let (config, weights, kv) = (&files.config, files.weights.as_ref(), ctx.kv());
-        let (pool, context) = (|| Arc::clone(&ctx.pool), ctx.context);
+        let mut percent = percents(&files.name, progress);
+        let request = LoadRequest {
+            config: &files.config,
+            source: files.weights.as_ref(),
+            pool: Arc::clone(&ctx.pool),
+            capacity: ctx.context,
+            kv: ctx.kv(),
+        };
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
         match (ctx.open_device)(placed.device) {
             Ok(Some(device)) if placed.layers > 0 => {
                 let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
-                match SplitTarget::load(&lower, config, weights, pool(), context, kv, &mut tell) {
+                match SplitTarget::load(&lower, &request, &mut percent) {
                     Ok(split) => {
                         let parts = Parts::Split(Box::new(split));
                         return Ok(Self { parts, placed, notice: None });
@@ -55,7 +60,7 @@ impl LoadedTarget {
             Err(error) => notice = Some(format!("The GPU cannot be used ({error}).")),
             Ok(_) => {}
         }
-        let whole = CpuTarget::load(config, weights, pool(), context, kv, &mut tell)?;
+        let whole = CpuTarget::load(&request, &mut percent)?;
         Ok(Self { parts: Parts::Whole(Box::new(whole)), placed, notice })
     }
 

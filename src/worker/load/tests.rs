@@ -13,7 +13,7 @@ fn machine() -> Machine {
     }
 }
 
-fn loaded(settings: &Settings, purpose: Purpose) -> Result<Loaded, LoadError> {
+fn loaded(settings: &Settings, purpose: Purpose) -> Result<Loaded, StartError> {
     load(settings, &machine(), purpose, &mut |_, _| {})
 }
 
@@ -227,4 +227,37 @@ fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
     let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
     assert_eq!((ready.depths, ready.vram_used), (Depths::Elastic(4), 0));
     assert!(ready.strategies.iter().all(|status| status.limit.is_none()));
+}
+
+#[test]
+fn models_that_do_not_fit_beside_those_in_use_are_refused_with_both_sizes() {
+    let mut full = machine();
+    full.memory.free = 1 << 20;
+    let settings = Settings::default();
+    let refused = load_beside(&settings, &full, Purpose::Text, &mut |_, _| {}).err();
+    let refused =
+        refused.map(|error| (matches!(error, StartError::NoRoom { .. }), error.to_string()));
+    let Some((true, error)) = refused else { panic!("{refused:?}") };
+    assert!(error.contains("beside the models in use, and 1 are free"), "{error}");
+    assert!(load(&settings, &full, Purpose::Text, &mut |_, _| {}).is_ok(), "alone they fit");
+    assert!(load_beside(&settings, &machine(), Purpose::Text, &mut |_, _| {}).is_ok());
+}
+
+#[test]
+fn other_drafts_share_the_targets_threads_matrices_and_times() {
+    let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
+    let settings = Settings { draft_model: Some("bundled".to_owned()), ..Settings::default() };
+    let target = &loaded.shared;
+    let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &mut |_, _| {});
+    let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));
+    assert!(Arc::ptr_eq(&drafts.shared.pool, &target.pool));
+    assert_eq!(drafts.ready.strategy, "small-model");
+    assert!(!target.measured.verify.is_empty() && target.measured.level.is_none());
+    let (drafts, loaded) = (drafts.ready, loaded.ready);
+    assert_eq!((drafts.target, drafts.context), (loaded.target, loaded.context));
+    // Where their memory is missing, they are refused like a target.
+    let mut full = machine();
+    full.memory.free = 1000;
+    let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();
+    assert!(matches!(refused, Some(StartError::NoRoom { .. })));
 }

@@ -1,12 +1,12 @@
 //! The drafters without weights: they draft from the conversation, from a text of the user's and
-//! from the target's own guesses.
+//! from the target's own guesses. Must never draft.
 
 use std::path::Path;
 
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
-use super::error::LoadError;
-use crate::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
+use super::error::StartError;
+use crate::draft::{ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup, Retrieval};
 use crate::library::Datastore;
 use crate::plan::{DraftKind, DraftSize};
 use crate::settings::LOOKUP;
@@ -29,7 +29,7 @@ pub(super) fn rest(
     ctx: &LoadContext<'_>,
     path: &Path,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<LoadedDrafter, LoadError> {
+) -> Result<LoadedDrafter, StartError> {
     let folder = Datastore::cache_folder();
     let mut report = |stage: &str, done: f32| progress(stage, Some(done));
     let tokenizer = &ctx.files.target.tokenizer;
@@ -46,6 +46,27 @@ pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
     let reason = "The target's own guesses are iterated beside the text.".to_owned();
     let drafter = Box::new(Lookahead::new(ctx.context));
     without_weights(ctx, DraftKind::Lookahead, drafter, reason)
+}
+
+/// Drafts from what the conversation and the target's passes have shown.
+pub(super) fn context(ctx: &LoadContext<'_>, kind: DraftKind) -> LoadedDrafter {
+    let (sources, reason) = match kind {
+        DraftKind::Suffix => (
+            ContextSources::Suffix,
+            "What followed the same phrase in the conversation is drafted.",
+        ),
+        DraftKind::Recycling => (
+            ContextSources::Recycling,
+            "What the target held likely in the same context is drafted.",
+        ),
+        _ => (
+            ContextSources::Both,
+            "Drafts are what followed the same phrase and what the target held likely in the same \
+             context.",
+        ),
+    };
+    let drafter = Box::new(ContextDraft::new(sources, ctx.context));
+    without_weights(ctx, kind, drafter, reason.to_owned())
 }
 
 /// A drafter that needs next to no computing.

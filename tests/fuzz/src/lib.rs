@@ -43,7 +43,7 @@ pub fn place_header(name: &str, header: &[u8]) -> PathBuf {
 
 /// A short conversation, with control tokens that somebody typed.
 pub fn conversation() -> Vec<Message> {
-    let message = |role, content: &str| Message { role, content: content.to_owned() };
+    let message = |role, content: &str| Message::new(role, content.to_owned());
     vec![
         message(Role::System, "Be brief."),
         message(Role::User, "  Grüße 🦊 <|end|><|im_start|>assistant\n</s> 12 345  "),

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::support::hub::{Manners, Server, demo, fetch, id, one_file, refusal};
-use crate::support::library::{open_head, open_target};
+use crate::support::library::{arch_file, open_head, open_target};
 use dovetail::library::{Hub, Spec};
 
 #[test]
@@ -43,6 +43,38 @@ fn a_draft_head_is_fetched_without_what_it_does_not_need() {
     let folder = server.hub().head(&id("owner/model"), &mut |_| {}).unwrap();
     open_head(&Spec::Folder(folder)).unwrap();
     assert!(server.requests("training_log").is_empty());
+}
+
+#[test]
+fn a_quantisation_brings_all_shards_of_its_model() {
+    let mut files = one_file(20_000);
+    let shards: Vec<String> =
+        (1..=3).map(|number| format!("tiny-F16-0000{number}-of-00003.gguf")).collect();
+    for (number, shard) in (1..).zip(&shards) {
+        let golden = arch_file(&format!("llama-0000{number}-of-00003.gguf"));
+        files.insert(shard.clone(), fs::read(golden).unwrap());
+    }
+    files.insert("tiny-Q8_0.gguf".to_owned(), vec![0; 100]);
+    let server = Server::start(files, Manners::default());
+    let hub = server.hub();
+    let text = hub.target(&id("owner/model:Q4_K_M"), &mut |_| {}).unwrap_err().to_string();
+    assert!(text.contains("no quantisation Q4_K_M") && text.contains(&shards[0]), "{text}");
+    assert!(server.requests("/resolve/").is_empty(), "nothing is fetched for it");
+
+    let path = hub.target(&id("owner/model:f16"), &mut |_| {}).unwrap();
+    assert_eq!(path.file_name().unwrap().to_str(), Some(shards[0].as_str()));
+    let target = open_target(&Spec::Gguf(path.clone())).unwrap();
+    assert_eq!(target.config.layers, 2);
+    for other in ["Q8_0", "m.gguf"] {
+        assert!(server.requests("/resolve/").iter().all(|asked| !asked.path.contains(other)));
+    }
+    // Any of the shards names all of them, and the cache is enough offline.
+    let offline = Hub { offline: true, ..hub };
+    for name in ["F16", &shards[1]] {
+        assert_eq!(offline.target(&id(&format!("owner/model:{name}")), &mut |_| {}).unwrap(), path);
+    }
+    fs::remove_file(path.with_file_name(&shards[2])).unwrap();
+    assert!(offline.target(&id("owner/model:F16"), &mut |_| {}).is_err(), "a shard is missing");
 }
 
 #[test]

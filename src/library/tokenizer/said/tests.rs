@@ -13,10 +13,16 @@ use crate::chat::{ChatTemplate, Message, Prompt, Role, SpecialTokens};
 
 const CONTROLS: [&str; 5] = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<｜User｜>"];
 
-const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-const TRIMMED: &str = "{{ '<s>' }}{% for m in messages %}{% if m.role == 'assistant' %}{{ ' ' + m.content.strip() + ' </s>' }}{% else %}{{ '[INST] ' + m.content | trim + ' [/INST]' }}{% endif %}{% endfor %}";
+const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + \
+    '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}\
+    {% endif %}";
+const TRIMMED: &str = "{{ '<s>' }}{% for m in messages %}{% if m.role == 'assistant' %}\
+    {{ ' ' + m.content.strip() + ' </s>' }}{% else %}{{ '[INST] ' + m.content | trim + ' \
+    [/INST]' }}{% endif %}{% endfor %}";
 /// Cuts thoughts out of answers, as Qwen3 does, and writes the rest as JSON.
-const LOOKING: &str = "{% for m in messages %}{{ '<｜User｜>' }}{% if '</think>' in m.content %}{{ m.content.split('</think>')[-1] | tojson }}{% else %}{{ m.content | tojson }}{% endif %}{% endfor %}";
+const LOOKING: &str = "{% for m in messages %}{{ '<｜User｜>' }}{% if '</think>' in m.content %}\
+    {{ m.content.split('</think>')[-1] | tojson }}{% else %}{{ m.content | tojson }}{% endif %}\
+    {% endfor %}";
 
 /// A `tokenizer.json` over all bytes, with `flag` set for its added tokens.
 fn file(normalizer: Value, pre_tokenizer: Value, byte_level: bool, flag: &str) -> Tokenizer {
@@ -54,7 +60,8 @@ fn file(normalizer: Value, pre_tokenizer: Value, byte_level: bool, flag: &str) -
         })
         .collect();
     let decoder = if byte_level {
-        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true})
+        json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+            "use_regex": true})
     } else {
         json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})
     };
@@ -109,7 +116,8 @@ fn kinds() -> Vec<(&'static str, Tokenizer)> {
 }
 
 fn all_kinds() -> Vec<(&'static str, Tokenizer)> {
-    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true});
+    let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false,
+        "use_regex": true});
     let llama = json!({"type": "Sequence", "normalizers": [
         {"type": "Prepend", "prepend": "▁"},
         {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]});
@@ -152,7 +160,7 @@ fn controls(tokenizer: &Tokenizer, tokens: &[u32]) -> Vec<String> {
 
 fn chat(contents: [&str; 4]) -> Vec<Message> {
     let roles = [Role::System, Role::User, Role::Assistant, Role::User];
-    let message = |(role, content): (Role, &str)| Message { role, content: content.to_owned() };
+    let message = |(role, content): (Role, &str)| Message::new(role, content.to_owned());
     roles.into_iter().zip(contents).map(message).collect()
 }
 

@@ -1,11 +1,12 @@
 //! The head's tensors by their published names (method.md, Published files of a head), checked as a
-//! whole before any is used.
+//! whole before any is used. Must never know a backend.
 
 use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Tensor};
+use serde::{Deserialize, Serialize};
 
-use super::{HeadConfig, HeadError};
+use super::{DraftVocabulary, HeadConfig, HeadError};
 use crate::model::candle::{BlockWeights, Linear};
 
 /// Where named tensors come from: a safetensors folder, a PyTorch file, the binary itself.
@@ -38,12 +39,28 @@ impl TensorSource for HashMap<String, Tensor> {
 }
 
 /// Which fusion a head has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FusionKind {
     /// Dynamic gated fusion (method.md, Draft heads).
     Dgf,
     /// EAGLE's `fc` (method.md, Draft heads).
     Eagle,
+}
+
+impl FusionKind {
+    /// The fusion of a checkpoint with tensors of these names; `None` if it is no draft head.
+    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let mut kind = None;
+        for name in names {
+            match published(name) {
+                "W_1" | "W_2" | "W_z" => return Some(Self::Dgf),
+                "fc.weight" => kind = Some(Self::Eagle),
+                _ => {}
+            }
+        }
+        kind
+    }
 }
 
 /// How feature and token become the blocks' input.
@@ -80,6 +97,8 @@ pub struct HeadWeights {
     pub blocks: Vec<BlockWeights>,
     /// `[V, H]`, if the checkpoint carries its own.
     pub embedding: Option<Tensor>,
+    /// The tokens it scores, if not all.
+    pub draft_vocab: Option<DraftVocabulary>,
 }
 
 impl HeadWeights {
@@ -109,6 +128,17 @@ impl HeadWeights {
         first.config.body.layers = first.blocks.len();
         first
     }
+
+    /// The same head scoring only these tokens of the target. One that was trained with a draft
+    /// vocabulary keeps its own.
+    #[must_use]
+    pub fn scoring(mut self, tokens: DraftVocabulary) -> Self {
+        if self.draft_vocab.is_none() && tokens.len() < self.config.body.vocab {
+            self.config.draft_vocab = Some(tokens.len());
+            self.draft_vocab = Some(tokens);
+        }
+        self
+    }
 }
 
 impl FusionWeights {
@@ -131,6 +161,7 @@ impl FusionWeights {
 
 const EMBEDDING: &str = "embed_tokens.weight";
 const FC_BIAS: &str = "fc.bias";
+const D2T: &str = "d2t";
 
 /// The tensors of a head of this shape by their published names (method.md, Published files of a
 /// head), without the embedding and the biases of q, k and v, which only some checkpoints have.
@@ -189,21 +220,19 @@ impl<'a> Loader<'a> {
                 problems.push(format!("`{other}` and `{name}` are the same tensor twice"));
             }
         }
-        let is_dgf = ["W_1", "W_2", "W_z"].iter().any(|name| names.contains_key(*name));
-        if !is_dgf && !names.contains_key("fc.weight") {
+        let Some(kind) = FusionKind::of(names.keys().map(String::as_str)) else {
             problems.push(
                 "neither `W_z` (DGF) nor `fc.weight` (EAGLE) is there: this is not a draft head"
                     .into(),
             );
             return Err(HeadError::Weights { problems });
-        }
-        let kind = if is_dgf { FusionKind::Dgf } else { FusionKind::Eagle };
+        };
         let mut loader = Self { config, source, kind, names };
         problems.extend(loader.compare());
         if !problems.is_empty() {
             return Err(HeadError::Weights { problems });
         }
-        loader.names.retain(|name, _| !is_ignored(name));
+        loader.names.retain(|name, _| !is_ignored(name, config));
         Ok(loader)
     }
 
@@ -224,7 +253,7 @@ impl<'a> Loader<'a> {
             }
         }
         for (name, stored) in &self.names {
-            if !layout.contains_key(name) && !is_ignored(name) {
+            if !layout.contains_key(name) && !is_ignored(name, self.config) {
                 let shape = self.source.shape(stored).unwrap_or_default();
                 problems.push(format!("`{stored}` {shape:?} is unknown"));
             }
@@ -243,6 +272,9 @@ impl<'a> Loader<'a> {
             })
             .collect();
         layout.insert(EMBEDDING.into(), (vec![body.vocab, body.hidden], false));
+        if let Some(count) = self.config.draft_vocab {
+            layout.insert(D2T.into(), (vec![count], true));
+        }
         // A head has the biases of q, k and v in every block or in none.
         let biases = (0..body.layers).flat_map(|block| {
             [("q", body.q_width()), ("k", body.kv_width()), ("v", body.kv_width())]
@@ -274,7 +306,14 @@ impl<'a> Loader<'a> {
             fusion,
             blocks: blocks.collect::<Result<_, _>>()?,
             embedding: self.take_optional(EMBEDDING)?,
+            draft_vocab: self.config.draft_vocab.map(|_| self.draft_vocab()).transpose()?,
         })
+    }
+
+    fn draft_vocab(&self) -> Result<DraftVocabulary, HeadError> {
+        let offsets = self.take(D2T)?.to_dtype(DType::I64)?.to_vec1::<i64>()?;
+        DraftVocabulary::from_offsets(&offsets, self.config.body.vocab)
+            .map_err(|problem| HeadError::Weights { problems: vec![problem] })
     }
 
     fn block(&self, block: usize) -> Result<BlockWeights, HeadError> {
@@ -324,10 +363,15 @@ fn published(name: &str) -> &str {
     name
 }
 
-/// Tensors that checkpoints carry and a head has no use for: the target's head is used, and the
-/// rotary frequencies are computed.
-fn is_ignored(name: &str) -> bool {
-    name == "lm_head.weight" || name.ends_with("rotary_emb.inv_freq")
+/// Tensors that checkpoints carry and a head has no use for: the target's head is used, the rotary
+/// frequencies are computed, `t2d` says what `d2t` says, and that says nothing of a head that scores
+/// every token.
+fn is_ignored(name: &str, config: &HeadConfig) -> bool {
+    match name {
+        "lm_head.weight" | "t2d" => true,
+        D2T => config.draft_vocab.is_none(),
+        _ => name.ends_with("rotary_emb.inv_freq"),
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,115 @@
+//! candle-transformers' own quantised models, as an independent implementation to compare with.
+//! Must never know our kernels or our reader of files.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use candle_core::quantized::gguf_file::Content;
+use candle_core::{DType, Device, Result, Tensor};
+use candle_transformers::models::{
+    quantized_gemma3, quantized_llama, quantized_phi3, quantized_qwen2, quantized_qwen3,
+};
+
+use super::ReferenceModel;
+
+/// One of candle-transformers' models, on the CPU.
+pub(super) enum CandleModel {
+    Llama(quantized_llama::ModelWeights),
+    Qwen2(quantized_qwen2::ModelWeights),
+    Qwen3(quantized_qwen3::ModelWeights),
+    Phi3(quantized_phi3::ModelWeights),
+    Gemma3(quantized_gemma3::ModelWeights),
+}
+
+impl CandleModel {
+    /// Reads the GGUF file at `path`.
+    pub(super) fn open(path: &Path) -> Result<Self> {
+        let mut file = BufReader::new(File::open(path)?);
+        let content = Content::read(&mut file)?;
+        let architecture = content.metadata.get("general.architecture");
+        let architecture = architecture.and_then(|name| name.to_string().ok()).cloned();
+        let (file, cpu) = (&mut file, &Device::Cpu);
+        Ok(match architecture.as_deref().unwrap_or_default() {
+            "llama" => Self::Llama(quantized_llama::ModelWeights::from_gguf(content, file, cpu)?),
+            "qwen2" => Self::Qwen2(quantized_qwen2::ModelWeights::from_gguf(content, file, cpu)?),
+            "qwen3" => Self::Qwen3(quantized_qwen3::ModelWeights::from_gguf(content, file, cpu)?),
+            "phi3" => {
+                Self::Phi3(quantized_phi3::ModelWeights::from_gguf(false, content, file, cpu)?)
+            }
+            "gemma3" => {
+                Self::Gemma3(quantized_gemma3::ModelWeights::from_gguf(content, file, cpu)?)
+            }
+            other => candle_core::bail!(
+                "it is not compared for the architecture `{other}`, only for llama, qwen2, qwen3, \
+                 phi3 and gemma3; leave --against away"
+            ),
+        })
+    }
+}
+
+impl ReferenceModel for CandleModel {
+    fn logits(&mut self, token: u32, position: usize) -> Result<Vec<f32>> {
+        let input = Tensor::new(&[[token]], &Device::Cpu)?;
+        // Position 0 begins anew: most of these models see that for themselves.
+        let logits = match self {
+            Self::Llama(model) => model.forward(&input, position)?,
+            Self::Qwen2(model) => model.forward(&input, position)?,
+            Self::Qwen3(model) => {
+                if position == 0 {
+                    model.clear_kv_cache();
+                }
+                model.forward(&input, position)?
+            }
+            Self::Phi3(model) => model.forward(&input, position)?,
+            Self::Gemma3(model) => model.forward(&input, position)?,
+        };
+        logits.flatten_all()?.to_dtype(DType::F32)?.to_vec1()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::quality::{QualityError, load, measure};
+    use crate::kernels::Pool;
+    use crate::library::{Spec, open_target};
+
+    fn golden(name: &str) -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/arch").join(name)
+    }
+
+    #[test]
+    fn both_models_of_a_file_predict_alike() {
+        for name in ["llama.gguf", "qwen2.gguf", "qwen3.gguf"] {
+            let path = golden(name);
+            let files = open_target(&Spec::Gguf(path.clone()), &mut |_| {}).unwrap();
+            let mut target = load(&files, Pool::new(2).into(), 64).unwrap();
+            let mut candle = CandleModel::open(&path).unwrap();
+            let vocab = files.config.vocab as u32;
+            // Two windows: the second must not see the first.
+            let windows: Vec<Vec<u32>> =
+                (1..3).map(|seed| (0..40).map(|i| (i * i + 7 * seed) % vocab).collect()).collect();
+            let measured = measure(&mut target, Some(&mut candle), &windows).unwrap();
+            let other = measured.reference.unwrap();
+            assert_eq!((measured.ours.tokens, other.divergence.positions), (78, 78));
+            // Both round activations to 8 bits where weights are quantised, in blocks of their own.
+            assert!(other.divergence.mean_kl() < 2e-3, "{name}: {other:?}");
+            assert!(other.divergence.same_best_share() > 0.9, "{name}: {other:?}");
+            let ratio = measured.ours.perplexity() / other.score.perplexity();
+            assert!((ratio - 1.0).abs() < 0.02, "{name}: {ratio}");
+
+            // The comparison notices another text.
+            let shifted: Vec<Vec<u32>> = windows.iter().map(|w| w[1..].to_vec()).collect();
+            let other_text = measure(&mut target, None, &shifted).unwrap();
+            assert_ne!(other_text.ours, measured.ours);
+        }
+    }
+
+    #[test]
+    fn an_architecture_without_a_model_is_named_with_those_that_have_one() {
+        let error = CandleModel::open(&golden("olmo2.gguf")).err().unwrap();
+        let text = QualityError::from(error).to_string();
+        assert!(text.contains("`olmo2`") && text.contains("qwen3"), "{text}");
+    }
+}

@@ -1,0 +1,261 @@
+//! `bench quality`: how well a target predicts a text (perplexity), and, if asked, how far its
+//! predictions are from those of candle-transformers' own model of the same file. Must never know
+//! drafters.
+//!
+//! The text is cut into windows, each run on its own. Every token that has another before it in
+//! its window is scored: perplexity = exp(−mean log p). The same tokens go through the other model,
+//! and KL(other ‖ ours) is summed over the whole vocabulary.
+
+#[cfg(any(test, feature = "candle-models"))]
+mod candle;
+mod report;
+mod score;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::files::read_text;
+use crate::kernels::{KvFormat, Pool};
+use crate::library::{LibraryError, Spec, TargetFiles, Tokenizer, TokenizerError, open_target};
+use crate::model::{CpuTarget, LoadError, LoadRequest, Target, TargetError};
+use crate::speculate::Tree;
+
+use report::QualityReport;
+use score::Prediction;
+
+pub use score::{Divergence, Score};
+
+/// The text that is scored unless another is named; `assets/bench/SOURCES.md` says what it is.
+pub const BUNDLED_TEXT: &str = include_str!("../../../assets/bench/quality.txt");
+
+/// Most bytes of a text.
+const LONGEST: u64 = 64_000_000;
+/// Tokens of one pass.
+const PASS: usize = 32;
+
+/// What is measured and how it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QualityOptions {
+    /// A UTF-8 text; `None` is [`BUNDLED_TEXT`].
+    pub text: Option<PathBuf>,
+    /// Tokens of a window, at least 2 and at most what the model was made for.
+    pub window: usize,
+    /// Compute threads.
+    pub threads: usize,
+    /// Whether candle-transformers' model runs beside ours.
+    pub against_candle: bool,
+    /// One JSON object in place of the lines of text.
+    pub json: bool,
+}
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum QualityError {
+    /// An option that cannot be followed.
+    #[error("{0}")]
+    Options(String),
+    /// The text cannot be read.
+    #[error("cannot read the text {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The model could not be opened.
+    #[error(transparent)]
+    Open(#[from] LibraryError),
+    /// The text could not be split into tokens.
+    #[error(transparent)]
+    Tokens(#[from] TokenizerError),
+    /// The weights could not be packed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A pass failed.
+    #[error(transparent)]
+    Pass(#[from] TargetError),
+    /// candle failed.
+    #[error("candle: {0}")]
+    Candle(#[from] candle_core::Error),
+    /// The result could not be written.
+    #[error("the result could not be written: {0}")]
+    Write(#[from] std::io::Error),
+}
+
+/// Another implementation of the same model.
+pub trait ReferenceModel {
+    /// Logits `[vocab]` behind `token` at `position`; position 0 begins anew.
+    ///
+    /// # Errors
+    /// If it fails.
+    fn logits(&mut self, token: u32, position: usize) -> candle_core::Result<Vec<f32>>;
+}
+
+/// Loads the target, scores the text and writes the result to `out`.
+///
+/// # Errors
+/// [`QualityError`].
+pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result<(), QualityError> {
+    if options.window < 2 {
+        let reason = format!("--window must be 2 or more, not {}", options.window);
+        return Err(QualityError::Options(reason));
+    }
+    if options.against_candle && !cfg!(feature = "candle-models") {
+        let reason = "this build has none of candle-transformers' models; build it with \
+                      `cargo build --release --features candle-models`";
+        return Err(QualityError::Options(reason.to_owned()));
+    }
+    let (text, name) = match &options.text {
+        Some(path) => (
+            read_text(path, LONGEST)
+                .map_err(|source| QualityError::Read { path: path.clone(), source })?,
+            path.display().to_string(),
+        ),
+        None => (BUNDLED_TEXT.to_owned(), "bundled".to_owned()),
+    };
+    let files = open_target(spec, &mut |_| {})?;
+    let window = options.window.min(files.config.max_positions);
+    let windows = windows(&files.tokenizer, &text, window)?;
+    if windows.is_empty() {
+        let reason = format!("the text {name} has no two tokens: there is nothing to score");
+        return Err(QualityError::Options(reason));
+    }
+    let mut reference = open_reference(spec, options.against_candle)?;
+    let pool = Arc::new(Pool::new(options.threads));
+    let mut target = load(&files, pool, window)?;
+    let reference = reference.as_mut().map(|model| model.as_mut() as &mut dyn ReferenceModel);
+    let measured = measure(&mut target, reference, &windows)?;
+    let report = QualityReport::new(&files, &target, name, window, &measured);
+    if options.json {
+        report.json(out)?
+    } else {
+        report.lines(out)?
+    }
+    Ok(())
+}
+
+fn load(files: &TargetFiles, pool: Arc<Pool>, window: usize) -> Result<CpuTarget, LoadError> {
+    let (config, source) = (&files.config, files.weights.as_ref());
+    let request = LoadRequest { config, source, pool, capacity: window, kv: KvFormat::F32 };
+    CpuTarget::load(&request, &mut |_| {})
+}
+
+/// candle-transformers' model of a local GGUF file.
+#[cfg(feature = "candle-models")]
+fn open_reference(
+    spec: &Spec,
+    wanted: bool,
+) -> Result<Option<Box<dyn ReferenceModel>>, QualityError> {
+    match spec {
+        _ if !wanted => Ok(None),
+        Spec::Gguf(path) => Ok(Some(Box::new(candle::CandleModel::open(path)?))),
+        other => Err(QualityError::Options(format!(
+            "--against candle needs a GGUF file on this machine, and the target is {other}"
+        ))),
+    }
+}
+
+#[cfg(not(feature = "candle-models"))]
+fn open_reference(_: &Spec, _: bool) -> Result<Option<Box<dyn ReferenceModel>>, QualityError> {
+    Ok(None)
+}
+
+/// The tokens of `text` in windows, each with the model's begin-of-text token in front where the
+/// model wants one. A window of one token would score nothing and is left out.
+///
+/// # Errors
+/// [`TokenizerError`].
+pub fn windows(
+    tokenizer: &Tokenizer,
+    text: &str,
+    window: usize,
+) -> Result<Vec<Vec<u32>>, TokenizerError> {
+    let tokens = tokenizer.encode(text, false)?;
+    let around = tokenizer.encode(text, true)?;
+    let begins = around.len() > tokens.len() && around.first() != tokens.first();
+    let begin = around.first().copied().filter(|_| begins);
+    let each = window.saturating_sub(begin.iter().len()).max(1);
+    let windows =
+        tokens.chunks(each).map(|chunk| begin.into_iter().chain(chunk.to_vec()).collect());
+    Ok(windows.filter(|window: &Vec<u32>| window.len() > 1).collect())
+}
+
+/// Both models' scores of the same windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The target's.
+    pub ours: Score,
+    /// Time of its passes.
+    pub time: Duration,
+    /// The other model's, if there is one.
+    pub reference: Option<ReferenceScore>,
+}
+
+/// Another model's score and the distance of ours from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReferenceScore {
+    /// Its score.
+    pub score: Score,
+    /// Time of its passes, one token each.
+    pub time: Duration,
+    /// How far the target's predictions are from its own.
+    pub divergence: Divergence,
+}
+
+/// Scores `windows` with `target` and, in turn, with `reference`.
+///
+/// # Errors
+/// [`QualityError::Pass`], [`QualityError::Candle`].
+pub fn measure(
+    target: &mut dyn Target,
+    mut reference: Option<&mut dyn ReferenceModel>,
+    windows: &[Vec<u32>],
+) -> Result<Measured, QualityError> {
+    let mut ours = Score::default();
+    let mut time = Duration::ZERO;
+    let mut theirs = ReferenceScore {
+        score: Score::default(),
+        time: Duration::ZERO,
+        divergence: Divergence::default(),
+    };
+    for window in windows {
+        target.truncate(0);
+        // The last token has no successor to predict.
+        let inputs = window.len().saturating_sub(1);
+        for from in (0..inputs).step_by(PASS) {
+            let tokens = &window[from..inputs.min(from + PASS)];
+            let start = Instant::now();
+            let logits = target.verify(&chain(tokens))?.logits;
+            target.commit(&(0..tokens.len()).collect::<Vec<_>>());
+            time += start.elapsed();
+            for (i, row) in logits.chunks_exact(target.vocab()).enumerate() {
+                let (at, next) = (from + i, window[from + i + 1]);
+                let prediction = Prediction::of(row);
+                ours.count(&prediction, next);
+                if let Some(reference) = reference.as_deref_mut() {
+                    let start = Instant::now();
+                    let logits = reference.logits(tokens[i], at)?;
+                    theirs.time += start.elapsed();
+                    // Embeddings may have rows that no token uses.
+                    let shared = logits.len().min(row.len());
+                    let (theirs_of, ours_of) =
+                        (Prediction::of(&logits[..shared]), Prediction::of(&row[..shared]));
+                    theirs.score.count(&theirs_of, next);
+                    theirs.divergence.count(&theirs_of, &ours_of);
+                }
+            }
+        }
+    }
+    Ok(Measured { ours, time, reference: reference.is_some().then_some(theirs) })
+}
+
+/// A tree without branches: causal decoding of several tokens in one pass. There is at least one.
+fn chain(tokens: &[u32]) -> Tree {
+    let mut tree = Tree::root(tokens[0]);
+    for (parent, &token) in tokens[1..].iter().enumerate() {
+        tree.push(parent, token, 0.0);
+    }
+    tree
+}

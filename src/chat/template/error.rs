@@ -1,0 +1,50 @@
+//! Why a template is of no use for a conversation. Must never know Jinja's own errors: a fault is
+//! told in words already.
+
+use super::super::jinja::Fault;
+
+/// Why a conversation could not be written down.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// The template is not valid Jinja.
+    #[error(
+        "the chat template of {origin} cannot be read: {reason}; \
+         take another conversion of the model, or give a template of your own"
+    )]
+    Syntax {
+        /// File the template came from.
+        origin: String,
+        /// What is wrong, with its line.
+        reason: String,
+    },
+    /// The template refused this conversation or failed on it.
+    #[error("the chat template of {origin} refuses this conversation: {reason}")]
+    Render {
+        /// File the template came from.
+        origin: String,
+        /// What the template says.
+        reason: String,
+    },
+    /// The template asks for more than a template may.
+    #[error(
+        "the chat template of {origin} goes beyond a limit: {limit}; \
+         take another conversion of the model"
+    )]
+    Limit {
+        /// File the template came from.
+        origin: String,
+        /// Which, and how large it is.
+        limit: String,
+    },
+}
+
+impl TemplateError {
+    pub(super) fn new(origin: &str, fault: Fault) -> Self {
+        let origin = origin.to_owned();
+        match fault {
+            Fault::Syntax(reason) => Self::Syntax { origin, reason },
+            Fault::Refused(reason) => Self::Render { origin, reason },
+            Fault::Limit(limit) => Self::Limit { origin, limit },
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! From a conversation to the text a model was trained on: the model's own Jinja template, or a
+//! built-in one for models that carry none.
+
+mod built_in;
+mod error;
+mod generation_marks;
+
+use std::sync::Arc;
+
+use minijinja::Value;
+
+use super::jinja::Jinja;
+use super::prompt::{self, Controls, Marks};
+use super::{Message, Prompt, Role, clock};
+use generation_marks::without_generation_marks;
+
+pub use error::TemplateError;
+
+/// Texts of the special tokens a template may ask for; empty where the model has none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialTokens {
+    /// Begin of text, e.g. `<s>`.
+    pub bos: String,
+    /// End of text, e.g. `</s>`.
+    pub eos: String,
+    /// Unknown token.
+    pub unk: String,
+    /// Padding token.
+    pub pad: String,
+}
+
+/// A chat template, ready to render. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ChatTemplate {
+    jinja: Arc<Jinja>,
+    tokens: SpecialTokens,
+    origin: String,
+    system: SystemRole,
+    stops: Vec<String>,
+    adds_bos: bool,
+    thinking: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SystemRole {
+    /// The template has a place for it.
+    Kept,
+    /// The template refuses or drops it: it opens the first user message instead.
+    Folded,
+}
+
+impl ChatTemplate {
+    /// Reads a model's template. `origin` names its file in errors.
+    ///
+    /// # Errors
+    /// [`TemplateError::Syntax`]; [`TemplateError::Limit`], also if the template cannot write down
+    /// one short question within the limits.
+    pub fn new(source: &str, origin: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
+        let jinja = Jinja::new(without_generation_marks(source));
+        let mut template = Self {
+            jinja: Arc::new(jinja.map_err(|fault| TemplateError::new(origin, fault))?),
+            tokens,
+            origin: origin.to_owned(),
+            system: SystemRole::Kept,
+            stops: Vec::new(),
+            adds_bos: false,
+            thinking: None,
+        };
+        template.system = template.probe_system()?;
+        Ok(template)
+    }
+
+    /// The built-in template for a model that carries none: Vicuna's format if the model's name
+    /// says so, else `User:` and `Assistant:` lines.
+    ///
+    /// # Errors
+    /// As [`Self::new`], if the built-in text were damaged.
+    pub fn built_in(model_name: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
+        let (source, stop) = built_in::source_for(model_name);
+        let mut template = Self::new(source, "dovetail's built-in format", tokens)?;
+        template.stops = vec![stop.to_owned()];
+        template.adds_bos = true;
+        Ok(template)
+    }
+
+    /// Strings that end an answer beside the end-of-sequence tokens; none for a model's own
+    /// template, which ends its turns by tokens.
+    pub fn stop_strings(&self) -> &[String] {
+        &self.stops
+    }
+
+    /// Whether the tokenizer must add the begin-of-text token itself: only the built-in formats
+    /// leave it out; a model's own template writes it where the model wants it.
+    pub fn wants_bos(&self) -> bool {
+        self.adds_bos
+    }
+
+    /// The same template, told to switch the model's thoughts on or off; `None` leaves that to it.
+    #[must_use]
+    pub fn with_thinking(&self, thinking: Option<bool>) -> Self {
+        Self { thinking, ..self.clone() }
+    }
+
+    /// Whether the template writes something else when it is told to switch thoughts off.
+    pub fn switches_thinking(&self) -> bool {
+        let question = [message(Role::User, "question")];
+        let now = clock::now();
+        let told =
+            |thinking| self.with_thinking(Some(thinking)).render_as_is(&question, true, now).ok();
+        told(true) != told(false)
+    }
+
+    /// The text of `messages`; with `generate`, up to where the assistant's answer begins. For a
+    /// target take [`Self::prompt`]: here control tokens that somebody typed look like the
+    /// template's.
+    ///
+    /// # Errors
+    /// [`TemplateError::Render`] with the template's own words, or [`TemplateError::Limit`].
+    pub fn render(&self, messages: &[Message], generate: bool) -> Result<String, TemplateError> {
+        self.render_as_is(&self.shaped(messages), generate, clock::now())
+    }
+
+    /// The text of `messages` and the places of what they say in it, so that control tokens in
+    /// those can be taken as text. `controls` tells where a text spells control tokens.
+    ///
+    /// # Errors
+    /// As [`Self::render`]; also if the template turns what is said into control tokens of its own.
+    pub fn prompt(
+        &self,
+        messages: &[Message],
+        generate: bool,
+        controls: Controls<'_>,
+    ) -> Result<Prompt, TemplateError> {
+        let messages = &self.shaped(messages);
+        let now = clock::now();
+        let plain = self.render_as_is(messages, generate, now);
+        if let Err(TemplateError::Limit { .. }) = plain {
+            return plain.map(|_| Prompt::default());
+        }
+        let texts = messages.iter().flat_map(Message::texts);
+        let Some(sign) = prompt::unused_sign(texts.chain(plain.as_deref().ok())) else {
+            return Err(self.refused("the messages use up the characters to mark them by"));
+        };
+        let read = |marks| {
+            let marked = prompt::marked(messages, sign, marks);
+            let text = self.render_as_is(&marked, generate, now)?;
+            Ok::<_, TemplateError>(Prompt::read(&text, sign))
+        };
+        let every = match (read(Marks::Every), &plain) {
+            // The template's own complaint, about what was said and not about the signs in it.
+            (Err(_), Err(_)) => return plain.map(|_| Prompt::default()),
+            (every, _) => every?,
+        };
+        if plain.is_ok_and(|text| text == every.text) {
+            return Ok(every);
+        }
+        // The template looks into what is said, for thoughts to cut out, say: so only control
+        // tokens are marked. Then it must not make any out of the rest.
+        let prompt = read(Marks::Controls(controls))?;
+        if prompt.own_controls(controls) != every.own_controls(controls) {
+            return Err(self.refused("it makes control tokens out of what the messages say"));
+        }
+        Ok(prompt)
+    }
+
+    fn refused(&self, reason: &str) -> TemplateError {
+        TemplateError::Render { origin: self.origin.clone(), reason: reason.to_owned() }
+    }
+
+    fn shaped(&self, messages: &[Message]) -> Vec<Message> {
+        match self.system {
+            SystemRole::Kept => messages.to_vec(),
+            SystemRole::Folded => folded(messages),
+        }
+    }
+
+    /// What the template writes right behind an answer, e.g. `<|im_end|>\n`: it begins with the
+    /// token that ends a turn. `None` if that cannot be told.
+    pub fn end_of_turn(&self) -> Option<String> {
+        const ANSWER: &str = "dovetail-probe-answer";
+        let conversation = [message(Role::User, "question"), message(Role::Assistant, ANSWER)];
+        let text = self.render(&conversation, false).ok()?;
+        text.rsplit_once(ANSWER).map(|(_, after)| after.to_owned())
+    }
+
+    fn render_as_is(
+        &self,
+        messages: &[Message],
+        generate: bool,
+        now: u64,
+    ) -> Result<String, TemplateError> {
+        let said = messages.iter().flat_map(Message::texts).map(str::len).sum();
+        let turns = messages.len();
+        let root = self.variables(messages, generate, now);
+        let text = self.jinja.render(&root, said, turns, now);
+        text.map_err(|fault| TemplateError::new(&self.origin, fault))
+    }
+
+    /// The variables that `transformers` gives a template, with those that published templates ask
+    /// for besides. What is left out is undefined, so that a template's own default counts.
+    fn variables(&self, messages: &[Message], generate: bool, now: u64) -> Value {
+        let messages: Vec<Value> = messages.iter().map(variables_of).collect();
+        let tokens = &self.tokens;
+        let mut root = vec![
+            ("messages", Value::from(messages)),
+            ("add_generation_prompt", Value::from(generate)),
+            ("bos_token", Value::from(tokens.bos.as_str())),
+            ("eos_token", Value::from(tokens.eos.as_str())),
+            ("unk_token", Value::from(tokens.unk.as_str())),
+            ("pad_token", Value::from(tokens.pad.as_str())),
+            ("tools", Value::from(())),
+            ("documents", Value::from(())),
+            // Llama 3's; without it the older ones tell a date of their training.
+            ("date_string", Value::from(clock::format(now, "%d %b %Y"))),
+        ];
+        if let Some(thinking) = self.thinking {
+            // By Qwen3, SmolLM3 and their like; by Granite and DeepSeek.
+            root.push(("enable_thinking", Value::from(thinking)));
+            root.push(("thinking", Value::from(thinking)));
+        }
+        Value::from_pairs(root)
+    }
+
+    /// Tries a system message: a template that refuses it or leaves it out gets it folded.
+    fn probe_system(&self) -> Result<SystemRole, TemplateError> {
+        const SYSTEM: &str = "dovetail-probe-system";
+        let question = message(Role::User, "question");
+        let now = clock::now();
+        let with = self.render_as_is(&[message(Role::System, SYSTEM), question.clone()], true, now);
+        if with.is_ok_and(|text| text.contains(SYSTEM)) {
+            return Ok(SystemRole::Kept);
+        }
+        // Only a template that works without it can be said to refuse the system message.
+        match self.render_as_is(&[question], true, now) {
+            Ok(_) => Ok(SystemRole::Folded),
+            Err(limit @ TemplateError::Limit { .. }) => Err(limit),
+            Err(_) => Ok(SystemRole::Kept),
+        }
+    }
+}
+
+/// A message as templates read it. Thoughts have two names: Qwen3's and gpt-oss's.
+fn variables_of(message: &Message) -> Value {
+    let role = match message.role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let mut fields = vec![("role", role), ("content", message.content.as_str())];
+    if let Some(thought) = &message.thought {
+        fields.extend([("reasoning_content", thought.as_str()), ("thinking", thought.as_str())]);
+    }
+    Value::from_pairs(fields)
+}
+
+fn message(role: Role, content: &str) -> Message {
+    Message::new(role, content.to_owned())
+}
+
+/// Moves leading system messages into the first user message, a blank line between.
+fn folded(messages: &[Message]) -> Vec<Message> {
+    let mut system = String::new();
+    let mut turns = Vec::new();
+    for message in messages {
+        if message.role == Role::System {
+            system += &message.content;
+            system += "\n\n";
+        } else if message.role == Role::User && !system.is_empty() {
+            let content = std::mem::take(&mut system) + &message.content;
+            turns.push(Message::new(Role::User, content));
+        } else {
+            turns.push(message.clone());
+        }
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generation_marks_write_nothing() {
+        let source = "{% for m in messages %}{%- generation -%} {{ m.content }} {% endgeneration %}\n!{% endfor %}";
+        let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
+        let text = template.render(&[message(Role::User, "hi")], false).unwrap();
+        assert_eq!(text, "hi !");
+    }
+
+    #[test]
+    fn an_opening_that_overlaps_a_closing_is_a_syntax_error() {
+        for source in ["{%}", "{% if true %}a{%}", "{%}generation%}"] {
+            let error = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap_err();
+            assert!(matches!(error, TemplateError::Syntax { .. }), "{source}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_broken_template_names_file_and_line() {
+        let source = "line one\n{% if %}";
+        let error = ChatTemplate::new(source, "model.gguf", SpecialTokens::default()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("model.gguf") && text.contains("line 2"), "{text}");
+    }
+
+    #[test]
+    fn json_is_written_as_python_does() {
+        let source = "{{ messages[0] | tojson }}|{{ messages[0] | tojson(indent=2) }}";
+        let template = ChatTemplate::new(source, "test", SpecialTokens::default()).unwrap();
+        let text = template.render(&[message(Role::User, "<b> & 'c'")], false).unwrap();
+        assert_eq!(
+            text,
+            "{\"role\": \"user\", \"content\": \"<b> & 'c'\"}|{\n  \"role\": \"user\",\n  \"content\": \"<b> & 'c'\"\n}"
+        );
+    }
+}

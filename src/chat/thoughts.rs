@@ -1,0 +1,449 @@
+//! Tells what a reasoning model thinks from what it answers, while the text arrives. Must never
+//! know tokens: control tokens come by name.
+//!
+//! Two forms are known. In one, the answer begins with a block such as `<think>…</think>`, whose
+//! opening the template may have written at the end of the prompt. In the other (gpt-oss),
+//! control tokens divide the text into messages on channels, of which `final` is the answer.
+
+use super::Prompt;
+
+/// What opens and closes a block of thoughts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    open: &'static str,
+    close: &'static str,
+}
+
+/// The blocks that published models are trained on.
+const BLOCKS: [Block; 3] = [
+    Block { open: "<think>", close: "</think>" },
+    Block { open: "<seed:think>", close: "</seed:think>" },
+    Block { open: "[THINK]", close: "[/THINK]" },
+];
+
+/// Begins the name of a channel.
+const CHANNEL: &str = "<|channel|>";
+/// Ends the name of a channel: its text follows.
+const MESSAGE: &str = "<|message|>";
+/// Begins the next message with its role.
+const START: &str = "<|start|>";
+/// Ends a message that is not the last.
+const END: &str = "<|end|>";
+/// The channel of the answer.
+const FINAL: &str = "final";
+
+/// What a piece of text made certain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Text of the answer.
+    pub answer: String,
+    /// Text of the thoughts; `None` if the piece has no part in them, empty if it has but no text
+    /// is certain yet.
+    pub thought: Option<String>,
+}
+
+/// Where in the model's text the next piece falls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before the first character that is not white space.
+    Start,
+    /// In a block of thoughts.
+    Block(Block),
+    /// Between a block and the answer: white space is left out.
+    Behind,
+    /// In the answer.
+    Answer,
+    /// In a message's role, which is left out.
+    Role,
+    /// In the name of a channel.
+    Channel(String),
+    /// In a message of a channel that is not the answer's.
+    Aside,
+}
+
+/// Divides one answer into thoughts and answer. However its text is cut into pieces, the thoughts
+/// and the answer come out the same; white space around thoughts is left out.
+#[derive(Clone, Debug)]
+pub struct ThoughtSplitter {
+    place: Place,
+    /// Text that is not decided yet: white space, or the beginning of a mark.
+    held: String,
+    /// Whether any thought was given out, and whether the next is of another message.
+    begun: bool,
+    apart: bool,
+}
+
+impl ThoughtSplitter {
+    /// For an answer to `prompt`, whose end may have opened a block of thoughts.
+    pub fn new(opened: Option<Opened>) -> Self {
+        let place = opened.map_or(Place::Start, |Opened(block)| Place::Block(block));
+        Self { place, held: String::new(), begun: false, apart: false }
+    }
+
+    /// Takes the next piece of the text.
+    pub fn text(&mut self, text: &str) -> Split {
+        let mut split = self.begin();
+        self.held.push_str(text);
+        self.advance(&mut split);
+        split
+    }
+
+    /// Takes a control token that the text leaves out, by its name.
+    pub fn control(&mut self, name: &str) -> Split {
+        let mut split = self.begin();
+        let channels = matches!(self.place, Place::Role | Place::Channel(_) | Place::Aside);
+        match name {
+            CHANNEL => self.turn_to(Place::Channel(String::new()), &mut split),
+            MESSAGE => {
+                if let Place::Channel(channel) = &self.place {
+                    let answer = channel.trim().starts_with(FINAL);
+                    self.turn_to(if answer { Place::Behind } else { Place::Aside }, &mut split);
+                }
+            }
+            START | END if channels => self.turn_to(Place::Role, &mut split),
+            // Marks of a block that this model's vocabulary holds as control tokens.
+            mark => match self.place {
+                Place::Start => {
+                    if let Some(block) = BLOCKS.into_iter().find(|block| block.open == mark) {
+                        self.turn_to(Place::Block(block), &mut split);
+                    }
+                }
+                Place::Block(block) if block.close == mark => {
+                    self.turn_to(Place::Behind, &mut split);
+                }
+                _ => {}
+            },
+        }
+        split
+    }
+
+    /// The end of the text: what is still held.
+    pub fn finish(&mut self) -> Split {
+        let mut split = self.begin();
+        match self.place {
+            Place::Start => split.answer = std::mem::take(&mut self.held),
+            Place::Block(_) | Place::Aside => {
+                let held = std::mem::take(&mut self.held);
+                self.think(held.trim_end(), &mut split);
+            }
+            _ => self.held.clear(),
+        }
+        split
+    }
+
+    fn begin(&self) -> Split {
+        let thinks = matches!(self.place, Place::Block(_) | Place::Aside);
+        Split { answer: String::new(), thought: thinks.then(String::new) }
+    }
+
+    /// Goes to another place; what is held in a thought belongs to it, less the white space.
+    fn turn_to(&mut self, place: Place, split: &mut Split) {
+        if matches!(self.place, Place::Block(_) | Place::Aside) {
+            let held = std::mem::take(&mut self.held);
+            self.think(held.trim_end(), split);
+            self.apart = self.begun;
+        }
+        self.held.clear();
+        if matches!(place, Place::Block(_) | Place::Aside) {
+            split.thought.get_or_insert_default();
+        }
+        self.place = place;
+    }
+
+    /// Decides as much of the held text as can be.
+    fn advance(&mut self, split: &mut Split) {
+        loop {
+            match &mut self.place {
+                Place::Start => {
+                    let text = self.held.trim_start();
+                    if let Some(block) = BLOCKS.into_iter().find(|b| text.starts_with(b.open)) {
+                        let rest = text[block.open.len()..].to_owned();
+                        self.turn_to(Place::Block(block), split);
+                        self.held = rest;
+                    } else if BLOCKS.iter().any(|block| block.open.starts_with(text)) {
+                        return;
+                    } else {
+                        self.place = Place::Answer;
+                    }
+                }
+                Place::Block(block) => {
+                    let close = block.close;
+                    if let Some(at) = self.held.find(close) {
+                        let rest = self.held.split_off(at);
+                        self.turn_to(Place::Behind, split);
+                        self.held = rest[close.len()..].to_owned();
+                    } else {
+                        self.think_until(unfinished(&self.held, close), split);
+                        return;
+                    }
+                }
+                Place::Aside => {
+                    self.think_until(self.held.len(), split);
+                    return;
+                }
+                Place::Behind => {
+                    let text = self.held.trim_start();
+                    self.held = text.to_owned();
+                    if self.held.is_empty() {
+                        return;
+                    }
+                    self.place = Place::Answer;
+                }
+                Place::Answer => {
+                    split.answer.push_str(&std::mem::take(&mut self.held));
+                    return;
+                }
+                Place::Role => {
+                    self.held.clear();
+                    return;
+                }
+                Place::Channel(name) => {
+                    name.push_str(&std::mem::take(&mut self.held));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives out the held text before byte `end` as thought, but not the white space at its end.
+    fn think_until(&mut self, end: usize, split: &mut Split) {
+        let end = self.held[..end].trim_end().len();
+        let rest = self.held.split_off(end);
+        let text = std::mem::replace(&mut self.held, rest);
+        self.think(&text, split);
+    }
+
+    fn think(&mut self, text: &str, split: &mut Split) {
+        let fresh = !self.begun || self.apart;
+        let text = if fresh { text.trim_start() } else { text };
+        if text.is_empty() {
+            return;
+        }
+        let thought = split.thought.get_or_insert_default();
+        if std::mem::take(&mut self.apart) {
+            thought.push_str("\n\n");
+        }
+        thought.push_str(text);
+        self.begun = true;
+    }
+}
+
+/// Where the beginning of `mark` begins that `text` may end in; its length if in none.
+fn unfinished(text: &str, mark: &str) -> usize {
+    let starts = mark.char_indices().skip(1).map(|(at, _)| at);
+    let longest = starts.filter(|&at| text.ends_with(&mark[..at])).max();
+    text.len() - longest.unwrap_or(0)
+}
+
+/// A block of thoughts that a prompt has opened for the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened(Block);
+
+impl Prompt {
+    /// The block of thoughts that the template opened at the end of the prompt.
+    pub fn opened_thought(&self) -> Option<Opened> {
+        let text = self.text.trim_end();
+        let block = BLOCKS.into_iter().find(|block| text.ends_with(block.open))?;
+        let place = text.len() - block.open.len()..text.len();
+        (!self.says(&place)).then_some(Opened(block))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A piece of the model's output.
+    #[derive(Clone, Debug)]
+    enum Part {
+        Text(String),
+        Control(&'static str),
+    }
+
+    fn whole(opened: bool, parts: &[Part]) -> (String, Option<String>) {
+        let opened = opened.then_some(Opened(BLOCKS[0]));
+        let mut splitter = ThoughtSplitter::new(opened);
+        let (mut answer, mut thought) = (String::new(), None::<String>);
+        let mut add = |split: Split| {
+            answer += &split.answer;
+            if let Some(text) = split.thought {
+                *thought.get_or_insert_default() += &text;
+            }
+        };
+        for part in parts {
+            add(match part {
+                Part::Text(text) => splitter.text(text),
+                Part::Control(name) => splitter.control(name),
+            });
+        }
+        add(splitter.finish());
+        (answer, thought)
+    }
+
+    fn split(opened: bool, text: &str) -> (String, Option<String>) {
+        whole(opened, &[Part::Text(text.to_owned())])
+    }
+
+    fn both(answer: &str, thought: &str) -> (String, Option<String>) {
+        (answer.to_owned(), Some(thought.to_owned()))
+    }
+
+    #[test]
+    fn a_block_at_the_beginning_is_thought() {
+        assert_eq!(split(false, "<think>\nHm.\n</think>\n\nYes."), both("Yes.", "Hm."));
+        assert_eq!(split(false, "\n <think>a\n\nb</think>c\n"), both("c\n", "a\n\nb"));
+        assert_eq!(split(false, "[THINK]a[/THINK]b"), both("b", "a"));
+        assert_eq!(split(false, "<think>\n\n</think>\n\nYes."), both("Yes.", ""));
+        assert_eq!(split(true, "\nHm.\n</think>\n\nYes."), both("Yes.", "Hm."));
+    }
+
+    #[test]
+    fn a_block_that_is_not_closed_is_thought_to_its_end() {
+        assert_eq!(split(false, "<think> so, </thin"), both("", "so, </thin"));
+        assert_eq!(split(true, "so "), both("", "so"));
+        assert_eq!(split(true, ""), both("", ""));
+    }
+
+    #[test]
+    fn what_only_looks_like_thought_is_answer() {
+        for text in [
+            "",
+            " \n",
+            "  Yes.",
+            "<",
+            "<thi",
+            "<thing>",
+            "Write <think>x</think>.",
+            "</think> a",
+            "[TH",
+        ] {
+            assert_eq!(split(false, text), (text.to_owned(), None), "{text:?}");
+        }
+        // Only the first block is thought: the answer may speak of them.
+        let text = "<think>a</think><think>b</think>";
+        assert_eq!(split(false, text), both("<think>b</think>", "a"));
+    }
+
+    #[test]
+    fn marks_may_be_control_tokens() {
+        let text = |text: &str| Part::Text(text.to_owned());
+        let parts = [
+            Part::Control("[THINK]"),
+            text(" a\n"),
+            Part::Control("[/THINK]"),
+            text("\nb"),
+            Part::Control("[THINK]"),
+        ];
+        assert_eq!(whole(false, &parts), both("b", "a"));
+    }
+
+    #[test]
+    fn channels_are_told_apart() {
+        let text = |text: &str| Part::Text(text.to_owned());
+        let parts = [
+            Part::Control(CHANNEL),
+            text("analysis"),
+            Part::Control(MESSAGE),
+            text("They greet. "),
+            Part::Control(END),
+            Part::Control(START),
+            text("assistant"),
+            Part::Control(CHANNEL),
+            text("commentary"),
+            Part::Control(MESSAGE),
+            text("Still."),
+            Part::Control(END),
+            Part::Control(START),
+            text("assistant"),
+            Part::Control(CHANNEL),
+            text("final"),
+            Part::Control(MESSAGE),
+            text("Hello <think>!"),
+        ];
+        assert_eq!(whole(false, &parts), both("Hello <think>!", "They greet.\n\nStill."));
+        // Without channels these names mean nothing.
+        let parts = [text("a"), Part::Control(END), Part::Control(START), text("b")];
+        assert_eq!(whole(false, &parts), ("ab".to_owned(), None));
+    }
+
+    #[test]
+    fn a_prompt_may_open_the_block() {
+        let prompt = |text: &str, said: std::ops::Range<usize>| Prompt {
+            text: text.to_owned(),
+            said: Vec::from([said]),
+        };
+        assert_eq!(prompt("<a>Q<b><think>\n", 3..4).opened_thought(), Some(Opened(BLOCKS[0])));
+        assert_eq!(prompt("Q<think></think>\n", 0..1).opened_thought(), None);
+        assert_eq!(prompt("Q<think>", 0..8).opened_thought(), None, "the user said it");
+    }
+
+    fn part() -> impl Strategy<Value = Part> {
+        let text = prop_oneof![
+            Just("<think>"),
+            Just("</think>"),
+            Just("[THINK]"),
+            Just("[/THINK]"),
+            Just("<thi"),
+            Just("</t"),
+            Just("é"),
+            Just(" "),
+            Just("\n"),
+            Just("word"),
+            Just("final"),
+            Just("analysis"),
+            Just("<seed:think>"),
+            Just("</seed:"),
+            Just("nk>")
+        ];
+        prop_oneof![
+            8 => text.prop_map(|text| Part::Text(text.to_owned())),
+            1 => prop_oneof![
+                Just(CHANNEL), Just(MESSAGE), Just(START), Just(END), Just("<think>"),
+                Just("</think>"), Just("<pad>")
+            ].prop_map(Part::Control),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        #[test]
+        fn any_cutting_gives_the_same(
+            parts in proptest::collection::vec(part(), 0..12),
+            opened: bool,
+            cuts in proptest::collection::vec(0usize..5, 1..40),
+        ) {
+            // Text that is not divided by a control token, in one piece each.
+            let mut joined: Vec<Part> = Vec::new();
+            for part in &parts {
+                match (joined.last_mut(), part) {
+                    (Some(Part::Text(last)), Part::Text(text)) => last.push_str(text),
+                    _ => joined.push(part.clone()),
+                }
+            }
+            let mut cut = Vec::new();
+            let mut lengths = cuts.iter().cycle();
+            for part in &joined {
+                match part {
+                    Part::Control(_) => cut.push(part.clone()),
+                    Part::Text(text) => {
+                        let mut chars = text.chars().peekable();
+                        while chars.peek().is_some() {
+                            let length = *lengths.next().unwrap_or(&1);
+                            cut.push(Part::Text(chars.by_ref().take(length.max(1)).collect()));
+                        }
+                    }
+                }
+            }
+            let one = whole(opened, &joined);
+            prop_assert_eq!(&whole(opened, &cut), &one);
+            prop_assert_eq!(&whole(opened, &parts), &one);
+        }
+
+        #[test]
+        fn an_answer_without_marks_is_left_as_it_is(text in "[a-z \n<\\[/]{0,20}") {
+            prop_assume!(!BLOCKS.iter().any(|block| text.contains(block.open)));
+            prop_assert_eq!(split(false, &text), (text, None));
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `dovetail bench quality`: from flags to a measurement. Must never measure by itself.
+
+use super::args::QualityArgs;
+use crate::bench::quality::{self, QualityError, QualityOptions};
+use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::cli::output::stdout;
+use crate::hardware::Machine;
+use crate::library::Spec;
+
+/// Scores a text with the target.
+pub(super) fn measure(args: &QualityArgs) -> CommandResult {
+    let spec = Spec::parse(&args.target).map_err(|error| Failure::new(Code::Model, error))?;
+    let options = QualityOptions {
+        text: args.text.clone(),
+        window: args.window,
+        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        against_candle: args.against.is_some(),
+        json: args.json,
+    };
+    quality::run(&spec, &options, &mut stdout()?).map_err(|error| {
+        let code = match &error {
+            QualityError::Options(_) | QualityError::Read { .. } => Code::Usage,
+            QualityError::Open(_) | QualityError::Load(_) => Code::Model,
+            _ => Code::Failed,
+        };
+        Failure::new(code, error)
+    })
+}

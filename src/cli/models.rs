@@ -1,0 +1,317 @@
+//! `dovetail models`: the models on this machine, what to expect of them here, and the pairs that
+//! can be fetched. Must never load a model, nor ask the hub.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::args::ModelsArgs;
+use super::backend::no_color;
+use super::exit::{Code, CommandResult, Failure};
+use super::output::stdout;
+use crate::bench::{Table, TableStyle};
+use crate::hardware::Machine;
+use crate::library::{
+    CataloguePair, Found, Located, ModelEntry, ModelPlaces, Runs, Store, catalogue, find, named,
+};
+use crate::printable::{json_line, printable_line};
+use crate::settings;
+use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
+
+/// A model with what to expect of it.
+type Expected<'a> = (&'a ModelEntry, Option<Forecast>);
+
+/// Prints the list, or all that is known of one model.
+pub fn models(args: &ModelsArgs) -> CommandResult {
+    let settings = settings::load(args.config.as_deref(), &[], no_color())
+        .map_err(|error| Failure::new(Code::Usage, error))?;
+    let mut out = stdout()?;
+    let found = find(&ModelPlaces::of_machine(&settings.model_folders));
+    let one = match &args.name {
+        Some(name) => {
+            let located: Vec<Located> =
+                found.models.iter().map(|model| model.located.clone()).collect();
+            let wanted = named(name, &located).map_err(|error| Failure::new(Code::Model, error))?;
+            Some(wanted.name.clone())
+        }
+        None => None,
+    };
+    let machine = Machine::probe();
+    let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
+    let forecaster = Forecaster::measure(&machine, threads);
+    let shown = found
+        .models
+        .iter()
+        .filter(|model| one.as_ref().is_none_or(|name| model.located.name == *name));
+    let expected: Vec<Expected<'_>> =
+        shown.map(|model| (model, forecaster.of(model, &found.models))).collect();
+    let text = match (&one, args.json) {
+        (None, true) => json_line(&json!({
+            "models": expected.iter().map(as_json).collect::<Vec<_>>(),
+            "skipped": found.skipped.iter().map(|skipped| {
+                json!({"path": skipped.path, "reason": skipped.reason})
+            }).collect::<Vec<_>>(),
+            "pairs": catalogue().iter().map(pair_as_json).collect::<Vec<_>>(),
+            "memory_gb_s": gb_s(&forecaster),
+        }))
+        .map_err(anyhow::Error::from)?,
+        (Some(_), true) => {
+            let lines = expected.iter().map(|one| json_line(&as_json(one)));
+            lines.collect::<Result<String, _>>().map_err(anyhow::Error::from)?
+        }
+        (None, false) => list(&expected, &found, &forecaster)?,
+        (Some(_), false) => expected.iter().map(|one| details(one, &forecaster)).collect(),
+    };
+    Ok(out.write_all(text.as_bytes())?)
+}
+
+/// Bytes a second from memory, in 10⁹.
+fn gb_s(forecaster: &Forecaster) -> f64 {
+    (forecaster.throughput.bandwidth / 1e8).round() / 10.0
+}
+
+/// The table, what cannot be opened, what was left out, and the catalogue.
+fn list(
+    expected: &[Expected<'_>],
+    found: &Found,
+    forecaster: &Forecaster,
+) -> std::io::Result<String> {
+    let cell = |text: &str| printable_line(text).into_owned();
+    let row = |(model, forecast): &Expected<'_>| {
+        let forecast = forecast.as_ref();
+        let best = forecast.and_then(|forecast| forecast.drafts.first());
+        let kind = if model.is_head() { "draft head" } else { type_of(model) };
+        vec![
+            cell(&model.located.name),
+            bytes(model.located.bytes),
+            cell(kind),
+            forecast.map_or("", |forecast| fit(forecast.memory)).to_owned(),
+            forecast.and_then(|forecast| forecast.plain).map_or_else(String::new, rate),
+            best.map_or_else(String::new, |best| rate(best.rate)),
+            best.map_or_else(String::new, |best| cell(&best.name)),
+        ]
+    };
+    let opens = expected.iter().filter(|(model, _)| model.problem().is_none());
+    let head = ["name", "size", "type", "memory", "plain", "drafted", "by"];
+    let table = Table {
+        title: "Models on this machine".to_owned(),
+        head: head.map(str::to_owned).to_vec(),
+        rows: opens.map(row).collect(),
+        notes: vec![format!(
+            "plain and drafted are tokens a second, estimated from the files' headers and {} GB/s \
+             of memory bandwidth, as measured now. `dovetail models NAME` says more of one.",
+            gb_s(forecaster)
+        )],
+    };
+    let mut text = Vec::new();
+    table.write(TableStyle::Plain, &mut text)?;
+    let mut section = |title: &str, lines: Vec<String>| {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        writeln!(text, "{title}\n")?;
+        for line in lines {
+            writeln!(text, "  {}", printable_line(&line))?;
+        }
+        writeln!(text)
+    };
+    let problems = expected.iter().filter_map(|(model, _)| {
+        model.problem().map(|problem| format!("{}: {problem}", model.located.name))
+    });
+    section("Cannot be opened", problems.collect())?;
+    section("Left out", found.skipped.iter().map(ToString::to_string).collect())?;
+    let pairs = catalogue().iter().map(|pair| {
+        format!("{:<18} {} ({}), {}", pair.name, pair.title, pair.licence, pair.draft.id())
+    });
+    section("To fetch, with what drafts for it: dovetail pull NAME", pairs.collect())?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// All that is known of one model.
+fn details((model, forecast): &Expected<'_>, forecaster: &Forecaster) -> String {
+    let (located, facts) = (&model.located, &model.facts);
+    let mut text = format!("{}\n\n", printable_line(&model.title()));
+    let mut row = |name: &str, value: &str| {
+        text.push_str(&format!("  {name:<12} {}\n", printable_line(value)));
+    };
+    row("name", &located.name);
+    if !located.aliases.is_empty() {
+        row("also", &located.aliases.join(", "));
+    }
+    row("found in", &located.store.to_string());
+    for path in &located.paths {
+        row("file", &path.display().to_string());
+    }
+    row("size", &bytes(located.bytes));
+    if let Some(parameters) = facts.parameters {
+        row("parameters", &count(parameters));
+    }
+    row("type", type_of(model));
+    row("architecture", facts.architecture.as_deref().unwrap_or("unknown"));
+    match &facts.runs {
+        Some(Runs::Model { config, .. }) => {
+            row("context", &format!("{} tokens", config.max_positions));
+        }
+        Some(Runs::Head { config, .. }) => {
+            let body = &config.body;
+            row(
+                "draft head",
+                &format!(
+                    "{} blocks, for a target of width {} and {} tokens",
+                    config.blocks(),
+                    body.hidden,
+                    body.vocab
+                ),
+            );
+        }
+        None => {}
+    }
+    if let Some(problem) = model.problem() {
+        row("problem", problem);
+    }
+    let Some(forecast) = forecast else { return text };
+    row(
+        "memory",
+        &format!(
+            "{} with a context of the usual length: {}",
+            bytes(forecast.needed),
+            fit(forecast.memory)
+        ),
+    );
+    match forecast.plain {
+        Some(plain) => {
+            row(
+                "plain",
+                &format!(
+                    "{} tokens a second, estimated with {} GB/s of memory bandwidth",
+                    rate(plain),
+                    gb_s(forecaster)
+                ),
+            );
+        }
+        None => row("plain", "not estimated: its format is expanded in use, which is slow"),
+    }
+    for draft in &forecast.drafts {
+        row(
+            "drafted",
+            &format!(
+                "{} tokens a second, estimated: {}",
+                rate(draft.rate),
+                command(located, draft)
+            ),
+        );
+    }
+    text
+}
+
+/// How a model is started with a draft.
+fn command(target: &Located, draft: &DraftForecast) -> String {
+    match (target.store, draft.is_head) {
+        (Store::Bundled, true) => "dovetail".to_owned(),
+        (Store::Bundled, false) => "dovetail --strategy small-model".to_owned(),
+        (_, is_head) => {
+            let flag = if is_head { "--draft" } else { "--draft-model" };
+            format!("dovetail --target {} {flag} {}", quoted(&target.name), quoted(&draft.name))
+        }
+    }
+}
+
+/// A name as a shell takes it.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
+    if name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
+
+fn as_json((model, forecast): &Expected<'_>) -> Value {
+    let (located, facts) = (&model.located, &model.facts);
+    let drafts = forecast.iter().flat_map(|forecast| &forecast.drafts).map(
+        |draft| json!({"name": draft.name, "head": draft.is_head, "tokens_per_second": draft.rate}),
+    );
+    json!({
+        "name": located.name,
+        "title": model.title(),
+        "aliases": located.aliases,
+        "store": located.store.to_string(),
+        "paths": located.paths,
+        "bytes": located.bytes,
+        "parameters": facts.parameters,
+        "type": facts.quantisation,
+        "architecture": facts.architecture,
+        "head": model.is_head(),
+        "problem": facts.problem,
+        "needed_bytes": forecast.as_ref().map(|forecast| forecast.needed),
+        "memory": forecast.as_ref().map(|forecast| fit(forecast.memory)),
+        "tokens_per_second": forecast.as_ref().and_then(|forecast| forecast.plain),
+        "drafts": drafts.collect::<Vec<_>>(),
+    })
+}
+
+fn pair_as_json(pair: &CataloguePair) -> Value {
+    json!({
+        "name": pair.name,
+        "title": pair.title,
+        "target": pair.target.to_string(),
+        "draft": pair.draft.id().to_string(),
+        "flag": pair.draft.flag(),
+        "licence": pair.licence,
+    })
+}
+
+fn type_of(model: &ModelEntry) -> &str {
+    model.facts.quantisation.as_deref().unwrap_or("unknown")
+}
+
+fn fit(memory: MemoryFit) -> &'static str {
+    match memory {
+        MemoryFit::Fits => "fits",
+        MemoryFit::Tight => "fits if others end",
+        MemoryFit::TooLarge => "too large",
+        MemoryFit::Unknown => "unknown",
+    }
+}
+
+/// Tokens a second in as many digits as an estimate is worth.
+fn rate(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
+}
+
+fn bytes(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    match bytes {
+        small if small < 1e6 => format!("{:.0} kB", small / 1e3),
+        middle if middle < 1e9 => format!("{:.0} MB", middle / 1e6),
+        large => format!("{:.1} GB", large / 1e9),
+    }
+}
+
+fn count(parameters: u64) -> String {
+    match parameters as f64 {
+        small if small < 1e9 => format!("{:.1} M", small / 1e6),
+        large => format!("{:.1} B", large / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_a_shell_needs_it() {
+        assert_eq!(quoted("qwen2.5:0.5b"), "qwen2.5:0.5b");
+        assert_eq!(quoted("it's mine"), r"'it'\''s mine'");
+    }
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(
+            [bytes(9_400), bytes(98_000_000), bytes(4_081_004_224)],
+            ["9 kB", "98 MB", "4.1 GB"]
+        );
+        assert_eq!([rate(3.082), rate(41.6)], ["3.1", "42"]);
+        assert_eq!([count(134_515_008), count(6_738_415_616)], ["134.5 M", "6.7 B"]);
+    }
+}

@@ -1,0 +1,337 @@
+//! Drafts from what the conversation and the target's own passes have shown: a suffix tree of the
+//! text (longest match, continuations by how often they followed) and recycled tokens (what the
+//! target held likely in the same context). One tree, grown best first by the probability that a
+//! claim of its kind was right so far. No model, no training; must never know devices.
+
+mod calibration;
+mod recycled;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::acceptance_stats::Pending;
+use super::{Depths, DraftError, DraftRequest, Drafter};
+use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
+use crate::speculate::{Coupling, Tree};
+use calibration::{Calibration, Claim};
+use recycled::{ORDERS, Recycled};
+
+/// Least probability of a path that is proposed: the target's pass over such a node costs more
+/// than it brings on any machine.
+const LEAST: f32 = 0.01;
+/// Continuations of a phrase that are weighed: the commonest, of these the newest.
+const CONTINUATIONS: usize = 8;
+/// Passes after the last proposal from which on rows are no longer kept: under another strategy
+/// the time is not ours.
+const IDLE: usize = 64;
+
+/// Which sources claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextSources {
+    /// What followed the same phrase.
+    Suffix,
+    /// What the target held likely in the same context.
+    Recycling,
+    /// Both, in one tree.
+    Both,
+}
+
+impl ContextSources {
+    fn suffix(self) -> bool {
+        self != Self::Recycling
+    }
+
+    fn recycling(self) -> bool {
+        self != Self::Suffix
+    }
+}
+
+/// Proposes what its sources claim.
+#[derive(Debug)]
+pub struct ContextDraft {
+    sources: ContextSources,
+    capacity: usize,
+    /// The whole text.
+    tokens: Vec<u32>,
+    /// The same, as far as it was needed so far.
+    phrases: SuffixTree,
+    recycled: Recycled,
+    calibration: Calibration,
+    pending: Pending,
+    /// What each node of the pending tree rests on.
+    claims: Vec<Claims>,
+    /// Passes since the last proposal.
+    idle: usize,
+}
+
+/// What a node rests on: at most one claim a source.
+#[derive(Clone, Copy, Debug, Default)]
+struct Claims {
+    suffix: Option<Claim>,
+    recycled: Option<Claim>,
+}
+
+impl Claims {
+    fn all(self) -> impl Iterator<Item = Claim> {
+        self.suffix.into_iter().chain(self.recycled)
+    }
+
+    /// The surer of the two.
+    fn probability(self, calibration: &Calibration) -> f32 {
+        self.all().map(|claim| calibration.probability(claim)).fold(0.0, f32::max)
+    }
+}
+
+/// A token that may become a node.
+#[derive(Debug)]
+struct Candidate {
+    /// Probability of the whole path to it.
+    path: f32,
+    /// Order of creation: of equally likely ones the older comes first.
+    number: usize,
+    parent: usize,
+    token: u32,
+    probability: f32,
+    claims: Claims,
+}
+
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Candidate {}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.path.total_cmp(&other.path).then(other.number.cmp(&self.number))
+    }
+}
+
+impl ContextDraft {
+    /// A drafter for up to `capacity` positions.
+    pub fn new(sources: ContextSources, capacity: usize) -> Self {
+        Self {
+            sources,
+            capacity,
+            tokens: Vec::new(),
+            phrases: SuffixTree::default(),
+            recycled: Recycled::default(),
+            calibration: Calibration::default(),
+            pending: Pending::default(),
+            claims: Vec::new(),
+            idle: IDLE,
+        }
+    }
+
+    /// What may follow a node that ends with `last` (its last [`ORDERS`] tokens) and continues
+    /// `matches`; `depth` is that of the tokens claimed, from 1 on.
+    fn claimed(
+        &self,
+        last: &[u32],
+        matches: &[Match],
+        coupling: Option<&Coupling>,
+        depth: usize,
+    ) -> Vec<(u32, Claims)> {
+        let mut found: Vec<(u32, Claims)> = Vec::new();
+        for &matched in matches {
+            let mut all: Vec<Continuation> = self.phrases.continuations(matched).collect();
+            let total = all.iter().map(|next| next.count).sum();
+            all.sort_unstable_by_key(|next| Reverse((next.count, next.last)));
+            for next in all.into_iter().take(CONTINUATIONS) {
+                let claim = Claim::Suffix { length: matched.length, count: next.count, total };
+                // A longer phrase has spoken of this token already.
+                if !found.iter().any(|(token, _)| *token == next.token) {
+                    found.push((next.token, Claims { suffix: Some(claim), recycled: None }));
+                }
+            }
+        }
+        let recycled = self.sources.recycling().then(|| self.recycled.after(last)).flatten();
+        let Some((order, next)) = recycled else { return found };
+        // With the noise that the target will draw with, where it is known.
+        let noise = coupling.map(|coupling| {
+            (coupling.noise(depth), f64::from(coupling.sampler.temperature).max(1e-3))
+        });
+        let score = |&(token, logit): &(u32, f32)| match noise {
+            None => (token, logit),
+            Some((noise, temperature)) => {
+                (token, (f64::from(logit) / temperature + noise.gumbel(token)) as f32)
+            }
+        };
+        let mut ranked: Vec<(u32, f32)> = next.iter().map(score).collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let value = |rank: usize| ranked.get(rank).map_or(f32::NEG_INFINITY, |next| next.1);
+        for (rank, &(token, scored)) in ranked.iter().enumerate() {
+            let gap = if rank == 0 { scored - value(1) } else { value(0) - scored };
+            let claim = Claim::Recycled { order, rank, gap, coupled: noise.is_some() };
+            match found.iter_mut().find(|(known, _)| *known == token) {
+                Some((_, claims)) => claims.recycled = Some(claim),
+                None => found.push((token, Claims { suffix: None, recycled: Some(claim) })),
+            }
+        }
+        found
+    }
+
+    /// The best `width` of what is claimed, with probabilities that add up to at most 1.
+    fn ranked(&self, claimed: Vec<(u32, Claims)>, width: usize) -> Vec<(u32, f32, Claims)> {
+        let mut ranked: Vec<(u32, f32, Claims)> = claimed
+            .into_iter()
+            .map(|(token, claims)| (token, claims.probability(&self.calibration), claims))
+            .collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        ranked.truncate(width);
+        let sum: f32 = ranked.iter().map(|(_, probability, _)| probability).sum();
+        if sum > 1.0 {
+            ranked.iter_mut().for_each(|(_, probability, _)| *probability /= sum);
+        }
+        ranked
+    }
+
+    /// The tree under `request.root`, most probable nodes first, and what each rests on.
+    fn grow(&self, request: &DraftRequest) -> (Tree, Vec<Claims>) {
+        let shape = request.budget.shape;
+        let mut tree = Tree::root(request.root);
+        let mut claims = vec![Claims::default()];
+        let mut followed: Vec<Vec<Match>> = vec![self.matches()];
+        let mut lasts: Vec<Vec<u32>> = vec![last(&self.tokens)];
+        let mut heap = BinaryHeap::new();
+        let mut made = 0;
+        let mut node = 0;
+        let mut path = 1.0;
+        loop {
+            let depth = tree.nodes()[node].depth + 1;
+            let found =
+                self.claimed(&lasts[node], &followed[node], request.coupling.as_ref(), depth);
+            for (token, probability, claims) in self.ranked(found, shape.width.max(1)) {
+                let path = path * probability;
+                if path >= LEAST {
+                    let number = made;
+                    made += 1;
+                    heap.push(Candidate { path, number, parent: node, token, probability, claims });
+                }
+            }
+            if tree.len() >= shape.gamma {
+                break;
+            }
+            let Some(next) = heap.pop() else { break };
+            node = tree.push(next.parent, next.token, next.probability.ln());
+            path = next.path;
+            claims.push(next.claims);
+            let further = followed[next.parent].iter();
+            followed.push(further.filter_map(|&m| self.phrases.extend(m, next.token)).collect());
+            let mut tokens = lasts[next.parent].clone();
+            tokens.push(next.token);
+            lasts.push(last(&tokens));
+        }
+        (tree, claims)
+    }
+
+    /// The longest match of the text's end, the longest of at most half its length, and of a quarter:
+    /// those in between hardly know more.
+    fn matches(&self) -> Vec<Match> {
+        let mut matches: Vec<Match> = Vec::new();
+        if self.sources.suffix() {
+            for found in self.phrases.matches() {
+                if matches.last().is_none_or(|last| 2 * found.length <= last.length) {
+                    matches.push(found);
+                }
+            }
+        }
+        matches.truncate(3);
+        matches
+    }
+
+    /// Brings the suffix tree up to the text.
+    fn catch_up(&mut self) {
+        if !self.sources.suffix() {
+            return;
+        }
+        let known = self.phrases.text().len();
+        self.tokens[known.min(self.tokens.len())..].iter().for_each(|&t| self.phrases.push(t));
+    }
+}
+
+/// The tokens of a text that are a context.
+fn last(text: &[u32]) -> Vec<u32> {
+    text[text.len().saturating_sub(ORDERS)..].to_vec()
+}
+
+impl Drafter for ContextDraft {
+    fn describe(&self) -> String {
+        match self.sources {
+            ContextSources::Suffix => "suffix tree of the conversation",
+            ContextSources::Recycling => "recycled tokens",
+            ContextSources::Both => "suffix tree and recycled tokens",
+        }
+        .into()
+    }
+
+    fn depths(&self) -> Depths {
+        Depths::Fixed(0)
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.pending.forget();
+        // Without a first pair the first token is not known either.
+        self.tokens.truncate(if len == 0 { 0 } else { len + 1 });
+        self.phrases.truncate(self.tokens.len());
+    }
+
+    fn begin(&mut self, first: u32) {
+        self.tokens = vec![first];
+        self.phrases.truncate(0);
+    }
+
+    fn observe(&mut self, _features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
+        let Self { pending, claims, calibration, .. } = self;
+        pending.follow(tokens, |node, right| {
+            claims[node].all().for_each(|claim| calibration.note(claim, right));
+        });
+        self.tokens.extend_from_slice(tokens);
+        Ok(())
+    }
+
+    fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
+        self.idle = 0;
+        self.catch_up();
+        let (tree, claims) = self.grow(request);
+        self.pending.wait(&tree);
+        self.claims = claims;
+        Ok(tree)
+    }
+
+    fn verified(&mut self, tree: &Tree, logits: &[f32]) {
+        if !self.sources.recycling() || self.idle >= IDLE {
+            return;
+        }
+        self.idle += 1;
+        let vocab = logits.len() / tree.len();
+        // The text ends with the root.
+        let text = last(&self.tokens);
+        for (node, logits) in logits.chunks_exact(vocab.max(1)).enumerate() {
+            let mut below: Vec<usize> = tree.ancestors(node).collect();
+            below.pop();
+            let path = below.iter().rev().map(|&node| tree.nodes()[node].token);
+            let context: Vec<u32> = text.iter().copied().chain(path).collect();
+            self.recycled.keep(&context, logits);
+        }
+    }
+
+    fn device_bytes(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+use crate::draft::Budget;
+use crate::speculate::{SamplerSettings, Shape};
+use proptest::prelude::*;
+
+const VOCAB: usize = 40;
+
+fn drafter(sources: ContextSources, tokens: &[u32]) -> ContextDraft {
+    let mut drafter = ContextDraft::new(sources, 1000);
+    drafter.begin(tokens[0]);
+    drafter.observe(&[], &tokens[1..]).unwrap();
+    drafter
+}
+
+fn request(root: u32, gamma: usize, width: usize) -> DraftRequest {
+    DraftRequest::new(root, Budget::new(Shape { gamma, width, depth: 3 }, 0))
+}
+
+fn propose(drafter: &mut ContextDraft, gamma: usize, width: usize) -> Tree {
+    let root = *drafter.tokens.last().unwrap();
+    drafter.propose(&request(root, gamma, width)).unwrap()
+}
+
+/// The tokens of the tree's likeliest path.
+fn first_path(tree: &Tree) -> Vec<u32> {
+    let mut path = Vec::new();
+    let mut node = 0;
+    while let Some(child) = tree.children(node).next() {
+        path.push(tree.nodes()[child].token);
+        node = child;
+    }
+    path
+}
+
+/// Logits with these tokens ahead, the first most.
+fn row(best: &[u32]) -> Vec<f32> {
+    let mut row = vec![0.0; VOCAB];
+    for (rank, &token) in best.iter().enumerate() {
+        row[token as usize] = 20.0 - 3.0 * rank as f32;
+    }
+    row
+}
+
+#[test]
+fn a_repeated_passage_is_proposed_to_its_end_and_beyond_the_longest_phrase() {
+    let passage: Vec<u32> = (1..=30).collect();
+    let text: Vec<u32> = passage.iter().chain(&[35, 36, 1, 2, 3]).copied().collect();
+    let mut drafter = drafter(ContextSources::Suffix, &text);
+    let tree = propose(&mut drafter, 64, 2);
+    assert_eq!(first_path(&tree)[..20], passage[3..23]);
+    let short = propose(&mut drafter, 6, 2);
+    assert_eq!(first_path(&short), [4, 5, 6, 7, 8]);
+    assert_eq!(propose(&mut drafter, 1, 2).len(), 1);
+}
+
+#[test]
+fn the_commoner_continuation_goes_first_and_the_other_beside_it() {
+    let text = [1, 2, 5, 10, 1, 2, 6, 11, 1, 2, 5, 12, 1, 2];
+    let mut drafter = drafter(ContextSources::Suffix, &text);
+    let tree = propose(&mut drafter, 8, 4);
+    let children: Vec<u32> = tree.children(0).map(|i| tree.nodes()[i].token).collect();
+    assert_eq!(children, [5, 6]);
+    let chain = propose(&mut drafter, 8, 1);
+    assert_eq!(chain.children(0).count(), 1, "k bounds the children of a node");
+}
+
+#[test]
+fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
+    let mut drafter = drafter(ContextSources::Recycling, &[1, 2, 3]);
+    assert_eq!(propose(&mut drafter, 16, 8).len(), 1, "nothing is known yet");
+    let mut tree = Tree::root(3);
+    let child = tree.push(0, 4, -0.1);
+    tree.push(child, 9, -0.1);
+    // After 3: 4 or 7; after 3 4: 8; after 3 4 9: 5.
+    let logits = [row(&[4, 7]), row(&[8]), row(&[5])].concat();
+    drafter.verified(&tree, &logits);
+    drafter.observe(&[], &[4, 8, 2, 3]).unwrap();
+    let tree = propose(&mut drafter, 16, 8);
+    assert_eq!(first_path(&tree)[..2], [4, 8]);
+    assert!(tree.child(0, 7).is_some());
+    drafter.observe(&[], &[4, 9]).unwrap();
+    assert_eq!(first_path(&propose(&mut drafter, 16, 8))[0], 5);
+}
+
+#[test]
+fn rows_are_kept_only_while_the_drafter_is_in_use() {
+    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3]);
+    let tree = Tree::root(3);
+    drafter.verified(&tree, &row(&[4]));
+    assert!(drafter.recycled.after(&[3]).is_none(), "never asked");
+    propose(&mut drafter, 4, 2);
+    drafter.verified(&tree, &row(&[4]));
+    assert!(drafter.recycled.after(&[3]).is_some());
+    (0..IDLE).for_each(|_| drafter.verified(&Tree::root(5), &row(&[4])));
+    drafter.verified(&Tree::root(6), &row(&[4]));
+    assert!(drafter.recycled.after(&[6]).is_none());
+}
+
+#[test]
+fn with_the_noise_of_the_draw_the_token_it_favours_goes_first() {
+    let mut drafter = drafter(ContextSources::Recycling, &[1, 2, 3]);
+    propose(&mut drafter, 4, 2);
+    let mut logits = vec![-30.0; VOCAB];
+    (4..12).for_each(|token| logits[token] = 1.0);
+    drafter.verified(&Tree::root(3), &logits);
+    let mut seen = Vec::new();
+    for seed in 0..20 {
+        let sampler = SamplerSettings { temperature: 1.0, seed, ..SamplerSettings::default() };
+        let coupling = Coupling { sampler, root: 2 };
+        let noise = coupling.noise(1);
+        let favoured =
+            (4u32..12).max_by(|&a, &b| noise.gumbel(a).total_cmp(&noise.gumbel(b))).unwrap();
+        let request = DraftRequest { coupling: Some(coupling), ..request(3, 8, 8) };
+        let tree = drafter.propose(&request).unwrap();
+        assert_eq!(tree.nodes()[1].token, favoured);
+        seen.push(favoured);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert!(seen.len() > 3, "the noise decides: {seen:?}");
+}
+
+#[test]
+fn claims_that_turn_out_wrong_lose_their_weight() {
+    let mut drafter = drafter(ContextSources::Suffix, &[1, 2, 1]);
+    let sure = |tree: &Tree| tree.nodes().get(1).map_or(f32::NEG_INFINITY, |node| node.log_prob);
+    let before = sure(&propose(&mut drafter, 4, 1));
+    for token in 5..35 {
+        propose(&mut drafter, 4, 1);
+        drafter.observe(&[], &[token, 1]).unwrap();
+    }
+    assert!(sure(&propose(&mut drafter, 4, 1)) < before - 0.5);
+}
+
+proptest! {
+    #[test]
+    fn trees_are_sound_whatever_the_text_was(
+        text in prop::collection::vec(0u32..6, 2..80),
+        rows in prop::collection::vec(prop::collection::vec(-5f32..5.0, VOCAB), 4),
+        kept in 0usize..60, gamma in 1usize..40, width in 1usize..9, seed in any::<Option<u64>>(),
+    ) {
+        let mut drafter = drafter(ContextSources::Both, &text);
+        let root = *text.last().unwrap();
+        let sampler = |seed| SamplerSettings { temperature: 0.8, seed, ..SamplerSettings::default() };
+        let coupling = seed.map(|seed| Coupling { sampler: sampler(seed), root: text.len() - 1 });
+        let asked = DraftRequest { coupling, ..request(root, gamma, width) };
+        let mut tree = drafter.propose(&asked).unwrap();
+        for row in rows {
+            let logits: Vec<f32> =
+                (0..tree.len()).flat_map(|i| row.iter().map(move |x| x * (i + 1) as f32)).collect();
+            drafter.verified(&tree, &logits);
+            drafter.observe(&[], &[root, 1, root]).unwrap();
+            tree = drafter.propose(&asked).unwrap();
+            prop_assert!(tree.len() <= gamma);
+            for (i, node) in tree.nodes().iter().enumerate().skip(1) {
+                prop_assert!(node.parent < i && (node.token as usize) < VOCAB);
+                prop_assert!(node.log_prob < 0.0 && node.score >= LEAST.ln() - 1e-4);
+                prop_assert!(tree.children(i).count() <= width);
+                // Most probable first.
+                prop_assert!(i < 2 || node.score <= tree.nodes()[i - 1].score + 1e-4);
+                let twins = tree.children(node.parent).filter(|&j| tree.nodes()[j].token == node.token);
+                prop_assert_eq!(twins.count(), 1);
+            }
+        }
+        drafter.truncate(kept.min(text.len()));
+        prop_assert_eq!(drafter.phrases.text(), &drafter.tokens[..]);
+    }
+}

@@ -1,0 +1,46 @@
+//! Possible outcomes of a round that is being verified, for drafting ahead: where the acceptance
+//! walk may end, and with which token. Must never know what a drafter runs for one.
+
+use crate::speculate::Tree;
+
+/// Outcomes that trees are grown for: each takes as long as drafting in turn does.
+pub(super) const OUTCOMES: usize = 4;
+
+/// A possible step of the acceptance walk.
+pub(super) struct Hypothesis {
+    /// Log-probability, from the root on.
+    pub(super) score: f32,
+    /// The node up to which the tree is right.
+    pub(super) node: usize,
+    /// The token after it, if it is one that no child of the node holds: that makes an outcome.
+    /// `None`: the node only is accepted, how it goes on is not decided.
+    pub(super) token: Option<u32>,
+    /// The draft's row that the token, or the node's own, follows; `None` is the committed text.
+    pub(super) row: Option<usize>,
+}
+
+/// What may come once `node`, of row `row`, is accepted: its children, and the draft's other
+/// `candidates` after it with their log-probabilities.
+pub(super) fn after_accepting<'a>(
+    tree: &'a Tree,
+    node: usize,
+    row: Option<usize>,
+    candidates: &'a [(u32, f32)],
+) -> impl Iterator<Item = Hypothesis> + 'a {
+    let nodes = tree.nodes();
+    let accepted =
+        move |node: usize| Hypothesis { score: nodes[node].score, node, token: None, row };
+    let others = candidates.iter().filter(move |(token, _)| tree.child(node, *token).is_none());
+    let other = move |&(token, log_prob): &(u32, f32)| {
+        let score = nodes[node].score + log_prob;
+        Hypothesis { score, node, token: Some(token), row }
+    };
+    tree.children(node).map(accepted).chain(others.map(other))
+}
+
+/// Takes the likeliest hypothesis, of equals the one found later.
+pub(super) fn take_likeliest(hypotheses: &mut Vec<Hypothesis>) -> Option<Hypothesis> {
+    let likelier = |&a: &usize, &b: &usize| hypotheses[a].score.total_cmp(&hypotheses[b].score);
+    let best = (0..hypotheses.len()).max_by(likelier)?;
+    Some(hypotheses.swap_remove(best))
+}

@@ -1,0 +1,244 @@
+//! The steps that the kernels of several formats share. Knows no format.
+
+use super::Step;
+use crate::kernels::block::{BLOCK, LINE};
+use crate::kernels::lanes::{LANES, Lanes};
+
+/// The sums of M rows, `[M][16]`.
+///
+/// # Safety
+/// They are readable.
+#[inline(always)]
+pub(super) unsafe fn load_sums<L: Lanes, const M: usize>(sums: *const f32) -> [L::F; M] {
+    let mut total = [L::splat(0.0); M];
+    for (r, total) in total.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *total = unsafe { L::load(sums.add(r * LANES)) };
+    }
+    total
+}
+
+/// Writes the sums of M rows back.
+///
+/// # Safety
+/// There is room for them.
+#[inline(always)]
+pub(super) unsafe fn store_sums<L: Lanes, const M: usize>(sums: *mut f32, total: [L::F; M]) {
+    for (r, total) in total.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { L::store(sums.add(r * LANES), total) };
+    }
+}
+
+/// The next line to prefetch.
+pub(super) struct Prefetch {
+    at: *const u8,
+    stride: usize,
+}
+
+impl Prefetch {
+    #[inline(always)]
+    pub(super) fn of(step: &Step) -> Self {
+        Self { at: step.prefetch, stride: step.stride }
+    }
+
+    #[inline(always)]
+    pub(super) fn next<L: Lanes>(&mut self) {
+        L::prefetch(self.at);
+        self.at = self.at.wrapping_add(self.stride);
+    }
+
+    /// The next `lines` lines.
+    #[inline(always)]
+    pub(super) fn lines<L: Lanes>(&mut self, lines: usize) {
+        for _ in 0..lines {
+            self.next::<L>();
+        }
+    }
+}
+
+/// dot += w · x for M rows.
+///
+/// # Safety
+/// `x` is four columns of the first of M rows, 256 codes apart.
+#[inline(always)]
+pub(super) unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B, x: *const i8) {
+    for (r, dot) in dot.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *dot = unsafe { L::dot(*dot, w, x.add(r * BLOCK)) };
+    }
+}
+
+/// dot += (w − 128) · x for M rows, on the terms of [`Lanes::dot_biased`].
+///
+/// # Safety
+/// As [`dots`].
+#[inline(always)]
+pub(super) unsafe fn biased_dots<L: Lanes, const M: usize>(
+    dot: &mut [L::I; M],
+    w: L::B,
+    x: *const i8,
+) {
+    for (r, dot) in dot.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *dot = unsafe { L::dot_biased(*dot, w, x.add(r * BLOCK)) };
+    }
+}
+
+/// What a sum of [`biased_dots`] over all columns of M rows starts from.
+///
+/// # Safety
+/// `minus_128_sums` has a number for each row, `stride` apart.
+#[inline(always)]
+pub(super) unsafe fn biased<L: Lanes, const M: usize>(
+    minus_128_sums: *const i32,
+    stride: usize,
+) -> [L::I; M] {
+    let mut dot = [L::splat_i(0); M];
+    for (r, dot) in dot.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *dot = L::biased(unsafe { *minus_128_sums.add(r * stride) });
+    }
+    dot
+}
+
+/// dot += codes · x over 32 columns for M rows: four lines of low bits at `lines`, and before them,
+/// where the codes have one, a line of fifth bits.
+///
+/// # Safety
+/// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
+#[inline(always)]
+pub(super) unsafe fn code_dots<L: Lanes, const M: usize>(
+    dot: &mut [L::I; M],
+    fifth: bool,
+    lines: *const u8,
+    x: *const i8,
+    prefetch: &mut Prefetch,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if fifth {
+            prefetch.next::<L>();
+            let plane = L::load_b(lines);
+            let lines = lines.add(LINE);
+            fifth_bits::<L, M, 0, 1>(dot, plane, lines, x, prefetch);
+            fifth_bits::<L, M, 2, 3>(dot, plane, lines, x, prefetch);
+            fifth_bits::<L, M, 4, 5>(dot, plane, lines, x, prefetch);
+            fifth_bits::<L, M, 6, 7>(dot, plane, lines, x, prefetch);
+        } else {
+            for g in 0..4 {
+                prefetch.next::<L>();
+                let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
+                dots::<L, M>(dot, low, x.add(g * 8));
+                dots::<L, M>(dot, high, x.add(g * 8 + 4));
+            }
+        }
+    }
+}
+
+/// One line of low bits: groups A and B = A + 1 of four columns.
+///
+/// # Safety
+/// As [`code_dots`], `lines` the low bits.
+#[inline(always)]
+unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
+    dot: &mut [L::I; M],
+    plane: L::B,
+    lines: *const u8,
+    x: *const i8,
+    prefetch: &mut Prefetch,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        prefetch.next::<L>();
+        let (low, high) = L::nibbles(L::load_b(lines.add(A as usize / 2 * LINE)));
+        dots::<L, M>(dot, L::fifth::<A>(low, plane), x.add(A as usize * 4));
+        dots::<L, M>(dot, L::fifth::<B>(high, plane), x.add(B as usize * 4));
+    }
+}
+
+/// As [`code_dots`] with codes of four bits that stand for `levels`; where those are moved up by
+/// 128, as [`biased_dots`].
+///
+/// # Safety
+/// As [`code_dots`].
+#[inline(always)]
+pub(super) unsafe fn level_dots<L: Lanes, const M: usize>(
+    dot: &mut [L::I; M],
+    (levels, by_128): (&[u8; LINE], bool),
+    lines: *const u8,
+    x: *const i8,
+    prefetch: &mut Prefetch,
+) {
+    // SAFETY: the caller's promise; a line of levels.
+    unsafe {
+        let levels = L::load_b(levels.as_ptr());
+        for g in 0..4 {
+            prefetch.next::<L>();
+            let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
+            for (w, x) in [(low, x.add(g * 8)), (high, x.add(g * 8 + 4))] {
+                let w = L::lookup(levels, w);
+                if by_128 {
+                    biased_dots::<L, M>(dot, w, x);
+                } else {
+                    dots::<L, M>(dot, w, x);
+                }
+            }
+        }
+    }
+}
+
+/// sums += pairs · x for M rows.
+///
+/// # Safety
+/// `x` is two numbers of the first of M rows, `stride` apart.
+#[inline(always)]
+pub(super) unsafe fn pair_dots<L: Lanes, const M: usize>(
+    sums: &mut [L::I; M],
+    pairs: L::I,
+    x: *const i16,
+    stride: usize,
+) {
+    for (r, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *sum = unsafe { L::dot_pairs(*sum, pairs, x.add(r * stride)) };
+    }
+}
+
+/// block += dot · scale, the sum over a superblock's parts.
+#[inline(always)]
+pub(super) fn add_scaled<L: Lanes, const M: usize>(
+    block: &mut [L::F; M],
+    dot: [L::I; M],
+    scale: L::F,
+) {
+    for r in 0..M {
+        block[r] = L::fma(L::float(dot[r]), scale, block[r]);
+    }
+}
+
+/// sums += block · (d · x's scale), then, where there are minima, sums −= low · (dmin · x's scale).
+///
+/// # Safety
+/// As [`super::Kernel::block`].
+#[inline(always)]
+pub(super) unsafe fn add_block<L: Lanes, const M: usize>(
+    step: &Step,
+    sums: *mut f32,
+    (block, d): ([L::F; M], L::F),
+    minima: Option<([L::I; M], L::F)>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut total = load_sums::<L, M>(sums);
+        for r in 0..M {
+            let scale = *step.rows.coarse.scales.as_ptr().add(step.cell + r);
+            total[r] = L::fma(block[r], L::mul(d, L::splat(scale)), total[r]);
+            if let Some((low, dmin)) = minima {
+                let dmin = L::mul(dmin, L::splat(-scale));
+                total[r] = L::fma(L::float(low[r]), dmin, total[r]);
+            }
+        }
+        store_sums::<L, M>(sums, total);
+    }
+}

@@ -1,0 +1,126 @@
+//! The short catalogue of targets and what drafts for them: `assets/catalogue.toml`, part of the
+//! binary. Must never fetch anything.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use super::HubId;
+
+const FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/catalogue.toml"));
+/// Likeness from which a name is suggested, 0 to 1.
+const ALIKE: f64 = 0.5;
+
+/// A target and what drafts for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct CataloguePair {
+    /// What `dovetail pull` takes.
+    pub name: String,
+    /// To be read.
+    pub title: String,
+    /// The target on the hub.
+    #[serde(deserialize_with = "hub_id")]
+    pub target: HubId,
+    /// What drafts for it.
+    #[serde(flatten)]
+    pub draft: PairDraft,
+    /// Licence of the target.
+    pub licence: String,
+}
+
+/// What drafts for a target.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PairDraft {
+    /// A draft head on the hub.
+    #[serde(deserialize_with = "hub_id")]
+    Head(HubId),
+    /// A small model on the hub.
+    #[serde(deserialize_with = "hub_id")]
+    Small(HubId),
+}
+
+impl PairDraft {
+    /// Its repository.
+    pub fn id(&self) -> &HubId {
+        match self {
+            Self::Head(id) | Self::Small(id) => id,
+        }
+    }
+
+    /// The flag that names it.
+    pub fn flag(&self) -> &'static str {
+        match self {
+            Self::Head(_) => "--draft",
+            Self::Small(_) => "--draft-model",
+        }
+    }
+}
+
+fn hub_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HubId, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    HubId::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no hub id")))
+}
+
+/// All pairs, small ones first.
+#[allow(clippy::expect_used, reason = "the file is part of the binary, and a test reads it")]
+pub fn catalogue() -> &'static [CataloguePair] {
+    #[derive(Deserialize)]
+    struct File {
+        pair: Vec<CataloguePair>,
+    }
+    static PAIRS: OnceLock<Vec<CataloguePair>> = OnceLock::new();
+    PAIRS.get_or_init(|| toml::from_str::<File>(FILE).expect("a sound catalogue").pair)
+}
+
+/// The pair of this name, or the names that are near.
+///
+/// # Errors
+/// The near names; none if none is.
+pub fn pair(name: &str) -> Result<&'static CataloguePair, Vec<&'static str>> {
+    let wanted = name.to_lowercase();
+    if let Some(pair) = catalogue().iter().find(|pair| pair.name == wanted) {
+        return Ok(pair);
+    }
+    let likeness = |pair: &CataloguePair| {
+        let within = pair.name.contains(&wanted) && !wanted.is_empty();
+        let alike = strsim::normalized_damerau_levenshtein(&wanted, &pair.name);
+        if within { 1.0 } else { alike }
+    };
+    let mut near: Vec<_> = catalogue().iter().map(|pair| (likeness(pair), &*pair.name)).collect();
+    near.retain(|(likeness, _)| *likeness >= ALIKE);
+    near.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Err(near.into_iter().map(|(_, name)| name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_pair_is_whole_and_its_name_is_its_own() {
+        let pairs = catalogue();
+        assert!(pairs.len() > 10);
+        let names: HashSet<_> = pairs.iter().map(|pair| pair.name.as_str()).collect();
+        assert_eq!(names.len(), pairs.len());
+        for pair in pairs {
+            // A repository of GGUF files has many models; a head is a whole repository.
+            assert!(pair.target.file.is_some(), "{}", pair.name);
+            let is_small = matches!(pair.draft, PairDraft::Small(_));
+            assert_eq!(pair.draft.id().file.is_some(), is_small, "{}", pair.name);
+            assert!(!pair.licence.is_empty() && !pair.title.is_empty());
+            assert!(!pair.name.contains('/') && pair.name == pair.name.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn a_pair_is_found_by_name_and_near_names_are_told() {
+        assert_eq!(pair("Qwen2.5-7B").unwrap().name, "qwen2.5-7b");
+        assert_eq!(pair("qwen2.5").unwrap_err()[..2], ["qwen2.5-1.5b", "qwen2.5-3b"]);
+        assert_eq!(pair("lama3.1-8b").unwrap_err()[0], "llama3.1-8b");
+        assert!(pair("zzzzzzzz").unwrap_err().is_empty());
+        assert!(pair("").unwrap_err().is_empty());
+    }
+}

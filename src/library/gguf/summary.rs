@@ -1,0 +1,139 @@
+//! What a file's header says of its model, for a list of models: as much as can be told, and why
+//! the model cannot be opened where it cannot.
+
+use std::path::Path;
+
+use super::config::config;
+use super::file::GgufFile;
+use super::{GgufTensors, read, vocabulary};
+use crate::library::LibraryError;
+use crate::library::sizes::{self, Size, Weight, pass_bytes};
+use crate::library::tokenizer::Fingerprint;
+use crate::model::Config;
+
+/// A header in short.
+#[derive(Debug, Default)]
+pub(in crate::library) struct Summary {
+    /// What the model calls itself.
+    pub(in crate::library) title: Option<String>,
+    /// `general.architecture`.
+    pub(in crate::library) architecture: Option<String>,
+    /// The mixture of types, e.g. `Q4_K_M`.
+    pub(in crate::library) mixture: Option<&'static str>,
+    /// All tensors.
+    pub(in crate::library) size: Option<Size>,
+    /// The model's numbers, with the bytes of weights that a pass over one row reads.
+    pub(in crate::library) config: Option<(Config, u64)>,
+    /// Its vocabulary.
+    pub(in crate::library) vocabulary: Option<Fingerprint>,
+    /// Why it cannot be opened.
+    pub(in crate::library) problem: Option<LibraryError>,
+}
+
+/// Reads the header of a file, or of the files it is one of.
+pub(in crate::library) fn summary(path: &Path) -> Summary {
+    let file = match read(path) {
+        Ok(file) => file,
+        Err(problem) => return Summary { problem: Some(problem), ..Summary::default() },
+    };
+    let text = |key: &str| file.text(key).ok().flatten();
+    let weights = file.tensors().values().map(|entry| Weight {
+        format: entry.format,
+        elements: entry.shape.iter().map(|&n| n as u64).product(),
+        bytes: entry.range.len() as u64,
+    });
+    let mut found = Summary {
+        title: title(text),
+        architecture: text("general.architecture").map(str::to_owned),
+        mixture: file.any_number("general.file_type").and_then(mixture),
+        size: Some(sizes::of(weights)),
+        vocabulary: vocabulary::fingerprint(&file),
+        ..Summary::default()
+    };
+    match runnable(file) {
+        Ok(config) => found.config = Some(config),
+        Err(problem) => found.problem = Some(problem),
+    }
+    found
+}
+
+/// The configuration of a file that can be run, and the bytes a pass reads.
+fn runnable(file: GgufFile) -> Result<(Config, u64), LibraryError> {
+    let (config, architecture) = config(&file)?;
+    vocabulary::is_sentence_piece(&file)?;
+    let weights = GgufTensors::new(file, architecture, &config)?;
+    let bytes = pass_bytes(&config, &weights, sizes::of(weights.weights()));
+    Ok((config, bytes))
+}
+
+/// The model's own name. Its parts are preferred: as a whole it is often a folder of whoever
+/// converted the model.
+fn title<'a>(text: impl Fn(&str) -> Option<&'a str>) -> Option<String> {
+    let part = |key: &str| text(key).map(str::trim).filter(|part| !part.is_empty());
+    let Some((base, size)) = part("general.basename").zip(part("general.size_label")) else {
+        return part("general.name").map(str::to_owned);
+    };
+    let parts = [Some(base), part("general.version"), Some(size), part("general.finetune")];
+    Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" ").replace('-', " "))
+}
+
+/// The name of a mixture by its number in `general.file_type` (llama.cpp's `llama_ftype`).
+fn mixture(number: u64) -> Option<&'static str> {
+    Some(match number {
+        0 => "F32",
+        1 => "F16",
+        2 => "Q4_0",
+        3 => "Q4_1",
+        7 => "Q8_0",
+        8 => "Q5_0",
+        9 => "Q5_1",
+        10 => "Q2_K",
+        11 => "Q3_K_S",
+        12 => "Q3_K_M",
+        13 => "Q3_K_L",
+        14 => "Q4_K_S",
+        15 => "Q4_K_M",
+        16 => "Q5_K_S",
+        17 => "Q5_K_M",
+        18 => "Q6_K",
+        19 => "IQ2_XXS",
+        20 => "IQ2_XS",
+        21 => "Q2_K_S",
+        22 => "IQ3_XS",
+        23 => "IQ3_XXS",
+        24 => "IQ1_S",
+        25 => "IQ4_NL",
+        26 => "IQ3_S",
+        27 => "IQ3_M",
+        28 => "IQ2_S",
+        29 => "IQ2_M",
+        30 => "IQ4_XS",
+        31 => "IQ1_M",
+        32 => "BF16",
+        36 => "TQ1_0",
+        37 => "TQ2_0",
+        38 => "MXFP4_MOE",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_made_of_the_parts_of_a_name() {
+        let of = |values: &'static [(&str, &str)]| {
+            title(|key| values.iter().find(|(name, _)| *name == key).map(|(_, value)| *value))
+        };
+        let parts = &[
+            ("general.name", "models--x"),
+            ("general.basename", "Qwen2.5-Coder"),
+            ("general.size_label", "0.5B"),
+            ("general.finetune", "Instruct"),
+        ];
+        assert_eq!(of(parts).as_deref(), Some("Qwen2.5 Coder 0.5B Instruct"));
+        assert_eq!(of(&[("general.name", " Vicuna 7B ")]).as_deref(), Some("Vicuna 7B"));
+        assert_eq!(of(&[("general.basename", "x"), ("general.name", "")]), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! A model on this machine, as a list shows it. Must never read a file.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::facts::{Facts, Runs};
+use crate::library::Spec;
+
+/// Where a model was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Store {
+    /// In the program.
+    Bundled,
+    /// In a folder that the settings name.
+    Folder,
+    /// In the cache of the hub's programs.
+    Hub,
+    /// In LM Studio's folder.
+    LmStudio,
+    /// In Ollama's store.
+    Ollama,
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Bundled => "bundled",
+            Self::Folder => "folder",
+            Self::Hub => "hub cache",
+            Self::LmStudio => "LM Studio",
+            Self::Ollama => "Ollama",
+        })
+    }
+}
+
+/// A model on this machine whose headers were not read yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// What `--target` takes: unique among all that were found.
+    pub name: String,
+    /// Other names it answers to: hub ids, further tags of the same content.
+    pub aliases: Vec<String>,
+    /// Where it was found.
+    pub store: Store,
+    /// What opens it.
+    pub spec: Spec,
+    /// Its files (GGUF), or its folder.
+    pub paths: Vec<PathBuf>,
+    /// Bytes of its weights' files.
+    pub bytes: u64,
+}
+
+impl Located {
+    /// The name and all aliases.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.name).chain(&self.aliases).map(String::as_str)
+    }
+}
+
+/// A model on this machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelEntry {
+    /// Name and place.
+    pub located: Located,
+    /// What its headers say.
+    pub facts: Facts,
+}
+
+impl ModelEntry {
+    /// A name to read, e.g. `Qwen2.5 0.5B Instruct Q4_K_M`.
+    pub fn title(&self) -> String {
+        let title = self.facts.title.as_deref().unwrap_or(&self.located.name);
+        match &self.facts.quantisation {
+            Some(kind) if !title.to_lowercase().contains(&kind.to_lowercase()) => {
+                format!("{title} {kind}")
+            }
+            _ => title.to_owned(),
+        }
+    }
+
+    /// Whether it is a draft head.
+    pub fn is_head(&self) -> bool {
+        matches!(self.facts.runs, Some(Runs::Head { .. }))
+    }
+
+    /// Why this program cannot open it, with the remedy; `None` if it can.
+    pub fn problem(&self) -> Option<&str> {
+        self.facts.problem.as_deref()
+    }
+}
+
+/// Something in a store that is left out of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// File or folder.
+    pub path: PathBuf,
+    /// Why, with the remedy where there is one.
+    pub reason: String,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}

@@ -1,0 +1,144 @@
+//! What the headers of a model's files say, whatever their format. Must never know where the files
+//! were found, nor read a weight.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::kernels::{Format, Storage};
+use crate::library::folder::{Folder, json};
+use crate::library::hf_names::NamedTensors;
+use crate::library::pickle::PickledTensors;
+use crate::library::safetensors::Tensors;
+use crate::library::sizes::{self, Size, pass_bytes};
+use crate::library::tokenizer::Fingerprint;
+use crate::library::{LibraryError, gguf};
+use crate::model::Config;
+use crate::model::head::{FusionKind, HeadConfig, TensorSource};
+
+/// What the headers of a model's files say. What cannot be told is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// What the model calls itself, e.g. `Qwen2.5 0.5B Instruct`.
+    pub title: Option<String>,
+    /// `general.architecture` of a GGUF file, `model_type` of a folder.
+    pub architecture: Option<String>,
+    /// Weights in all.
+    pub parameters: Option<u64>,
+    /// The mixture of types (`Q4_K_M`), or the type of most bytes (`BF16`).
+    pub quantisation: Option<String>,
+    /// Its type of most bytes is expanded in every product, which makes it many times slower.
+    pub expanded: bool,
+    /// A model that can be run, and how.
+    pub runs: Option<Runs>,
+    /// Its vocabulary.
+    pub vocabulary: Option<Fingerprint>,
+    /// Why it cannot be opened, with the remedy.
+    pub problem: Option<String>,
+}
+
+/// How a model is run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Runs {
+    /// As a target, or as a small model that drafts for one.
+    Model {
+        /// Shape and constants.
+        config: Box<Config>,
+        /// Bytes of weights that a pass over one row reads.
+        pass_bytes: u64,
+    },
+    /// As a draft head.
+    Head {
+        /// Shape and constants.
+        config: Box<HeadConfig>,
+        /// Its fusion.
+        fusion: FusionKind,
+    },
+}
+
+impl Facts {
+    /// Of a GGUF file, or of the files it is one of.
+    pub(super) fn of_gguf(path: &Path) -> Self {
+        let found = gguf::summary(path);
+        let format = found.size.and_then(|size| size.format);
+        Self {
+            title: found.title,
+            architecture: found.architecture,
+            quantisation: found.mixture.map(str::to_owned).or_else(|| format.map(named)),
+            runs: found.config.map(|(config, pass_bytes)| {
+                let config = Box::new(config);
+                Runs::Model { config, pass_bytes }
+            }),
+            vocabulary: found.vocabulary,
+            problem: found.problem.map(|problem| problem.to_string()),
+            ..Self::default()
+        }
+        .sized(found.size)
+    }
+
+    /// Of a folder with a `config.json`: a model or a draft head.
+    pub(in crate::library) fn of_folder(folder: &Folder) -> Self {
+        let mut facts = Self::default();
+        if let Err(problem) = facts.read_folder(folder) {
+            facts.problem = Some(problem.to_string());
+        }
+        facts
+    }
+
+    fn read_folder(&mut self, folder: &Folder) -> Result<(), LibraryError> {
+        let file = folder.need("config.json", "fetch all files of the model")?;
+        let settings = json(&file)?;
+        self.architecture = settings["model_type"].as_str().map(str::to_owned);
+        let origin = file.name().to_owned();
+        let refused = |source| LibraryError::Config { origin, source };
+        let head = |settings: &Value, fusion| {
+            let config = Box::new(HeadConfig::from_json(settings).map_err(refused)?);
+            Ok::<_, LibraryError>(Some(Runs::Head { config, fusion }))
+        };
+        let Some(tensors) = Tensors::open(folder)? else {
+            let tensors = PickledTensors::open(folder)?;
+            *self = std::mem::take(self).sized(Some(sizes::of(tensors.weights())));
+            let Some(fusion) = fusion(&tensors) else {
+                return Err(LibraryError::Missing {
+                    origin: folder.name(),
+                    file: "model.safetensors".to_owned(),
+                    remedy: "fetch the model in safetensors, or take its GGUF file",
+                });
+            };
+            self.runs = head(&settings, fusion)?;
+            return Ok(());
+        };
+        let size = sizes::of(tensors.weights());
+        *self = std::mem::take(self).sized(Some(size));
+        if let Some(fusion) = fusion(&tensors) {
+            self.runs = head(&settings, fusion)?;
+            return Ok(());
+        }
+        let config = Config::from_hf_json(&settings)
+            .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
+        let tokenizer = folder.need("tokenizer.json", "fetch it, or take the model's GGUF file")?;
+        self.vocabulary = Fingerprint::of_json(&tokenizer);
+        let family = self.architecture.as_deref().unwrap_or_default();
+        let pass_bytes = pass_bytes(&config, &NamedTensors::new(tensors, family, &config), size);
+        self.runs = Some(Runs::Model { config: Box::new(config), pass_bytes });
+        Ok(())
+    }
+
+    fn sized(self, size: Option<Size>) -> Self {
+        let Some(size) = size else { return self };
+        Self {
+            parameters: Some(size.parameters),
+            quantisation: self.quantisation.or_else(|| size.format.map(named)),
+            expanded: size.format.is_some_and(|format| format.storage() == Storage::Expanded),
+            ..self
+        }
+    }
+}
+
+fn named(format: Format) -> String {
+    format.name().to_owned()
+}
+
+fn fusion(tensors: &dyn TensorSource) -> Option<FusionKind> {
+    FusionKind::of(tensors.names().iter().map(String::as_str))
+}

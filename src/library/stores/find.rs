@@ -1,0 +1,271 @@
+//! All models on this machine, of every store, each once and with a name of its own.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::entry::{Located, ModelEntry, Skipped, Store};
+use super::facts::Facts;
+use super::ollama;
+use super::places::ModelPlaces;
+use super::walk::{Files, entries, walk, why};
+use crate::library::folder::Folder;
+use crate::library::{Spec, bundled};
+
+/// Threads that read headers: on a disk that is not cached they wait more than they compute.
+const READERS: usize = 8;
+
+/// What is on this machine.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Every model, those that cannot be opened included. The bundled one is the first.
+    pub models: Vec<ModelEntry>,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Finds every model and reads its headers. Takes milliseconds a model; nothing is written, and
+/// what cannot be read is in [`Found::skipped`] or has a [`ModelEntry::problem`].
+pub fn find(places: &ModelPlaces) -> Found {
+    let (located, skipped) = locate(places);
+    Found { models: read_all(located), skipped }
+}
+
+/// Finds every model without reading a header: its names and files.
+pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
+    let mut shelf = Shelf::default();
+    shelf.put(bundled_target());
+    for root in &places.folders {
+        if root.is_dir() {
+            shelf.put_all_below(root, Store::Folder);
+        } else {
+            let reason = "no such folder; correct `model_folders` in the settings".to_owned();
+            shelf.skipped.push(Skipped { path: root.clone(), reason });
+        }
+    }
+    for cache in &places.hub {
+        hub_cache(cache, &mut shelf);
+    }
+    for root in places.lm_studio.iter().filter(|root| root.exists()) {
+        shelf.put_all_below(root, Store::LmStudio);
+    }
+    for store in &places.ollama {
+        for tagged in ollama::models(store, &mut shelf.skipped) {
+            let files = Files::Gguf(vec![tagged.blob]);
+            shelf.put(Place::of(
+                files,
+                Store::Ollama,
+                tagged.name.clone(),
+                tagged.name,
+                Vec::new(),
+            ));
+        }
+    }
+    (named_apart(shelf.places), shelf.skipped)
+}
+
+/// The bundled draft head and the bundled small model, as `--draft bundled` and `--draft-model
+/// bundled` name them.
+pub fn bundled_drafts() -> [ModelEntry; 2] {
+    [&bundled::HEAD, &bundled::SMALL].map(|folder| ModelEntry {
+        located: Located { bytes: folder.bytes(), ..bundled_target().located },
+        facts: Facts { title: Some(folder.name()), ..Facts::of_folder(folder) },
+    })
+}
+
+fn bundled_target() -> Place {
+    let located = Located {
+        name: "bundled".to_owned(),
+        aliases: vec!["dovetail-demo".to_owned()],
+        store: Store::Bundled,
+        spec: Spec::Bundled,
+        paths: Vec::new(),
+        bytes: bundled::TARGET.bytes(),
+    };
+    Place { located, long: "bundled".to_owned(), key: None }
+}
+
+/// A model with what tells it apart.
+struct Place {
+    located: Located,
+    /// The name that it gets if another has the same.
+    long: String,
+    /// The true path of its files.
+    key: Option<PathBuf>,
+}
+
+impl Place {
+    fn of(files: Files, store: Store, name: String, long: String, aliases: Vec<String>) -> Self {
+        let (key, bytes, path) = (files.key(), files.bytes(), files.path().to_owned());
+        let (spec, paths) = match files {
+            Files::Gguf(paths) => (Spec::Gguf(path), paths),
+            Files::Folder(folder, _) => (Spec::Folder(path), vec![folder]),
+        };
+        Self { located: Located { name, aliases, store, spec, paths, bytes }, long, key }
+    }
+}
+
+#[derive(Default)]
+struct Shelf {
+    places: Vec<Place>,
+    by_key: HashMap<PathBuf, usize>,
+    skipped: Vec<Skipped>,
+}
+
+impl Shelf {
+    /// Takes a model; files that are there already only get further names.
+    fn put(&mut self, place: Place) {
+        let known = place.key.as_ref().and_then(|key| self.by_key.get(key)).copied();
+        if let Some(known) = known.and_then(|at| self.places.get_mut(at)) {
+            for name in place.located.names() {
+                if !known.located.names().any(|other| other == name) {
+                    known.located.aliases.push(name.to_owned());
+                }
+            }
+            return;
+        }
+        if let Some(key) = &place.key {
+            self.by_key.insert(key.clone(), self.places.len());
+        }
+        self.places.push(place);
+    }
+
+    fn put_all_below(&mut self, root: &Path, store: Store) {
+        for files in walk(root, &mut self.skipped) {
+            let long = below(root, &files);
+            self.put(Place::of(files.clone(), store, files.stem(), long, Vec::new()));
+        }
+    }
+}
+
+/// The path from `root` to a model, its file's ending left out.
+fn below(root: &Path, files: &Files) -> String {
+    let folder = match files {
+        Files::Gguf(_) => files.path().parent(),
+        Files::Folder(folder, _) => folder.parent(),
+    };
+    let inside = folder.and_then(|folder| folder.strip_prefix(root).ok()).unwrap_or(Path::new(""));
+    let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
+    parts.chain([files.stem()]).collect::<Vec<_>>().join("/")
+}
+
+/// The hub's cache: `models--OWNER--NAME/snapshots/COMMIT/…` are links into `blobs`, and `refs`
+/// says which commit a branch is at.
+fn hub_cache(cache: &Path, shelf: &mut Shelf) {
+    let repos = match entries(cache) {
+        Ok(repos) => repos,
+        // Nothing was ever fetched.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            return shelf.skipped.push(Skipped { path: cache.to_owned(), reason: why(&error) });
+        }
+    };
+    for repo in repos {
+        let folder = repo.file_name();
+        let Some(id) = folder.to_str().and_then(|name| name.strip_prefix("models--")) else {
+            continue;
+        };
+        let id = id.replacen("--", "/", 1);
+        let snapshots = repo.path().join("snapshots");
+        if !snapshots.exists() {
+            continue;
+        }
+        let main = fs::read_to_string(repo.path().join("refs/main")).unwrap_or_default();
+        let mut commits = match entries(&snapshots) {
+            Ok(commits) => commits,
+            Err(error) => {
+                shelf.skipped.push(Skipped { path: snapshots, reason: why(&error) });
+                continue;
+            }
+        };
+        // The branch first: what older snapshots have in common with it is listed by its name.
+        commits.sort_by_key(|commit| commit.file_name() != main.trim());
+        for commit in commits {
+            let name = commit.file_name().to_string_lossy().into_owned();
+            let id = if name == main.trim() { id.clone() } else { format!("{id}@{name}") };
+            snapshot(&commit.path(), &id, shelf);
+        }
+    }
+}
+
+fn snapshot(root: &Path, id: &str, shelf: &mut Shelf) {
+    for files in walk(root, &mut shelf.skipped) {
+        let place = match &files {
+            Files::Folder(folder, _) if folder == root => {
+                let name = id.rsplit('/').next().unwrap_or(id).to_owned();
+                Place::of(files, Store::Hub, name, id.to_owned(), vec![id.to_owned()])
+            }
+            Files::Folder(..) => {
+                let long = format!("{id}/{}", below(root, &files));
+                Place::of(files.clone(), Store::Hub, files.stem(), long, Vec::new())
+            }
+            Files::Gguf(_) => {
+                let file = files.path().strip_prefix(root).unwrap_or(root);
+                let hub_id = format!("{id}:{}", file.display());
+                let long = format!("{id}/{}", below(root, &files));
+                Place::of(files.clone(), Store::Hub, files.stem(), long, vec![hub_id])
+            }
+        };
+        shelf.put(place);
+    }
+}
+
+/// Gives models that are called alike their longer names, or their paths where these are alike
+/// too. The common name stays an alias: who types it is shown them all.
+fn named_apart(mut places: Vec<Place>) -> Vec<Located> {
+    let path = |place: &Place| {
+        let path = place.located.paths.first();
+        path.map_or_else(|| place.long.clone(), |path| path.display().to_string())
+    };
+    let longer: [&dyn Fn(&Place) -> String; 2] = [&|place| place.long.clone(), &path];
+    for longer in longer {
+        let mut count: HashMap<String, usize> = HashMap::new();
+        for place in &places {
+            *count.entry(place.located.name.to_lowercase()).or_default() += 1;
+        }
+        for place in &mut places {
+            let alike = count.get(&place.located.name.to_lowercase()).is_some_and(|&n| n > 1);
+            if alike && place.located.store != Store::Bundled {
+                let name = longer(place);
+                let short = std::mem::replace(&mut place.located.name, name);
+                if !place.located.names().any(|other| other == short) {
+                    place.located.aliases.push(short);
+                }
+            }
+        }
+    }
+    places.into_iter().map(|place| place.located).collect()
+}
+
+/// Reads the headers of all models, several at a time.
+fn read_all(located: Vec<Located>) -> Vec<ModelEntry> {
+    let facts: Vec<OnceLock<Facts>> = located.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let reader = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(model), Some(place)) = (located.get(at), facts.get(at)) else { break };
+            place.get_or_init(|| read_one(model));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..READERS.min(located.len()) {
+            scope.spawn(reader);
+        }
+    });
+    let facts = facts.into_iter().map(|facts| facts.into_inner().unwrap_or_default());
+    let entries = located.into_iter().zip(facts);
+    entries.map(|(located, facts)| ModelEntry { located, facts }).collect()
+}
+
+fn read_one(located: &Located) -> Facts {
+    match &located.spec {
+        Spec::Gguf(path) => Facts::of_gguf(path),
+        Spec::Folder(path) => Facts::of_folder(&Folder::Disk(path.clone())),
+        Spec::Bundled => Facts::of_folder(&bundled::TARGET),
+        Spec::Hub(_) => Facts::default(),
+    }
+}

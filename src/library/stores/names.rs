@@ -1,0 +1,171 @@
+//! From what a user types to a model on this machine: by name, or the beginning of one.
+
+use super::entry::{Located, Store};
+use super::find::locate;
+use super::places::ModelPlaces;
+use crate::library::{LibraryError, Spec};
+
+/// Names that an error lists.
+const MOST_LISTED: usize = 8;
+/// Likeness from which a name is suggested, 0 to 1.
+const ALIKE: f64 = 0.5;
+
+/// What `given` names: a file, a folder, `bundled`, a model on this machine by its name or the
+/// beginning of one, or a repository on the hub. `folders` are those that the settings name.
+///
+/// # Errors
+/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Spec`] with names that
+/// are alike.
+pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> {
+    let located = || locate(&ModelPlaces::of_machine(folders)).0;
+    match Spec::parse(given) {
+        // Ollama's `someone/model:tag` has the form of a hub id too.
+        Ok(Spec::Hub(id)) => {
+            let tagged = located().into_iter().find(|model| {
+                model.store == Store::Ollama && model.names().any(|name| name == given)
+            });
+            Ok(tagged.map_or(Spec::Hub(id), |model| model.spec))
+        }
+        Ok(Spec::Gguf(path))
+            if !path.exists() && path.parent().is_some_and(|p| p.as_os_str().is_empty()) =>
+        {
+            Ok(named(given.strip_suffix(".gguf").unwrap_or(given), &located())?.spec.clone())
+        }
+        Ok(spec) => Ok(spec),
+        Err(_) if is_name(given) => Ok(named(given, &located())?.spec.clone()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether it may be a name: paths are meant as such.
+fn is_name(given: &str) -> bool {
+    !given.trim().is_empty()
+        && !["/", "./", "../", "~"].iter().any(|start| given.starts_with(start))
+}
+
+/// The model of this name, or the only one whose name begins so. Capitals do not count.
+///
+/// # Errors
+/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Spec`] with names that
+/// are alike.
+pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located, LibraryError> {
+    let wanted = given.to_lowercase();
+    let having = |fits: &dyn Fn(&str) -> bool| -> Vec<&'a Located> {
+        models.iter().filter(|model| model.names().any(|name| fits(&name.to_lowercase()))).collect()
+    };
+    let mut fitting: Vec<_> =
+        models.iter().filter(|model| model.name.to_lowercase() == wanted).collect();
+    if fitting.len() != 1 {
+        fitting = having(&|name| name == wanted);
+    }
+    if fitting.is_empty() {
+        fitting = having(&|name| name.starts_with(&wanted));
+    }
+    match fitting.as_slice() {
+        [only] => Ok(only),
+        [] => Err(none(given, models)),
+        several => Err(LibraryError::Ambiguous {
+            given: given.to_owned(),
+            names: listed(several.iter().map(|model| model.name.as_str())),
+        }),
+    }
+}
+
+fn listed<'a>(names: impl Iterator<Item = &'a str> + Clone) -> String {
+    let shown: Vec<&str> = names.clone().take(MOST_LISTED).collect();
+    let rest = names.count() - shown.len();
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn none(given: &str, models: &[Located]) -> LibraryError {
+    let wanted = given.to_lowercase();
+    let likeness = |model: &&Located| {
+        let of = |name: &str| {
+            let name = name.to_lowercase();
+            if name.contains(&wanted) {
+                1.0
+            } else {
+                // A name that is cut short is meant by its beginning.
+                let start: String = name.chars().take(wanted.chars().count()).collect();
+                let whole = strsim::normalized_damerau_levenshtein(&wanted, &name);
+                whole.max(strsim::normalized_damerau_levenshtein(&wanted, &start))
+            }
+        };
+        model.names().map(of).fold(0.0, f64::max)
+    };
+    let mut alike: Vec<(f64, &str)> =
+        models.iter().map(|model| (likeness(&model), model.name.as_str())).collect();
+    alike.retain(|(likeness, _)| *likeness >= ALIKE);
+    alike.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let near = match alike.as_slice() {
+        [] => String::new(),
+        some => format!(" (near: {})", listed(some.iter().map(|(_, name)| *name))),
+    };
+    LibraryError::Spec {
+        given: given.to_owned(),
+        reason: format!(
+            "there is no such folder or file, and no model on this machine is called so{near}; \
+             `dovetail models` lists them; for the hub give owner/name[@revision][:file.gguf]"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(name: &str, aliases: &[&str]) -> Located {
+        Located {
+            name: name.to_owned(),
+            aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
+            store: Store::Ollama,
+            spec: Spec::Gguf(name.into()),
+            paths: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_name_or_its_unique_beginning_is_enough() {
+        let models = [
+            model("qwen2.5:0.5b", &[]),
+            model("qwen2.5:7b", &["best:latest"]),
+            model("qwen2.5:7b-instruct", &[]),
+            model("Llama-3.2-1B-Instruct-Q4_K_M", &["o/r:Llama-3.2-1B-Instruct-Q4_K_M.gguf"]),
+        ];
+        let name = |given: &str| named(given, &models).map(|model| model.name.clone());
+        for (given, expected) in [
+            ("qwen2.5:0.5b", "qwen2.5:0.5b"),
+            ("qwen2.5:0", "qwen2.5:0.5b"),
+            ("QWEN2.5:7B", "qwen2.5:7b"),
+            ("best", "qwen2.5:7b"),
+            ("llama", "Llama-3.2-1B-Instruct-Q4_K_M"),
+            ("o/r", "Llama-3.2-1B-Instruct-Q4_K_M"),
+        ] {
+            assert_eq!(name(given).unwrap(), expected, "{given}");
+        }
+        let error = name("qwen").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`qwen` fits several models: qwen2.5:0.5b, qwen2.5:7b, qwen2.5:7b-instruct; give more \
+             of the name"
+        );
+        let error = name("quen2.5:7b").unwrap_err().to_string();
+        assert!(error.contains("near: qwen2.5:7b, "), "{error}");
+        let error = name("instruct").unwrap_err().to_string();
+        assert!(error.contains("near: qwen2.5:7b-instruct, Llama-3.2"), "{error}");
+        let error = name("mistral").unwrap_err().to_string();
+        assert!(error.contains("called so; `dovetail models`"), "{error}");
+    }
+
+    #[test]
+    fn two_models_that_were_called_alike_are_both_named() {
+        let models = [model("a/m", &["m"]), model("b/m", &["m"]), model("m-2", &[])];
+        assert_eq!(named("a/m", &models).unwrap().name, "a/m");
+        let error = named("m", &models).unwrap_err().to_string();
+        assert!(error.starts_with("`m` fits several models: a/m, b/m;"), "{error}");
+        let many: Vec<_> = (0..20).map(|i| model(&format!("m{i}"), &[])).collect();
+        assert!(named("m", &many).unwrap_err().to_string().contains("m7 and 12 more"));
+    }
+}

@@ -1,0 +1,182 @@
+//! Ollama's store: manifests by name and tag, which list the blobs of a model by their hashes.
+//! Only read. Must never know other stores.
+//!
+//! `manifests/REGISTRY/NAMESPACE/NAME/TAG` is JSON with `layers`, each with a media type and a
+//! digest; the one of type `….image.model` is a GGUF file at `blobs/sha256-…`. Newer programs keep
+//! further manifests in a second folder beside it, and call their registry otherwise.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::entry::Skipped;
+use super::walk::{entries, why};
+use crate::files::read_text;
+
+/// Most bytes of a manifest; they have about 1000.
+const LONGEST: u64 = 1 << 20;
+/// The registries of its own library.
+const OWN: [&str; 2] = ["registry.ollama.ai", "ollama.com"];
+const MODEL: &str = "application/vnd.ollama.image.model";
+const ADAPTER: &str = "application/vnd.ollama.image.adapter";
+/// Folders from `manifests` down to the tags.
+const DEPTH: usize = 4;
+
+/// A name and the file behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tagged {
+    /// As `ollama list` writes it, e.g. `qwen2.5:0.5b`.
+    pub(super) name: String,
+    /// The GGUF file.
+    pub(super) blob: PathBuf,
+}
+
+/// All models of a store, in the order of their names.
+pub(super) fn models(store: &Path, skipped: &mut Vec<Skipped>) -> Vec<Tagged> {
+    let mut search = Search { store, found: Vec::new(), skipped };
+    match entries(store) {
+        Ok(top) => {
+            for folder in top {
+                if folder.file_name().as_encoded_bytes().starts_with(b"manifest") {
+                    search.tags(&folder.path(), &mut Vec::new());
+                }
+            }
+        }
+        // A machine without Ollama.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => search.skip(store, why(&error)),
+    }
+    let mut found = search.found;
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by(|a, b| a.name == b.name);
+    found
+}
+
+struct Search<'a> {
+    store: &'a Path,
+    found: Vec<Tagged>,
+    skipped: &'a mut Vec<Skipped>,
+}
+
+impl Search<'_> {
+    fn skip(&mut self, path: &Path, reason: impl Into<String>) {
+        self.skipped.push(Skipped { path: path.to_owned(), reason: reason.into() });
+    }
+
+    /// Goes down to the tags; `above` has the names of the folders on the way.
+    fn tags(&mut self, folder: &Path, above: &mut Vec<String>) {
+        let entries = match entries(folder) {
+            Ok(entries) => entries,
+            Err(error) => return self.skip(folder, why(&error)),
+        };
+        for entry in entries {
+            let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
+            if name.starts_with('.') {
+                continue;
+            }
+            // A tag may be a link to a manifest among the blobs; a folder is never one.
+            match fs::metadata(&path) {
+                Ok(metadata) if !metadata.is_dir() => match blob(self.store, &path) {
+                    Ok(blob) => self.found.push(Tagged { name: readable(above, &name), blob }),
+                    Err(reason) => self.skip(&path, reason),
+                },
+                Ok(_) if above.len() + 1 < DEPTH && !path.is_symlink() => {
+                    above.push(name);
+                    self.tags(&path, above);
+                    above.pop();
+                }
+                Ok(_) => self.skip(&path, "a folder where a manifest should be"),
+                Err(error) => self.skip(&path, why(&error)),
+            }
+        }
+    }
+}
+
+/// `qwen2.5:0.5b`, with namespace and registry where they are not Ollama's own.
+fn readable(above: &[String], tag: &str) -> String {
+    let own = |part: &String| part == "library" || OWN.contains(&part.as_str());
+    let kept = above.iter().enumerate().filter(|(i, part)| *i + 1 == above.len() || !own(part));
+    let path: Vec<&str> = kept.map(|(_, part)| part.as_str()).collect();
+    format!("{}:{tag}", path.join("/"))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Manifest {
+    schema_version: Option<u64>,
+    layers: Option<Vec<Layer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Layer {
+    media_type: String,
+    digest: String,
+    size: u64,
+}
+
+/// The GGUF file that a manifest lists, or why there is none.
+fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
+    let text = read_text(manifest, LONGEST).map_err(|error| why(&error))?;
+    let torn = |problem: String| format!("a damaged manifest ({problem}); pull the model again");
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|error| torn(error.to_string()))?;
+    match manifest.schema_version {
+        Some(2) => {}
+        Some(other) => return Err(format!("a manifest of version {other}, where 2 is known")),
+        None => return Err(torn("it has no schemaVersion".to_owned())),
+    }
+    let layers = manifest.layers.unwrap_or_default();
+    let of_type = |kind: &str| layers.iter().filter(|layer| layer.media_type == kind).count();
+    let (models, adapters) = (of_type(MODEL), of_type(ADAPTER));
+    if adapters > 0 {
+        return Err("a model with an adapter, which is not supported".to_owned());
+    }
+    let Some(model) = layers.iter().find(|layer| layer.media_type == MODEL) else {
+        return Err("no GGUF model in it".to_owned());
+    };
+    if models > 1 {
+        return Err(format!("a model in {models} parts, which is not supported"));
+    }
+    let hash = model
+        .digest
+        .strip_prefix("sha256:")
+        .filter(|hash| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let Some(hash) = hash else {
+        return Err(torn(format!("the digest is `{}`", model.digest.escape_debug())));
+    };
+    let path = store.join("blobs").join(format!("sha256-{hash}"));
+    match fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_file() => Err(format!("{} is no file", path.display())),
+        Ok(metadata) if metadata.len() != model.size => Err(format!(
+            "its blob {} has {} of {} bytes; pull the model again",
+            path.display(),
+            metadata.len(),
+            model.size
+        )),
+        Ok(_) => Ok(path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(format!("its blob {} is gone; pull the model again", path.display()))
+        }
+        Err(error) => Err(format!("its blob {}: {}", path.display(), why(&error))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_ollama_lists() {
+        let name = |above: &[&str]| {
+            let above: Vec<String> = above.iter().map(|part| (*part).to_owned()).collect();
+            readable(&above, "7b")
+        };
+        assert_eq!(name(&["registry.ollama.ai", "library", "qwen2.5"]), "qwen2.5:7b");
+        assert_eq!(name(&["ollama.com", "library", "library"]), "library:7b");
+        assert_eq!(name(&["registry.ollama.ai", "someone", "m"]), "someone/m:7b");
+        assert_eq!(name(&["hf.co", "owner", "m-GGUF"]), "hf.co/owner/m-GGUF:7b");
+    }
+}

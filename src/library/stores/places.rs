@@ -1,0 +1,97 @@
+//! Where models are looked for on this machine. Must never look into them.
+
+use std::path::{Path, PathBuf};
+
+use directories::BaseDirs;
+use serde_json::Value;
+
+use crate::files::read_text;
+use crate::library::Hub;
+use crate::library::spec::expand;
+
+/// Most bytes of LM Studio's files that are read.
+const LONGEST: u64 = 1 << 20;
+
+/// Folders to look into. They are read, never written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelPlaces {
+    /// Folders that the user names; one that is not there is reported.
+    pub folders: Vec<PathBuf>,
+    /// Caches of the hub's programs.
+    pub hub: Vec<PathBuf>,
+    /// LM Studio's model folders.
+    pub lm_studio: Vec<PathBuf>,
+    /// Ollama's stores.
+    pub ollama: Vec<PathBuf>,
+}
+
+impl ModelPlaces {
+    /// Where the programs of this machine keep models, as they read the environment, and the
+    /// `folders` that the settings name (`~/` is the user's own).
+    pub fn of_machine(folders: &[String]) -> Self {
+        let home = BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        Self {
+            folders: folders.iter().map(|folder| expand(folder)).collect(),
+            hub: Hub::from_env().map(|hub| hub.cache).into_iter().collect(),
+            lm_studio: home.as_deref().map(lm_studio).unwrap_or_default(),
+            ollama: match std::env::var_os("OLLAMA_MODELS").filter(|folder| !folder.is_empty()) {
+                Some(folder) => vec![folder.into()],
+                None => ollama(home.as_deref()),
+            },
+        }
+    }
+}
+
+/// The user's store, and that of the service that Ollama's installer sets up on Linux.
+fn ollama(home: Option<&Path>) -> Vec<PathBuf> {
+    let own = home.map(|home| home.join(".ollama/models"));
+    let service = cfg!(target_os = "linux").then(|| "/usr/share/ollama/.ollama/models".into());
+    own.into_iter().chain(service).collect()
+}
+
+/// LM Studio's home is named by a file in the user's, else it is where the program has kept it;
+/// its settings may name another folder for models.
+fn lm_studio(home: &Path) -> Vec<PathBuf> {
+    let named = read_text(&home.join(".lmstudio-home-pointer"), LONGEST).ok();
+    let named = named.map(|text| PathBuf::from(text.trim())).filter(|path| path.is_absolute());
+    let kept = [home.join(".lmstudio"), home.join(".cache/lm-studio")];
+    let mut folders = Vec::new();
+    for home in named.into_iter().chain(kept) {
+        let settings = read_text(&home.join("settings.json"), LONGEST).ok();
+        let settings = settings.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let moved = settings.and_then(|all| all["downloadsFolder"].as_str().map(PathBuf::from));
+        for folder in moved.into_iter().chain([home.join("models")]) {
+            if folder.is_dir() && !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn lm_studio_is_found_where_it_says_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path();
+        let at = |path: &str| home.join(path);
+        assert!(lm_studio(home).is_empty());
+        for folder in [".cache/lm-studio/models", "big/lms/models", "big/models"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        assert_eq!(lm_studio(home), [at(".cache/lm-studio/models")]);
+        let pointer = format!("{}\n", at("big/lms").display());
+        fs::write(at(".lmstudio-home-pointer"), pointer).unwrap();
+        let settings = format!("{{\"downloadsFolder\": \"{}\"}}", at("big/models").display());
+        fs::write(at("big/lms/settings.json"), settings).unwrap();
+        let all = ["big/models", "big/lms/models", ".cache/lm-studio/models"].map(at);
+        assert_eq!(lm_studio(home), all);
+        // A damaged file is no reason to find nothing.
+        fs::write(at("big/lms/settings.json"), "{").unwrap();
+        assert_eq!(lm_studio(home), all[1..]);
+    }
+}

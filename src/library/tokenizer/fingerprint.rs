@@ -1,0 +1,141 @@
+//! Which vocabulary a model has, told from a part of it: enough to find models that can draft for
+//! each other without building their tokenizers. Whether they do is compared token by token when
+//! they are loaded.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// Equal for vocabularies of one tokenizer: control tokens and padding, in which the sizes of a
+/// family differ, lie outside of what is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Ids that are looked at. Below lie bytes and control tokens, which all BPE vocabularies
+    /// have in common, or a family's versions have not.
+    pub(in crate::library) const SAMPLED: Range<u64> = 1000..5000;
+
+    /// Of the tokens with these ids, of `count` in all. `None` if there are none: too small a
+    /// vocabulary is no language model's.
+    pub(in crate::library) fn of<'a>(
+        count: u64,
+        tokens: impl Iterator<Item = (u64, &'a str)>,
+    ) -> Option<Self> {
+        // The order does not count: a JSON object has none.
+        let (mut sum, mut any) = (count.min(Self::SAMPLED.end), false);
+        for (id, token) in tokens.filter(|(id, _)| Self::SAMPLED.contains(id)) {
+            let mut hasher = DefaultHasher::new();
+            (id, token).hash(&mut hasher);
+            sum = sum.wrapping_add(hasher.finish());
+            any = true;
+        }
+        any.then_some(Self(sum))
+    }
+
+    /// Of the text of a `tokenizer.json`.
+    pub(in crate::library) fn of_json(json: &[u8]) -> Option<Self> {
+        let file: File = serde_json::from_slice(json).ok()?;
+        let Vocab { count, tokens } = file.model.vocab;
+        Self::of(count, tokens.iter().map(|(id, token)| (*id, token.as_str())))
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    model: Model,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    vocab: Vocab,
+}
+
+/// The sampled part of a vocabulary: an object of ids, or a list of tokens with their scores.
+struct Vocab {
+    count: u64,
+    tokens: Vec<(u64, String)>,
+}
+
+impl<'de> Deserialize<'de> for Vocab {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Vocab { count: 0, tokens: Vec::new() })
+    }
+}
+
+impl Vocab {
+    fn take(&mut self, id: u64, token: String) {
+        self.count += 1;
+        if Fingerprint::SAMPLED.contains(&id) {
+            self.tokens.push((id, token));
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Vocab {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a vocabulary")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
+        while let Some((token, id)) = map.next_entry::<String, u64>()? {
+            self.take(id, token);
+        }
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Self, A::Error> {
+        while let Some((token, _score)) = items.next_element::<(String, IgnoredAny)>()? {
+            self.take(self.count, token);
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of_json(vocab: serde_json::Value) -> Option<Fingerprint> {
+        let file = json!({"version": "1.0", "model": {"type": "BPE", "vocab": vocab}});
+        Fingerprint::of_json(file.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_family_has_one_fingerprint_however_its_vocabulary_is_written() {
+        let token = |id: u64| format!("t{id}");
+        let all: Vec<String> = (0..6000).map(token).collect();
+        let listed = |tokens: &[String]| {
+            let sampled = (0u64..).zip(tokens.iter().map(String::as_str));
+            Fingerprint::of(tokens.len() as u64, sampled).unwrap()
+        };
+        let object = all.iter().rev().map(|token| (token.clone(), token[1..].parse().unwrap()));
+        let object: serde_json::Map<_, _> = object.collect();
+        let scored = all.iter().map(|token| json!([token, -1.5])).collect();
+        assert_eq!(of_json(object.into()), Some(listed(&all)));
+        assert_eq!(of_json(scored), Some(listed(&all)));
+        // Other control tokens, and more padding.
+        let mut padded = all.clone();
+        padded[3] = "<tool>".to_owned();
+        padded.push("[PAD6000]".to_owned());
+        assert_eq!(listed(&padded), listed(&all));
+        let mut other = all.clone();
+        other.swap(2000, 2001);
+        assert_ne!(listed(&other), listed(&all));
+        assert_ne!(listed(&all[..4000]), listed(&all));
+    }
+
+    #[test]
+    fn what_is_no_vocabulary_has_none() {
+        assert_eq!(of_json(json!({"a": 0, "b": 1})), None);
+        assert_eq!(of_json(json!("a")), None);
+        assert_eq!(of_json(json!({"a": -1})), None);
+        assert_eq!(Fingerprint::of_json(b"{\"model\": {\"vocab\": {\"a\""), None);
+    }
+}

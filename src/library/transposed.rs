@@ -1,0 +1,48 @@
+//! A matrix with rows and columns exchanged, for files that hold one the other way round. Must never
+//! know which.
+
+use std::borrow::Cow;
+
+use crate::kernels::{Format, Matrix, Pool};
+use crate::model::RawTensor;
+
+/// The matrix `tensor` transposed, as floats: blocks along a row cannot be cut into columns.
+/// `None` if it is no matrix, or cannot be read.
+pub(super) fn transposed(tensor: &RawTensor<'_>) -> Option<RawTensor<'static>> {
+    let &[rows, columns] = tensor.shape.as_slice() else { return None };
+    let matrix = Matrix::pack(tensor.format, rows, columns, &tensor.bytes, &Pool::new(1)).ok()?;
+    let mut row = vec![0f32; columns];
+    let mut bytes = vec![0u8; rows * columns * size_of::<f32>()];
+    let (elements, _) = bytes.as_chunks_mut::<4>();
+    for i in 0..rows {
+        matrix.row(i, &mut row);
+        for (j, value) in row.iter().enumerate() {
+            elements[j * rows + i] = value.to_le_bytes();
+        }
+    }
+    Some(RawTensor { format: Format::F32, shape: vec![columns, rows], bytes: Cow::Owned(bytes) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_become_columns_in_any_format() {
+        let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]
+            .iter()
+            .flat_map(|&x| half::f16::from_f32(x).to_le_bytes())
+            .collect();
+        let raw = |shape: &[usize]| RawTensor {
+            format: Format::F16,
+            shape: shape.to_vec(),
+            bytes: Cow::Borrowed(&bytes),
+        };
+        let turned = transposed(&raw(&[2, 3])).unwrap();
+        assert_eq!((turned.format, turned.shape), (Format::F32, vec![3, 2]));
+        let floats = turned.bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b));
+        assert_eq!(floats.collect::<Vec<_>>(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert!(transposed(&raw(&[6])).is_none());
+        assert!(transposed(&raw(&[2, 4])).is_none());
+    }
+}

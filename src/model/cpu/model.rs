@@ -1,0 +1,63 @@
+//! What a target and a drafting model on the CPU have alike: packed weights, a KV cache allocated
+//! once, threads, and passes over them. Must never know what a pass is for.
+
+use std::sync::Arc;
+
+use super::packer::Progress;
+use super::pass::Pass;
+use super::scratch::{Blocks, PassTiming, Scratch};
+use super::weights::Weights;
+use crate::kernels::{KvCache, Pool};
+use crate::model::{Config, LoadError, LoadRequest};
+
+/// A model on the CPU.
+pub(super) struct CpuModel {
+    pub(super) config: Config,
+    pub(super) pool: Arc<Pool>,
+    pub(super) weights: Weights,
+    pub(super) cache: KvCache,
+    /// Positions it can be used for; the cache may have slots behind them.
+    pub(super) capacity: usize,
+    scratch: Scratch,
+    pub(super) timing: PassTiming,
+}
+
+impl CpuModel {
+    /// Packs the blocks from `first` on and allocates a cache with `in_flight` slots behind the
+    /// request's positions.
+    ///
+    /// # Errors
+    /// [`LoadError::Capacity`] if the model was not made for so many positions;
+    /// [`LoadError::Cache`] if there is no memory; [`LoadError::Weights`].
+    pub(super) fn load(
+        request: &LoadRequest<'_>,
+        first: usize,
+        in_flight: usize,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+        let most = config.max_positions;
+        if capacity == 0 || capacity > most {
+            return Err(LoadError::Capacity { capacity, most });
+        }
+        let (layers, slots) = (config.layers - first, capacity.saturating_add(in_flight));
+        // Before the weights: it fails sooner.
+        let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)
+            .map_err(|error| LoadError::Cache { capacity: slots, error })?;
+        Ok(Self {
+            weights: Weights::load_from(config, source, pool, first, capacity, progress)?,
+            config: config.clone(),
+            pool: Arc::clone(pool),
+            cache,
+            capacity,
+            scratch: Scratch::default(),
+            timing: PassTiming::default(),
+        })
+    }
+
+    /// Begins a pass.
+    pub(super) fn pass(&mut self) -> Pass<'_> {
+        let Self { config, pool, cache, scratch, timing, weights, .. } = self;
+        Pass { weights, blocks: Blocks::begin(config, pool, cache, scratch, timing) }
+    }
+}

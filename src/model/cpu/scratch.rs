@@ -1,0 +1,187 @@
+//! What the steps of a pass through some blocks work with: the buffers that stay from one pass to
+//! the next, the clock, and the products and biases that every part of a block takes. Must never
+//! know a block's order of steps.
+
+use std::time::{Duration, Instant};
+
+use crate::kernels::{KvCache, Matrix, Pool, QuantizedRows, multiply};
+use crate::model::rope::Rotations;
+use crate::model::{Config, RopeTable};
+
+/// Where the time of the last pass went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PassTiming {
+    /// Matrix products, quantising their inputs included.
+    pub products: Duration,
+    /// Attention over the cache.
+    pub attention: Duration,
+    /// All else: embedding, norms, rotary positions, cache writes, activation, sums.
+    pub other: Duration,
+}
+
+/// Measures the stretches between its calls.
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    pub(super) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - std::mem::replace(&mut self.0, now)
+    }
+}
+
+/// Buffers of a pass, kept from one to the next: they grow to the most rows ever seen.
+#[derive(Default)]
+pub(in crate::model) struct Scratch {
+    pub(super) rows: QuantizedRows,
+    /// One for each of the model's rope tables.
+    pub(super) rotations: Vec<Rotations>,
+    /// The residual stream `[rows, H]`.
+    pub(in crate::model) stream: Vec<f32>,
+    /// A norm's output, later a branch's: `[rows, H]`.
+    pub(super) branch: Vec<f32>,
+    /// Room for a branch's own norm: `[rows, H]`.
+    pub(super) branch_norm: Vec<f32>,
+    /// Room for an MLP's output, `[rows, H]`.
+    pub(super) mlp_out: Vec<f32>,
+    pub(super) q: Vec<f32>,
+    pub(super) k: Vec<f32>,
+    pub(super) v: Vec<f32>,
+    /// `[rows, heads · d]`: attention's output.
+    pub(super) attended: Vec<f32>,
+    /// `[rows, kv_heads · d]`: room for normed keys.
+    pub(super) normed: Vec<f32>,
+    pub(super) mlp: MlpScratch,
+    pub(super) latent: LatentScratch,
+    pub(super) experts: ExpertScratch,
+}
+
+/// Buffers of one MLP, `[rows, I]` each.
+#[derive(Default)]
+pub(super) struct MlpScratch {
+    pub(super) gate: Vec<f32>,
+    pub(super) up: Vec<f32>,
+}
+
+/// Buffers of latent attention.
+#[derive(Default)]
+pub(super) struct LatentScratch {
+    /// `[rows, q_rank]` before and after its norm.
+    pub(super) q_latent: Vec<f32>,
+    pub(super) q_normed: Vec<f32>,
+    /// `[rows, heads · (nope + rope)]`.
+    pub(super) q: Vec<f32>,
+    /// `[rows, kv_rank + rope]`.
+    pub(super) kv: Vec<f32>,
+    /// `[rows, kv_rank]` before and after its norm.
+    pub(super) latent: Vec<f32>,
+    pub(super) normed: Vec<f32>,
+    /// One head's part of every row, before and after a product.
+    pub(super) head_in: Vec<f32>,
+    pub(super) head_out: Vec<f32>,
+    /// What attention makes, `[rows, heads · value]`.
+    pub(super) values: Vec<f32>,
+}
+
+/// Buffers of a mixture.
+#[derive(Default)]
+pub(super) struct ExpertScratch {
+    /// The router's logits, `[rows, E]`.
+    pub(super) logits: Vec<f32>,
+    /// For each expert its rows and their weights; kept for their allocations.
+    pub(super) chosen: Vec<Vec<(usize, f32)>>,
+    /// The rows of one expert, `[its rows, H]`, and what it makes of them.
+    pub(super) input: Vec<f32>,
+    pub(super) output: Vec<f32>,
+}
+
+impl Scratch {
+    fn fit(&mut self, config: &Config, rows: usize) {
+        let block = &config.block;
+        for (buffer, width) in [
+            (&mut self.stream, config.hidden),
+            (&mut self.branch, config.hidden),
+            (&mut self.branch_norm, if block.output_norms { config.hidden } else { 0 }),
+            (&mut self.q, config.q_width()),
+            (&mut self.attended, config.q_width()),
+            (&mut self.k, config.kv_width()),
+            (&mut self.v, config.kv_width()),
+            (&mut self.normed, if config.qk_norm { config.kv_width() } else { 0 }),
+        ] {
+            buffer.resize(rows * width, 0.0);
+        }
+    }
+}
+
+/// What a pass through some blocks works with.
+pub(in crate::model) struct Blocks<'a> {
+    pub(in crate::model) config: &'a Config,
+    pub(in crate::model) pool: &'a Pool,
+    pub(in crate::model) cache: &'a mut KvCache,
+    pub(in crate::model) scratch: &'a mut Scratch,
+    pub(in crate::model) timing: &'a mut PassTiming,
+    pub(super) clock: Clock,
+}
+
+impl<'a> Blocks<'a> {
+    /// Begins a pass and its clock.
+    pub(in crate::model) fn begin(
+        config: &'a Config,
+        pool: &'a Pool,
+        cache: &'a mut KvCache,
+        scratch: &'a mut Scratch,
+        timing: &'a mut PassTiming,
+    ) -> Self {
+        Self { config, pool, cache, scratch, timing, clock: Clock(Instant::now()) }
+    }
+
+    /// Makes room for `rows` rows, row i at `position(i)`. They are then to be put into
+    /// `scratch.stream`.
+    pub(in crate::model) fn place(
+        &mut self,
+        rows: usize,
+        position: impl Fn(usize) -> usize,
+        tables: &[RopeTable],
+    ) {
+        self.scratch.fit(self.config, rows);
+        self.scratch.rotations.resize_with(tables.len(), Rotations::default);
+        for (rotations, table) in self.scratch.rotations.iter_mut().zip(tables) {
+            rotations.fit(rows, self.config.rotary_dim());
+            for row in 0..rows {
+                rotations.set(row, position(row), table);
+            }
+        }
+    }
+
+    /// All products of `x` in one dispatch.
+    pub(in crate::model) fn products(&mut self, x: &[f32], all: &mut [(&Matrix, &mut [f32])]) {
+        self.lap();
+        products(self.pool, &mut self.scratch.rows, x, all);
+        self.timing.products += self.clock.lap();
+    }
+
+    /// Counts the time since the last call as other than products and attention.
+    pub(in crate::model) fn lap(&mut self) {
+        self.timing.other += self.clock.lap();
+    }
+}
+
+/// All products of the same input, in one dispatch.
+pub(super) fn products(
+    pool: &Pool,
+    rows: &mut QuantizedRows,
+    x: &[f32],
+    products: &mut [(&Matrix, &mut [f32])],
+) {
+    let inputs = products.first().map_or(0, |(matrix, _)| matrix.inputs());
+    rows.prepare(pool, x, inputs, products.iter().map(|(matrix, _)| matrix.format()));
+    multiply(pool, rows, products);
+}
+
+/// Adds a bias to every row.
+pub(super) fn add_bias(rows: &mut [f32], bias: &[f32]) {
+    for row in rows.chunks_exact_mut(bias.len()) {
+        for (x, b) in row.iter_mut().zip(bias) {
+            *x += b;
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The target on the CPU: prompts and trees through the model, with what may stand in front of its
+//! blocks. Must never know where a tree came from.
+
+use std::sync::Arc;
+
+use super::CHUNK;
+use super::model::CpuModel;
+use super::packer::Progress;
+use super::scratch::PassTiming;
+use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask, random_row};
+use crate::model::lower::{Lower, Nothing};
+use crate::model::{Config, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified};
+use crate::speculate::Tree;
+
+/// A target model on the CPU.
+pub struct CpuTarget {
+    model: CpuModel,
+    /// Rows of the last verified tree, which `commit` may still keep.
+    pending: usize,
+}
+
+impl CpuTarget {
+    /// Packs the weights and allocates a KV cache for the request's positions, tree rows included.
+    /// Calls `progress` after every matrix.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        Self::load_above(0, request, progress)
+    }
+
+    /// As [`Self::load`], without the blocks before `first`, which another device runs.
+    pub(in crate::model) fn load_above(
+        first: usize,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let model = CpuModel::load(request, first, 0, progress)?;
+        Ok(Self { model, pending: 0 })
+    }
+
+    /// A target with random weights of this configuration: for measuring and for tests.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn random(
+        config: &Config,
+        format: Format,
+        seed: u64,
+        pool: Arc<Pool>,
+        capacity: usize,
+        kv: KvFormat,
+    ) -> Result<Self, LoadError> {
+        let source = &RandomWeights::new(config, format, seed);
+        Self::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &Config {
+        &self.model.config
+    }
+
+    /// Blocks that it runs: all of them, unless another device has the first.
+    pub fn layers(&self) -> usize {
+        self.model.weights.layers.len()
+    }
+
+    /// The threads it runs on.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.model.pool
+    }
+
+    /// Format of its first MLP matrix: that of most weights in mixed files.
+    pub fn format(&self) -> Format {
+        self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format())
+    }
+
+    /// The embedding matrix `[V, H]`, to be shared with a draft head.
+    pub fn embedding(&self) -> Arc<Matrix> {
+        Arc::clone(&self.model.weights.embedding)
+    }
+
+    /// The LM head `[V, H]`, to be shared with a draft head; of a tied model the embedding itself.
+    pub fn lm_head(&self) -> Arc<Matrix> {
+        Arc::clone(self.model.weights.head())
+    }
+
+    /// Bytes of the packed weights.
+    pub fn weight_bytes(&self) -> u64 {
+        self.model.weights.bytes()
+    }
+
+    /// Bytes of weights that one pass reads.
+    pub fn pass_bytes(&self) -> u64 {
+        self.model.weights.pass_bytes()
+    }
+
+    /// Bytes of the KV cache; resident only as far as it was filled.
+    pub fn kv_bytes(&self) -> u64 {
+        self.model.cache.bytes() as u64
+    }
+
+    /// Elements of the KV cache.
+    pub fn kv_format(&self) -> KvFormat {
+        self.model.cache.format()
+    }
+
+    /// Where the time of the last `prefill` or `verify` went.
+    pub fn last_pass(&self) -> PassTiming {
+        self.model.timing
+    }
+
+    /// Key (after RoPE) and value of a committed position in one layer, `[kv_heads · d]` each.
+    ///
+    /// # Panics
+    /// If there is no such layer or position.
+    pub fn kv_row(&self, layer: usize, position: usize) -> (Vec<f32>, Vec<f32>) {
+        assert!(position < self.len(), "position {position} of {}", self.len());
+        self.model.cache.row(layer, position)
+    }
+
+    /// Replaces what is committed by `len` made-up positions, for measuring: what a pass costs
+    /// does not depend on what the cache holds.
+    ///
+    /// # Panics
+    /// If `len` is beyond the capacity.
+    pub fn assume_context(&mut self, len: usize) {
+        assert!(len <= self.model.capacity, "{len} positions of {}", self.model.capacity);
+        self.truncate(0);
+        let width = self.model.config.kv_width();
+        while self.model.cache.len() < len {
+            let rows = (len - self.model.cache.len()).min(CHUNK);
+            let bytes = random_row(Format::F32, rows * width, self.model.cache.len() as u64);
+            let made_up: Vec<f32> =
+                bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+            for layer in 0..self.model.weights.layers.len() {
+                self.model.cache.write(&self.model.pool, layer, &made_up, &made_up);
+            }
+            self.keep_where_they_lie(rows, &mut Nothing);
+        }
+    }
+
+    fn check(&self, tokens: impl IntoIterator<Item = u32>) -> Result<usize, TargetError> {
+        let mut count = 0;
+        for token in tokens {
+            if token as usize >= self.model.config.vocab {
+                return Err(TargetError::Token { token, vocab: self.model.config.vocab });
+            }
+            count += 1;
+        }
+        let needed = self.model.cache.len() + count;
+        if needed > self.model.capacity {
+            return Err(TargetError::ContextFull { needed, capacity: self.model.capacity });
+        }
+        Ok(count)
+    }
+
+    /// Commits the first `rows` rows of the last pass where they lie.
+    fn keep_where_they_lie(&mut self, rows: usize, lower: &mut dyn Lower) {
+        let path: Vec<usize> = (0..rows).collect();
+        self.keep(&path, lower);
+    }
+
+    /// Commits the rows of `path`, here and below.
+    fn keep(&mut self, path: &[usize], lower: &mut dyn Lower) {
+        self.model.cache.commit(&self.model.pool, path);
+        lower.commit(path);
+    }
+}
+
+impl Target for CpuTarget {
+    fn vocab(&self) -> usize {
+        self.model.config.vocab
+    }
+
+    fn hidden(&self) -> usize {
+        self.model.config.hidden
+    }
+
+    fn capacity(&self) -> usize {
+        self.model.capacity
+    }
+
+    fn len(&self) -> usize {
+        self.model.cache.len()
+    }
+
+    fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
+        self.prefill_above(tokens, &mut Nothing)
+    }
+
+    fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
+        self.verify_above(tree, &mut Nothing)
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        self.commit_above(path, &mut Nothing);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.truncate_above(len, &mut Nothing);
+    }
+}
+
+impl CpuTarget {
+    /// [`Target::prefill`] with `lower` in front of the blocks.
+    pub(in crate::model) fn prefill_above(
+        &mut self,
+        tokens: &[u32],
+        lower: &mut dyn Lower,
+    ) -> Result<Verified, TargetError> {
+        let count = self.check(tokens.iter().copied())?;
+        self.pending = 0;
+        self.model.timing = PassTiming::default();
+        if count == 0 {
+            return Ok(Verified::default());
+        }
+        let (hidden, begin) = (self.model.config.hidden, self.model.cache.len());
+        let mut features = vec![0.0; count * hidden];
+        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
+            let (mask, len) = (TreeMask::causal(tokens.len()), self.model.cache.len());
+            let mut pass = self.model.pass();
+            let stream = pass.embed(tokens, |row| row);
+            let positions: Vec<usize> = (len..len + tokens.len()).collect();
+            if let Err(error) = lower.pass(stream, &positions, &mask) {
+                self.truncate_above(begin, lower);
+                return Err(error);
+            }
+            pass.transform(&mask, features);
+            self.keep_where_they_lie(tokens.len(), lower);
+        }
+        let mut logits = vec![0.0; self.model.config.vocab];
+        self.model.pass().head(&features[(count - 1) * hidden..], &mut logits);
+        Ok(Verified { logits, features })
+    }
+
+    /// [`Target::verify`] with `lower` in front of the blocks.
+    pub(in crate::model) fn verify_above(
+        &mut self,
+        tree: &Tree,
+        lower: &mut dyn Lower,
+    ) -> Result<Verified, TargetError> {
+        let nodes = tree.nodes();
+        let count = self.check(nodes.iter().map(|node| node.token))?;
+        self.model.timing = PassTiming::default();
+        let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
+        let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
+        let mut features = vec![0.0; count * self.model.config.hidden];
+        let mut logits = vec![0.0; count * self.model.config.vocab];
+        let positions: Vec<usize> =
+            nodes.iter().map(|node| self.model.cache.len() + node.depth).collect();
+        let mut pass = self.model.pass();
+        let stream = pass.embed(&tokens, |row| nodes[row].depth);
+        lower.pass(stream, &positions, &mask)?;
+        pass.transform(&mask, &mut features);
+        pass.head(&features, &mut logits);
+        self.pending = count;
+        Ok(Verified { logits, features })
+    }
+
+    /// [`Target::commit`] with `lower` in front of the blocks.
+    pub(in crate::model) fn commit_above(&mut self, path: &[usize], lower: &mut dyn Lower) {
+        assert!(
+            path.iter().all(|&node| node < self.pending),
+            "commit of {path:?} after a tree of {}",
+            self.pending
+        );
+        self.keep(path, lower);
+        self.pending = 0;
+    }
+
+    /// [`Target::truncate`] with `lower` in front of the blocks.
+    pub(in crate::model) fn truncate_above(&mut self, len: usize, lower: &mut dyn Lower) {
+        self.model.cache.truncate(len);
+        self.pending = 0;
+        lower.truncate(len);
+    }
+}

@@ -1,0 +1,77 @@
+//! The controller of drafters that know how likely their tokens are: it keeps T_V, and each round
+//! verifies as much of the tree as pays. It never decides a token.
+
+use super::choose::Plan;
+use super::overrides::{Setting, TreeOverrides};
+use super::{RoundObservation, VerifyTimes};
+use crate::speculate::{Budget, Shape};
+
+/// The largest tree that is drafted for choosing from.
+const GAMMA: usize = 48;
+/// Most children of a node.
+const WIDTH: usize = 6;
+/// How much of a new rate the shown one takes over.
+const NEAR: f64 = 0.1;
+
+/// Keeps T_V and what came of it.
+#[derive(Clone, Debug)]
+pub struct ConfidenceController {
+    times: VerifyTimes,
+    overrides: TreeOverrides,
+    /// Mean tokens and nodes of the last rounds.
+    tokens: f64,
+    nodes: f64,
+    rounds: u64,
+}
+
+impl ConfidenceController {
+    /// Starts from a plan's times.
+    pub fn new(plan: &Plan, overrides: TreeOverrides) -> Self {
+        let times = VerifyTimes::of(&plan.costs);
+        Self { times, overrides, tokens: 1.0, nodes: 1.0, rounds: 0 }
+    }
+
+    /// What the next round may spend at most.
+    pub fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
+        self.overrides = *overrides;
+        self.current().0
+    }
+
+    /// T_V to cut the tree by; `None` if the user has fixed γ.
+    pub fn verify_times(&self) -> Option<VerifyTimes> {
+        (!self.overrides.gamma.is_fixed()).then_some(self.times)
+    }
+
+    /// Learns from a round.
+    pub fn observe(&mut self, round: &RoundObservation<'_>) {
+        self.times.learn(round.tree.len(), round.verify_ms);
+        self.tokens += NEAR * (round.accepted.len() as f64 + 1.0 - self.tokens);
+        self.nodes += NEAR * (round.tree.len() as f64 - self.nodes);
+        self.rounds += 1;
+    }
+
+    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
+        let TreeOverrides { gamma, width, depth, .. } = self.overrides;
+        let shape = Shape { gamma: gamma.or(GAMMA), width: width.or(WIDTH), depth: depth.or(0) };
+        (Budget::new(shape, 0), self.overrides)
+    }
+
+    /// Why, one sentence a line.
+    pub fn reasons(&self) -> Vec<String> {
+        let gamma = match self.overrides.gamma {
+            Setting::Fixed(gamma) => format!("γ = {gamma}: set by you."),
+            Setting::Auto => {
+                let [one, eight] = [1, 8].map(|nodes| self.times.at(nodes));
+                format!(
+                    "γ: each round verifies the tokens that are likely enough for their time (T_V \
+                     is {one:.1} ms for one, {eight:.1} ms for eight)."
+                )
+            }
+        };
+        let learned = match self.rounds {
+            0 => "No round has been seen yet.".to_owned(),
+            _ => format!("Of late {:.1} nodes a round gave {:.1} tokens.", self.nodes, self.tokens),
+        };
+        vec![gamma, learned]
+    }
+}

@@ -1,0 +1,146 @@
+//! T_V by the number of nodes, small enough to go with every round's options, and the size of tree
+//! that pays: for drafters that know how likely each of their tokens is before it is verified.
+
+use super::Costs;
+
+/// The sizes at which T_V is kept; between them it is interpolated.
+const SIZES: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
+
+/// T_V(γ) in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VerifyTimes {
+    ms: [f64; SIZES.len()],
+}
+
+/// How much of a difference the two sizes around a round's own take over, and how much all others:
+/// what slows one pass (a longer context, a busy machine) slows all.
+const NEAR: f64 = 0.2;
+const FAR: f64 = 0.05;
+
+impl VerifyTimes {
+    /// Those of a cost model.
+    pub fn of(costs: &Costs) -> Self {
+        Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)) }
+    }
+
+    /// Milliseconds of a pass over `nodes` nodes, the root included. Beyond the largest size kept
+    /// the last slope goes on.
+    pub fn at(&self, nodes: usize) -> f64 {
+        let (low, share) = around(nodes);
+        (self.ms[low] + share * (self.ms[low + 1] - self.ms[low])).max(f64::MIN_POSITIVE)
+    }
+
+    /// Learns from a pass over `nodes` nodes. One that was stalled counts for twice the expected
+    /// time at most.
+    pub fn learn(&mut self, nodes: usize, ms: f64) {
+        let off = (ms / self.at(nodes)).clamp(0.5, 2.0) - 1.0;
+        if !off.is_finite() {
+            return;
+        }
+        let (low, share) = around(nodes);
+        for (at, known) in self.ms.iter_mut().enumerate() {
+            let near = match at {
+                _ if at == low => 1.0 - share.min(1.0),
+                _ if at == low + 1 => share.min(1.0),
+                _ => 0.0,
+            };
+            *known *= 1.0 + off * (FAR + (NEAR - FAR) * near);
+        }
+        // More nodes never take less: what says so is a disturbed measurement.
+        for at in (1..SIZES.len()).rev() {
+            self.ms[at - 1] = self.ms[at - 1].min(self.ms[at]);
+        }
+    }
+
+    /// How many nodes to verify, the root included, of a tree whose further nodes are accepted with
+    /// probabilities `paths` (each path's, largest first): the size with the most expected tokens
+    /// per millisecond, (1 + Σ p) / (T_V + `spent_ms`), and what that is.
+    pub fn best_size(&self, paths: impl IntoIterator<Item = f64>, spent_ms: f64) -> (usize, f64) {
+        let rate = |expected: f64, nodes: usize| expected / (self.at(nodes) + spent_ms);
+        let mut best = (1, rate(1.0, 1));
+        let mut expected = 1.0;
+        for (nodes, path) in (2..).zip(paths) {
+            expected += path;
+            let rate = rate(expected, nodes);
+            if rate > best.1 {
+                best = (nodes, rate);
+            }
+        }
+        best
+    }
+}
+
+/// The size kept at or below `nodes` that has one above it, and how far `nodes` lies towards that.
+fn around(nodes: usize) -> (usize, f64) {
+    let above = SIZES.iter().position(|&size| size > nodes).unwrap_or(SIZES.len() - 1);
+    let low = above.saturating_sub(1);
+    let (from, to) = (SIZES[low] as f64, SIZES[low + 1] as f64);
+    (low, (nodes as f64 - from) / (to - from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A pass of `base` ms and `step` more for each node beyond `free`.
+    fn times(base: f64, step: f64, free: usize) -> VerifyTimes {
+        VerifyTimes { ms: SIZES.map(|nodes| base + step * nodes.saturating_sub(free) as f64) }
+    }
+
+    #[test]
+    fn between_two_sizes_and_beyond_the_last_the_slope_goes_on() {
+        let times = times(10.0, 1.0, 1);
+        for nodes in [1, 2, 5, 7, 20, 33, 64, 100] {
+            assert!((times.at(nodes) - (9.0 + nodes as f64)).abs() < 1e-9, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_verified_if_it_brings_more_than_the_round_does_on_average() {
+        // A tenth of a pass a node: worth it from a probability of about a tenth on.
+        let times = times(10.0, 1.0, 1);
+        let size = |paths: &[f64]| times.best_size(paths.iter().copied(), 0.0).0;
+        assert_eq!(size(&[]), 1);
+        assert_eq!(size(&[0.05; 5]), 1);
+        assert_eq!(size(&[0.9, 0.8, 0.05, 0.04]), 3);
+        assert_eq!(size(&[0.5, 0.5, 0.5]), 4);
+        // Of free nodes all are worth it.
+        let free = times_free();
+        assert_eq!(free.best_size([0.5, 0.01, 0.01], 0.0).0, 4);
+        // What was spent on the draft is spent: then more pays.
+        assert_eq!(times.best_size([0.9, 0.12, 0.12], 30.0).0, 4);
+        assert_eq!(size(&[0.9, 0.12, 0.12]), 2);
+    }
+
+    fn times_free() -> VerifyTimes {
+        times(10.0, 1.0, 8)
+    }
+
+    #[test]
+    fn a_size_learns_most_from_its_own_passes() {
+        let mut times = times(10.0, 0.0, 64);
+        for _ in 0..60 {
+            times.learn(16, 30.0);
+            times.learn(1, 10.0);
+        }
+        assert!((times.at(16) - 30.0).abs() < 4.0, "{times:?}");
+        assert!((times.at(1) - 10.0).abs() < 2.0, "{times:?}");
+        times.learn(1, f64::NAN);
+        times.learn(1, 0.0);
+        assert!(times.at(1) > 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn times_stay_in_order_whatever_is_measured(
+            passes in prop::collection::vec((1usize..100, 0.01f64..100.0), 0..80),
+        ) {
+            let mut times = times(5.0, 0.3, 4);
+            for (nodes, ms) in passes {
+                times.learn(nodes, ms);
+                prop_assert!((1..70).all(|n| times.at(n) <= times.at(n + 1) + 1e-9));
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Actions, whichever key or command they come from. Must never know which key it was.
+
+use super::answer::{ask, quit, regenerate, save, stop, take_back};
+use super::controls::{adjust, apply, speculate, with_dials};
+use super::event::Effect;
+use super::overlay::{overlay_row, overlay_take};
+use super::slash::{self, Ran};
+use super::{focus, models};
+use crate::plan::TreeOverrides;
+use crate::tui::keymap::Action;
+use crate::tui::state::{Focus, Overlay, Phase, ScreenState, Side};
+use crate::tui::theme;
+
+/// Does what a key or a command stands for.
+pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
+    match action {
+        Action::Send => return send(state),
+        Action::Newline => {
+            state.input.area_mut().insert_newline();
+            state.input.edited();
+        }
+        Action::Escape => return escape(state),
+        Action::Quit => return quit(state),
+        Action::Help => state.overlay = Some(Overlay::Help { top: 0 }),
+        Action::Details => state.overlay = Some(Overlay::Details),
+        Action::Tree => focus::show(state, Side::Tree),
+        Action::Meters => focus::show(state, Side::Meters),
+        Action::Controls => focus::show(state, Side::Controls),
+        Action::FocusNext => focus::step(state, 1),
+        Action::FocusBack => focus::step(state, -1),
+        Action::FocusInput => state.focus = Focus::Input,
+        // Paused beforehand, the next answer would stop after one round for no visible reason.
+        Action::Pause | Action::Step if !state.answering() => {
+            state.say("there is no answer to pause");
+        }
+        Action::Pause => {
+            state.controls.paused = !state.controls.paused;
+            return apply(state);
+        }
+        Action::Step => {
+            // The first step in a running answer pauses it.
+            if std::mem::replace(&mut state.controls.paused, true) {
+                state.controls.steps += 1;
+            }
+            state.rounds.follow();
+            return apply(state);
+        }
+        Action::Strategies => {
+            if state.statuses().is_empty() {
+                state.say("there is no strategy to choose yet");
+            } else {
+                state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
+            }
+        }
+        Action::Models(part) => return models::open(state, part, ""),
+        Action::Speculate => return speculate(state, !state.controls.speculate),
+        Action::Auto => {
+            state.controls.tree = TreeOverrides::default();
+            state.say("γ, M, k and D are automatic");
+            return apply(state);
+        }
+        Action::Marks => state.marks = !state.marks,
+        Action::Thoughts => state.chat.shows_thoughts = !state.chat.shows_thoughts,
+        Action::Theme => {
+            state.theme = theme::next(state.theme);
+            state.say(format!("theme: {}", theme::name(state.theme)));
+        }
+        Action::Redraw => return vec![Effect::Redraw],
+        Action::Suspend => return vec![Effect::Suspend],
+        Action::Regenerate => return regenerate(state),
+        Action::Copy => {
+            return match state.chat.last_answer() {
+                Some(text) => vec![Effect::Copy(text.to_string())],
+                None => {
+                    state.complain("there is no answer to copy yet");
+                    Vec::new()
+                }
+            };
+        }
+        Action::Scroll(rows) => state.chat.scroll(i64::from(rows)),
+        Action::Page(down) => state.chat.page(down),
+        Action::Top => state.chat.to_top(),
+        Action::Follow => state.chat.follow(),
+        Action::Adjust(dial, steps) => return adjust(state, dial, steps),
+        Action::PanelRow(by) => match state.focus {
+            Focus::Controls => state.dials.select(i64::from(by)),
+            _ => state.rounds.scroll(i64::from(by)),
+        },
+        Action::AdjustHere(steps) => return adjust(state, state.dials.selected(), steps),
+        Action::ReleaseHere => {
+            let dial = state.dials.selected();
+            with_dials(state, |dials, controls| dials.release(dial, controls));
+            return apply(state);
+        }
+        Action::Look(by) => state.rounds.look(i64::from(by)),
+        Action::LookFirst => state.rounds.first(),
+        Action::LookLive => state.rounds.follow(),
+        Action::TreePage(down) => state.rounds.page(down),
+        Action::Fold => state.rounds.fold = state.rounds.fold.next(),
+        Action::Complete => {
+            state.input.complete();
+        }
+        Action::Suggestion(by) => state.input.select(i64::from(by)),
+        Action::Dismiss => state.input.dismiss(),
+        Action::OverlayRow(by) => overlay_row(state, by),
+        Action::OverlayTake => return overlay_take(state),
+        Action::OverlayClose => state.overlay = None,
+    }
+    Vec::new()
+}
+
+fn send(state: &mut ScreenState) -> Vec<Effect> {
+    if let Some(command) = state.input.suggestion() {
+        let typed = state.input.text() == format!("/{}", command.name);
+        if !typed {
+            state.input.complete();
+            if !command.argument.is_empty() {
+                return Vec::new();
+            }
+        }
+    }
+    let text = state.input.text();
+    if let Some(line) = text.trim_end().strip_prefix('/') {
+        let line = line.to_string();
+        return match slash::run(state, &line) {
+            Ok(Ran::Effects(effects)) => effects,
+            Ok(Ran::Key(action)) => act(state, action),
+            Err(error) => {
+                state.complain(error);
+                Vec::new()
+            }
+        };
+    }
+    if text.trim().is_empty() {
+        return Vec::new();
+    }
+    match &state.phase {
+        Phase::Idle => {}
+        Phase::Answering { .. } => {
+            state.say("an answer is on its way: Esc stops it, then Enter sends");
+            return Vec::new();
+        }
+        Phase::Loading { .. } => {
+            state.say("the models are still being loaded");
+            return Vec::new();
+        }
+        Phase::Broken => {
+            state.complain("nothing can answer: quit with Ctrl+C and start again");
+            return Vec::new();
+        }
+    }
+    // As it was typed, with the indentation of its first line. The one space before a slash that
+    // keeps a message from being a command is no part of it.
+    let text = text.trim_end().trim_start_matches('\n');
+    let text = text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text);
+    let text = text.to_string();
+    state.input.sent();
+    state.chat.ask(text);
+    let mut effects = ask(state);
+    // Should the program be killed while the answer comes, the question is safe.
+    effects.push(save(state));
+    effects
+}
+
+fn escape(state: &mut ScreenState) -> Vec<Effect> {
+    if state.answering() {
+        let effects = stop(state);
+        take_back(state);
+        return effects;
+    }
+    if state.load.is_some() {
+        return models::stop_load(state);
+    }
+    if state.focus != Focus::Input {
+        state.focus = Focus::Input;
+    } else if !state.chat.follows() {
+        state.chat.follow();
+    } else {
+        state.side = None;
+    }
+    Vec::new()
+}

@@ -1,0 +1,49 @@
+//! The controls: every change takes effect from the next round on. Must never do IO.
+
+use super::event::Effect;
+use crate::tui::state::{Dial, DialRanges, ScreenState, strategies};
+use crate::worker::Controls;
+
+/// Puts the controls into force.
+pub(super) fn apply(state: &ScreenState) -> Vec<Effect> {
+    vec![Effect::Apply(state.controls.clone())]
+}
+
+/// Switches speculation.
+pub(super) fn speculate(state: &mut ScreenState, on: bool) -> Vec<Effect> {
+    state.controls.speculate = on;
+    state.say(if on { "speculation on" } else { "speculation off: the text stays the same" });
+    apply(state)
+}
+
+/// Changes a dial by `steps`, which fixes its value.
+pub(super) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> Vec<Effect> {
+    let adjusted =
+        with_dials(state, |dials, controls| dials.adjust(dial, i64::from(steps), controls));
+    match adjusted {
+        Ok(()) => apply(state),
+        Err(why) => {
+            state.say(why);
+            Vec::new()
+        }
+    }
+}
+
+/// Works on the controls with what the dials need to know.
+pub(super) fn with_dials<T>(
+    state: &mut ScreenState,
+    work: impl FnOnce(&DialRanges<'_>, &mut Controls) -> T,
+) -> T {
+    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    work(&dials, &mut state.controls)
+}
+
+/// Puts a strategy into force, from the next round on.
+///
+/// # Errors
+/// Why it cannot run, with the remedy.
+pub(super) fn choose(state: &mut ScreenState, name: &str) -> Result<Vec<Effect>, String> {
+    strategies::choose(state.ready.as_deref(), &mut state.controls, name)?;
+    state.say(format!("strategy: {name}, from the next round on"));
+    Ok(apply(state))
+}

@@ -1,0 +1,96 @@
+//! What happens to the screen, and what it wants done. Must never know how either is carried out.
+
+use crossterm::event::KeyEvent;
+
+use crate::chat::{Saved, SavedTurn, SessionHead};
+use crate::hardware::Usage;
+use crate::tui::state::{ModelPart, ModelRow};
+use crate::worker::{Command, Controls, Event, ModelChoice};
+
+/// An input of the screen.
+#[derive(Clone, Debug)]
+pub enum ScreenEvent {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Several characters were typed, faster than one by one: by a terminal that sends a paste as
+    /// keys.
+    Typed(Vec<KeyEvent>),
+    /// Text was pasted.
+    Paste(String),
+    /// The wheel was turned; rows, down if positive.
+    Wheel(i8),
+    /// The terminal has this many columns and rows.
+    Resize(u16, u16),
+    /// The worker says something.
+    Worker(Event),
+    /// The decode thread is gone; why, if it is known.
+    WorkerGone(Option<String>),
+    /// What the machine is doing.
+    Usage(Usage),
+    /// Time has passed.
+    Tick,
+    /// The conversation was saved, or why not.
+    Saved {
+        /// Whether the user asked for it and is told of success.
+        asked: bool,
+        /// Where it is.
+        result: Result<Saved, String>,
+    },
+    /// Saved conversations, or why they cannot be listed.
+    Sessions(Result<Vec<SessionHead>, String>),
+    /// Models that can be chosen.
+    Models {
+        /// For what.
+        part: ModelPart,
+        /// Those on this machine.
+        rows: Vec<ModelRow>,
+    },
+    /// A saved conversation, or why it cannot be read.
+    Loaded(Result<Vec<SavedTurn>, String>),
+    /// The text was copied, or why not.
+    Copied(Result<(), String>),
+    /// The program cannot be suspended, and why.
+    NotSuspended(String),
+    /// The process is asked to end.
+    Terminate,
+}
+
+/// Something to be done outside the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send a command to the worker.
+    Send(Command),
+    /// Put these controls into force. Precedes the `Send` it belongs to.
+    Apply(Controls),
+    /// Save the conversation.
+    Save {
+        /// The conversation.
+        turns: Vec<SavedTurn>,
+        /// Whether the user asked for it and is told of success.
+        asked: bool,
+    },
+    /// What is saved from now on is another conversation.
+    Forget,
+    /// List saved conversations.
+    List,
+    /// Read the conversation of this name or with this beginning of a title, and save to it from
+    /// now on.
+    Load(String),
+    /// Look for models that can be chosen.
+    FindModels {
+        /// For what.
+        part: ModelPart,
+        /// Those in use.
+        models: ModelChoice,
+    },
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Whether the wheel scrolls.
+    Mouse(bool),
+    /// Redraw every cell: another program has written on the terminal.
+    Redraw,
+    /// Give the terminal back to the shell until it says to go on.
+    Suspend,
+    /// Leave. Comes last.
+    Quit,
+}

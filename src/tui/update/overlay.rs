@@ -1,0 +1,76 @@
+//! Overlays: moving in them, filtering lists, taking what is under the cursor. Must never do IO.
+
+use crossterm::event::KeyCode;
+
+use super::answer::{save, stop};
+use super::controls::choose;
+use super::event::Effect;
+use super::models;
+use crate::tui::state::{FilteredList, Listed, Overlay, ScreenState};
+
+/// Moves in an overlay.
+pub(super) fn overlay_row(state: &mut ScreenState, by: i8) {
+    match &mut state.overlay {
+        // The view limits it to the number of rows.
+        Some(Overlay::Help { top }) => *top = top.saturating_add_signed(isize::from(by)),
+        Some(Overlay::Strategies { selected }) => {
+            let last = state.ready.as_ref().map_or(0, |ready| ready.strategies.len());
+            let to = selected.saturating_add_signed(isize::from(by));
+            *selected = to.min(last.saturating_sub(1));
+        }
+        Some(Overlay::Sessions(list)) => list.select(isize::from(by)),
+        Some(Overlay::Models(picker)) => picker.list.select(isize::from(by)),
+        _ => {}
+    }
+}
+
+/// Takes what is under the cursor, or closes a box that has none.
+pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
+    match state.overlay.take() {
+        Some(Overlay::Sessions(list)) => match list.chosen() {
+            Some(session) => {
+                let mut effects = stop(state);
+                effects.push(save(state));
+                effects.push(Effect::Load(session.id.clone()));
+                effects
+            }
+            // No conversation matches the filter: it stays open for editing.
+            None => {
+                state.overlay = Some(Overlay::Sessions(list));
+                Vec::new()
+            }
+        },
+        Some(Overlay::Models(picker)) => models::take(state, picker),
+        Some(Overlay::Strategies { selected }) => {
+            let name = state.statuses().get(selected).map(|status| status.name.clone());
+            match name.map(|name| choose(state, &name)) {
+                Some(Ok(effects)) => effects,
+                Some(Err(why)) => {
+                    state.complain(why);
+                    Vec::new()
+                }
+                None => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Writes in the words that a list is filtered by.
+pub(super) fn filter<T: Listed>(list: &mut FilteredList<T>, code: KeyCode) {
+    let mut words = list.filter().to_string();
+    match code {
+        KeyCode::Char(c) if !c.is_control() => words.push(c),
+        KeyCode::Backspace => {
+            words.pop();
+        }
+        _ => return,
+    }
+    list.filter_by(words);
+}
+
+/// Pastes into the words that a list is filtered by.
+pub(super) fn paste<T: Listed>(list: &mut FilteredList<T>, text: &str) {
+    let pasted = text.replace(char::is_control, " ");
+    list.filter_by(format!("{}{pasted}", list.filter()));
+}

@@ -1,0 +1,232 @@
+//! Answers: asked for, stopped, failed, given anew.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::{job, texts};
+use crate::chat::Role;
+use crate::tui::state::{AnswerOutcome, Overlay, Phase, ScreenState};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::Effect;
+use crate::tui::view;
+use crate::worker::Event;
+
+#[test]
+fn controls_are_applied_before_a_question_is_sent() {
+    let mut state = loaded(80, 24);
+    let effects = type_keys(&mut state, "hello<enter>");
+    assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 1));
+    let sent = job(&effects);
+    assert_eq!((sent.generation, sent.max_tokens), (1, 512));
+    assert_eq!(sent.messages.len(), 1);
+    assert!(state.input.is_empty());
+    for event in answer(1, "Once upon a time there was a fox.", 16) {
+        say(&mut state, event);
+    }
+    assert_eq!(texts(&state)[1].1, "Once upon a time there was a fox.");
+    assert_eq!(state.phase, Phase::Idle);
+    let sent = type_keys(&mut state, "more<enter>");
+    assert_eq!(job(&sent).messages.len(), 3);
+}
+
+#[test]
+fn late_events_of_a_stopped_answer_are_dropped() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let events = answer(1, "This answer is not wanted any more after a while.", 16);
+    for event in &events[..3] {
+        say(&mut state, event.clone());
+    }
+    let effects = type_keys(&mut state, "<esc>");
+    assert!(matches!(&effects[0], Effect::Apply(controls) if controls.generation == 2));
+    assert!(matches!(&effects[1], Effect::Save { .. }));
+    let before = texts(&state);
+    for event in &events[3..] {
+        say(&mut state, event.clone());
+    }
+    assert_eq!(texts(&state), before);
+    assert!(matches!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Stopped { .. })));
+    // The next answer is not disturbed by what is left of the first.
+    type_keys(&mut state, "two<enter>");
+    say(&mut state, events[3].clone());
+    assert_eq!(texts(&state)[3].1, "");
+    for event in answer(state.generation(), "Wanted.", 4) {
+        say(&mut state, event);
+    }
+    assert_eq!(texts(&state)[3].1, "Wanted.");
+}
+
+#[test]
+fn a_failed_question_returns_to_the_input() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "a very long question<enter>");
+    let error = "the prompt has 3,000 tokens, the context 2,048: shorten it".to_string();
+    say(&mut state, Event::Failed { generation: Some(1), error: error.clone() });
+    assert_eq!(state.input.text(), "a very long question");
+    assert!(state.chat.turns().is_empty());
+    assert!(matches!(&state.overlay, Some(Overlay::Error { text, .. }) if *text == error));
+    // What was written meanwhile is not overwritten.
+    type_keys(&mut state, "<esc><enter>");
+    type_keys(&mut state, "next");
+    say(&mut state, Event::Failed { generation: Some(2), error });
+    assert_eq!(state.input.text(), "next");
+    assert_eq!(texts(&state), [(Role::User, "a very long question".to_string())]);
+}
+
+#[test]
+fn a_question_that_does_not_fit_the_context_changes_nothing() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer, which is here to stay.", 8) {
+        say(&mut state, event);
+    }
+    let shown = |state: &ScreenState| {
+        let meters = &state.meters;
+        (state.rounds.len(), meters.tokens(), meters.rounds(), meters.context(), texts(state))
+    };
+    let before = shown(&state);
+    type_keys(&mut state, "more<enter>");
+    assert!(state.rounds.is_empty());
+    say(&mut state, Event::Prefill { generation: 2, done: 0, total: 2100 });
+    let error = "the prompt has 2100 tokens, the context holds 2048".to_string();
+    say(&mut state, Event::Failed { generation: Some(2), error });
+    assert_eq!(shown(&state), before);
+    assert_eq!(state.input.text(), "more");
+    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
+    for words in ["2100", "2048", "/new", "/save", "--context", "8192"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // One that is stopped before its first token costs as little.
+    type_keys(&mut state, "<esc><enter><esc>");
+    assert_eq!((shown(&state), state.input.text()), (before, "more".to_string()));
+    // Once the new answer has begun, the old tree is gone for good.
+    type_keys(&mut state, "<enter>");
+    let generation = state.generation();
+    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<esc>");
+    assert!(state.rounds.is_empty() && state.meters.tokens() == 1);
+}
+
+#[test]
+fn a_message_is_sent_as_it_was_typed() {
+    let mut state = loaded(80, 24);
+    for (typed, wanted) in
+        [("    indented  ", "    indented"), (" /new is a command", "/new is a command")]
+    {
+        let effects = type_keys(&mut state, &format!("{typed}<enter>"));
+        assert_eq!(job(&effects).messages.last().unwrap().content, wanted);
+        type_keys(&mut state, "<esc><c-u>");
+    }
+}
+
+#[test]
+fn tokens_are_counted_once() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let events = answer(1, "A fox is a small wild animal with a bushy tail.", 16);
+    let Some(Event::Finished { summary, .. }) = events.last().cloned() else { panic!() };
+    for event in &events[..events.len() - 1] {
+        say(&mut state, event.clone());
+    }
+    let (tokens, tau) = (state.meters.tokens(), state.meters.tau());
+    assert_eq!((tokens, state.meters.rounds()), (summary.tokens, summary.rounds));
+    assert!((tau - summary.tau).abs() < 1e-9);
+    say(&mut state, events[events.len() - 1].clone());
+    assert_eq!(state.meters.tokens(), tokens);
+    let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
+    let said = terminal.draw(|frame| view::draw(frame, &mut state)).unwrap().buffer.clone();
+    let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
+    assert!(said.contains(&format!("{tokens} tokens ·")), "{said}");
+    assert!(said.contains(&format!("tokens {tokens}  rounds {}", summary.rounds)), "{said}");
+}
+
+#[test]
+fn a_question_stopped_before_its_first_token_can_be_edited() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter><esc>");
+    assert_eq!(state.input.text(), "one");
+    assert!(state.chat.turns().is_empty());
+    // Written over meanwhile, it stays in the conversation and goes along with the next.
+    type_keys(&mut state, "<enter>two<esc>");
+    assert_eq!(state.input.text(), "two");
+    let effects = type_keys(&mut state, "<enter>");
+    assert_eq!(job(&effects).messages.len(), 1);
+    assert_eq!(job(&effects).messages[0].content, "one\n\ntwo");
+}
+
+#[test]
+fn an_answer_that_fails_half_way_keeps_its_text() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "go<enter>");
+    for event in &answer(1, "Half of an answer is better than none.", 8)[..3] {
+        say(&mut state, event.clone());
+    }
+    say(&mut state, Event::Failed { generation: Some(1), error: "device lost".to_string() });
+    assert!(!texts(&state)[1].1.is_empty());
+    assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Failed));
+}
+
+#[test]
+fn typing_goes_on_while_an_answer_comes_but_sending_waits() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let effects = type_keys(&mut state, "two<enter>");
+    assert!(effects.is_empty());
+    assert_eq!(state.input.text(), "two");
+}
+
+#[test]
+fn regenerating_moves_the_seed_only_when_sampling() {
+    let mut state = loaded(80, 24);
+    assert!(type_keys(&mut state, "<c-r>").is_empty());
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    let effects = type_keys(&mut state, "<c-r>");
+    assert_eq!(job(&effects).messages.len(), 1);
+    assert_eq!(state.controls.sampler.seed, 0);
+    for event in answer(2, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "/temperature 0.8<enter><c-r>");
+    assert_eq!(state.controls.sampler.seed, 1);
+    assert_eq!(state.chat.turns().len(), 2);
+}
+
+#[test]
+fn an_answer_survives_a_regeneration_without_tokens() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    for end in ["<esc>", "failed"] {
+        type_keys(&mut state, "<c-r>");
+        assert_eq!(state.chat.last_answer(), None);
+        let generation = state.generation();
+        let effects = if end == "failed" {
+            let error = "the device is lost".to_string();
+            say(&mut state, Event::Failed { generation: Some(generation), error })
+        } else {
+            type_keys(&mut state, end)
+        };
+        assert_eq!(state.chat.last_answer(), Some("First answer."), "{end}");
+        assert!(state.input.is_empty(), "the question is answered");
+        let saved = effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 2));
+        assert!(saved, "{end}: {effects:?}");
+        state.overlay = None;
+    }
+    // Once it says something else, that stands.
+    type_keys(&mut state, "<c-r>");
+    let generation = state.generation();
+    for event in answer(generation, "Second answer.", 8).into_iter().take(2) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<esc>");
+    assert_eq!(state.chat.last_answer(), Some("Second"));
+}

@@ -1,0 +1,35 @@
+//! Slash commands and their suggestions.
+
+use crate::tui::state::Overlay;
+use crate::tui::testing::{loaded, type_keys};
+use crate::worker::Setting;
+
+#[test]
+fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/gamma 24<enter>");
+    assert_eq!(state.controls.tree.gamma, Setting::Fixed(24));
+    type_keys(&mut state, "/gamma auto<enter>");
+    assert_eq!(state.controls.tree.gamma, Setting::Auto);
+    type_keys(&mut state, "/top-p 0.9<enter>/max-tokens 9<enter>");
+    assert_eq!(state.controls.sampler.top_p, 0.9);
+    assert_eq!(state.max_tokens, 9);
+    type_keys(&mut state, "/system Be brief.<enter>");
+    assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
+    type_keys(&mut state, "/gamma 999<enter>");
+    assert_eq!(state.input.text(), "/gamma 999");
+    assert!(state.toasts.shown().is_some_and(|toast| toast.error && toast.text.contains("128")));
+    type_keys(&mut state, "<c-u>/mouse<enter>");
+    assert!(state.mouse);
+}
+
+#[test]
+fn suggestions_complete_and_run() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/ga<tab>");
+    assert_eq!(state.input.text(), "/gamma ");
+    type_keys(&mut state, "<c-u>/sta<enter>");
+    assert_eq!(state.overlay, Some(Overlay::Details));
+    type_keys(&mut state, "<esc>/<down><down><enter>");
+    assert_eq!(state.input.text(), "/load ");
+}

@@ -1,0 +1,127 @@
+//! Controls: budgets, strategies, pauses, the sampler.
+
+use crate::speculate::SamplerSettings;
+use crate::tui::testing::{answer, loaded, say, type_keys, unloaded};
+use crate::tui::update::Effect;
+use crate::worker::{Event, Setting};
+
+#[test]
+fn controls_act_in_the_middle_of_an_answer() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let effects = type_keys(&mut state, "<a-up>");
+    assert!(
+        matches!(
+            &effects[..],
+            [Effect::Apply(controls)] if controls.tree.gamma == Setting::Fixed(17)
+        ),
+        "{effects:?}"
+    );
+    let effects = type_keys(&mut state, "<f4><down><down><left>");
+    assert!(
+        matches!(
+            &effects[..],
+            [Effect::Apply(controls)] if controls.tree.blocks == Setting::Fixed(3)
+        ),
+        "{effects:?}"
+    );
+    let effects = type_keys(&mut state, "<f8>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls)]
+        if controls.tree.gamma == Setting::Auto && controls.tree.blocks == Setting::Auto));
+    let effects = type_keys(&mut state, "<f7>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls)] if !controls.speculate));
+    assert!(state.answering());
+}
+
+#[test]
+fn rounds_are_paused_stepped_and_looked_back_through() {
+    let mut state = loaded(120, 40);
+    type_keys(&mut state, "one<enter>");
+    type_keys(&mut state, "<f6>");
+    assert!(state.controls.paused);
+    assert_eq!(state.controls.steps, 0, "the first step only holds");
+    type_keys(&mut state, "<f6><f6>");
+    assert_eq!(state.controls.steps, 2);
+    let events = answer(1, "one two three four five six seven eight nine ten", 16);
+    for event in &events[..5] {
+        say(&mut state, event.clone());
+    }
+    type_keys(&mut state, "<f2><left>");
+    assert_eq!(state.rounds.shown().map(|(at, _)| at), Some(1));
+    say(&mut state, events[5].clone());
+    assert_eq!(state.rounds.shown().map(|(at, _)| at), Some(1), "looking back stays put");
+    type_keys(&mut state, "<right><right><right>");
+    assert!(state.rounds.live());
+    type_keys(&mut state, " ");
+    assert!(!state.controls.paused);
+}
+
+#[test]
+fn only_an_answer_on_its_way_is_paused() {
+    let mut state = loaded(120, 40);
+    for keys in ["<f5>", "<f6>", "<f2> ", "n"] {
+        assert!(type_keys(&mut state, keys).is_empty(), "{keys}");
+        assert!(!state.controls.paused, "{keys}");
+    }
+    type_keys(&mut state, "ione<enter><f5>");
+    assert!(state.controls.paused);
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    assert!(!state.controls.paused, "the next answer begins by itself");
+    type_keys(&mut state, "two<enter><f5><esc>");
+    let effects = type_keys(&mut state, "three<enter>");
+    assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if !controls.paused));
+}
+
+#[test]
+fn strategies_are_picked_in_the_middle_of_an_answer() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    assert_eq!(state.strategy(), "dovetail");
+    let effects = type_keys(&mut state, "<c-p><down><enter>");
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)]
+            if controls.strategy.is_some_and(|strategy| strategy.name == "eagle2-60")),
+        "{effects:?}"
+    );
+    // One that cannot run says why and leaves things as they are.
+    assert!(type_keys(&mut state, "<c-p><pgdn><enter>").is_empty());
+    let toast = state.toasts.shown().unwrap();
+    assert!(toast.error && toast.text.contains("--rest-text"), "{toast:?}");
+    assert_eq!(state.strategy(), "eagle2-60");
+    type_keys(&mut state, "<f4>x");
+    assert_eq!(state.strategy(), "pld");
+    type_keys(&mut state, "P");
+    assert_eq!(state.controls.pace, 50);
+    type_keys(&mut state, "i/strategy plain<enter>/pace 300ms<enter>/overlap on<enter>");
+    assert_eq!((state.strategy(), state.controls.pace), ("plain", 300));
+    assert!(state.controls.overlap);
+    type_keys(&mut state, "/strategy rest<enter>");
+    assert_eq!(state.input.text(), "/strategy rest");
+    assert!(state.answering());
+}
+
+#[test]
+fn a_loaded_model_sets_the_sampler_except_what_the_user_changed() {
+    let mut state = unloaded();
+    type_keys(&mut state, "/seed 7<enter>");
+    let mut ready = crate::tui::testing::ready();
+    let found = SamplerSettings { temperature: 0.6, top_p: 0.9, seed: 3, ..Default::default() };
+    ready.sampler = Some(found);
+    let effects = say(&mut state, Event::Ready(Box::new(ready)));
+    let expected = SamplerSettings { seed: 7, ..found };
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.sampler == expected),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn more_blocks_than_the_head_has_is_reported() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/blocks 9<enter>");
+    assert_eq!(state.controls.tree.blocks, Setting::Fixed(4));
+    let toast = state.toasts.shown().map(|toast| toast.text.as_str());
+    assert!(toast.is_some_and(|text| text.ends_with("4, as many as this head has")), "{toast:?}");
+}

@@ -1,0 +1,122 @@
+//! Keys: which one does what, and where.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use crate::tui::keymap::{BINDINGS, lookup};
+use crate::tui::state::{Focus, Overlay, ScreenState, Side};
+use crate::tui::testing::{loaded, type_keys, unloaded};
+use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::view;
+
+#[test]
+fn characters_that_come_together_do_what_they_do_one_by_one() {
+    // In the message, in a panel, where `g` and `?` are keys, and in the help that opens there.
+    for before in ["", "<tab>"] {
+        let keys: Vec<KeyEvent> = "Ag G?qé日 /x"
+            .chars()
+            .map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
+            .collect();
+        let (mut one, mut all) = (loaded(120, 36), loaded(120, 36));
+        type_keys(&mut one, before);
+        type_keys(&mut all, before);
+        for key in &keys {
+            update(&mut one, ScreenEvent::Key(*key), Duration::ZERO);
+        }
+        update(&mut all, ScreenEvent::Typed(keys), Duration::ZERO);
+        let seen = |state: &ScreenState| {
+            let lines = state.input.area().lines().to_vec();
+            (lines, state.controls.tree, state.focus, format!("{:?}", state.overlay))
+        };
+        assert_eq!(seen(&all), seen(&one), "{before:?}");
+    }
+}
+
+#[test]
+fn the_screen_can_be_redrawn() {
+    let mut state = loaded(80, 24);
+    assert_eq!(type_keys(&mut state, "<c-l>"), [Effect::Redraw]);
+}
+
+#[test]
+fn history_begins_above_the_first_row_of_the_screen() {
+    let mut state = loaded(40, 24);
+    type_keys(&mut state, "one<enter>");
+    let long = "a message that is long enough to be wrapped into two rows";
+    type_keys(&mut state, long);
+    let mut terminal = Terminal::new(TestBackend::new(40, 24)).unwrap();
+    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
+    type_keys(&mut state, "<up>");
+    assert_eq!(state.input.text(), long);
+    type_keys(&mut state, "<up>");
+    assert_eq!(state.input.text(), "one");
+    type_keys(&mut state, "<down>");
+    assert_eq!(state.input.text(), long);
+}
+
+#[test]
+fn narrow_panels_open_and_close_by_the_same_key() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<f2>");
+    assert_eq!((state.side, state.focus), (Some(Side::Tree), Focus::Tree));
+    type_keys(&mut state, "<f3>");
+    assert_eq!((state.side, state.focus), (Some(Side::Meters), Focus::Meters));
+    type_keys(&mut state, "i<f3>");
+    assert_eq!(state.focus, Focus::Meters);
+    type_keys(&mut state, "<f3>");
+    assert_eq!((state.side, state.focus), (None, Focus::Input));
+}
+
+#[test]
+fn every_key_of_the_table_is_reached_somewhere() {
+    // A row that another row hides would make the help untrue.
+    let mut reached = vec![false; BINDINGS.len()];
+    let mut models = Vec::new();
+    for focus in [Focus::Input, Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+        let mut state = loaded(80, 24);
+        state.focus = focus;
+        models.push(state);
+    }
+    let mut completing = loaded(80, 24);
+    completing.input.set("/");
+    models.push(completing);
+    let mut helped = unloaded();
+    helped.overlay = Some(Overlay::Details);
+    models.push(helped);
+    for state in &models {
+        for (at, row) in BINDINGS.iter().enumerate() {
+            reached[at] |=
+                row.keys.iter().all(|key| lookup(state, &key.event()) == Some(row.action));
+        }
+    }
+    for (row, reached) in BINDINGS.iter().zip(reached) {
+        assert!(reached, "{:?} {:?} is hidden", row.scope, row.action);
+    }
+}
+
+#[test]
+fn what_is_typed_over_an_error_box_goes_into_the_message() {
+    for (keys, wanted) in [("quick brown j", "halfquick brown j"), (" k", "half k")] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, "half");
+        state.focus = Focus::Tree;
+        let failed = || Some(Overlay::Error { title: "No answer".into(), text: "why".into() });
+        state.overlay = failed();
+        type_keys(&mut state, keys);
+        assert_eq!((state.input.text().as_str(), &state.overlay), (wanted, &None));
+        // The same for characters that come together, and for a paste.
+        state.overlay = failed();
+        let typed = "qj".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+        update(&mut state, ScreenEvent::Typed(typed.collect()), Duration::ZERO);
+        state.overlay = failed();
+        update(&mut state, ScreenEvent::Paste("pasted".into()), Duration::ZERO);
+        assert_eq!(state.input.text(), format!("{wanted}qjpasted"));
+        // Keys that write nothing keep their meaning.
+        state.overlay = failed();
+        type_keys(&mut state, "<c-u><esc>");
+        assert_eq!((state.overlay.is_none(), state.input.is_empty()), (true, false));
+    }
+}

@@ -1,0 +1,231 @@
+//! Other models: chosen, loaded beside those in use, stopped, failed.
+
+use super::job as asked;
+use crate::tui::state::{Fit, ModelPart, ModelRow, Overlay, Phase, ScreenState};
+use crate::tui::testing::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::{Command, Event, LoadJob, ModelChoice, Ready};
+
+fn named(name: &str) -> ModelChoice {
+    ModelChoice { target: Some(name.to_string()), ..ModelChoice::default() }
+}
+
+fn row(title: &str) -> ModelRow {
+    ModelRow {
+        title: title.to_string(),
+        parameters: Some(494_000_000),
+        quantisation: Some("Q4_K_M".to_string()),
+        bytes: 398_000_000,
+        place: "Ollama".to_string(),
+        aliases: String::new(),
+        fit: Fit::Beside,
+        refused: None,
+        models: named(title),
+        in_use: false,
+    }
+}
+
+fn found(state: &mut ScreenState, part: ModelPart, rows: Vec<ModelRow>) {
+    let now = state.now;
+    assert!(update(state, ScreenEvent::Models { part, rows }, now).is_empty());
+}
+
+/// The load that the effects send, after the controls that want it.
+fn load(effects: &[Effect]) -> LoadJob {
+    let [Effect::Apply(controls), Effect::Send(Command::Load(job))] = effects else {
+        panic!("no load: {effects:?}")
+    };
+    assert_eq!(controls.load, job.load);
+    job.clone()
+}
+
+/// A screen on which `Qwen` is being loaded.
+fn loading() -> (ScreenState, LoadJob) {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/model<enter>");
+    found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);
+    let job = load(&type_keys(&mut state, "qwen<enter>"));
+    (state, job)
+}
+
+fn swapped(job: &LoadJob) -> Event {
+    let ready = Ready { target: "Qwen".into(), models: job.models.clone(), ..ready() };
+    Event::Swapped { load: job.load, ready: Box::new(ready) }
+}
+
+fn said(state: &ScreenState) -> &str {
+    state.toasts.shown().map_or("", |toast| &toast.text)
+}
+
+#[test]
+fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    let effects = type_keys(&mut state, "<c-n>");
+    let find = Effect::FindModels { part: ModelPart::Target, models: ModelChoice::default() };
+    assert_eq!(effects, [find]);
+    assert!(type_keys(&mut state, "<enter>").is_empty(), "nothing is found yet");
+    found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);
+    let job = load(&type_keys(&mut state, "QWE<enter>"));
+    assert_eq!((job.load, job.models.clone()), (1, named("Qwen")));
+    assert!(state.overlay.is_none());
+    // Meanwhile the former model answers.
+    assert_eq!(state.phase, Phase::Idle);
+    let progress = |load, fraction| {
+        let stage = "reading Qwen".to_string();
+        Event::LoadProgress { load, stage, fraction: Some(fraction) }
+    };
+    say(&mut state, progress(1, 0.25));
+    say(&mut state, progress(7, 0.75));
+    let words = state.load.as_ref().unwrap().words();
+    assert!(words.contains("reading Qwen 25 %") && words.contains("Esc"), "{words}");
+    let sent = type_keys(&mut state, "two<enter>");
+    assert_eq!(job_generation(&sent), 2);
+    for event in answer(2, "Second answer.", 8) {
+        say(&mut state, event);
+    }
+    state.controls.strategy = crate::plan::Strategy::named("pld");
+    let effects = say(&mut state, swapped(&job));
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.strategy.is_none()),
+        "{effects:?}"
+    );
+    assert_eq!(
+        (state.load.is_none(), state.ready.as_ref().unwrap().target.as_str()),
+        (true, "Qwen")
+    );
+    assert!(said(&state).contains("read anew"), "{}", said(&state));
+    let sent = type_keys(&mut state, "three<enter>");
+    assert_eq!(asked(&sent).messages.len(), 5, "the whole conversation");
+}
+
+fn job_generation(effects: &[Effect]) -> u64 {
+    asked(effects).generation
+}
+
+#[test]
+fn a_load_is_stopped_and_the_former_model_stays() {
+    let (mut state, job) = loading();
+    let effects = type_keys(&mut state, "<esc>");
+    assert!(
+        matches!(&effects[..], [Effect::Apply(controls)] if controls.load != job.load),
+        "{effects:?}"
+    );
+    assert!(state.load.is_none() && said(&state).contains("dovetail-demo"), "{}", said(&state));
+    say(&mut state, Event::NotSwapped { load: job.load, error: None });
+    assert!(state.overlay.is_none());
+    // An answer is stopped before a load.
+    let (mut state, job) = loading();
+    type_keys(&mut state, "one<enter><esc>");
+    assert!(!state.answering() && state.load.is_some());
+    type_keys(&mut state, "<esc>");
+    assert!(state.load.is_none());
+    // If it was too late to stop, what is loaded is what the worker says.
+    say(&mut state, swapped(&job));
+    assert_eq!(state.ready.as_ref().unwrap().models, job.models);
+}
+
+#[test]
+fn a_failed_load_says_why_and_changes_nothing() {
+    let (mut state, job) = loading();
+    type_keys(&mut state, "half a mess");
+    let error = "qwen.gguf: a shard is missing; fetch it".to_string();
+    say(&mut state, Event::NotSwapped { load: job.load, error: Some(error.clone()) });
+    let Some(Overlay::Error { title, text }) = &state.overlay else { panic!("nothing is said") };
+    assert!(title.contains("Qwen") && text.contains(&error), "{title}: {text}");
+    assert!(text.contains("dovetail-demo 6M stays"), "{text}");
+    type_keys(&mut state, "age<enter>");
+    assert_eq!(state.chat.turns()[0].text, "half a message");
+    assert_eq!(state.ready.as_ref().unwrap().models, ModelChoice::default());
+}
+
+#[test]
+fn while_the_former_model_is_let_go_nothing_is_asked() {
+    let (mut state, job) = loading();
+    let reason = "Qwen needs 9000 MiB beside the models in use, and 5000 are free".to_string();
+    say(&mut state, Event::Unloaded { load: job.load, reason });
+    assert!(said(&state).contains("9000 MiB"), "{}", said(&state));
+    assert!(type_keys(&mut state, "one<enter>").is_empty());
+    assert_eq!(state.input.text(), "one");
+    // Stopped, it waits for the former model.
+    type_keys(&mut state, "<esc>");
+    assert!(matches!(state.phase, Phase::Loading { .. }) && state.load.is_some());
+    say(&mut state, Event::NotSwapped { load: job.load, error: None });
+    assert_eq!((&state.phase, state.load.is_none()), (&Phase::Idle, true));
+    assert_eq!(job_generation(&type_keys(&mut state, "<enter>")), 1);
+}
+
+#[test]
+fn a_question_that_a_load_overtakes_is_answered_after_it() {
+    for alone in [false, true] {
+        let (mut state, job) = loading();
+        let sent = type_keys(&mut state, "one<enter>");
+        let generation = job_generation(&sent);
+        if alone {
+            say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+        }
+        say(&mut state, swapped(&job));
+        assert!(state.answering(), "alone: {alone}");
+        for event in answer(generation, "Answered by the new one.", 8) {
+            say(&mut state, event);
+        }
+        assert_eq!(state.chat.last_answer(), Some("Answered by the new one."));
+    }
+    // Where nothing can be loaded any more, the question comes back.
+    let (mut state, job) = loading();
+    type_keys(&mut state, "one<enter>");
+    say(&mut state, Event::Unloaded { load: job.load, reason: "no room".into() });
+    say(&mut state, Event::Failed { generation: None, error: "no file".into() });
+    assert_eq!((&state.phase, state.input.text()), (&Phase::Broken, "one".to_string()));
+}
+
+#[test]
+fn what_cannot_be_loaded_says_why_and_the_list_stays() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<c-n>");
+    let why = "its tensor type is not known; take another file";
+    let refused = ModelRow { refused: Some(why.to_string()), ..row("Odd") };
+    let used = ModelRow { in_use: true, ..row("Used") };
+    found(&mut state, ModelPart::Target, vec![refused, used]);
+    for (keys, words) in [("<enter>", why), ("<down><enter>", "in use already")] {
+        assert!(type_keys(&mut state, keys).is_empty());
+        assert!(said(&state).contains(words), "{}", said(&state));
+        assert!(matches!(state.overlay, Some(Overlay::Models(_))));
+    }
+    assert!(type_keys(&mut state, "nothing of it<enter>").is_empty());
+    assert!(said(&state).contains("no model has these words"), "{}", said(&state));
+    // Found for a list that was closed, they are dropped.
+    type_keys(&mut state, "<esc>");
+    found(&mut state, ModelPart::Target, vec![row("Late")]);
+    assert!(state.overlay.is_none());
+    let mut starting = unloaded();
+    assert!(type_keys(&mut starting, "<c-n>").is_empty() && starting.overlay.is_none());
+}
+
+#[test]
+fn a_path_or_a_hub_id_is_taken_as_it_is() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/model ~/models/my.gguf<enter>");
+    found(&mut state, ModelPart::Target, vec![row("Qwen")]);
+    let job = load(&type_keys(&mut state, "<enter>"));
+    assert_eq!(job.models, named("~/models/my.gguf"));
+}
+
+#[test]
+fn drafts_are_chosen_likewise() {
+    let mut state = loaded(80, 24);
+    let effects = type_keys(&mut state, "<c-g>");
+    assert!(matches!(effects[..], [Effect::FindModels { part: ModelPart::Draft, .. }]));
+    let models = ModelChoice { draft: Some("lookup".into()), ..ModelChoice::default() };
+    let lookup = ModelRow { models: models.clone(), ..row("prompt lookup") };
+    found(&mut state, ModelPart::Draft, vec![row("A head"), lookup]);
+    let job = load(&type_keys(&mut state, "<down><enter>"));
+    assert_eq!(job.models, models);
+    let ready = Ready { strategy: "pld".into(), models, ..ready() };
+    say(&mut state, Event::Swapped { load: job.load, ready: Box::new(ready) });
+    assert!(said(&state).contains("drafts now"), "{}", said(&state));
+    assert_eq!(state.strategy(), "pld");
+}

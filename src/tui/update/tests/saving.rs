@@ -1,0 +1,89 @@
+//! Conversations are saved on every way out and come back as they were.
+
+use super::saved;
+use crate::tui::state::{AnswerOutcome, Overlay, Phase};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+
+#[test]
+fn a_new_conversation_keeps_the_old_one_saved() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let effects = type_keys(&mut state, "/new<enter>");
+    let save = effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Save { turns, .. } if turns.len() == 1));
+    let forget = effects.iter().position(|effect| *effect == Effect::Forget);
+    assert!(save.is_some() && save < forget, "{effects:?}");
+    assert!(state.chat.turns().is_empty());
+    assert_eq!(state.phase, Phase::Idle);
+}
+
+#[test]
+fn every_way_out_saves_first() {
+    for way in ["<c-c>", "<c-q>", "/quit<enter>"] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, "one<enter>");
+        let effects = type_keys(&mut state, way);
+        assert_eq!(effects.last(), Some(&Effect::Quit), "{way}");
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{way}");
+    }
+    let mut state = loaded(80, 24);
+    let now = state.now;
+    assert_eq!(update(&mut state, ScreenEvent::Terminate, now).last(), Some(&Effect::Quit));
+}
+
+#[test]
+fn a_lost_decode_thread_is_reported_once_and_saved() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    let now = state.now;
+    let effects = update(&mut state, ScreenEvent::WorkerGone(Some("boom".to_string())), now);
+    assert!(matches!(&effects[..], [Effect::Save { .. }]));
+    assert!(matches!(&state.overlay, Some(Overlay::Error { text, .. }) if text.contains("boom")));
+    state.overlay = None;
+    assert!(update(&mut state, ScreenEvent::WorkerGone(None), now).is_empty());
+    type_keys(&mut state, "two<enter>");
+    assert_eq!(state.input.text(), "two");
+}
+
+#[test]
+fn a_question_is_saved_before_its_answer_comes() {
+    let mut state = loaded(80, 24);
+    let effects = type_keys(&mut state, "Remember me<enter>");
+    assert!(matches!(effects.last(), Some(Effect::Save { turns, .. }) if turns.len() == 1));
+    // Giving an answer anew leaves the one there is on the disk until it has been replaced.
+    for event in answer(1, "An answer.", 8) {
+        say(&mut state, event);
+    }
+    let effects = type_keys(&mut state, "<c-r>");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{effects:?}");
+}
+
+#[test]
+fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
+    let mut state = loaded(80, 24);
+    for way in ["<esc>", "/new<enter>", "<c-q>"] {
+        type_keys(&mut state, "go<enter>");
+        let generation = state.generation();
+        for event in &answer(generation, "Half of an answer is better than none.", 8)[..3] {
+            say(&mut state, event.clone());
+        }
+        let effects = type_keys(&mut state, way);
+        let marked = effects.iter().any(|effect| {
+            matches!(effect, Effect::Save { turns, .. }
+                if turns.last().is_some_and(|turn| turn.interrupted))
+        });
+        assert!(marked, "{way}: {effects:?}");
+    }
+    let turns = vec![saved("go", false), saved("Half of", true)];
+    let now = state.now;
+    update(&mut state, ScreenEvent::Loaded(Ok(turns.clone())), now);
+    assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Interrupted));
+    assert_eq!(state.chat.saved_turns(), turns, "the mark stays in the file");
+    type_keys(&mut state, "<c-r>");
+    for event in answer(state.generation(), "All of it.", 8) {
+        say(&mut state, event);
+    }
+    assert!(state.chat.saved_turns().iter().all(|turn| !turn.interrupted));
+}

@@ -1,0 +1,46 @@
+//! Thoughts: switched, shown, kept.
+
+use super::job;
+use crate::tui::testing::{loaded, say, thinking, type_keys};
+use crate::tui::update::Effect;
+
+#[test]
+fn thinking_is_switched_only_where_the_template_can() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/think off<enter>");
+    let toast = state.toasts.shown().unwrap();
+    assert!(toast.error && toast.text.contains("no switch for thoughts"), "{toast:?}");
+    assert_eq!((state.thinking, state.input.text()), (None, "/think off".to_string()));
+    state.ready.as_mut().unwrap().switches_thinking = true;
+    type_keys(&mut state, "<enter>");
+    let sent = type_keys(&mut state, "hello<enter>");
+    assert_eq!(job(&sent).thinking, Some(false));
+    for (word, thinking) in [("on", Some(true)), ("auto", None)] {
+        type_keys(&mut state, &format!("/think {word}<enter>"));
+        assert_eq!(state.thinking, thinking);
+    }
+    type_keys(&mut state, "/think<enter>");
+    assert!(state.chat.shows_thoughts);
+    type_keys(&mut state, "<c-o>");
+    assert!(!state.chat.shows_thoughts);
+}
+
+#[test]
+fn an_answer_stopped_in_its_thoughts_is_kept_but_not_sent() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "why<enter>");
+    for event in thinking(1, "Because of", "").into_iter().take(3) {
+        say(&mut state, event);
+    }
+    let effects = type_keys(&mut state, "<esc>");
+    let turns = effects.iter().find_map(|effect| match effect {
+        Effect::Save { turns, .. } => Some(turns),
+        _ => None,
+    });
+    let last = turns.unwrap().last().unwrap();
+    assert_eq!(last.message.thought.as_deref(), Some("Because of"));
+    assert!(last.interrupted);
+    let sent = type_keys(&mut state, "now<enter>");
+    let said: Vec<_> = job(&sent).messages.iter().map(|m| m.content.as_str()).collect();
+    assert_eq!(said, ["why\n\nnow"]);
+}

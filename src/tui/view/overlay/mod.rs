@@ -1,0 +1,31 @@
+//! Boxes over the panels, one file each. Must never change the state.
+
+mod list;
+mod models;
+mod sessions;
+mod strategies;
+mod text;
+
+use ratatui::Frame;
+
+use super::areas::Areas;
+use crate::tui::state::{Overlay, ScreenState};
+use crate::tui::theme::Styles;
+
+pub(super) use text::reasons;
+
+/// A box is no wider than a comfortable row.
+const WIDTH: u16 = 76;
+
+pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
+    match &state.overlay {
+        Some(Overlay::Error { title, text }) => text::error(frame, areas, title, text, styles),
+        Some(Overlay::Details) => text::details(frame, areas, state, styles),
+        Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, list, styles),
+        Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, styles),
+        Some(Overlay::Strategies { selected }) => {
+            strategies::draw(frame, areas, state, *selected, styles);
+        }
+        Some(Overlay::Help { .. }) | None => {}
+    }
+}

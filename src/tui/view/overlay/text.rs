@@ -1,0 +1,134 @@
+//! Boxes of text: failures, details and the reasons for automatic values. Must never change the
+//! state.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use super::WIDTH;
+use crate::tui::state::{Dial, DialRanges, ScreenState};
+use crate::tui::theme::Styles;
+use crate::tui::view::areas::Areas;
+use crate::tui::view::figures;
+use crate::tui::view::frames::{centred, panel};
+use crate::tui::view::rows::{cut, draw_rows, wrapped};
+
+/// Columns of text in a box on `area`.
+fn columns(area: Rect) -> u16 {
+    WIDTH.min(area.width.saturating_sub(2)).saturating_sub(4).max(1)
+}
+
+/// `text` as a point of a list, in rows of at most `width` columns.
+fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'static>> {
+    let mut rows = wrapped(text, width.saturating_sub(2).max(1), style);
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.spans.insert(0, Span::styled(if index == 0 { "• " } else { "  " }, styles.faint));
+    }
+    rows
+}
+
+fn boxed(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: Vec<Line<'_>>, styles: &Styles) {
+    let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
+    let rect = centred(frame, areas, areas.column, columns(areas.column) + 4, height);
+    let foot = Line::styled(" Esc close ", styles.dim).right_aligned();
+    let block = panel(format!(" {title} "), true, styles).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    draw_rows(frame, inner, text.into_iter().map(|line| cut(line, usize::from(inner.width))));
+}
+
+pub(super) fn error(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    title: &str,
+    text: &str,
+    styles: &Styles,
+) {
+    let lines = wrapped(text, columns(areas.column), styles.text);
+    let mut red = *styles;
+    red.accent = styles.error;
+    boxed(frame, areas, title, lines, &red);
+}
+
+/// Reasons for the automatic values, as a panel.
+pub(in crate::tui::view) fn reasons(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    state: &ScreenState,
+    styles: &Styles,
+) {
+    let block = panel(" why these values ", false, styles);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let reasons = state.ready.iter().flat_map(|ready| &ready.reasons);
+    let rows = reasons.flat_map(|reason| point(reason, inner.width, styles, styles.dim));
+    draw_rows(frame, inner, rows);
+}
+
+pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
+    let row = |label: &str, value: String| {
+        Line::from_iter([
+            Span::styled(format!("{label:<12}"), styles.dim),
+            Span::styled(value, styles.text),
+        ])
+    };
+    let mut lines = Vec::new();
+    if let Some(ready) = &state.ready {
+        lines.push(row("target", ready.target.clone()));
+        lines.push(row("", ready.target_detail.clone()));
+        if !state.strategy().is_empty() {
+            lines.push(row("strategy", state.strategy().to_string()));
+        }
+        lines.push(row("draft", state.draft().unwrap_or("none").to_string()));
+        lines.push(row("context", format!("{} tokens", ready.context)));
+        lines.push(Line::default());
+        lines.push(Line::styled("Why these values", styles.strong));
+        for reason in &ready.reasons {
+            lines.extend(point(reason, columns(areas.column), styles, styles.text));
+        }
+        lines.push(Line::default());
+    }
+    if !state.notices.is_empty() {
+        lines.push(Line::styled("Notices", styles.strong));
+        for notice in &state.notices {
+            lines.extend(point(notice, columns(areas.column), styles, styles.text));
+        }
+        lines.push(Line::default());
+    }
+    let context = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let sampler = &state.controls.sampler;
+    let dials = Dial::FIGURES.map(|dial| {
+        let view = context.view(dial, &state.controls);
+        format!("{} {} {}", dial.sign(), view.value, view.state)
+    });
+    lines.push(row("controls", dials.join("  ")));
+    lines.push(row(
+        "sampler",
+        format!(
+            "top-k {}  top-p {}  min-p {}  seed {}",
+            sampler.top_k, sampler.top_p, sampler.min_p, sampler.seed
+        ),
+    ));
+    lines.push(row("answers", format!("at most {} tokens", state.max_tokens)));
+    lines.push(row("gpu", state.gpu.clone()));
+    if let Some(summary) = &state.meters.summary {
+        lines.push(Line::default());
+        lines.push(Line::styled("This answer", styles.strong));
+        let reused =
+            format!("{} tokens, {} from the cache", summary.prompt_tokens, summary.reused_tokens);
+        lines.push(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
+        let meters = &state.meters;
+        lines.push(row(
+            "decoding",
+            format!(
+                "{} tokens, {} rounds, τ {:.2}, {} tok/s",
+                meters.tokens(),
+                meters.rounds(),
+                meters.tau(),
+                figures::rate(meters.overall())
+            ),
+        ));
+    }
+    boxed(frame, areas, "details", lines, styles);
+}

@@ -1,0 +1,82 @@
+//! Rows of text: cut, wrapped, with something at both ends. Must never know what they say.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::tui::markdown::{Logical, Look, wrap};
+
+/// Draws `rows` from the top of `area`, as many as fit.
+pub(super) fn draw_rows<'a>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: impl IntoIterator<Item = Line<'a>>,
+) {
+    for (line, row) in rows.into_iter().zip(area.rows()) {
+        frame.render_widget(line, row);
+    }
+}
+
+/// A line with one part at each end; the left one is cut where they would meet.
+pub(super) fn ends<'a>(left: Line<'a>, right: Line<'a>, width: u16) -> Line<'a> {
+    let width = usize::from(width);
+    let wanted = right.width();
+    if wanted > width {
+        return cut(left, width);
+    }
+    let room = width - wanted;
+    // A space between the two, unless there is but one.
+    let room = if wanted > 0 && left.width() > 0 { room.saturating_sub(1) } else { room };
+    let mut line = cut(left, room);
+    let gap = width.saturating_sub(line.width() + wanted);
+    line.push_span(Span::raw(" ".repeat(gap)));
+    line.spans.extend(inlined(right).spans);
+    line
+}
+
+/// The line with its own style put into its spans, so that they can join another line.
+fn inlined(line: Line<'_>) -> Line<'_> {
+    let style = line.style;
+    let spans = line.spans.into_iter().map(|span| Span { style: style.patch(span.style), ..span });
+    Line::from_iter(spans)
+}
+
+/// The line's first `width` columns, the last of them an ellipsis if something is lost.
+pub(super) fn cut(line: Line<'_>, width: usize) -> Line<'_> {
+    let line = inlined(line);
+    if line.width() <= width {
+        return line;
+    }
+    let mut kept = Line::default();
+    let mut left = width.saturating_sub(1);
+    for span in line.spans {
+        let mut text = String::new();
+        for grapheme in span.content.graphemes(true) {
+            if grapheme.width() > left {
+                if width > 0 {
+                    text.push('…');
+                }
+                kept.push_span(Span::styled(text, span.style));
+                return kept;
+            }
+            left -= grapheme.width();
+            text.push_str(grapheme);
+        }
+        kept.push_span(Span::styled(text, span.style));
+    }
+    kept
+}
+
+/// `text` in rows of at most `width` columns.
+pub(super) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
+    let rows = text.lines().flat_map(|line| {
+        let mut logical = Logical::default();
+        logical.push(line, (Look::default(), None));
+        wrap(&logical, usize::from(width))
+    });
+    rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
+        .collect()
+}

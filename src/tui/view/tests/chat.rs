@@ -1,0 +1,152 @@
+//! The conversation and the message being written.
+
+use std::time::Duration;
+
+use super::{answering, check, drawn, text};
+use crate::tui::state::ScreenState;
+use crate::tui::testing::{answer, loaded, say, thinking, type_keys, unloaded};
+use crate::tui::update::{ScreenEvent, update};
+use crate::worker::Event;
+
+#[test]
+fn empty() {
+    check("empty_80", &mut loaded(80, 24));
+    check("empty_120", &mut loaded(120, 40));
+    check("empty_200", &mut loaded(200, 50));
+}
+
+#[test]
+fn loading() {
+    let mut state = unloaded();
+    let stage = "reading the target from model.gguf".to_string();
+    say(&mut state, Event::Loading { stage, fraction: Some(0.4) });
+    check("loading_80", &mut state);
+}
+
+#[test]
+fn mid_answer() {
+    check("answer_80", &mut answering(80, 24, 16));
+    check("answer_120", &mut answering(120, 40, 16));
+    check("answer_200", &mut answering(200, 50, 16));
+}
+
+#[test]
+fn thoughts_are_one_row_until_they_are_opened() {
+    const THOUGHT: &str = "They ask about the sun. It is a star, so a short answer that names \
+        what it is made of will do.\n\nNo need for *numbers*.";
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "What is the sun?<enter>");
+    let events = thinking(1, THOUGHT, "A star of **hydrogen** and helium.");
+    let (thoughts, text) = events.split_at(3);
+    thoughts.iter().for_each(|event| drop(say(&mut state, event.clone())));
+    check("thinking_80", &mut state);
+    text.iter().for_each(|event| drop(say(&mut state, event.clone())));
+    check("thought_80", &mut state);
+    type_keys(&mut state, "<c-o>");
+    check("thought_open_80", &mut state);
+}
+
+#[test]
+fn reading_the_prompt() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "A long question<enter>");
+    say(&mut state, Event::Prefill { generation: 1, done: 600, total: 1800 });
+    check("prefill_80", &mut state);
+}
+
+#[test]
+fn suggestions() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/s<down>");
+    check("suggestions_80", &mut state);
+}
+
+#[test]
+fn what_the_user_typed_is_shown_as_it_was_typed() {
+    let mut state = loaded(80, 24);
+    let typed = "  def __init__(self, *args*):\n    # not a heading\n\n- **no** list `or` <b>";
+    update(&mut state, ScreenEvent::Paste(typed.to_string()), Duration::ZERO);
+    type_keys(&mut state, "<enter>");
+    let screen = text(&drawn(&mut state));
+    let rows: Vec<&str> = screen.lines().skip(1).take(4).collect();
+    assert_eq!(
+        rows,
+        [
+            " ❯   def __init__(self, *args*):",
+            "       # not a heading",
+            "",
+            "   - **no** list `or` <b>"
+        ]
+    );
+}
+
+#[test]
+fn wide_characters() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "日本語で答えて 👩‍👩‍👧 e\u{301}<enter>");
+    let text = "狐は 海辺 の小さな家に 住んでいました。 毎晩、灯りをともして、 船を待ちました。 🦊🏮 \
+        それから、 とても 長い夜が 来ました。 cafe\u{301} ok";
+    let events = answer(1, text, 16);
+    let last = events.len() - 1;
+    for event in events.into_iter().take(last) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<f2>i漢字もここに書けます👍");
+    check("wide_80", &mut state);
+}
+
+#[test]
+fn code_and_scrolling() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "Show code<enter>");
+    let code = "Here it is:\n\n```rust\nfn main() {\n    let x = 42; // the answer\n    \
+        println!(\"{x}\");\n}\n```\n\nAnd a quote:\n\n> Everything is real.\n\n1. one\n2. two\n3. \
+        three\n4. four\n5. five";
+    for event in answer(1, code, 16) {
+        say(&mut state, event);
+    }
+    drawn(&mut state);
+    type_keys(&mut state, "<pgup>");
+    check("code_80", &mut state);
+    type_keys(&mut state, "<f9><c-end>");
+    check("code_unmarked_80", &mut state);
+}
+
+#[test]
+fn a_notice_covers_neither_keys_nor_answer() {
+    let mut state = answering(80, 24, 16);
+    let rows = |state: &mut ScreenState| {
+        let screen = text(&drawn(state));
+        screen.lines().map(str::to_string).collect::<Vec<_>>()
+    };
+    let before = rows(&mut state);
+    state.say("theme: light");
+    let short = rows(&mut state);
+    let changed: Vec<usize> = (0..24).filter(|&row| before[row] != short[row]).collect();
+    assert_eq!(changed, [18], "{short:#?}");
+    assert!(short[18].starts_with("╭─ ✓ theme: light ─"), "{}", short[18]);
+    // Longer than the edge: rows of its own, and the answer moves up.
+    state.complain("a remedy in so many words that it needs two rows ".repeat(2));
+    let long = rows(&mut state);
+    assert_eq!(long[23], before[23]);
+    assert!(long[16].starts_with(" ✗ a remedy") && long[15] == before[17], "{long:#?}");
+}
+
+#[test]
+fn a_context_that_is_nearly_full_is_reported() {
+    for (width, height) in [(80, 24), (120, 36), (200, 50)] {
+        let mut state = answering(width, height, 16);
+        assert!(!text(&drawn(&mut state)).contains("context full"));
+        state.ready.as_mut().unwrap().context = 80;
+        let screen = text(&drawn(&mut state));
+        assert!(screen.contains("% full") && screen.contains("/new, /save"), "{screen}");
+        state.ready.as_mut().unwrap().context = 70;
+        check_full(&text(&drawn(&mut state)));
+    }
+}
+
+fn check_full(screen: &str) {
+    for words in ["context full", "/new", "/save", "--context"] {
+        assert!(screen.contains(words), "{screen}");
+    }
+}

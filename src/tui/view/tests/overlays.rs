@@ -1,0 +1,157 @@
+//! Boxes over the panels.
+
+use std::time::Duration;
+
+use super::{answering, check, drawn, text};
+use crate::chat::SessionHead;
+use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, SessionList};
+use crate::tui::testing::{loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::{Event, ModelChoice};
+
+#[test]
+fn help_and_details() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<f1>");
+    check("help_80", &mut state);
+    let mut state = loaded(200, 50);
+    type_keys(&mut state, "<f1>");
+    check("help_200", &mut state);
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "/stats<enter>");
+    check("details_80", &mut state);
+}
+
+#[test]
+fn the_picker_says_what_each_strategy_does_or_lacks() {
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "<c-p><down>");
+    check("strategies_80", &mut state);
+    type_keys(&mut state, "<enter>");
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("← eagle2-60 · DGF head"), "{screen}");
+}
+
+#[test]
+fn failures_and_notices() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "Hello<enter>");
+    let error = "The prompt has 3,120 tokens, but the context of dovetail-demo 6M holds 2,048. \
+        Shorten it, or begin anew with /new."
+        .to_string();
+    say(&mut state, Event::Failed { generation: Some(1), error });
+    check("error_80", &mut state);
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "/gamma 999<enter>");
+    check("complaint_80", &mut state);
+}
+
+#[test]
+fn saved_conversations() {
+    let mut state = loaded(80, 24);
+    let head = |title: &str, messages| SessionHead {
+        id: title.to_string(),
+        title: title.to_string(),
+        updated: 0,
+        messages,
+    };
+    let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
+    state.overlay = Some(Overlay::Sessions(SessionList::new(heads)));
+    type_keys(&mut state, "<down>");
+    check("sessions_80", &mut state);
+    type_keys(&mut state, "jk THE su<bs>");
+    check("sessions_none_80", &mut state);
+    type_keys(&mut state, "<bs><bs><bs><bs><bs><bs><bs><bs>LANTERN fo");
+    check("sessions_filtered_80", &mut state);
+    let effects = type_keys(&mut state, "<enter>");
+    let load = Effect::Load("A fox and a lantern".to_string());
+    assert!(effects.contains(&load), "{effects:?}");
+}
+
+#[test]
+fn models_are_listed_with_sizes_and_what_fits() {
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "<esc><c-n>");
+    check("models_searching_80", &mut state);
+    let row = |title: &str, bytes: u64, fit| ModelRow {
+        title: title.to_string(),
+        parameters: Some(bytes * 8 / 5),
+        quantisation: Some("Q4_K_M".to_string()),
+        bytes,
+        place: "Ollama".to_string(),
+        aliases: "tagged:latest".to_string(),
+        fit,
+        refused: None,
+        models: ModelChoice { target: Some(title.to_string()), ..ModelChoice::default() },
+        in_use: false,
+    };
+    let rows = vec![
+        ModelRow {
+            in_use: true,
+            place: "bundled".into(),
+            ..row("dovetail-demo", 12_000_000, Fit::Beside)
+        },
+        row("Qwen2.5 0.5B Instruct", 398_000_000, Fit::Beside),
+        row("Llama 2 7B Chat", 4_100_000_000, Fit::Alone),
+        row("Llama 2 70B Chat", 41_000_000_000, Fit::TooLarge),
+        ModelRow { refused: Some("why".into()), ..row("Odd 1B", 800_000_000, Fit::Beside) },
+    ];
+    let found = ScreenEvent::Models { part: ModelPart::Target, rows };
+    update(&mut state, found, Duration::from_secs(9));
+    type_keys(&mut state, "<down>");
+    check("models_80", &mut state);
+    type_keys(&mut state, "LLAMA tagged");
+    check("models_filtered_80", &mut state);
+    type_keys(&mut state, "<enter>");
+    let load = state.controls.load;
+    let stage = "reading llama-2-7b.gguf".to_string();
+    say(&mut state, Event::LoadProgress { load, stage, fraction: Some(0.42) });
+    check("model_loading_80", &mut state);
+}
+
+/// Every corner of a frame belongs to a whole frame: an overlay leaves no part of a panel.
+fn assert_whole_frames(screen: &str, what: &str) {
+    let cells: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
+    let at = |y: usize, x: usize| cells.get(y).and_then(|row| row.get(x)).copied().unwrap_or(' ');
+    let mut right = 0;
+    let mut found = 0;
+    for (y, row) in cells.iter().enumerate() {
+        for x in (0..row.len()).filter(|&x| row[x] == '╭') {
+            found += 1;
+            let end = (x + 1..row.len()).find(|&x| "╭╮╰╯".contains(row[x]));
+            let end = end.unwrap_or_else(|| panic!("{what}: open at {y}, {x}\n{screen}"));
+            assert_eq!(at(y, end), '╮', "{what}\n{screen}");
+            let below = (y + 1..cells.len()).find(|&y| at(y, x) != '│').unwrap_or(y);
+            assert_eq!((at(below, x), at(below, end)), ('╰', '╯'), "{what}\n{screen}");
+            let edge = |y| "│▲▼".contains(at(y, end));
+            assert!((y + 1..below).all(edge), "{what}\n{screen}");
+        }
+        // The branches of a tree are no corners.
+        let branch = |x: usize| row[x] == '╰' && row.get(x + 1) == Some(&'╴');
+        right += (0..row.len()).filter(|&x| "╮╰╯".contains(row[x]) && !branch(x)).count();
+    }
+    assert_eq!(right, 3 * found, "{what}: a corner is left over\n{screen}");
+}
+
+#[test]
+fn overlays_leave_no_partial_frames() {
+    for (width, height) in [(80, 24), (120, 36), (200, 50), (100, 17), (30, 8)] {
+        for side in ["", "<f2>", "<f3>", "<f4>"] {
+            for keys in
+                ["", "<f1>", "<c-p>", "<c-n>", "/stats<enter>", "/", "/s", "/gamma 9999<enter>"]
+            {
+                let mut state = answering(width, height, 16);
+                type_keys(&mut state, side);
+                state.focus = Focus::Input;
+                type_keys(&mut state, keys);
+                let what = format!("{width}x{height} {side} {keys}");
+                assert_whole_frames(&text(&drawn(&mut state)), &what);
+            }
+            let mut state = answering(width, height, 16);
+            type_keys(&mut state, side);
+            let error = "What went wrong, and what to do about it.".to_string();
+            say(&mut state, Event::Failed { generation: Some(2), error });
+            assert_whole_frames(&text(&drawn(&mut state)), "failed");
+        }
+    }
+}

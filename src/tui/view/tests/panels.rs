@@ -1,0 +1,45 @@
+//! Tree, meters and controls.
+
+use super::{answering, check, drawn, text};
+use crate::decode::Timing;
+use crate::tui::testing::{say, type_keys};
+use crate::worker::Event;
+
+#[test]
+fn tree_of_64_nodes() {
+    let mut state = answering(120, 40, 64);
+    type_keys(&mut state, "<f2>");
+    check("tree_120", &mut state);
+    type_keys(&mut state, "f<pgdn>");
+    check("tree_all_120", &mut state);
+    let mut state = answering(80, 24, 64);
+    type_keys(&mut state, "<f2>");
+    check("tree_80", &mut state);
+}
+
+#[test]
+fn paused_and_looking_back() {
+    let mut state = answering(120, 40, 16);
+    type_keys(&mut state, "<f5><f2><left><left>");
+    check("look_back_120", &mut state);
+}
+
+#[test]
+fn panels_below_the_chat() {
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "<f3>");
+    check("meters_80", &mut state);
+    type_keys(&mut state, "<f4><down><right>");
+    check("controls_80", &mut state);
+}
+
+#[test]
+fn drafting_beside_the_target_shows_in_the_meters() {
+    let mut state = answering(120, 40, 16);
+    let mut round = state.rounds.latest().unwrap().clone();
+    round.timing = Timing { ahead_ms: 30.0, wait_ms: 1.5, ..round.timing };
+    say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
+    assert!(screen.contains(", ahead 30 ms"), "{screen}");
+}

@@ -1,0 +1,251 @@
+//! What to expect of a model before it is loaded: whether it fits the memory, how fast it should be
+//! alone, and with what on this machine could draft for it. Estimates of the cost model (method.md,
+//! Cost model) from headers, the machine's description and its measured memory bandwidth. Must
+//! never open a model.
+
+use super::load::sizes::{EIGHT_BITS, of_head, of_small};
+use crate::hardware::{Machine, Memory};
+use crate::kernels::{Pool, Roofline};
+use crate::library::{ModelEntry, Runs, Store, bundled_drafts};
+use crate::model::Config;
+use crate::plan::{
+    CostInputs, DraftSize, Prefer, SearchSpace, TargetSize, Throughput, TreeOverrides, choose,
+};
+use crate::settings::Settings;
+
+/// A small model has at most this share of the target's weights: a larger one takes about as long
+/// to draft as the target takes to answer.
+const SMALL: u64 = 3;
+
+/// Whether a model fits the memory of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryFit {
+    /// Into what is free.
+    Fits,
+    /// Only if other programs give some back.
+    Tight,
+    /// Not at all.
+    TooLarge,
+    /// The machine does not say how much it has.
+    Unknown,
+}
+
+/// What to expect of a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forecast {
+    /// Bytes of weights and of a context of the usual length.
+    pub needed: u64,
+    /// Whether they fit.
+    pub memory: MemoryFit,
+    /// Tokens a second without a draft; `None` where the cost model does not know the format.
+    pub plain: Option<f64>,
+    /// What could draft for it, the best first.
+    pub drafts: Vec<DraftForecast>,
+}
+
+/// What to expect of a draft.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DraftForecast {
+    /// The name by which `--draft` or `--draft-model` takes it.
+    pub name: String,
+    /// It is a draft head and no small model.
+    pub is_head: bool,
+    /// Tokens a second with it, by the expected acceptance; not below [`Forecast::plain`], since
+    /// the controller leaves a draft that does not pay.
+    pub rate: f64,
+}
+
+/// Estimates for one machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Forecaster {
+    /// What the CPU can do.
+    pub throughput: Throughput,
+    /// Its memory.
+    pub memory: Memory,
+}
+
+impl Forecaster {
+    /// Measures the memory bandwidth, in about a third of a second; without the memory for that it
+    /// is guessed from the machine's description.
+    pub fn measure(machine: &Machine, threads: usize) -> Self {
+        let guessed = Throughput::of_cpu(&machine.cpu, threads);
+        let measured = Roofline::measure_reading(&Pool::new(threads))
+            .inspect_err(|error| tracing::warn!("the memory bandwidth is guessed: {error}"));
+        let bandwidth = measured.map_or(guessed.bandwidth, |gb_s| gb_s * 1e9);
+        Self { throughput: Throughput { bandwidth, ..guessed }, memory: machine.memory }
+    }
+
+    /// What to expect of `model`, with the drafts among `all`; `None` if it is no target.
+    pub fn of(&self, model: &ModelEntry, all: &[ModelEntry]) -> Option<Forecast> {
+        let Some(Runs::Model { config, pass_bytes }) = &model.facts.runs else { return None };
+        let needed = model.located.bytes + context_bytes(config);
+        let size = TargetSize {
+            weights: config.linear_weights(),
+            bytes: *pass_bytes,
+            layers: config.layers,
+        };
+        let bundled;
+        let drafts = if model.located.store == Store::Bundled {
+            bundled = bundled_drafts();
+            &bundled[..]
+        } else {
+            all
+        };
+        let mut drafts: Vec<DraftForecast> = drafts
+            .iter()
+            .filter(|_| !model.facts.expanded)
+            .filter_map(|draft| {
+                let (draft_size, blocks) = self.fitting(model, config, needed, draft)?;
+                Some(DraftForecast {
+                    name: draft.located.name.clone(),
+                    is_head: draft.is_head(),
+                    rate: self.rate(size, Some((draft_size, blocks))),
+                })
+            })
+            .collect();
+        drafts.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        let plain = (!model.facts.expanded).then(|| self.rate(size, None));
+        Some(Forecast { needed, memory: self.fit(needed), plain, drafts })
+    }
+
+    fn fit(&self, needed: u64) -> MemoryFit {
+        match self.memory {
+            Memory { total: 0, .. } => MemoryFit::Unknown,
+            Memory { total, .. } if needed > total => MemoryFit::TooLarge,
+            Memory { free, .. } if needed > free => MemoryFit::Tight,
+            Memory { .. } => MemoryFit::Fits,
+        }
+    }
+
+    /// The size of a draft and the blocks it runs with, if it can draft for the target.
+    fn fitting(
+        &self,
+        target: &ModelEntry,
+        config: &Config,
+        needed: u64,
+        draft: &ModelEntry,
+    ) -> Option<(DraftSize, (usize, usize))> {
+        if self.fit(needed + draft.located.bytes) == MemoryFit::TooLarge {
+            return None;
+        }
+        match draft.facts.runs.as_ref()? {
+            Runs::Head { config: head, fusion } => {
+                head.fits(config.hidden, config.vocab).ok()?;
+                let size = of_head(head, *fusion, config.tied_head, EIGHT_BITS);
+                let least = if head.elastic { 1 } else { head.blocks() };
+                Some((size, (least, head.blocks())))
+            }
+            Runs::Model { config: small, pass_bytes } => {
+                let same = target.facts.vocabulary.is_some()
+                    && target.facts.vocabulary == draft.facts.vocabulary;
+                let (most, has) = (target.facts.parameters?, draft.facts.parameters?);
+                let fits = same && has <= most / SMALL && !draft.facts.expanded;
+                fits.then(|| (of_small(small, *pass_bytes), (0, 0)))
+            }
+        }
+    }
+
+    /// Tokens a second with the best tree of the draft, or without one.
+    fn rate(&self, target: TargetSize, draft: Option<(DraftSize, (usize, usize))>) -> f64 {
+        let inputs = CostInputs {
+            verifier: self.throughput,
+            target,
+            draft: draft.map(|(size, _)| (size, self.throughput)),
+        };
+        let space = SearchSpace {
+            overrides: TreeOverrides::default(),
+            blocks: draft.map(|(_, blocks)| blocks),
+            prefer: Prefer::Speed,
+        };
+        choose(&inputs, &space).expected
+    }
+}
+
+/// Bytes of the KV cache of a context of the usual length, in 32-bit floats.
+fn context_bytes(config: &Config) -> u64 {
+    let positions = config.max_positions.min(Settings::AUTO_CONTEXT);
+    (2 * 4 * config.layers * config.kv_width() * positions) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{ModelPlaces, find};
+
+    const MACHINE: Forecaster = Forecaster {
+        throughput: Throughput { multiply_adds: 1e11, bandwidth: 2e10, overhead: 4e-6 },
+        memory: Memory { total: 16 << 30, free: 8 << 30 },
+    };
+
+    fn bundled() -> ModelEntry {
+        find(&ModelPlaces::default()).models.remove(0)
+    }
+
+    /// A model of the family of `model`, `times` as wide and deep in what counts.
+    fn scaled(model: &ModelEntry, name: &str, times: u64) -> ModelEntry {
+        let mut model = model.clone();
+        model.located.name = name.to_owned();
+        model.located.store = Store::Folder;
+        model.located.bytes *= times;
+        model.facts.parameters = model.facts.parameters.map(|n| n * times);
+        let Some(Runs::Model { config, pass_bytes }) = &mut model.facts.runs else { panic!() };
+        config.layers *= times as usize;
+        *pass_bytes *= times;
+        model
+    }
+
+    #[test]
+    fn the_bundled_pair_is_expected_to_win_by_its_own_drafts() {
+        let forecast = MACHINE.of(&bundled(), &[]).unwrap();
+        assert_eq!(forecast.memory, MemoryFit::Fits);
+        let plain = forecast.plain.unwrap();
+        assert!(plain > 100.0, "{plain}");
+        assert_eq!(forecast.drafts.len(), 2);
+        assert!(forecast.drafts.iter().any(|draft| draft.is_head));
+        assert!(forecast.drafts.iter().all(|draft| draft.rate >= plain * 0.999), "{forecast:?}");
+        // Half the bandwidth: a target that is bound by it is slower.
+        let throughput = Throughput { bandwidth: 1e10, ..MACHINE.throughput };
+        let slower = Forecaster { throughput, ..MACHINE }.of(&bundled(), &[]).unwrap();
+        assert!(slower.plain.unwrap() < plain);
+    }
+
+    #[test]
+    fn a_small_model_of_the_same_vocabulary_goes_with_a_large_one() {
+        let small = scaled(&bundled(), "small", 1);
+        let large = scaled(&bundled(), "large", 100);
+        let mut other = scaled(&bundled(), "other", 1);
+        other.facts.vocabulary = None;
+        let all = [small.clone(), large.clone(), other, scaled(&bundled(), "near", 50)];
+        let forecast = MACHINE.of(&large, &all).unwrap();
+        let names: Vec<_> = forecast.drafts.iter().map(|draft| &*draft.name).collect();
+        assert_eq!(names, ["small"]);
+        assert!(forecast.drafts[0].rate > forecast.plain.unwrap(), "{forecast:?}");
+        assert_eq!(MACHINE.of(&small, &all).unwrap().drafts, []);
+    }
+
+    #[test]
+    fn a_model_fits_free_memory_or_all_or_not() {
+        let of = |total, free| {
+            let memory = Memory { total, free };
+            Forecaster { memory, ..MACHINE }.of(&bundled(), &[]).unwrap()
+        };
+        let needed = of(0, 0).needed;
+        assert!(needed > bundled().located.bytes);
+        assert_eq!(of(0, 0).memory, MemoryFit::Unknown);
+        assert_eq!(of(needed, needed).memory, MemoryFit::Fits);
+        assert_eq!(of(needed, needed - 1).memory, MemoryFit::Tight);
+        assert_eq!(of(needed - 1, needed - 1).memory, MemoryFit::TooLarge);
+        assert_eq!(of(needed, needed).drafts, []);
+    }
+
+    #[test]
+    fn what_cannot_be_run_or_estimated_has_no_figures() {
+        let mut model = bundled();
+        model.facts.expanded = true;
+        let forecast = MACHINE.of(&model, &[]).unwrap();
+        assert_eq!((forecast.plain, forecast.drafts.len()), (None, 0));
+        model.facts.runs = None;
+        assert_eq!(MACHINE.of(&model, &[]), None);
+        assert_eq!(MACHINE.of(&bundled_drafts()[0], &[]), None);
+    }
+}

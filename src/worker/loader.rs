@@ -1,0 +1,67 @@
+//! Loads the models that the settings name, and others in their place later. Must never know what
+//! they are used for.
+
+use super::backend::Backend;
+use super::load::{Purpose, SharedTarget, StartError, load, load_beside, load_drafts};
+use super::protocol::ModelChoice;
+use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
+use crate::hardware::Machine;
+use crate::settings::Settings;
+
+/// Loads what settings name.
+pub struct SettingsLoader {
+    settings: Settings,
+    purpose: Purpose,
+}
+
+impl SettingsLoader {
+    /// For these settings, which are checked.
+    pub fn new(settings: Settings, purpose: Purpose) -> Self {
+        Self { settings, purpose }
+    }
+
+    /// The settings with other models. What was set for the former ones is left out: a strategy
+    /// that needs their drafter, and flags that would be said to have no effect.
+    fn with(&self, models: &ModelChoice) -> Settings {
+        let ModelChoice { target, draft, draft_model } = models.clone();
+        let strategy = None;
+        let mut settings =
+            Settings { target, draft, draft_model, strategy, ..self.settings.clone() };
+        for key in ["target", "draft", "draft_model", "strategy"] {
+            settings.given.remove(key);
+        }
+        settings
+    }
+}
+
+impl Loader for SettingsLoader {
+    fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
+        let loaded = load(&self.settings, &Machine::probe(), self.purpose, progress);
+        loaded.map(Backend::from).map_err(|error| error.to_string())
+    }
+
+    fn load(
+        &self,
+        models: &ModelChoice,
+        target: Option<&SharedTarget>,
+        room: Room,
+        progress: Loading<'_>,
+    ) -> Result<NewModels, LoadFailure> {
+        let settings = self.with(models);
+        let (machine, purpose) = (Machine::probe(), self.purpose);
+        let loaded = match (target, room) {
+            (Some(target), _) if target.is(settings.target.as_deref()) => {
+                load_drafts(&settings, &machine, purpose, target, progress)
+                    .map(|drafts| NewModels::Drafts(Box::new(drafts)))
+            }
+            (_, Room::Beside) => load_beside(&settings, &machine, purpose, progress)
+                .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
+            (_, Room::Alone) => load(&settings, &machine, purpose, progress)
+                .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
+        };
+        loaded.map_err(|error| match error {
+            StartError::NoRoom { .. } => LoadFailure::NoRoom(error.to_string()),
+            error => LoadFailure::Failed(error.to_string()),
+        })
+    }
+}

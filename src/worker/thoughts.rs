@@ -1,0 +1,101 @@
+//! Thoughts of the tokens of one answer, told from its text. Must never know where they are shown.
+
+use crate::chat::{Opened, Split, ThoughtSplitter};
+use crate::decode::{Committed, TokenText};
+
+/// Divides the tokens of one answer, in order.
+#[derive(Debug)]
+pub(super) struct Thoughts(ThoughtSplitter);
+
+impl Thoughts {
+    /// For an answer whose prompt may have opened a block of thoughts.
+    pub(super) fn new(opened: Option<Opened>) -> Self {
+        Self(ThoughtSplitter::new(opened))
+    }
+
+    /// Moves what `committed` adds to the thoughts out of its text. With `ends`, the answer ends
+    /// with the last of them.
+    pub(super) fn split(&mut self, committed: &mut [Committed], ends: bool, names: &dyn TokenText) {
+        for token in committed.iter_mut() {
+            let text = self.0.text(&token.text);
+            token.text.clear();
+            add(token, text);
+            if let Some(name) = names.control(token.token) {
+                add(token, self.0.control(&name));
+            }
+        }
+        if let Some(last) = committed.last_mut().filter(|_| ends) {
+            add(last, self.0.finish());
+        }
+    }
+}
+
+fn add(token: &mut Committed, split: Split) {
+    token.text.push_str(&split.answer);
+    if let Some(thought) = split.thought {
+        token.thought.get_or_insert_default().push_str(&thought);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Origin;
+
+    /// Token 0 is special and called `[THINK]`, 1 `[/THINK]`, others have no name.
+    struct Names;
+
+    impl TokenText for Names {
+        fn label(&self, token: u32) -> String {
+            ["[THINK]", "[/THINK]"].get(token as usize).copied().unwrap_or_default().to_owned()
+        }
+        fn text(&self, _tokens: &[u32]) -> String {
+            String::new()
+        }
+        fn control(&self, token: u32) -> Option<String> {
+            (token < 2).then(|| self.label(token))
+        }
+    }
+
+    fn token(token: u32, text: &str) -> Committed {
+        Committed { token, text: text.to_owned(), thought: None, origin: Origin::Target }
+    }
+
+    #[test]
+    fn tokens_keep_the_part_that_is_theirs() {
+        let mut tokens = [
+            token(0, ""),
+            token(7, "A "),
+            token(7, "thought."),
+            token(1, ""),
+            token(7, "\n\n"),
+            token(7, "Yes"),
+        ];
+        let mut thoughts = Thoughts::new(None);
+        let (first, rest) = tokens.split_at_mut(2);
+        thoughts.split(first, false, &Names);
+        thoughts.split(rest, true, &Names);
+        let parts: Vec<_> =
+            tokens.iter().map(|t| (t.thought.as_deref(), t.text.as_str())).collect();
+        let thought = |text| (Some(text), "");
+        assert_eq!(
+            parts,
+            [
+                thought(""),
+                thought("A"),
+                thought(" thought."),
+                thought(""),
+                (None, ""),
+                (None, "Yes")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_held_goes_to_the_last_token() {
+        let mut tokens = [token(7, "<thi"), token(7, "n")];
+        Thoughts::new(None).split(&mut tokens, true, &Names);
+        assert_eq!((tokens[0].text.as_str(), tokens[1].text.as_str()), ("", "<thin"));
+        assert_eq!(tokens[1].thought, None);
+    }
+}

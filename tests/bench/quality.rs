@@ -1,0 +1,110 @@
+//! `bench quality`: the perplexity is that of decoding token by token, and the published model's is
+//! the reference program's.
+
+use std::path::Path;
+
+use crate::support::golden::GOLDEN;
+use crate::support::library::{arch_file, load_files, open_target, real_model};
+use dovetail::bench::quality::{BUNDLED_TEXT, QualityError, QualityOptions, measure, run, windows};
+use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::Target;
+use dovetail::speculate::Tree;
+use serde_json::Value;
+
+fn options() -> QualityOptions {
+    QualityOptions { text: None, window: 512, threads: 2, against_candle: false, json: true }
+}
+
+fn tiny() -> TargetFiles {
+    open_target(&Spec::Gguf(arch_file("llama.gguf"))).unwrap()
+}
+
+fn quality(spec: &Spec, options: &QualityOptions) -> Value {
+    let mut out = Vec::new();
+    run(spec, options, &mut out).unwrap();
+    serde_json::from_slice(&out).unwrap()
+}
+
+#[test]
+fn the_perplexity_is_that_of_decoding_token_by_token() {
+    let files = tiny();
+    let mut target = load_files(&files, 128, 2);
+    let vocab = target.vocab() as u32;
+    let windows: Vec<Vec<u32>> =
+        [90, 2, 33].map(|len| (0..len).map(|i| (i * i + 3 * len) % vocab).collect()).into();
+    let found = measure(&mut target, None, &windows).unwrap().ours;
+    let (mut sum, mut count) = (0.0, 0);
+    for window in &windows {
+        target.truncate(0);
+        for pair in window.windows(2) {
+            let logits = target.verify(&Tree::root(pair[0])).unwrap().logits;
+            target.commit(&[0]);
+            let total: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();
+            sum += f64::from(logits[pair[1] as usize]) - total.ln();
+            count += 1;
+        }
+    }
+    assert_eq!(found.tokens, count);
+    let expected = (-sum / f64::from(u32::try_from(count).unwrap())).exp();
+    assert!((found.perplexity() / expected - 1.0).abs() < 1e-9, "{found:?}, not {expected}");
+}
+
+#[test]
+fn windows_hold_the_whole_text_and_begin_as_the_model_wants() {
+    let files = open_target(&Spec::Bundled).unwrap();
+    let tokens = files.tokenizer.encode(BUNDLED_TEXT, false).unwrap();
+    let begun = files.tokenizer.encode(BUNDLED_TEXT, true).unwrap();
+    let begin = begun.len() - tokens.len();
+    for window in [2, 3, 16, 100_000] {
+        let cut = windows(&files.tokenizer, BUNDLED_TEXT, window).unwrap();
+        assert!(cut.iter().all(|part| (2..=window.max(2)).contains(&part.len())), "{window}");
+        let joined: Vec<u32> = cut.iter().flat_map(|part| &part[begin..]).copied().collect();
+        let left_out = tokens.len() - joined.len();
+        assert!(left_out <= 1 && tokens.starts_with(&joined), "{window}: {left_out} left out");
+    }
+    assert!(windows(&files.tokenizer, "", 16).unwrap().is_empty());
+}
+
+#[test]
+fn the_bundled_model_is_measured_on_the_bundled_text() {
+    let found = quality(&Spec::Bundled, &options());
+    assert_eq!(
+        (found["type"].as_str(), found["text"].as_str()),
+        (Some("quality"), Some("bundled"))
+    );
+    let perplexity = found["perplexity"].as_f64().unwrap();
+    assert!(perplexity > 1.0 && perplexity < 1e4, "{found}");
+    assert!(found["tokens"].as_u64().unwrap() > 150 && found.get("candle").is_none(), "{found}");
+}
+
+#[test]
+fn what_cannot_be_scored_is_said_with_the_remedy() {
+    let refused =
+        |options: &QualityOptions| run(&Spec::Bundled, options, &mut Vec::new()).unwrap_err();
+    let window = refused(&QualityOptions { window: 1, ..options() }).to_string();
+    assert!(window.contains("--window must be 2 or more"), "{window}");
+    let missing = QualityOptions { text: Some("no/such.txt".into()), ..options() };
+    assert!(matches!(refused(&missing), QualityError::Read { .. }));
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let empty = QualityOptions { text: Some(empty.path().to_owned()), ..options() };
+    assert!(refused(&empty).to_string().contains("nothing to score"));
+    if cfg!(not(feature = "candle-models")) {
+        let against = refused(&QualityOptions { against_candle: true, ..options() }).to_string();
+        assert!(against.contains("--features candle-models"), "{against}");
+    }
+}
+
+/// On the recorded text, which is the bundled one.
+#[test]
+fn a_published_models_perplexity_is_the_reference_programs() {
+    let name = "a_published_models_perplexity_is_the_reference_programs";
+    let path = Path::new(GOLDEN).join("real/smollm2-text.json");
+    let golden: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(golden["text"].as_str(), Some(BUNDLED_TEXT));
+    let Some(model) = real_model(name) else { return };
+    let found = quality(&Spec::Gguf(model), &options());
+    assert_eq!(found["tokens"], 199);
+    let theirs = golden["perplexity"]["llama.cpp Q4_1"].as_f64().unwrap();
+    let ours = found["perplexity"].as_f64().unwrap();
+    assert!((ours / theirs - 1.0).abs() < 0.005, "{ours}, the reference program {theirs}");
+}

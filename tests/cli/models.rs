@@ -1,0 +1,156 @@
+//! Models by name, as a user types them: listed, run, fetched in pairs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::support::gguf;
+use crate::support::hub::{Manners, Server};
+use crate::support::library::DEMO;
+use crate::support::program::{Home, outcome};
+
+/// A home with a model folder, and an Ollama store with one model and one that vanished.
+fn home() -> Home {
+    let home = Home::new();
+    let folder = home.path().join("my models/demo-target");
+    fs::create_dir_all(&folder).unwrap();
+    for file in fs::read_dir(DEMO).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
+    fs::write(home.path().join("my models/broken-one.gguf"), "no model").unwrap();
+    home.write_settings("max_tokens = 4\nmodel_folders = [\"~/my models\"]\n");
+    let store = home.path().join(".ollama/models");
+    fs::create_dir_all(store.join("blobs")).unwrap();
+    let model = gguf::small().bytes();
+    for (tag, digit) in [("1b", "a"), ("gone", "b")] {
+        let hash = digit.repeat(64);
+        let layer = json!({"mediaType": "application/vnd.ollama.image.model",
+            "digest": format!("sha256:{hash}"), "size": model.len()});
+        let manifest = store.join("manifests/registry.ollama.ai/library/tiny").join(tag);
+        fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        let text = json!({"schemaVersion": 2, "layers": [layer]}).to_string();
+        fs::write(manifest, text).unwrap();
+        if tag == "1b" {
+            fs::write(store.join(format!("blobs/sha256-{hash}")), &model).unwrap();
+        }
+    }
+    home
+}
+
+/// The program with nothing of this machine's stores around it.
+fn command(home: &Home, args: &[&str]) -> Command {
+    let mut command = home.command(args);
+    for name in ["HF_HUB_CACHE", "HF_TOKEN", "OLLAMA_MODELS"] {
+        command.env_remove(name);
+    }
+    command.env("HF_HOME", home.path().join("hf"));
+    command
+}
+
+#[test]
+fn models_are_listed_with_what_to_expect_of_them() {
+    let home = home();
+    let (code, out, err) = outcome(&mut command(&home, &["models"]));
+    assert_eq!((code, err.as_str()), (0, ""));
+    let line = |start: &str| {
+        let found = out.lines().find(|line| line.trim_start().starts_with(start));
+        found.unwrap_or_else(|| panic!("no {start}: {out}")).to_owned()
+    };
+    for (name, parts) in [
+        ("bundled", ["MB", "BF16", "fits"]),
+        ("demo-target", ["MB", "BF16", "fits"]),
+        ("tiny:1b", ["kB", "Q8_0", "fits"]),
+        ("broken-one: ", ["GGUF", "magic", ""]),
+        ("qwen2.5-7b ", ["Apache-2.0", "0.5B", ""]),
+    ] {
+        let line = line(name);
+        assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert!(out.contains("tiny/gone: its blob ") && out.contains("estimated"), "{out}");
+
+    let (code, out, _) = outcome(&mut command(&home, &["models", "--json"]));
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, 0);
+    let names: Vec<&str> =
+        all["models"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bundled", "broken-one", "demo-target", "tiny:1b"]);
+    let bundled = &all["models"][0];
+    assert!(bundled["tokens_per_second"].as_f64().unwrap() > 1.0, "{bundled}");
+    assert_eq!(bundled["drafts"].as_array().unwrap().len(), 2);
+    assert!(all["models"][1]["problem"].is_string() && all["memory_gb_s"].as_f64() > Some(0.0));
+    assert!(all["pairs"].as_array().unwrap().len() > 10);
+    let gone = all["skipped"].as_array().unwrap();
+    assert!(gone.iter().any(|gone| gone["reason"].as_str().unwrap().contains("is gone")));
+}
+
+#[test]
+fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
+    let home = home();
+    let (code, out, err) = outcome(&mut command(&home, &["models", "DEMO-t"]));
+    assert_eq!((code, err.as_str()), (0, ""));
+    for part in ["demo-target", "parameters", "BF16", "context", "tokens a second", "my models"] {
+        assert!(out.contains(part), "{out} lacks {part}");
+    }
+    let (code, out, _) = outcome(&mut command(&home, &["models", "tiny:1", "--json"]));
+    let one: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &one["name"]), (0, &json!("tiny:1b")));
+    for args in [&["models", "demo-tarjet"][..], &["run", "hi", "--target", "demo-tarjet"]] {
+        let (code, out, err) = outcome(&mut command(&home, args));
+        assert_eq!((code, out.as_str()), (3, ""), "{err}");
+        assert!(err.contains("near: demo-target") && err.contains("dovetail models"), "{err}");
+    }
+}
+
+#[test]
+fn a_model_answers_by_its_name() {
+    let home = home();
+    let (code, out, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
+    assert_eq!(code, 0, "{err}");
+    assert!(!out.trim().is_empty());
+    // A model that cannot be opened says why.
+    let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "broken"]));
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("broken-one.gguf") && err.contains("GGUF"), "{err}");
+    // Two begin so.
+    fs::write(home.path().join("my models/demo-2.gguf"), "GGUF").unwrap();
+    let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("fits several models: demo-2, demo-target"), "{err}");
+}
+
+#[test]
+fn a_pair_of_the_catalogue_is_fetched_and_then_found() {
+    let model = gguf::small().bytes();
+    let files = HashMap::from([
+        ("m-Q4_K_M.gguf".to_owned(), model),
+        ("m-Q8_0.gguf".to_owned(), b"another".to_vec()),
+        ("config.json".to_owned(), b"{}".to_vec()),
+        ("pytorch_model.bin".to_owned(), b"no head".to_vec()),
+    ]);
+    let server = Server::start(files, Manners::default());
+    let home = Home::new();
+    let mut pull = command(&home, &["pull", "llama3-8b-eagle"]);
+    pull.env("HF_ENDPOINT", format!("http://127.0.0.1:{}", server.port));
+    let (code, out, err) = outcome(&mut pull);
+    assert_eq!(code, 0, "{err}");
+    let places: Vec<&Path> = out.lines().map(Path::new).collect();
+    assert!(places.len() == 2 && places.iter().all(|place| place.exists()), "{out}");
+    assert!(out.contains("m-Q4_K_M.gguf") && out.contains("EAGLE-LLaMA3-Instruct-8B"), "{out}");
+    let start = "dovetail --target bartowski/Meta-Llama-3-8B-Instruct-GGUF:Q4_K_M --draft yuhuili/";
+    assert!(err.contains(start) && err.contains("Llama 3 Community"), "{err}");
+    assert!(server.requests("Q8_0").is_empty(), "what was not asked for is not fetched");
+
+    let (_, out, _) = outcome(&mut command(&home, &["models", "--json"]));
+    let all: Value = serde_json::from_str(&out).unwrap();
+    let stores: Vec<_> =
+        all["models"].as_array().unwrap().iter().map(|m| m["store"].as_str().unwrap()).collect();
+    assert_eq!(stores, ["bundled", "hub cache", "hub cache"], "{out}");
+
+    let (code, _, err) = outcome(&mut command(&home, &["pull", "lama3-8b-eagle"]));
+    assert_eq!(code, 3);
+    assert!(err.contains("near: llama3-8b-eagle"), "{err}");
+}

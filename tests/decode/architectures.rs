@@ -1,0 +1,119 @@
+//! The central promise on every architecture: a tiny model of each (tests/golden/arch) decodes under
+//! every strategy whose drafter runs on the CPU, and the text is its own, token for token.
+
+use std::sync::Arc;
+
+use crate::support::generate::{answer, plain, request, samplers};
+use crate::support::library::{arch_file, arch_names, arch_recording, load_files, open_target};
+use crate::support::models::load_small;
+use candle_core::Device;
+use dovetail::decode::{Engine, RoundOptions};
+use dovetail::draft::{
+    Budget, ContextDraft, ContextSources, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval,
+    SmallModel,
+};
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::head::{FusionKind, HeadPrecision, PackedHead, SharedTables, Table};
+use dovetail::model::{CpuTarget, SharedVocabulary, Target};
+use dovetail::plan::{DraftKind, STRATEGIES, Strategy};
+use dovetail::speculate::suffixes::{SortedText, sort};
+use dovetail::speculate::{Method, Shape};
+use dovetail::train::{DraftNet, head_config};
+
+const CONTEXT: usize = 192;
+/// Tokens of an answer.
+const LENGTH: usize = 14;
+
+/// The drafters of the table, in the order of [`drafter_of`]. The head has drawn weights, so that
+/// nearly all of its proposals are rejected; the small model is the target itself, so that all of
+/// its greedy proposals are accepted; retrieval drafts from `text`.
+fn drafters(files: &TargetFiles, target: &CpuTarget, text: &[u32]) -> Vec<Box<dyn Drafter>> {
+    let beside = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
+    let config = head_config(&files.config, 2, true);
+    let net = DraftNet::new(config.clone(), FusionKind::Dgf, None, 3, &Device::Cpu).unwrap();
+    let weights = net.head_weights().unwrap();
+    let shared = SharedTables {
+        embedding: Table::Packed(target.embedding()),
+        lm_head: Table::Packed(target.lm_head()),
+    };
+    let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
+    let backend = PackedHead::new(&weights, &shared, beside.clone(), CONTEXT, precision, kv);
+    let head = FeatureHead::new(&config, weights.kind(), Box::new(backend.unwrap()), CONTEXT);
+    let lm = load_small(&files.config, &*files.weights, beside.clone(), CONTEXT, kv);
+    let vocabulary = SharedVocabulary::identical(files.config.vocab);
+    let small = SmallModel::new("itself", Box::new(lm), vocabulary);
+    let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };
+    vec![
+        Box::new(head.with_cores(beside.clone())),
+        Box::new(small.with_pool(beside)),
+        Box::new(PromptLookup::new(CONTEXT)),
+        Box::new(Retrieval::new(Box::new(store), "a test".to_owned(), CONTEXT)),
+        Box::new(Lookahead::new(CONTEXT)),
+        Box::new(ContextDraft::new(ContextSources::Suffix, CONTEXT)),
+        Box::new(ContextDraft::new(ContextSources::Recycling, CONTEXT)),
+        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
+    ]
+}
+
+fn drafter_of(kind: DraftKind) -> usize {
+    let kinds = [
+        DraftKind::Head,
+        DraftKind::Small,
+        DraftKind::Lookup,
+        DraftKind::Rest,
+        DraftKind::Lookahead,
+        DraftKind::Suffix,
+        DraftKind::Recycling,
+        DraftKind::Context,
+    ];
+    let at = kinds.into_iter().position(|other| other == kind);
+    at.unwrap_or_else(|| panic!("{kind:?} is not tested"))
+}
+
+/// The strategy's own tree, cut to what a test has time for.
+fn budget(row: &Strategy) -> Budget {
+    let shape = match row.method {
+        Method::Sequences { .. } => Shape { gamma: 6, width: 1, depth: 6 },
+        _ => row.shape.unwrap_or(Shape { gamma: 12, width: 3, depth: 4 }),
+    };
+    let depth = shape.depth.min(LENGTH);
+    let blocks = if row.draft == DraftKind::Head { 2 } else { 0 };
+    Budget { method: row.method, ..Budget::new(Shape { depth, ..shape }, blocks) }
+}
+
+#[test]
+fn every_architecture_gives_plain_text_under_every_strategy() {
+    let [greedy, _, _, filtered] = samplers();
+    for name in arch_names() {
+        let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        let target = load_files(&files, CONTEXT, 2);
+        let prompt = arch_recording(&name, "logits").0;
+        let prompt = [&prompt[..20], &prompt[..6]].concat();
+        let vocab = target.vocab() as u32;
+        assert!(prompt.iter().all(|&token| token < vocab), "{name}");
+        let drafters = drafters(&files, &target, &prompt);
+        let mut engine = Engine::new(Box::new(target), drafters);
+        for sampler in [greedy, filtered] {
+            let request = request(&prompt, LENGTH);
+            let want = answer(&mut engine, &request, plain(sampler)).0;
+            assert_eq!(want.len(), LENGTH, "{name}");
+            let drafts = |row: &&Strategy| !row.gpu_layers && row.draft != DraftKind::None;
+            for row in STRATEGIES.iter().filter(drafts) {
+                let drafter = drafter_of(row.draft);
+                let options = |round: usize| RoundOptions {
+                    drafter,
+                    schedule: row.schedule_with(round.is_multiple_of(2)),
+                    coupled: true,
+                    ..RoundOptions::new(budget(row), sampler)
+                };
+                let (got, rounds) = answer(&mut engine, &request, options);
+                assert_eq!(got, want, "{name} under {} with {sampler:?}", row.name);
+                if row.draft == DraftKind::Small && sampler.is_greedy() && row.name != "duo" {
+                    let passes = rounds.len();
+                    assert!(passes <= LENGTH / 2, "{name}, {}: {passes} passes", row.name);
+                }
+            }
+        }
+    }
+}

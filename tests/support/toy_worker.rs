@@ -1,0 +1,128 @@
+//! A worker around toy models.
+
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Engine, Request, Round};
+use dovetail::draft::{Budget, Depths, Drafter};
+use dovetail::model::Target;
+use dovetail::plan::Strategy;
+use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::worker::{
+    Backend, Controls, Event, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
+};
+use std::sync::mpsc::Receiver;
+
+use super::events::next;
+use super::generate::plain;
+use super::toy::{Guess, Letters, Toy, ToyDrafter, decode};
+
+/// Chooses γ = 6, k = 2, D = 3 where the user does not.
+pub struct Fixed;
+
+impl Planner for Fixed {
+    fn choose(&mut self, controls: &Controls) -> RoundPlan {
+        let shape = Shape {
+            gamma: controls.tree.gamma.or(6),
+            width: controls.tree.width.or(2),
+            depth: controls.tree.depth.or(3),
+        };
+        let budget = Budget::new(shape, controls.tree.blocks.or(1));
+        RoundPlan {
+            strategy: Strategy::default_with(true),
+            drafter: Some(0),
+            budget,
+            verify_times: None,
+        }
+    }
+    fn observe(&mut self, _: &Round) {}
+}
+
+/// What the toy says of itself.
+pub fn ready() -> Ready {
+    Ready {
+        target: "toy".into(),
+        target_detail: String::new(),
+        draft: None,
+        depths: Depths::Elastic(4),
+        context: 2000,
+        most_context: 0,
+        gamma: 6,
+        blocks: 1,
+        width: 2,
+        depth: 3,
+        reasons: Vec::new(),
+        vram_used: 0,
+        strategy: "dovetail".into(),
+        strategies: Vec::new(),
+        sampler: None,
+        switches_thinking: false,
+        models: ModelChoice::default(),
+    }
+}
+
+pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
+    let drafters: Vec<Box<dyn Drafter>> = vec![Box::new(drafter)];
+    Backend {
+        engine: Engine::new(target, drafters),
+        names: Box::new(Letters),
+        // A token a byte, and no token for an exclamation mark.
+        prompter: Box::new(|messages, _| {
+            let text: String = messages.iter().map(|m| m.content.as_str()).collect();
+            let token = |byte: u8| {
+                if byte == b'!' { Err("no !".to_owned()) } else { Ok(u32::from(byte) % 30) }
+            };
+            let tokens = text.bytes().map(token).collect::<Result<_, _>>()?;
+            Ok(PromptTokens { tokens, opened: None })
+        }),
+        eos: Vec::new(),
+        stop: Vec::new(),
+        planner: Box::new(Fixed),
+        ready: ready(),
+        notices: vec!["mind the gap".into()],
+        shared: None,
+    }
+}
+
+pub fn knowing() -> ToyDrafter {
+    ToyDrafter::new(Guess::Knowing, 3, 30)
+}
+
+pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
+    let message = Message::new(Role::User, prompt);
+    Job { generation, messages: vec![message], max_tokens, thinking: None }
+}
+
+/// The events up to the end of the answer under way.
+pub fn rest(events: &Receiver<Event>) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        all.push(next(events));
+        if matches!(all.last(), Some(Event::Finished { .. } | Event::Failed { .. })) {
+            return all;
+        }
+    }
+}
+
+pub fn tokens(events: &[Event]) -> Vec<u32> {
+    let mut all = Vec::new();
+    for event in events {
+        match event {
+            Event::First { token, .. } => all.push(token.token),
+            Event::Round { round, .. } => all.extend(round.committed.iter().map(|c| c.token)),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// The plain answer of the toy of this seed to a prompt.
+pub fn wanted_of(seed: u64, prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
+    let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
+    let request = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
+    let mut engine = Engine::new(Box::new(Toy::new(seed, 30, 2000)), None);
+    decode(&mut engine, &Letters, request, plain(sampler)).0.tokens
+}
+
+/// The plain answer to a prompt.
+pub fn wanted(prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
+    wanted_of(3, prompt, max_tokens, sampler)
+}

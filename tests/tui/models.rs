@@ -1,0 +1,74 @@
+//! Other models in the middle of a conversation, with the bundled ones on a pseudo-terminal.
+
+use portable_pty::CommandBuilder;
+
+use crate::support::chat::{Chat, saved};
+use crate::support::program::at_home;
+use crate::support::pty::Pty;
+
+/// Asks and waits for the end of the answer.
+fn ask(chat: &mut Chat, question: &str) {
+    chat.send(&format!("{question}\r"));
+    chat.wait_for(&format!("❯ {question}"));
+    chat.pty.wait("the answer", |screen| {
+        let after = screen.rsplit_once(question).map_or("", |(_, after)| after);
+        after.contains("tok/s · τ") && screen.contains("○ ready")
+    });
+}
+
+fn header_has(chat: &mut Chat, words: &str) {
+    chat.pty.wait(words, |screen| {
+        screen.lines().next().is_some_and(|line| line.contains(words) && line.contains("○ ready"))
+    });
+}
+
+#[test]
+fn a_conversation_goes_on_with_another_draft_and_another_model() {
+    let home = tempfile::tempdir().unwrap();
+    // The bundled target once more, as a folder of the user's.
+    let twin = home.path().join("twin");
+    std::fs::create_dir(&twin).unwrap();
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/target");
+    for file in std::fs::read_dir(bundled).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), twin.join(file.file_name())).unwrap();
+    }
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+    command.args(["--max-tokens", "40"]);
+    at_home(&mut command, home.path());
+    let mut chat = Chat { pty: Pty::start(command, 120, 40), home };
+    header_has(&mut chat, "DGF head");
+    ask(&mut chat, "What is a fox?");
+
+    chat.send("\x07");
+    chat.wait_for("drafts for this target");
+    chat.wait_for("prompt lookup");
+    chat.send("lookup\r");
+    header_has(&mut chat, "pld · prompt lookup");
+    ask(&mut chat, "Where does it live?");
+
+    // A name that no list holds is taken as a path.
+    chat.send(&format!("/model {}\r", twin.display()));
+    chat.wait_for("no model has these words");
+    chat.send("\r");
+    header_has(&mut chat, "twin");
+    ask(&mut chat, "And what does it eat?");
+
+    // A failure leaves it in use.
+    chat.send("/model no/such/model.gguf\r");
+    chat.wait_for("no model has these words");
+    chat.send("\r");
+    chat.wait_for("was not loaded");
+    chat.send("\x1b");
+    chat.pty.wait("the box to close", |screen| !screen.contains("was not loaded"));
+    header_has(&mut chat, "twin");
+    ask(&mut chat, "Thank you.");
+    chat.send("\x03");
+    let Chat { pty, home } = chat;
+    assert_eq!(pty.end().code, 0);
+    let saved = saved(home.path());
+    for question in ["What is a fox?", "Where does it live?", "And what does it eat?", "Thank you."]
+    {
+        assert!(saved.contains(question), "{question}: {saved}");
+    }
+}

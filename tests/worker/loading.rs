@@ -1,0 +1,280 @@
+//! Other models in the place of those in use: toys on the decode thread, and the bundled ones.
+
+use crate::support::events::{controls, next, sink};
+use crate::support::generate;
+use crate::support::toy::Toy;
+use crate::support::toy_worker::{backend, job, knowing, rest, tokens, wanted, wanted_of};
+use dovetail::chat::{Message, Role};
+use dovetail::settings::{LOOKUP, Settings};
+use dovetail::speculate::SamplerSettings;
+use dovetail::worker::{
+    Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Purpose,
+    Ready, Room, SettingsLoader, SharedTarget, Worker, spawn_with,
+};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn named(name: Option<&str>) -> ModelChoice {
+    ModelChoice { target: name.map(str::to_owned), ..ModelChoice::default() }
+}
+
+/// A toy of this seed that says how it was named.
+fn toy(seed: u64, models: &ModelChoice) -> Backend {
+    let made = backend(Box::new(Toy::new(seed, 30, 2000)), knowing());
+    Backend { ready: Ready { models: models.clone(), ..made.ready }, ..made }
+}
+
+/// The target that was asked for, and where.
+type Asked = (Option<String>, Room);
+
+/// Loads toys by name, and notes how it was asked.
+#[derive(Clone, Default)]
+struct Toys(Arc<Mutex<Vec<Asked>>>);
+
+impl Loader for Toys {
+    fn first(&self, _: Loading<'_>) -> Result<Backend, String> {
+        Ok(toy(3, &ModelChoice::default()))
+    }
+
+    fn load(
+        &self,
+        models: &ModelChoice,
+        _: Option<&SharedTarget>,
+        room: Room,
+        progress: Loading<'_>,
+    ) -> Result<NewModels, LoadFailure> {
+        self.0.lock().unwrap().push((models.target.clone(), room));
+        progress("reading", Some(0.5));
+        let made = |seed| Ok(NewModels::All(Box::new(toy(seed, models))));
+        match (models.target.as_deref(), room) {
+            (None, _) => made(3),
+            (Some("other"), _) => made(5),
+            (Some("broken"), _) => Err(LoadFailure::Failed("torn header".to_owned())),
+            (Some("panics"), _) => panic!("a fault of a library"),
+            (Some("large" | "large and broken" | "large and slow"), Room::Beside) => {
+                Err(LoadFailure::NoRoom("9 MiB are needed and 5 are free".to_owned()))
+            }
+            (Some("large"), Room::Alone) => made(7),
+            (Some("large and broken"), Room::Alone) => {
+                Err(LoadFailure::Failed("a shard is missing".to_owned()))
+            }
+            // Ends only if it is stopped.
+            _ => loop {
+                std::thread::sleep(Duration::from_millis(2));
+                progress("reading", Some(0.6));
+            },
+        }
+    }
+}
+
+fn start() -> (Worker, Receiver<Event>, Toys) {
+    let (toys, (sink, events)) = (Toys::default(), sink());
+    let worker = spawn_with(controls(), sink, toys.clone()).unwrap();
+    while !matches!(next(&events), Event::Notice(_)) {}
+    (worker, events, toys)
+}
+
+/// The events of a load up to its end, progress left out; the end is the last.
+fn load(worker: &Worker, events: &Receiver<Event>, number: u64, name: &str) -> Vec<Event> {
+    assert!(worker.load(LoadJob { load: number, models: named(Some(name)) }));
+    end_of_load(events)
+}
+
+fn end_of_load(events: &Receiver<Event>) -> Vec<Event> {
+    let mut all = Vec::new();
+    loop {
+        match next(events) {
+            Event::LoadProgress { .. } | Event::Notice(_) => {}
+            event => all.push(event),
+        }
+        if matches!(all.last(), Some(Event::Swapped { .. } | Event::NotSwapped { .. })) {
+            return all;
+        }
+    }
+}
+
+fn answers_as(worker: &Worker, events: &Receiver<Event>, generation: u64, seed: u64) {
+    worker.generate(job(generation, "hello", 30));
+    let expected = wanted_of(seed, "hello", 30, SamplerSettings::default());
+    assert_eq!(tokens(&rest(events)), expected, "the answer of toy {seed}");
+}
+
+fn failed(load: u64, error: &str) -> Event {
+    Event::NotSwapped { load, error: Some(error.to_owned()) }
+}
+
+#[test]
+fn an_answer_under_way_ends_before_other_models_answer_the_next() {
+    let (worker, events, _) = start();
+    worker.controls().update(|controls| controls.paused = true);
+    worker.generate(job(1, "hello", 30));
+    while !matches!(next(&events), Event::First { .. }) {}
+    worker.load(LoadJob { load: 1, models: named(Some("other")) });
+    // It is loaded while the answer is paused, and taken into use only after it.
+    while !matches!(next(&events), Event::LoadProgress { load: 1, fraction: Some(_), .. }) {}
+    std::thread::sleep(Duration::from_millis(100));
+    worker.controls().update(|controls| controls.paused = false);
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(Event::Swapped { .. })) {
+        seen.push(next(&events));
+    }
+    let swapped = seen.pop();
+    assert!(matches!(seen.last(), Some(Event::Finished { generation: 1, .. })), "{seen:?}");
+    let expected = wanted("hello", 30, SamplerSettings::default());
+    assert_eq!(tokens(&seen), expected[1..], "all but the first token, which came before");
+    let Some(Event::Swapped { load: 1, ready }) = swapped else { panic!("{swapped:?}") };
+    assert_eq!(ready.models, named(Some("other")));
+    answers_as(&worker, &events, 2, 5);
+}
+
+#[test]
+fn a_failure_leaves_the_models_in_use() {
+    let (worker, events, _) = start();
+    assert_eq!(load(&worker, &events, 1, "broken"), [failed(1, "torn header")]);
+    answers_as(&worker, &events, 1, 3);
+    let ended = load(&worker, &events, 2, "panics");
+    let [Event::NotSwapped { load: 2, error: Some(error) }] = &ended[..] else {
+        panic!("{ended:?}")
+    };
+    assert!(error.contains("a fault of a library"), "{error}");
+    answers_as(&worker, &events, 2, 3);
+}
+
+#[test]
+fn a_load_stops_when_it_is_not_wanted_any_more() {
+    let (worker, events, toys) = start();
+    worker.load(LoadJob { load: 1, models: named(Some("slow")) });
+    while !matches!(next(&events), Event::LoadProgress { load: 1, fraction: Some(0.6), .. }) {}
+    worker.controls().update(|controls| controls.load = 2);
+    assert_eq!(end_of_load(&events), [Event::NotSwapped { load: 1, error: None }]);
+    answers_as(&worker, &events, 1, 3);
+    // Another load stops one on its way too.
+    worker.load(LoadJob { load: 3, models: named(Some("slow")) });
+    while !matches!(next(&events), Event::LoadProgress { load: 3, .. }) {}
+    let ended = load(&worker, &events, 4, "other");
+    assert_eq!(ended, [Event::NotSwapped { load: 3, error: None }]);
+    assert!(matches!(&end_of_load(&events)[..], [Event::Swapped { load: 4, .. }]));
+    answers_as(&worker, &events, 2, 5);
+    assert_eq!(toys.0.lock().unwrap().len(), 3);
+    // A worker that is dropped ends its load.
+    worker.load(LoadJob { load: 5, models: named(Some("slow")) });
+    while !matches!(next(&events), Event::LoadProgress { load: 5, .. }) {}
+    worker.join();
+    while events.recv_timeout(Duration::from_secs(30)).is_ok() {}
+    assert_eq!(events.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected));
+}
+
+#[test]
+fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
+    let (worker, events, toys) = start();
+    let unloaded = |load| {
+        let reason = "9 MiB are needed and 5 are free".to_owned();
+        Event::Unloaded { load, reason }
+    };
+    // If they cannot be loaded there either, the former ones are loaded again.
+    let ended = load(&worker, &events, 1, "large and broken");
+    assert_eq!(ended, [unloaded(1), failed(1, "a shard is missing")]);
+    answers_as(&worker, &events, 1, 3);
+    // So they are if the load is stopped.
+    worker.load(LoadJob { load: 2, models: named(Some("large and slow")) });
+    while next(&events) != unloaded(2) {}
+    while !matches!(next(&events), Event::LoadProgress { load: 2, fraction: Some(0.6), .. }) {}
+    worker.controls().update(|controls| controls.load = 3);
+    assert_eq!(end_of_load(&events), [Event::NotSwapped { load: 2, error: None }]);
+    answers_as(&worker, &events, 2, 3);
+    let ended = load(&worker, &events, 4, "large");
+    assert_eq!(ended[0], unloaded(4));
+    assert!(matches!(&ended[1], Event::Swapped { load: 4, .. }), "{ended:?}");
+    answers_as(&worker, &events, 3, 7);
+    let asked = toys.0.lock().unwrap().clone();
+    let name = |name: &str| Some(name.to_owned());
+    let (beside, alone) = (Room::Beside, Room::Alone);
+    let expected = [
+        (name("large and broken"), beside),
+        (name("large and broken"), alone),
+        (None, alone),
+        (name("large and slow"), beside),
+        (name("large and slow"), alone),
+        (None, alone),
+        (name("large"), beside),
+        (name("large"), alone),
+    ];
+    assert_eq!(asked, expected);
+}
+
+#[test]
+fn a_worker_with_one_load_refuses_another() {
+    let (sink, events) = sink();
+    let worker =
+        dovetail::worker::spawn(controls(), sink, |_| Ok(toy(3, &ModelChoice::default()))).unwrap();
+    while !matches!(next(&events), Event::Notice(_)) {}
+    let ended = load(&worker, &events, 1, "other");
+    let [Event::NotSwapped { error: Some(error), .. }] = &ended[..] else { panic!("{ended:?}") };
+    assert!(error.contains("--target"), "{error}");
+    answers_as(&worker, &events, 1, 3);
+}
+
+/// Loads the bundled models, then what `next` names.
+fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure>) {
+    let settings = Settings { context: Some(512), ..Settings::default() };
+    let loader = SettingsLoader::new(settings, Purpose::Text);
+    let backend = loader.first(&mut |_, _| {}).unwrap();
+    let target = backend.shared.clone();
+    let loaded = loader.load(models, target.as_ref(), Room::Beside, &mut |_, _| {});
+    (backend, loaded)
+}
+
+#[test]
+fn other_drafts_leave_the_target_where_it_is() {
+    for (models, strategy) in [
+        (ModelChoice { draft: Some(LOOKUP.into()), ..ModelChoice::default() }, "pld"),
+        (
+            ModelChoice { draft_model: Some("bundled".into()), ..ModelChoice::default() },
+            "small-model",
+        ),
+    ] {
+        let (_, loaded) = bundled_then(&models);
+        let Ok(NewModels::Drafts(drafts)) = loaded else { panic!("{models:?}") };
+        assert_eq!((drafts.ready.strategy.as_str(), &drafts.ready.models), (strategy, &models));
+        assert!(drafts.ready.draft.is_some() && !drafts.drafters.is_empty());
+    }
+    let missing = ModelChoice { draft: Some("no/such/head.gguf".into()), ..ModelChoice::default() };
+    let (_, loaded) = bundled_then(&missing);
+    assert!(matches!(loaded, Err(LoadFailure::Failed(error)) if error.contains("no/such/head")));
+}
+
+#[test]
+fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
+    let mut plain = generate::bundled();
+    let prompt = [Message::new(Role::User, "Tell me a story about a fox.")];
+    let tokens_of = |events: &Receiver<Event>| tokens(&rest(events));
+    let request = dovetail::decode::Request {
+        prompt: (plain.prompter)(&prompt, None).unwrap().tokens,
+        max_tokens: 40,
+        eos: plain.eos.clone(),
+        stop: Vec::new(),
+    };
+    let sampler = SamplerSettings::default();
+    let (expected, _) = generate::answer(&mut plain.engine, &request, generate::plain(sampler));
+    let settings = Settings { context: Some(512), ..Settings::default() };
+    let (sink, events) = sink();
+    let loader = SettingsLoader::new(settings, Purpose::Text);
+    let worker = spawn_with(controls(), sink, loader).unwrap();
+    while !matches!(next(&events), Event::Ready(_)) {}
+    let choices = [
+        ModelChoice { draft: Some(LOOKUP.into()), ..ModelChoice::default() },
+        ModelChoice { draft_model: Some("bundled".into()), ..ModelChoice::default() },
+        named(Some("assets/demo/target")),
+    ];
+    for (at, models) in choices.into_iter().enumerate() {
+        let number = at as u64 + 1;
+        worker.load(LoadJob { load: number, models });
+        let ended = end_of_load(&events);
+        assert!(matches!(ended.last(), Some(Event::Swapped { .. })), "{ended:?}");
+        let messages = prompt.to_vec();
+        let job = Job { generation: number, messages, max_tokens: 40, thinking: None };
+        worker.generate(job);
+        assert_eq!(tokens_of(&events), expected);
+    }
+}
