@@ -8,6 +8,9 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
+/// The most columns of a line.
+const WIDTH: usize = 100;
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -173,4 +176,22 @@ fn comments_point_to_sections_of_the_method_that_are_there() {
             assert!(is_there, "{}: no section of method.md is \"{words}\"", path.display());
         }
     }
+}
+
+/// rustfmt leaves comments and strings as they are. A chat template's lines are its own.
+#[test]
+fn lines_end_within_100_columns() {
+    let mut paths = Vec::new();
+    files(&source(), &mut paths);
+    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"), &mut paths);
+    let mut long = Vec::new();
+    for path in paths {
+        for (at, line) in read(&path).lines().enumerate() {
+            let template = ["{%", "{{-"].iter().any(|mark| line.contains(mark));
+            if line.chars().count() > WIDTH && !template {
+                long.push(format!("{}:{}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "longer than {WIDTH} columns:\n{}", long.join("\n"));
 }

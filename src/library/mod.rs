@@ -1,5 +1,5 @@
-//! Finding and opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair, what is
-//! on this machine; and the text that retrieval drafts from.
+//! Finding and opening models: GGUF, safetensors, tokenizer, hub download, the bundled pair, what
+//! is on this machine; and the text that retrieval drafts from.
 //! Must never know decoding.
 
 mod blob;

@@ -1,5 +1,5 @@
-//! A matrix with rows and columns exchanged, for files that hold one the other way round. Must never
-//! know which.
+//! A matrix with rows and columns exchanged, for files that hold one the other way round. Must
+//! never know which.
 
 use std::borrow::Cow;
 

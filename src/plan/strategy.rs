@@ -71,57 +71,46 @@ pub struct Strategy {
     pub gpu_layers: bool,
 }
 
+/// The first row; the others say what they do otherwise.
+const PLAIN: Strategy = Strategy {
+    name: "plain",
+    summary: "the target alone, one token a pass",
+    draft: DraftKind::None,
+    schedule: Schedule::Alternate,
+    method: Method::Tree,
+    shape: None,
+    sizing: Sizing::Before,
+    gpu_layers: false,
+};
+
 /// Every strategy, in the order of the tables.
 pub const STRATEGIES: &[Strategy] = &[
-    Strategy {
-        name: "plain",
-        summary: "the target alone, one token a pass",
-        draft: DraftKind::None,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
-        gpu_layers: false,
-    },
+    PLAIN,
     Strategy {
         name: "dovetail",
         summary: "the draft head's dynamic tree, sized for this machine",
         draft: DraftKind::Head,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "eagle2-60",
         summary: "EAGLE-2's tree of 60 nodes, grown by the draft head",
         draft: DraftKind::Head,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
         shape: Some(Shape { gamma: 60, width: 10, depth: 5 }),
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "small-model",
         summary: "a small language model's dynamic tree",
         draft: DraftKind::Small,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "sps",
         summary: "a small language model's chain of five tokens",
         draft: DraftKind::Small,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
         shape: Some(Shape { gamma: 6, width: 1, depth: 4 }),
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "duo",
@@ -129,101 +118,71 @@ pub const STRATEGIES: &[Strategy] = &[
         draft: DraftKind::Small,
         schedule: Schedule::Overlap,
         method: Method::Sequences { fixed: None },
-        shape: None,
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "specexec",
         summary: "a small language model's best-first search, 128 nodes",
         draft: DraftKind::Small,
-        schedule: Schedule::Alternate,
         method: Method::Search,
         shape: Some(Shape { gamma: 128, width: 32, depth: 31 }),
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "pld",
         summary: "prompt lookup: what followed the last words before",
         draft: DraftKind::Lookup,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "rest",
         summary: "retrieval: what followed the last words in a text you name",
         draft: DraftKind::Rest,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
         // 64 nodes below the root, continuations of ten tokens.
         shape: Some(Shape { gamma: 65, width: 10, depth: 9 }),
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "lookahead",
         summary: "the target's own guesses, iterated beside the text",
         draft: DraftKind::Lookahead,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
         // The root, a window of 27 nodes, seven guesses of four.
         shape: Some(Shape { gamma: 56, width: 7, depth: 8 }),
-        sizing: Sizing::Before,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "suffix",
         summary: "what followed the same phrase before, from a suffix tree",
         draft: DraftKind::Suffix,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
         sizing: Sizing::After,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "recycling",
         summary: "token recycling: what the target held likely before",
         draft: DraftKind::Recycling,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
         sizing: Sizing::After,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "context",
         summary: "suffix and recycling in one tree, as much as pays",
         draft: DraftKind::Context,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
         sizing: Sizing::After,
-        gpu_layers: false,
+        ..PLAIN
     },
     Strategy {
         name: "offload",
         summary: "the target alone, as many of its blocks on the GPU as fit",
-        draft: DraftKind::None,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
         gpu_layers: true,
+        ..PLAIN
     },
     Strategy {
         name: "partial",
         summary: "the draft head's tree, target blocks in what VRAM is left",
         draft: DraftKind::Head,
-        schedule: Schedule::Alternate,
-        method: Method::Tree,
-        shape: None,
-        sizing: Sizing::Before,
         gpu_layers: true,
+        ..PLAIN
     },
 ];
 

@@ -1,6 +1,6 @@
-//! From examples to batches: their order, how they are joined, masks and noise. All of it is a function
-//! of the seed, the epoch and the step, so that a training goes on where it stopped. Must never
-//! know the head.
+//! From examples to batches: their order, how they are joined, masks and noise. All of it is a
+//! function of the seed, the epoch and the step, so that a training goes on where it stopped. Must
+//! never know the head.
 
 use candle_core::{Device, Result, Tensor};
 use half::f16;

@@ -1,6 +1,5 @@
-//! AdamW (Loshchilov and Hutter 2019) with gradients clipped element by element, and the schedule of
-//! the learning rate.
-//! Must never know the head.
+//! AdamW (Loshchilov and Hutter 2019) with gradients clipped element by element, and the schedule
+//! of the learning rate. Must never know the head.
 
 use std::collections::BTreeMap;
 

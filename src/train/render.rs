@@ -1,4 +1,5 @@
-//! A chat in the target's template and tokens, and which of the tokens are the assistant's. Must never know files or features.
+//! A chat in the target's template and tokens, and which of the tokens are the assistant's. Must
+//! never know files or features.
 
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 //! they are used for.
 
 use super::backend::Backend;
-use super::load::{Purpose, SharedTarget, StartError, load, load_beside, load_drafts};
+use super::load::{Purpose, StartError, load, load_beside, load_drafts};
 use super::protocol::ModelChoice;
 use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
 use crate::hardware::Machine;
@@ -43,20 +43,19 @@ impl Loader for SettingsLoader {
     fn load(
         &self,
         models: &ModelChoice,
-        target: Option<&SharedTarget>,
-        room: Room,
+        room: Room<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
         let settings = self.with(models);
         let (machine, purpose) = (Machine::probe(), self.purpose);
-        let loaded = match (target, room) {
-            (Some(target), _) if target.is(settings.target.as_deref()) => {
+        let loaded = match room {
+            Room::Beside(Some(target)) if target.is(settings.target.as_deref()) => {
                 load_drafts(&settings, &machine, purpose, target, progress)
                     .map(|drafts| NewModels::Drafts(Box::new(drafts)))
             }
-            (_, Room::Beside) => load_beside(&settings, &machine, purpose, progress)
+            Room::Beside(_) => load_beside(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
-            (_, Room::Alone) => load(&settings, &machine, purpose, progress)
+            Room::Alone => load(&settings, &machine, purpose, progress)
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
         };
         loaded.map_err(|error| match error {

@@ -15,10 +15,11 @@ use crate::decode::panic_message;
 pub type Loading<'a> = &'a mut dyn FnMut(&str, Option<f32>);
 
 /// Where other models go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// Beside those in use: refused where both do not fit.
-    Beside,
+#[derive(Clone, Copy)]
+pub enum Room<'a> {
+    /// Beside those in use: refused where both do not fit. The target in use, if any, is kept where
+    /// it is among those wanted.
+    Beside(Option<&'a SharedTarget>),
     /// In the place of those that were in use.
     Alone,
 }
@@ -47,12 +48,11 @@ pub trait Loader: Send + Sync + 'static {
     /// The models to begin with; the error is for the user.
     fn first(&self, progress: Loading<'_>) -> Result<Backend, String>;
 
-    /// Other models. `target` is the target in use, to be kept if it is among `models`.
+    /// Other models.
     fn load(
         &self,
         models: &ModelChoice,
-        target: Option<&SharedTarget>,
-        room: Room,
+        room: Room<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure>;
 }
@@ -150,7 +150,7 @@ pub(super) fn start_load_thread(
         for job in jobs {
             let target = target.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let loaded = stoppable(job.load, &controls, &|event| sink.send(event), |progress| {
-                loader.load(&job.models, target.as_ref(), Room::Beside, progress)
+                loader.load(&job.models, Room::Beside(target.as_ref()), progress)
             });
             if !done((job, loaded)) {
                 return;

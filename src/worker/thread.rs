@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::load::SharedTarget;
 use super::protocol::{LoadJob, ModelChoice};
 use super::swap::{
     LoadFailure, Loaded, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
@@ -102,13 +101,7 @@ where
         load.map_or_else(|| Err("the models are loaded already".to_owned()), |load| load(progress))
     }
 
-    fn load(
-        &self,
-        _: &ModelChoice,
-        _: Option<&SharedTarget>,
-        _: Room,
-        _: Loading<'_>,
-    ) -> Result<NewModels, LoadFailure> {
+    fn load(&self, _: &ModelChoice, _: Room<'_>, _: Loading<'_>) -> Result<NewModels, LoadFailure> {
         let refused = "the models cannot be changed here: start again with --target and --draft";
         Err(LoadFailure::Failed(refused.to_owned()))
     }
@@ -219,7 +212,6 @@ impl DecodeThread {
         *target.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let alone = |models: &ModelChoice, progress: Loading<'_>| match loader.load(
             models,
-            None,
             Room::Alone,
             progress,
         )? {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::support::golden::GOLDEN;
 use crate::support::library::{arch_file, load_files, open_target, real_model};
-use dovetail::bench::quality::{BUNDLED_TEXT, QualityError, QualityOptions, measure, run, windows};
+use dovetail::bench::MeasureError;
+use dovetail::bench::quality::{BUNDLED_TEXT, QualityOptions, measure, run, windows};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::Target;
 use dovetail::speculate::Tree;
@@ -84,7 +85,7 @@ fn what_cannot_be_scored_is_said_with_the_remedy() {
     let window = refused(&QualityOptions { window: 1, ..options() }).to_string();
     assert!(window.contains("--window must be 2 or more"), "{window}");
     let missing = QualityOptions { text: Some("no/such.txt".into()), ..options() };
-    assert!(matches!(refused(&missing), QualityError::Read { .. }));
+    assert!(matches!(refused(&missing), MeasureError::Read { .. }));
     let empty = tempfile::NamedTempFile::new().unwrap();
     let empty = QualityOptions { text: Some(empty.path().to_owned()), ..options() };
     assert!(refused(&empty).to_string().contains("nothing to score"));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use dovetail::bench::verify::{Subject, VerifyError, VerifyOptions, measure_target, run};
+use dovetail::bench::MeasureError;
+use dovetail::bench::verify::{Subject, VerifyOptions, measure_target, run};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::library::Spec;
 use dovetail::model::{Config, CpuTarget, KnownShape, RopeScaling, Target};
@@ -73,7 +74,7 @@ fn what_cannot_be_measured_is_said() {
             VerifyOptions { gammas: gammas.to_vec(), context, ..VerifyOptions::default() };
         let started = Instant::now();
         match measure_target(String::new(), small(), &options, started, &mut Vec::new()) {
-            Err(VerifyError::Options(message)) => message,
+            Err(MeasureError::Options(message)) => message,
             other => panic!("{other:?}"),
         }
     };

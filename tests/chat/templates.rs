@@ -106,7 +106,8 @@ fn llama_2() {
     assert_eq!(template.render(&short(), true).unwrap(), "<s>[INST] Hi. [/INST]");
     assert_eq!(
         template.render(&long(), true).unwrap(),
-        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi. [/INST] Hello! </s><s>[INST] Who are you? [/INST]"
+        "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi. [/INST] Hello! </s>\
+        <s>[INST] Who are you? [/INST]"
     );
     assert_eq!(template.end_of_turn().unwrap(), " </s>");
 }

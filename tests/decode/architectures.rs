@@ -1,5 +1,5 @@
-//! The central promise on every architecture: a tiny model of each (tests/golden/arch) decodes under
-//! every strategy whose drafter runs on the CPU, and the text is its own, token for token.
+//! The central promise on every architecture: a tiny model of each (tests/golden/arch) decodes
+//! under every strategy whose drafter runs on the CPU, and the text is its own, token for token.
 
 use std::sync::Arc;
 

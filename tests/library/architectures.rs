@@ -120,8 +120,8 @@ fn block_weights_as_floats_give_the_reference_logits() {
     }
 }
 
-/// Files from before 2025 hold the matrices of keys and values, `[heads · (nope + value), rank]`, in
-/// one tensor.
+/// Files from before 2025 hold the matrices of keys and values, `[heads · (nope + value), rank]`,
+/// in one tensor.
 #[test]
 fn an_older_file_of_latent_attention_gives_the_reference_logits() {
     let mut file = Gguf::read(&arch_file("deepseek2.gguf"));

@@ -64,8 +64,8 @@ pub fn load_files(files: &TargetFiles, context: usize, threads: usize) -> CpuTar
 }
 
 /// SmolLM2-135M-Instruct in Q4_1. The file is too big to be kept here: `tests/real/fetch.sh FOLDER`
-/// brings it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. `None` with a
-/// line that names the test left out where it is not there.
+/// brings it, and `DOVETAIL_REAL_MODEL` or `~/.cache/dovetail-tests` says where it is. `None` with
+/// a line that names the test left out where it is not there.
 pub fn real_model(test: &str) -> Option<PathBuf> {
     const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
     let named = std::env::var_os("DOVETAIL_REAL_MODEL").map(PathBuf::from);

@@ -9,7 +9,7 @@ use dovetail::settings::{LOOKUP, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{
     Backend, Event, Job, LoadFailure, LoadJob, Loader, Loading, ModelChoice, NewModels, Purpose,
-    Ready, Room, SettingsLoader, SharedTarget, Worker, spawn_with,
+    Ready, Room, SettingsLoader, Worker, spawn_with,
 };
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,13 @@ fn toy(seed: u64, models: &ModelChoice) -> Backend {
 }
 
 /// The target that was asked for, and where.
-type Asked = (Option<String>, Room);
+type Asked = (Option<String>, Place);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Beside,
+    Alone,
+}
 
 /// Loads toys by name, and notes how it was asked.
 #[derive(Clone, Default)]
@@ -40,23 +46,26 @@ impl Loader for Toys {
     fn load(
         &self,
         models: &ModelChoice,
-        _: Option<&SharedTarget>,
-        room: Room,
+        room: Room<'_>,
         progress: Loading<'_>,
     ) -> Result<NewModels, LoadFailure> {
-        self.0.lock().unwrap().push((models.target.clone(), room));
+        let place = match room {
+            Room::Beside(_) => Place::Beside,
+            Room::Alone => Place::Alone,
+        };
+        self.0.lock().unwrap().push((models.target.clone(), place));
         progress("reading", Some(0.5));
         let made = |seed| Ok(NewModels::All(Box::new(toy(seed, models))));
-        match (models.target.as_deref(), room) {
+        match (models.target.as_deref(), place) {
             (None, _) => made(3),
             (Some("other"), _) => made(5),
             (Some("broken"), _) => Err(LoadFailure::Failed("torn header".to_owned())),
             (Some("panics"), _) => panic!("a fault of a library"),
-            (Some("large" | "large and broken" | "large and slow"), Room::Beside) => {
+            (Some("large" | "large and broken" | "large and slow"), Place::Beside) => {
                 Err(LoadFailure::NoRoom("9 MiB are needed and 5 are free".to_owned()))
             }
-            (Some("large"), Room::Alone) => made(7),
-            (Some("large and broken"), Room::Alone) => {
+            (Some("large"), Place::Alone) => made(7),
+            (Some("large and broken"), Place::Alone) => {
                 Err(LoadFailure::Failed("a shard is missing".to_owned()))
             }
             // Ends only if it is stopped.
@@ -189,7 +198,7 @@ fn models_that_do_not_fit_beside_those_in_use_take_their_place() {
     answers_as(&worker, &events, 3, 7);
     let asked = toys.0.lock().unwrap().clone();
     let name = |name: &str| Some(name.to_owned());
-    let (beside, alone) = (Room::Beside, Room::Alone);
+    let (beside, alone) = (Place::Beside, Place::Alone);
     let expected = [
         (name("large and broken"), beside),
         (name("large and broken"), alone),
@@ -221,7 +230,7 @@ fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure
     let loader = SettingsLoader::new(settings, Purpose::Text);
     let backend = loader.first(&mut |_, _| {}).unwrap();
     let target = backend.shared.clone();
-    let loaded = loader.load(models, target.as_ref(), Room::Beside, &mut |_, _| {});
+    let loaded = loader.load(models, Room::Beside(target.as_ref()), &mut |_, _| {});
     (backend, loaded)
 }
 

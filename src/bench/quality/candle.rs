@@ -71,7 +71,8 @@ impl ReferenceModel for CandleModel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::quality::{QualityError, load, measure};
+    use crate::bench::MeasureError;
+    use crate::bench::quality::{load, measure};
     use crate::kernels::Pool;
     use crate::library::{Spec, open_target};
 
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn an_architecture_without_a_model_is_named_with_those_that_have_one() {
         let error = CandleModel::open(&golden("olmo2.gguf")).err().unwrap();
-        let text = QualityError::from(error).to_string();
+        let text = MeasureError::from(error).to_string();
         assert!(text.contains("`olmo2`") && text.contains("qwen3"), "{text}");
     }
 }

@@ -16,10 +16,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::bench::MeasureError;
 use crate::files::read_text;
 use crate::kernels::{KvFormat, Pool};
-use crate::library::{LibraryError, Spec, TargetFiles, Tokenizer, TokenizerError, open_target};
-use crate::model::{CpuTarget, LoadError, LoadRequest, Target, TargetError};
+use crate::library::{Spec, TargetFiles, Tokenizer, TokenizerError, open_target};
+use crate::model::{CpuTarget, LoadError, LoadRequest, Target};
 use crate::speculate::Tree;
 
 use report::QualityReport;
@@ -50,40 +51,6 @@ pub struct QualityOptions {
     pub json: bool,
 }
 
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum QualityError {
-    /// An option that cannot be followed.
-    #[error("{0}")]
-    Options(String),
-    /// The text cannot be read.
-    #[error("cannot read the text {}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The model could not be opened.
-    #[error(transparent)]
-    Open(#[from] LibraryError),
-    /// The text could not be split into tokens.
-    #[error(transparent)]
-    Tokens(#[from] TokenizerError),
-    /// The weights could not be packed.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// A pass failed.
-    #[error(transparent)]
-    Pass(#[from] TargetError),
-    /// candle failed.
-    #[error("candle: {0}")]
-    Candle(#[from] candle_core::Error),
-    /// The result could not be written.
-    #[error("the result could not be written: {0}")]
-    Write(#[from] std::io::Error),
-}
-
 /// Another implementation of the same model.
 pub trait ReferenceModel {
     /// Logits `[vocab]` behind `token` at `position`; position 0 begins anew.
@@ -96,21 +63,21 @@ pub trait ReferenceModel {
 /// Loads the target, scores the text and writes the result to `out`.
 ///
 /// # Errors
-/// [`QualityError`].
-pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result<(), QualityError> {
+/// [`MeasureError`].
+pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result<(), MeasureError> {
     if options.window < 2 {
         let reason = format!("--window must be 2 or more, not {}", options.window);
-        return Err(QualityError::Options(reason));
+        return Err(MeasureError::Options(reason));
     }
     if options.against_candle && !cfg!(feature = "candle-models") {
         let reason = "this build has none of candle-transformers' models; build it with \
                       `cargo build --release --features candle-models`";
-        return Err(QualityError::Options(reason.to_owned()));
+        return Err(MeasureError::Options(reason.to_owned()));
     }
     let (text, name) = match &options.text {
         Some(path) => (
             read_text(path, LONGEST)
-                .map_err(|source| QualityError::Read { path: path.clone(), source })?,
+                .map_err(|source| MeasureError::Read { path: path.clone(), source })?,
             path.display().to_string(),
         ),
         None => (BUNDLED_TEXT.to_owned(), "bundled".to_owned()),
@@ -120,7 +87,7 @@ pub fn run(spec: &Spec, options: &QualityOptions, out: &mut dyn Write) -> Result
     let windows = windows(&files.tokenizer, &text, window)?;
     if windows.is_empty() {
         let reason = format!("the text {name} has no two tokens: there is nothing to score");
-        return Err(QualityError::Options(reason));
+        return Err(MeasureError::Options(reason));
     }
     let mut reference = open_reference(spec, options.against_candle)?;
     let pool = Arc::new(Pool::new(options.threads));
@@ -147,18 +114,18 @@ fn load(files: &TargetFiles, pool: Arc<Pool>, window: usize) -> Result<CpuTarget
 fn open_reference(
     spec: &Spec,
     wanted: bool,
-) -> Result<Option<Box<dyn ReferenceModel>>, QualityError> {
+) -> Result<Option<Box<dyn ReferenceModel>>, MeasureError> {
     match spec {
         _ if !wanted => Ok(None),
         Spec::Gguf(path) => Ok(Some(Box::new(candle::CandleModel::open(path)?))),
-        other => Err(QualityError::Options(format!(
+        other => Err(MeasureError::Options(format!(
             "--against candle needs a GGUF file on this machine, and the target is {other}"
         ))),
     }
 }
 
 #[cfg(not(feature = "candle-models"))]
-fn open_reference(_: &Spec, _: bool) -> Result<Option<Box<dyn ReferenceModel>>, QualityError> {
+fn open_reference(_: &Spec, _: bool) -> Result<Option<Box<dyn ReferenceModel>>, MeasureError> {
     Ok(None)
 }
 
@@ -207,12 +174,12 @@ pub struct ReferenceScore {
 /// Scores `windows` with `target` and, in turn, with `reference`.
 ///
 /// # Errors
-/// [`QualityError::Pass`], [`QualityError::Candle`].
+/// [`MeasureError::Pass`], [`MeasureError::Candle`].
 pub fn measure(
     target: &mut dyn Target,
     mut reference: Option<&mut dyn ReferenceModel>,
     windows: &[Vec<u32>],
-) -> Result<Measured, QualityError> {
+) -> Result<Measured, MeasureError> {
     let mut ours = Score::default();
     let mut time = Duration::ZERO;
     let mut theirs = ReferenceScore {

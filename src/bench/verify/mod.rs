@@ -9,11 +9,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::kernels::{Format, KvFormat, OutOfMemory, Pool, Roofline};
-use crate::library::{LibraryError, Spec, open_target};
-use crate::model::{
-    CpuTarget, KnownShape, LoadError, LoadRequest, PassTiming, Target, TargetError,
-};
+use crate::bench::MeasureError;
+use crate::kernels::{Format, KvFormat, Pool, Roofline};
+use crate::library::{Spec, open_target};
+use crate::model::{CpuTarget, KnownShape, LoadRequest, PassTiming, Target};
 use crate::speculate::Tree;
 
 use candle::CandlePass;
@@ -63,53 +62,27 @@ impl Default for VerifyOptions {
 
 impl VerifyOptions {
     /// Positions that the largest pass needs.
-    fn positions(&self) -> Result<usize, VerifyError> {
+    fn positions(&self) -> Result<usize, MeasureError> {
         if self.gammas.contains(&0) {
             let reason = "γ counts the root, so it is at least 1, not 0";
-            return Err(VerifyError::Options(reason.to_owned()));
+            return Err(MeasureError::Options(reason.to_owned()));
         }
         match self.gammas.iter().max() {
             Some(most) => Ok(self.context + most),
-            None => Err(VerifyError::Options("no γ to measure; give --gammas 1,8,16".to_owned())),
+            None => Err(MeasureError::Options("no γ to measure; give --gammas 1,8,16".to_owned())),
         }
     }
-}
-
-/// Why nothing could be measured.
-#[derive(Debug, thiserror::Error)]
-pub enum VerifyError {
-    /// An option that makes no sense.
-    #[error("{0}")]
-    Options(String),
-    /// The model could not be opened.
-    #[error(transparent)]
-    Open(#[from] LibraryError),
-    /// The weights could not be packed.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The machine's roofline could not be measured.
-    #[error("measuring the machine's roofline: {0}")]
-    Roofline(#[from] OutOfMemory),
-    /// A pass failed.
-    #[error(transparent)]
-    Pass(#[from] TargetError),
-    /// candle failed.
-    #[error("candle: {0}")]
-    Candle(#[from] candle_core::Error),
-    /// The result could not be written.
-    #[error("the result could not be written: {0}")]
-    Write(#[from] std::io::Error),
 }
 
 /// Loads the subject, measures it and writes the result to `out`.
 ///
 /// # Errors
-/// [`VerifyError`].
+/// [`MeasureError`].
 pub fn run(
     subject: &Subject,
     options: &VerifyOptions,
     out: &mut dyn Write,
-) -> Result<(), VerifyError> {
+) -> Result<(), MeasureError> {
     let started = Instant::now();
     let positions = options.positions()?;
     let pool = Arc::new(Pool::new(options.threads));
@@ -135,17 +108,17 @@ pub fn run(
 /// began at `started`.
 ///
 /// # Errors
-/// [`VerifyError`].
+/// [`MeasureError`].
 pub fn measure_target(
     name: String,
     mut target: CpuTarget,
     options: &VerifyOptions,
     started: Instant,
     out: &mut dyn Write,
-) -> Result<(), VerifyError> {
+) -> Result<(), MeasureError> {
     let positions = options.positions()?;
     if target.capacity() < positions {
-        return Err(VerifyError::Options(format!(
+        return Err(MeasureError::Options(format!(
             "this context and γ need {positions} positions, the model was loaded for {}",
             target.capacity()
         )));
@@ -176,7 +149,7 @@ fn measure(
     candle: Option<&CandlePass>,
     options: &VerifyOptions,
     until: Instant,
-) -> Result<Vec<Medians>, VerifyError> {
+) -> Result<Vec<Medians>, MeasureError> {
     const MOST_TURNS: usize = 15;
     let trees: Vec<Tree> = options.gammas.iter().map(|&gamma| bushy(gamma)).collect();
     let mut samples = vec![(Vec::new(), Vec::new()); trees.len()];
@@ -218,7 +191,7 @@ fn measure(
 }
 
 /// Tokens a second of a prompt as long as fits, up to one chunk.
-fn prefill_rate(target: &mut CpuTarget) -> Result<f64, VerifyError> {
+fn prefill_rate(target: &mut CpuTarget) -> Result<f64, MeasureError> {
     let count = target.capacity().min(256);
     let tokens: Vec<u32> = (0..count as u32).map(|i| i % target.vocab() as u32).collect();
     target.truncate(0);

@@ -310,7 +310,8 @@ mod tests {
         let text = template.render(&[message(Role::User, "<b> & 'c'")], false).unwrap();
         assert_eq!(
             text,
-            "{\"role\": \"user\", \"content\": \"<b> & 'c'\"}|{\n  \"role\": \"user\",\n  \"content\": \"<b> & 'c'\"\n}"
+            "{\"role\": \"user\", \"content\": \"<b> & 'c'\"}|\
+            {\n  \"role\": \"user\",\n  \"content\": \"<b> & 'c'\"\n}"
         );
     }
 }

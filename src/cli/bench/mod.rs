@@ -7,7 +7,8 @@ mod files;
 mod quality;
 mod verify;
 
-use crate::cli::exit::CommandResult;
+use crate::bench::MeasureError;
+use crate::cli::exit::{Code, CommandResult, Failure};
 
 pub use args::BenchArgs;
 use args::BenchCommand;
@@ -22,6 +23,16 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         Some(BenchCommand::Verify(args)) => verify::measure(args),
         Some(BenchCommand::Quality(args)) => quality::measure(args),
     }
+}
+
+/// The exit code of a measurement that could not be made.
+fn not_measured(error: MeasureError) -> Failure {
+    let code = match &error {
+        MeasureError::Options(_) | MeasureError::Read { .. } => Code::Usage,
+        MeasureError::Open(_) | MeasureError::Load(_) => Code::Model,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error)
 }
 
 impl BenchArgs {

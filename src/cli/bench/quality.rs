@@ -1,7 +1,8 @@
 //! `dovetail bench quality`: from flags to a measurement. Must never measure by itself.
 
 use super::args::QualityArgs;
-use crate::bench::quality::{self, QualityError, QualityOptions};
+use super::not_measured;
+use crate::bench::quality::{self, QualityOptions};
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::output::stdout;
 use crate::hardware::Machine;
@@ -17,12 +18,5 @@ pub(super) fn measure(args: &QualityArgs) -> CommandResult {
         against_candle: args.against.is_some(),
         json: args.json,
     };
-    quality::run(&spec, &options, &mut stdout()?).map_err(|error| {
-        let code = match &error {
-            QualityError::Options(_) | QualityError::Read { .. } => Code::Usage,
-            QualityError::Open(_) | QualityError::Load(_) => Code::Model,
-            _ => Code::Failed,
-        };
-        Failure::new(code, error)
-    })
+    quality::run(&spec, &options, &mut stdout()?).map_err(not_measured)
 }

@@ -3,7 +3,8 @@
 use anyhow::anyhow;
 
 use super::args::VerifyArgs;
-use crate::bench::verify::{self, Subject, VerifyError, VerifyOptions};
+use super::not_measured;
+use crate::bench::verify::{self, Subject, VerifyOptions};
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::output::stdout;
 use crate::hardware::Machine;
@@ -23,14 +24,7 @@ pub(super) fn measure(args: &VerifyArgs) -> CommandResult {
         json: args.json,
         ..VerifyOptions::default()
     };
-    verify::run(&subject, &options, &mut stdout()?).map_err(|error| {
-        let code = match &error {
-            VerifyError::Options(_) => Code::Usage,
-            VerifyError::Open(_) | VerifyError::Load(_) => Code::Model,
-            _ => Code::Failed,
-        };
-        Failure::new(code, error)
-    })
+    verify::run(&subject, &options, &mut stdout()?).map_err(not_measured)
 }
 
 /// The model named, or random weights in a known shape.

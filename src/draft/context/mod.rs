@@ -233,8 +233,8 @@ impl ContextDraft {
         (tree, claims)
     }
 
-    /// The longest match of the text's end, the longest of at most half its length, and of a quarter:
-    /// those in between hardly know more.
+    /// The longest match of the text's end, the longest of at most half its length, and of a
+    /// quarter: those in between hardly know more.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         if self.sources.suffix() {

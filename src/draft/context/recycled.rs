@@ -1,6 +1,6 @@
 //! Token recycling (Luo et al. 2024, arXiv 2408.08696; method.md, Strategies): the target's own
-//! next tokens, kept from every pass. Where the paper keeps them by the last token, they are kept by
-//! the last one, two and three: what the target held likely after the same three tokens is right
+//! next tokens, kept from every pass. Where the paper keeps them by the last token, they are kept
+//! by the last one, two and three: what the target held likely after the same three tokens is right
 //! more often.
 
 use std::collections::HashMap;

@@ -141,8 +141,11 @@ proptest! {
     ) {
         let mut drafter = drafter(ContextSources::Both, &text);
         let root = *text.last().unwrap();
-        let sampler = |seed| SamplerSettings { temperature: 0.8, seed, ..SamplerSettings::default() };
-        let coupling = seed.map(|seed| Coupling { sampler: sampler(seed), root: text.len() - 1 });
+        let coupling = seed.map(|seed| {
+            let sampler =
+                SamplerSettings { temperature: 0.8, seed, ..SamplerSettings::default() };
+            Coupling { sampler, root: text.len() - 1 }
+        });
         let asked = DraftRequest { coupling, ..request(root, gamma, width) };
         let mut tree = drafter.propose(&asked).unwrap();
         for row in rows {
@@ -158,8 +161,8 @@ proptest! {
                 prop_assert!(tree.children(i).count() <= width);
                 // Most probable first.
                 prop_assert!(i < 2 || node.score <= tree.nodes()[i - 1].score + 1e-4);
-                let twins = tree.children(node.parent).filter(|&j| tree.nodes()[j].token == node.token);
-                prop_assert_eq!(twins.count(), 1);
+                let is_twin = |&j: &usize| tree.nodes()[j].token == node.token;
+                prop_assert_eq!(tree.children(node.parent).filter(is_twin).count(), 1);
             }
         }
         drafter.truncate(kept.min(text.len()));

@@ -243,7 +243,8 @@ proptest! {
                     passes.lock().unwrap().clear();
                     stop.store(most == 0, Ordering::Relaxed);
                     let request = DraftRequest::new(*text.last().unwrap(), budget);
-                    model.draft_ahead(&AheadRequest { tree: &last, request: &request, stop: &stop }).unwrap();
+                    let ahead = AheadRequest { tree: &last, request: &request, stop: &stop };
+                    model.draft_ahead(&ahead).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
                 }
                 Step::Confirm(count) => {

@@ -15,13 +15,7 @@ use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::codes32::IQ4;
 use crate::kernels::lanes::{LANES, Lanes};
 use crate::kernels::tile::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
-
-pub(super) struct Q2K;
-pub(super) struct Q3K;
-pub(super) struct Q4K;
-pub(super) struct Q5K;
-pub(super) struct Q6K;
-pub(super) struct Iq4Xs;
+use crate::kernels::tile::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
 impl Kernel for Q4K {
     #[inline(always)]

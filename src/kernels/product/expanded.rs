@@ -1,6 +1,6 @@
 //! Weights expanded to 8-bit codes with a float scale for every 16 columns, and activations with a
-//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale. Knows no
-//! format's blocks.
+//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale.
+//! Must never know a format's blocks.
 
 use super::steps::{add_scaled, dots, load_sums, store_sums};
 use super::{Kernel, Step};

@@ -1,5 +1,6 @@
 //! Float weights with float activations: within a superblock 64 columns at a time, each run of 64
-//! summed from zero by fused multiply-adds in column order, the runs added in order. Knows no packing.
+//! summed from zero by fused multiply-adds in column order, the runs added in order. Must never
+//! know packing.
 
 use std::marker::PhantomData;
 

@@ -23,6 +23,7 @@ use super::lanes::{self, LANES, Lanes, Work, element};
 use super::matrix::Matrix;
 use super::pool::{Pool, Shareable};
 use super::quantized_rows::QuantizedRows;
+use super::tile;
 use super::tile::Layout;
 
 /// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
@@ -99,12 +100,12 @@ impl Work for Tiles<'_> {
                 Format::Q5_1 => self.each::<L, Block32<codes32::Q5_1>>(),
                 Format::Iq4Nl => self.each::<L, Block32<codes32::Iq4Nl>>(),
                 Format::Mxfp4 => self.each::<L, Block32<codes32::Mxfp4>>(),
-                Format::Q2K => self.each::<L, block256::Q2K>(),
-                Format::Q3K => self.each::<L, block256::Q3K>(),
-                Format::Q4K => self.each::<L, block256::Q4K>(),
-                Format::Q5K => self.each::<L, block256::Q5K>(),
-                Format::Q6K => self.each::<L, block256::Q6K>(),
-                Format::Iq4Xs => self.each::<L, block256::Iq4Xs>(),
+                Format::Q2K => self.each::<L, tile::Q2K>(),
+                Format::Q3K => self.each::<L, tile::Q3K>(),
+                Format::Q4K => self.each::<L, tile::Q4K>(),
+                Format::Q5K => self.each::<L, tile::Q5K>(),
+                Format::Q6K => self.each::<L, tile::Q6K>(),
+                Format::Iq4Xs => self.each::<L, tile::Iq4Xs>(),
                 Format::Iq3Xxs
                 | Format::Iq3S
                 | Format::Iq2Xxs

@@ -25,12 +25,12 @@ pub(in crate::kernels) const Q3_HEAD: usize = 4 * LINE;
 /// Bytes before the codes of an IQ4_XS superblock: d and the scales. The first line is half empty.
 pub(in crate::kernels) const IQ4_HEAD: usize = 3 * LINE;
 
-pub(super) struct Q2K;
-pub(super) struct Q3K;
-pub(super) struct Q4K;
-pub(super) struct Q5K;
-pub(super) struct Q6K;
-pub(super) struct Iq4Xs;
+pub(in crate::kernels) struct Q2K;
+pub(in crate::kernels) struct Q3K;
+pub(in crate::kernels) struct Q4K;
+pub(in crate::kernels) struct Q5K;
+pub(in crate::kernels) struct Q6K;
+pub(in crate::kernels) struct Iq4Xs;
 
 /// Where the `j`-th byte of a row lies among those of sixteen rows, two of a row side by side.
 fn paired(j: usize, lane: usize) -> usize {

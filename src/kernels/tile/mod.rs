@@ -27,6 +27,7 @@ use super::lanes::LANES;
 
 pub(super) use block32::PAIR_8;
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
+pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
 /// How the tiles of one format are laid out.
 pub(super) struct Layout {

@@ -364,8 +364,8 @@ fn published(name: &str) -> &str {
 }
 
 /// Tensors that checkpoints carry and a head has no use for: the target's head is used, the rotary
-/// frequencies are computed, `t2d` says what `d2t` says, and that says nothing of a head that scores
-/// every token.
+/// frequencies are computed, `t2d` says what `d2t` says, and that says nothing of a head that
+/// scores every token.
 fn is_ignored(name: &str, config: &HeadConfig) -> bool {
     match name {
         "lm_head.weight" | "t2d" => true,

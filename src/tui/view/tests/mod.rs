@@ -20,10 +20,10 @@ use crate::tui::state::ScreenState;
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{ScreenEvent, update};
 
-pub(super) const STORY: &str = "Once upon a time there was a little fox who lived by the sea. Every night \
-    she lit a **lantern** and waited for the boats.\n\nShe kept three rules:\n\n- never leave the \
-    lamp\n- share the *warm* bread\n- listen to the wind\n\nOne evening the wind said nothing at \
-    all, and the fox began to worry about the old fisherman.";
+pub(super) const STORY: &str = "Once upon a time there was a little fox who lived by the sea. \
+    Every night she lit a **lantern** and waited for the boats.\n\nShe kept three rules:\n\n\
+    - never leave the lamp\n- share the *warm* bread\n- listen to the wind\n\nOne evening the \
+    wind said nothing at all, and the fox began to worry about the old fisherman.";
 
 pub(super) fn drawn(state: &mut ScreenState) -> Buffer {
     let (width, height) = state.size;

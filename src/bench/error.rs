@@ -1,0 +1,44 @@
+//! Why nothing could be measured. Must never know what is measured.
+
+use std::path::PathBuf;
+
+use crate::kernels::OutOfMemory;
+use crate::library::{LibraryError, TokenizerError};
+use crate::model::{LoadError, TargetError};
+
+/// Why nothing could be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// An option that cannot be followed.
+    #[error("{0}")]
+    Options(String),
+    /// The text cannot be read.
+    #[error("cannot read the text {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The model could not be opened.
+    #[error(transparent)]
+    Open(#[from] LibraryError),
+    /// The text could not be split into tokens.
+    #[error(transparent)]
+    Tokens(#[from] TokenizerError),
+    /// The weights could not be packed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The machine's roofline could not be measured.
+    #[error("measuring the machine's roofline: {0}")]
+    Roofline(#[from] OutOfMemory),
+    /// A pass failed.
+    #[error(transparent)]
+    Pass(#[from] TargetError),
+    /// candle failed.
+    #[error("candle: {0}")]
+    Candle(#[from] candle_core::Error),
+    /// The result could not be written.
+    #[error("the result could not be written: {0}")]
+    Write(#[from] std::io::Error),
+}
