@@ -13,10 +13,10 @@ mod thoughts;
 
 use serde::{Deserialize, Serialize};
 
-pub use prompt::{Controls, Prompt};
+pub use prompt::{FindControls, Prompt};
 pub use session::{SavedMessage, SavedTurn, Session};
 pub use session_error::SessionError;
-pub use store::{Found, Listing, OpenSession, Saved, SessionHead, SessionStore};
+pub use store::{Listing, OpenSession, Saved, SessionHead, SessionMatch, SessionStore};
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 pub use thoughts::{Opened, Split, ThoughtSplitter};
 

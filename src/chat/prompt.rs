@@ -50,14 +50,14 @@ impl Prompt {
     }
 
     /// The control tokens of the template's own text, in order.
-    pub(super) fn own_controls(&self, controls: Controls<'_>) -> Vec<&str> {
+    pub(super) fn own_controls(&self, controls: FindControls<'_>) -> Vec<&str> {
         let found = controls(&self.text).into_iter();
         found.filter(|place| !self.says(place)).map(|place| &self.text[place]).collect()
     }
 }
 
 /// Every place in a text where a control token is spelled, overlapping ones too, by their start.
-pub type Controls<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
+pub type FindControls<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
 
 /// Which characters of a message are marked.
 #[derive(Clone, Copy)]
@@ -65,7 +65,7 @@ pub(super) enum Marks<'a> {
     /// All but white space at the ends.
     Every,
     /// Those of control tokens.
-    Controls(Controls<'a>),
+    Controls(FindControls<'a>),
 }
 
 /// The messages with `sign` behind every marked character.

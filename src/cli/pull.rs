@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::args::PullArgs;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::output::stdout;
-use crate::library::{CataloguePair, Hub, HubId, PairDraft, Progress, pair};
+use crate::library::{CataloguePair, DownloadProgress, Hub, HubId, PairDraft, pair};
 use crate::printable::printable_line;
 
 /// Downloads what is missing and prints where it lies.
@@ -48,7 +48,7 @@ fn fetch(id: &HubId, is_head: bool) -> Result<PathBuf, Failure> {
     let bar = ProgressBar::new(0);
     let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
     bar.set_style(ProgressStyle::with_template(style).map_err(anyhow::Error::from)?);
-    let mut show = |progress: &Progress| {
+    let mut show = |progress: &DownloadProgress| {
         bar.set_length(progress.total);
         bar.set_position(progress.done);
         let doing = if progress.checking { "checking " } else { "" };

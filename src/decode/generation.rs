@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 /// Progress of the prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct PrefillProgress {
     /// Tokens done, those reused from the KV cache included.
     pub done: usize,
     /// Tokens of the prompt.
     pub total: usize,
 }
 
-impl Progress {
+impl PrefillProgress {
     /// Whether the whole prompt is prefilled.
     pub fn is_complete(self) -> bool {
         self.done == self.total
@@ -83,15 +83,15 @@ impl<'a> Generation<'a> {
     }
 
     /// Progress of the prefill.
-    pub fn progress(&self) -> Progress {
-        Progress { done: self.engine.target.len(), total: self.request.prompt.len() }
+    pub fn progress(&self) -> PrefillProgress {
+        PrefillProgress { done: self.engine.target.len(), total: self.request.prompt.len() }
     }
 
     /// Prefills the next chunk of the prompt, the drafter's cache too if speculation is on.
     ///
     /// # Errors
     /// [`DecodeError::Target`].
-    pub fn prefill(&mut self, options: &RoundOptions) -> Result<Progress, DecodeError> {
+    pub fn prefill(&mut self, options: &RoundOptions) -> Result<PrefillProgress, DecodeError> {
         let start = Instant::now();
         let rest = &self.request.prompt[self.engine.target.len()..];
         if !rest.is_empty() {

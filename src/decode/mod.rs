@@ -15,7 +15,7 @@ mod round;
 mod text;
 
 pub use engine::{DecodeError, Engine, Request};
-pub use generation::{Generation, Progress};
+pub use generation::{Generation, PrefillProgress};
 pub use options::RoundOptions;
 pub use panic::panic_message;
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};

@@ -29,7 +29,7 @@ pub(crate) use blob::Blob;
 pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub use datastore::Datastore;
 pub use error::LibraryError;
-pub use hub::{Hub, HubError, HubId, Progress};
+pub use hub::{DownloadProgress, Hub, HubError, HubId};
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::folder::{Folder, json};
 use super::hf_names::NamedTensors;
-use super::hub::{Hub, Progress};
+use super::hub::{DownloadProgress, Hub};
 use super::pickle::PickledTensors;
 use super::safetensors::Tensors;
 use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
@@ -65,7 +65,7 @@ pub struct HeadFiles {
 /// [`LibraryError`] with file, value and remedy.
 pub fn open_target(
     spec: &Spec,
-    report: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&DownloadProgress),
 ) -> Result<TargetFiles, LibraryError> {
     match spec {
         Spec::Bundled => target_in(&bundled::TARGET, "dovetail-demo"),
@@ -93,7 +93,7 @@ pub fn open_target(
 /// [`LibraryError`] with file, value and remedy.
 pub fn open_small(
     spec: &Spec,
-    report: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&DownloadProgress),
 ) -> Result<TargetFiles, LibraryError> {
     match spec {
         Spec::Bundled => target_in(&bundled::SMALL, "dovetail-small"),
@@ -107,7 +107,7 @@ pub fn open_small(
 /// [`LibraryError`] with file, value and remedy.
 pub fn open_head(
     spec: &Spec,
-    report: &mut dyn FnMut(&Progress),
+    report: &mut dyn FnMut(&DownloadProgress),
 ) -> Result<HeadFiles, LibraryError> {
     match spec {
         Spec::Bundled => head_in(&bundled::HEAD),

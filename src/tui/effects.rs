@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::model_finder::ModelFinder;
 use super::state::ModelPart;
 use super::update::ScreenEvent;
-use crate::chat::{Found, OpenSession, Role, Saved, SavedTurn, SessionHead, SessionStore};
+use crate::chat::{OpenSession, Role, Saved, SavedTurn, SessionHead, SessionMatch, SessionStore};
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
 /// Everything outside the screen that effects act on.
@@ -104,12 +104,12 @@ impl EffectRunner {
             return ScreenEvent::Loaded(Err("conversations are not saved in this run".to_string()));
         };
         match store.find(words) {
-            Ok(Found::One(session)) => {
+            Ok(SessionMatch::One(session)) => {
                 let turns = session.session().turns();
                 self.session = Some(session);
                 ScreenEvent::Loaded(Ok(turns))
             }
-            Ok(Found::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
+            Ok(SessionMatch::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
             Err(error) => ScreenEvent::Loaded(Err(error.to_string())),
         }
     }

@@ -128,7 +128,7 @@ pub(super) fn stoppable<T>(
 }
 
 /// What came of a load.
-pub(super) type Loaded = (LoadJob, Result<NewModels, LoadFailure>);
+pub(super) type LoadOutcome = (LoadJob, Result<NewModels, LoadFailure>);
 
 /// The target in use, as the load thread sees it.
 pub(super) type TargetInUse = Arc<Mutex<Option<SharedTarget>>>;
@@ -144,7 +144,7 @@ pub(super) fn start_load_thread(
     sink: WeakSink,
     target: TargetInUse,
     jobs: Receiver<LoadJob>,
-    done: impl Fn(Loaded) -> bool + Send + 'static,
+    done: impl Fn(LoadOutcome) -> bool + Send + 'static,
 ) -> std::io::Result<()> {
     let work = move || {
         for job in jobs {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::protocol::{LoadJob, ModelChoice};
 use super::swap::{
-    LoadFailure, Loaded, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
+    LoadFailure, LoadOutcome, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
     start_load_thread, stoppable,
 };
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
@@ -86,7 +86,7 @@ enum Task {
     /// An answer.
     Generate(Job),
     /// A load has ended.
-    Loaded(Box<Loaded>),
+    Loaded(Box<LoadOutcome>),
 }
 
 /// A loader for one load.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::library::DEMO;
-use dovetail::library::{Hub, HubError, HubId, Progress};
+use dovetail::library::{DownloadProgress, Hub, HubError, HubId};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
 use tempfile::TempDir;
@@ -302,7 +302,7 @@ pub fn id(text: &str) -> HubId {
     HubId::parse(text).unwrap()
 }
 
-pub fn fetch(hub: &Hub) -> Result<(PathBuf, Vec<Progress>), HubError> {
+pub fn fetch(hub: &Hub) -> Result<(PathBuf, Vec<DownloadProgress>), HubError> {
     let mut reports = Vec::new();
     let path = hub.target(&id("owner/model"), &mut |report| reports.push(report.clone()))?;
     Ok((path, reports))

@@ -151,7 +151,7 @@ pub fn windows(
 
 /// Both models' scores of the same windows.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct QualityMeasurement {
     /// The target's.
     pub ours: Score,
     /// Time of its passes.
@@ -179,7 +179,7 @@ pub fn measure(
     target: &mut dyn Target,
     mut reference: Option<&mut dyn ReferenceModel>,
     windows: &[Vec<u32>],
-) -> Result<Measured, MeasureError> {
+) -> Result<QualityMeasurement, MeasureError> {
     let mut ours = Score::default();
     let mut time = Duration::ZERO;
     let mut theirs = ReferenceScore {
@@ -215,7 +215,7 @@ pub fn measure(
             }
         }
     }
-    Ok(Measured { ours, time, reference: reference.is_some().then_some(theirs) })
+    Ok(QualityMeasurement { ours, time, reference: reference.is_some().then_some(theirs) })
 }
 
 /// A tree without branches: causal decoding of several tokens in one pass. There is at least one.

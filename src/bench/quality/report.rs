@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Measured;
+use super::QualityMeasurement;
 use crate::library::TargetFiles;
 use crate::model::CpuTarget;
 use crate::printable::json_line;
@@ -47,7 +47,7 @@ impl QualityReport {
         target: &CpuTarget,
         text: String,
         window: usize,
-        measured: &Measured,
+        measured: &QualityMeasurement,
     ) -> Self {
         let seconds = measured.time.as_secs_f64();
         Self {

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const WIDEST: usize = 1 << 10;
 
 /// Counts what a rendering makes.
-pub(super) struct Meter {
+pub(super) struct RenderMeter {
     one: usize,
     all: usize,
     made: AtomicUsize,
@@ -41,7 +41,7 @@ pub(super) struct Meter {
     exceeded: Mutex<Option<String>>,
 }
 
-impl Meter {
+impl RenderMeter {
     /// For messages of `said` bytes in `turns`.
     pub(super) fn new(said: usize, turns: usize) -> Self {
         let times = ALL_TIMES.saturating_add(turns.saturating_mul(ALL_TURNS));
@@ -212,10 +212,10 @@ impl Meter {
 }
 
 /// Asked before a filter runs with these arguments.
-type Check = fn(&Meter, &[Value]) -> Result<(), Error>;
+type Check = fn(&RenderMeter, &[Value]) -> Result<(), Error>;
 
 /// Gives an environment its limits.
-pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<Meter>) {
+pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter>) {
     let at = || Arc::clone(meter);
     let limit = at();
     environment.set_formatter(move |out, state, value| {
@@ -245,8 +245,8 @@ pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<Meter>) {
             [items, joiner @ ..] => limit.check_join(items, joiner),
             [] => Ok(()),
         }),
-        filter("replace", Value::from_function(filters::replace), Meter::check_replace),
-        filter("indent", Value::from_function(filters::indent), Meter::check_indent),
+        filter("replace", Value::from_function(filters::replace), RenderMeter::check_replace),
+        filter("indent", Value::from_function(filters::indent), RenderMeter::check_indent),
         filter("format", Value::from_function(filters::format), |limit, args| {
             args.first().map_or(Ok(()), |format| limit.check_format(format))
         }),

@@ -17,7 +17,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use super::{clock, json};
 use crate::caught::caught;
-use meter::Meter;
+use meter::RenderMeter;
 
 /// Bytes of a source. The longest that is published has a tenth of it.
 const LONGEST_SOURCE: usize = 512 << 10;
@@ -78,7 +78,7 @@ impl Jinja {
         now: u64,
     ) -> Result<String, Fault> {
         apart(|| {
-            let meter = Arc::new(Meter::new(said, turns));
+            let meter = Arc::new(RenderMeter::new(said, turns));
             let environment = environment(&meter, now);
             let config = config()?;
             let compiled = CompiledTemplate::new("chat", &self.source, &config)
@@ -151,7 +151,7 @@ fn apart<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, F
     })
 }
 
-fn environment(meter: &Arc<Meter>, now: u64) -> Environment<'static> {
+fn environment(meter: &Arc<RenderMeter>, now: u64) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_debug(false);
     environment.set_fuel(Some(FUEL));

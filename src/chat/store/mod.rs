@@ -118,7 +118,7 @@ pub struct Listing {
 
 /// Matches of a name or of the beginning of a title.
 #[derive(Debug)]
-pub enum Found {
+pub enum SessionMatch {
     /// One conversation.
     One(OpenSession),
     /// Several, the latest first.
@@ -211,21 +211,21 @@ impl SessionStore {
     ///
     /// # Errors
     /// [`SessionError`], [`SessionError::Name`] if there is none.
-    pub fn find(&self, words: &str) -> Result<Found, SessionError> {
+    pub fn find(&self, words: &str) -> Result<SessionMatch, SessionError> {
         if self.path(words).is_ok_and(|path| path.symlink_metadata().is_ok()) {
-            return self.load(words).map(Found::One);
+            return self.load(words).map(SessionMatch::One);
         }
         let wanted = words.to_lowercase();
         let mut found = self.list()?.sessions;
         found.retain(|head| head.title.to_lowercase().starts_with(&wanted));
         let mut exact = found.iter().filter(|head| head.title.to_lowercase() == wanted);
         if let (Some(only), None) = (exact.next(), exact.next()) {
-            return self.load(&only.id).map(Found::One);
+            return self.load(&only.id).map(SessionMatch::One);
         }
         match &found[..] {
             [] => Err(SessionError::Name(words.to_owned())),
-            [only] => self.load(&only.id).map(Found::One),
-            _ => Ok(Found::Several(found)),
+            [only] => self.load(&only.id).map(SessionMatch::One),
+            _ => Ok(SessionMatch::Several(found)),
         }
     }
 

@@ -179,8 +179,8 @@ fn a_title_is_found_by_its_beginning() {
         save(&store, &mut OpenSession::new("demo"), vec![said(Role::User, question)]);
     }
     let title = |words: &str| match store.find(words).unwrap() {
-        Found::One(open) => open.session.title,
-        Found::Several(heads) => {
+        SessionMatch::One(open) => open.session.title,
+        SessionMatch::Several(heads) => {
             let mut titles: Vec<_> = heads.into_iter().map(|head| head.title).collect();
             titles.sort();
             titles.join("|")
@@ -191,7 +191,7 @@ fn a_title_is_found_by_its_beginning() {
     assert_eq!(title("tell"), "Tell", "the whole title goes before others");
     assert_eq!(title("éLAN"), "Élan vital");
     let id = store.list().unwrap().sessions[0].id.clone();
-    assert!(matches!(store.find(&id).unwrap(), Found::One(open) if open.name == id));
+    assert!(matches!(store.find(&id).unwrap(), SessionMatch::One(open) if open.name == id));
     let error = store.find("story").unwrap_err().to_string();
     assert!(error.contains("`story`") && error.contains("/load"), "{error}");
 }

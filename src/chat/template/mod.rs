@@ -10,7 +10,7 @@ use std::sync::Arc;
 use minijinja::Value;
 
 use super::jinja::Jinja;
-use super::prompt::{self, Controls, Marks};
+use super::prompt::{self, FindControls, Marks};
 use super::{Message, Prompt, Role, clock};
 use generation_marks::without_generation_marks;
 
@@ -129,7 +129,7 @@ impl ChatTemplate {
         &self,
         messages: &[Message],
         generate: bool,
-        controls: Controls<'_>,
+        controls: FindControls<'_>,
     ) -> Result<Prompt, TemplateError> {
         let messages = &self.shaped(messages);
         let now = clock::now();

@@ -13,7 +13,7 @@ use crate::model::Config;
 
 /// A header in short.
 #[derive(Debug, Default)]
-pub(in crate::library) struct Summary {
+pub(in crate::library) struct FileSummary {
     /// What the model calls itself.
     pub(in crate::library) title: Option<String>,
     /// `general.architecture`.
@@ -31,10 +31,10 @@ pub(in crate::library) struct Summary {
 }
 
 /// Reads the header of a file, or of the files it is one of.
-pub(in crate::library) fn summary(path: &Path) -> Summary {
+pub(in crate::library) fn summary(path: &Path) -> FileSummary {
     let file = match read(path) {
         Ok(file) => file,
-        Err(problem) => return Summary { problem: Some(problem), ..Summary::default() },
+        Err(problem) => return FileSummary { problem: Some(problem), ..FileSummary::default() },
     };
     let text = |key: &str| file.text(key).ok().flatten();
     let weights = file.tensors().values().map(|entry| Weight {
@@ -42,13 +42,13 @@ pub(in crate::library) fn summary(path: &Path) -> Summary {
         elements: entry.shape.iter().map(|&n| n as u64).product(),
         bytes: entry.range.len() as u64,
     });
-    let mut found = Summary {
+    let mut found = FileSummary {
         title: title(text),
         architecture: text("general.architecture").map(str::to_owned),
         mixture: file.any_number("general.file_type").and_then(mixture),
         size: Some(sizes::of(weights)),
         vocabulary: vocabulary::fingerprint(&file),
-        ..Summary::default()
+        ..FileSummary::default()
     };
     match runnable(file) {
         Ok(config) => found.config = Some(config),

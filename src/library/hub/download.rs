@@ -8,9 +8,9 @@ use hf_hub::CacheRepo;
 use hf_hub::api::RepoInfo;
 
 use super::files::{Wanted, choose, is_tame};
-use super::http::{About, Client, Failure};
+use super::http::{About, Client, HttpFailure};
 use super::patience::least_bytes;
-use super::progress::{Meter, Progress};
+use super::progress::{DownloadMeter, DownloadProgress};
 use super::{Hub, HubError, HubId, place};
 use crate::files::durable_rename;
 
@@ -37,7 +37,7 @@ impl Download<'_> {
     pub(super) fn run(
         &self,
         wanted: Wanted<'_>,
-        report: &mut dyn FnMut(&Progress),
+        report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let Hub { endpoint, cache, .. } = self.hub;
         let HubId { repo, revision, .. } = self.id;
@@ -65,7 +65,7 @@ impl Download<'_> {
                 missing.push(Missing { name: name.clone(), url, about });
             }
         }
-        let mut meter = Meter::new(missing.iter().map(|file| file.about.size).sum());
+        let mut meter = DownloadMeter::new(missing.iter().map(|file| file.about.size).sum());
         for file in &missing {
             let blob = self.fetch(file, &mut meter, report)?;
             link(&blob, &folder.join(&file.name)).map_err(|source| disk(&folder, source))?;
@@ -80,8 +80,8 @@ impl Download<'_> {
     fn fetch(
         &self,
         file: &Missing,
-        meter: &mut Meter,
-        report: &mut dyn FnMut(&Progress),
+        meter: &mut DownloadMeter,
+        report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let total = file.about.size;
         let blob = self.cache.blob_path(file.about.hash.hex());
@@ -111,7 +111,7 @@ impl Download<'_> {
                     durable_rename(&part, &blob).map_err(|source| disk(&blob, source))?;
                     return Ok(blob);
                 }
-                Err(Failure::Broken(reason)) => {
+                Err(HttpFailure::Broken(reason)) => {
                     let done = size(&part);
                     let enough = before + least_bytes(self.hub.patience).max(1);
                     tries = if done >= enough { 0 } else { tries + 1 };
@@ -121,21 +121,23 @@ impl Download<'_> {
                     tracing::info!(file = file.name, reason, "the connection broke, going on");
                     std::thread::sleep(self.hub.pause * 2u32.pow(tries));
                 }
-                Err(Failure::Disk(source)) => return Err(disk(&part, source)),
+                Err(HttpFailure::Disk(source)) => return Err(disk(&part, source)),
                 Err(failure) => return Err(self.explain(failure, &file.url)),
             }
         }
     }
 
-    fn explain(&self, failure: Failure, url: &str) -> HubError {
+    fn explain(&self, failure: HttpFailure, url: &str) -> HubError {
         let endpoint = &self.hub.endpoint;
         match failure {
-            Failure::Refused(refusal) => {
+            HttpFailure::Refused(refusal) => {
                 refusal.explain(self.id, endpoint, self.client.has_token())
             }
-            Failure::Strange(reason) => HubError::Protocol { url: url.to_owned(), reason },
-            Failure::Broken(reason) => HubError::Unreachable { endpoint: endpoint.clone(), reason },
-            Failure::Disk(source) => disk(&self.hub.cache, source),
+            HttpFailure::Strange(reason) => HubError::Protocol { url: url.to_owned(), reason },
+            HttpFailure::Broken(reason) => {
+                HubError::Unreachable { endpoint: endpoint.clone(), reason }
+            }
+            HttpFailure::Disk(source) => disk(&self.hub.cache, source),
         }
     }
 }
@@ -144,8 +146,8 @@ impl Download<'_> {
 fn check(
     file: &Missing,
     path: &Path,
-    meter: &Meter,
-    report: &mut dyn FnMut(&Progress),
+    meter: &DownloadMeter,
+    report: &mut dyn FnMut(&DownloadProgress),
 ) -> Result<(), HubError> {
     let expected = &file.about.hash;
     report(&meter.checking(Instant::now()));

@@ -15,7 +15,7 @@ use super::Hub;
 use super::check::Hash;
 use super::error::Refusal;
 use super::patience::{Steady, Waits, is_busy, retry_after};
-use super::progress::{Meter, Progress};
+use super::progress::{DownloadMeter, DownloadProgress};
 
 /// Redirects that are followed.
 const MOST_REDIRECTS: u32 = 10;
@@ -37,7 +37,7 @@ pub(super) struct Client {
 
 /// Why a request gave nothing.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum HttpFailure {
     /// The hub answered with an error status.
     Refused(Refusal),
     /// No answer, or a broken one: may work at the next try.
@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// The answer to a request, asked again while the hub says that it is busy.
-    fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, Failure> {
+    fn get(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, HttpFailure> {
         let mut waits = Waits::new(self.pause, self.busy);
         loop {
             let response = self.ask(agent, url, range)?;
@@ -94,7 +94,7 @@ impl Client {
             }
             let mut refusal = refusal(&response);
             if !is_busy(status) {
-                return Err(Failure::Refused(refusal));
+                return Err(HttpFailure::Refused(refusal));
             }
             let asked = header(response.headers(), "retry-after");
             match waits.next(asked.and_then(|value| retry_after(&value, SystemTime::now()))) {
@@ -104,13 +104,13 @@ impl Client {
                 }
                 Err(why) => {
                     refusal.message = format!("{}; {why}", refusal.message);
-                    return Err(Failure::Refused(refusal));
+                    return Err(HttpFailure::Refused(refusal));
                 }
             }
         }
     }
 
-    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, Failure> {
+    fn ask(&self, agent: &Agent, url: &str, range: &str) -> Result<Response<Body>, HttpFailure> {
         let mut request = agent.get(url);
         if !range.is_empty() {
             request = request.header("Range", range);
@@ -118,31 +118,31 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let response = request.call().map_err(|error| Failure::Broken(error.to_string()))?;
+        let response = request.call().map_err(|error| HttpFailure::Broken(error.to_string()))?;
         if agent.config().max_redirects() > 0 && response.status().is_redirection() {
             let history = response.get_redirect_history().unwrap_or_default();
-            return Err(Failure::Strange(astray(history)));
+            return Err(HttpFailure::Strange(astray(history)));
         }
         Ok(response)
     }
 
     /// A JSON document.
-    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, Failure> {
+    pub(super) fn json<T: DeserializeOwned>(&self, url: &str) -> Result<T, HttpFailure> {
         let response = self.get(&self.following, url, "")?;
         let mut body = Steady::new(response.into_body().into_reader(), self.patience);
         let mut text = Vec::new();
         (&mut body)
             .take(MOST_JSON + 1)
             .read_to_end(&mut text)
-            .map_err(|error| Failure::Broken(error.to_string()))?;
+            .map_err(|error| HttpFailure::Broken(error.to_string()))?;
         if text.len() as u64 > MOST_JSON {
-            return Err(Failure::Strange(format!("it is longer than {} MiB", MOST_JSON >> 20)));
+            return Err(HttpFailure::Strange(format!("it is longer than {} MiB", MOST_JSON >> 20)));
         }
-        serde_json::from_slice(&text).map_err(|error| Failure::Strange(error.to_string()))
+        serde_json::from_slice(&text).map_err(|error| HttpFailure::Strange(error.to_string()))
     }
 
     /// Name and size of a file.
-    pub(super) fn about(&self, url: &str) -> Result<About, Failure> {
+    pub(super) fn about(&self, url: &str) -> Result<About, HttpFailure> {
         const ONE_BYTE: &str = "bytes=0-0";
         let mut url = url.to_owned();
         let mut response = self.get(&self.staying, &url, ONE_BYTE)?;
@@ -152,10 +152,11 @@ impl Client {
             if !place.starts_with('/') || place.starts_with("//") {
                 break;
             }
-            let next: Uri = within(&url, &place).ok_or_else(|| Failure::Strange(place.clone()))?;
+            let next: Uri =
+                within(&url, &place).ok_or_else(|| HttpFailure::Strange(place.clone()))?;
             history.push(next.clone());
             if history.len() > MOST_REDIRECTS as usize {
-                return Err(Failure::Strange(astray(&history)));
+                return Err(HttpFailure::Strange(astray(&history)));
             }
             url = next.to_string();
             response = self.get(&self.staying, &url, ONE_BYTE)?;
@@ -165,7 +166,7 @@ impl Client {
         let etag = etag.unwrap_or_default();
         let hash = Hash::from_etag(&etag).ok_or_else(|| {
             let reason = "neither a SHA-256 nor a git hash, so the content could not be checked";
-            Failure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
+            HttpFailure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
         })?;
         let size = match header(headers, "x-linked-size") {
             Some(size) => Some(size),
@@ -177,7 +178,7 @@ impl Client {
         };
         let size = size.and_then(|size| size.parse().ok());
         let size =
-            size.ok_or_else(|| Failure::Strange("the file's size is not told".to_owned()))?;
+            size.ok_or_else(|| HttpFailure::Strange("the file's size is not told".to_owned()))?;
         Ok(About { hash, size })
     }
 
@@ -190,16 +191,16 @@ impl Client {
         url: &str,
         part: &Path,
         size: u64,
-        meter: &mut Meter,
-        report: &mut dyn FnMut(&Progress),
-    ) -> Result<(), Failure> {
+        meter: &mut DownloadMeter,
+        report: &mut dyn FnMut(&DownloadProgress),
+    ) -> Result<(), HttpFailure> {
         let mut file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(false)
             .open(part)
-            .map_err(Failure::Disk)?;
-        let mut at = file.metadata().map_err(Failure::Disk)?.len();
+            .map_err(HttpFailure::Disk)?;
+        let mut at = file.metadata().map_err(HttpFailure::Disk)?.len();
         if at > size {
             restart(&mut file, &mut at, meter)?;
         }
@@ -208,7 +209,7 @@ impl Client {
         }
         let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
         if response.status() == 416 {
-            return Err(Failure::Broken(format!("the server has no bytes from {at} on (416)")));
+            return Err(HttpFailure::Broken(format!("the server has no bytes from {at} on (416)")));
         }
         if response.status() == 206 {
             check_range(response.headers(), at, size)?;
@@ -216,34 +217,35 @@ impl Client {
             // The whole file comes: what was there is written again.
             restart(&mut file, &mut at, meter)?;
         }
-        let too_long = || Failure::Strange(format!("more than the {size} bytes of the file came"));
+        let too_long =
+            || HttpFailure::Strange(format!("more than the {size} bytes of the file came"));
         if response.body().content_length().is_some_and(|length| length > size - at) {
             return Err(too_long());
         }
-        file.seek(SeekFrom::Start(at)).map_err(Failure::Disk)?;
+        file.seek(SeekFrom::Start(at)).map_err(HttpFailure::Disk)?;
         let mut body = Steady::new(response.into_body().into_reader(), self.patience);
         let mut buffer = vec![0; 64 * 1024];
         while at < size {
             let read = match body.read(&mut buffer) {
-                Ok(0) => return Err(Failure::Broken("the file ended early".to_owned())),
+                Ok(0) => return Err(HttpFailure::Broken("the file ended early".to_owned())),
                 Ok(read) => read,
-                Err(error) => return Err(Failure::Broken(error.to_string())),
+                Err(error) => return Err(HttpFailure::Broken(error.to_string())),
             };
             if at + read as u64 > size {
                 return Err(too_long());
             }
-            file.write_all(&buffer[..read]).map_err(Failure::Disk)?;
+            file.write_all(&buffer[..read]).map_err(HttpFailure::Disk)?;
             at += read as u64;
             if let Some(progress) = meter.add(read as u64, Instant::now()) {
                 report(&progress);
             }
         }
-        file.sync_all().map_err(Failure::Disk)
+        file.sync_all().map_err(HttpFailure::Disk)
     }
 }
 
-fn restart(file: &mut File, at: &mut u64, meter: &mut Meter) -> Result<(), Failure> {
-    file.set_len(0).map_err(Failure::Disk)?;
+fn restart(file: &mut File, at: &mut u64, meter: &mut DownloadMeter) -> Result<(), HttpFailure> {
+    file.set_len(0).map_err(HttpFailure::Disk)?;
     meter.lose(std::mem::take(at));
     Ok(())
 }
@@ -258,7 +260,7 @@ fn whole_size(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Whether a part of a file is the part that was asked for.
-fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), Failure> {
+fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), HttpFailure> {
     let Some(range) = header(headers, "content-range") else { return Ok(()) };
     let from = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
     let total = range.rsplit_once('/').map(|(_, total)| total);
@@ -266,7 +268,7 @@ fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), Failure> {
         || total.is_some_and(|total| total != "*" && total.parse() != Ok(size))
     {
         let problem = format!("bytes from {at} of {size} were asked for and `{range}` came");
-        return Err(Failure::Strange(problem));
+        return Err(HttpFailure::Strange(problem));
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use download::Download;
 pub use error::HubError;
 use files::Wanted;
 use http::Client;
-pub use progress::Progress;
+pub use progress::DownloadProgress;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Hub {
     pub fn target(
         &self,
         id: &HubId,
-        report: &mut dyn FnMut(&Progress),
+        report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         match &id.file {
             Some(file) => self.fetch(id, Wanted::File(file), report),
@@ -143,7 +143,11 @@ impl Hub {
     ///
     /// # Errors
     /// [`HubError`] with the remedy.
-    pub fn head(&self, id: &HubId, report: &mut dyn FnMut(&Progress)) -> Result<PathBuf, HubError> {
+    pub fn head(
+        &self,
+        id: &HubId,
+        report: &mut dyn FnMut(&DownloadProgress),
+    ) -> Result<PathBuf, HubError> {
         self.fetch(id, Wanted::Head, report)
     }
 
@@ -151,7 +155,7 @@ impl Hub {
         &self,
         id: &HubId,
         wanted: Wanted<'_>,
-        report: &mut dyn FnMut(&Progress),
+        report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let cached = || self.cached(id, wanted);
         if self.offline {
@@ -183,7 +187,7 @@ impl Hub {
         &self,
         id: &HubId,
         wanted: Wanted<'_>,
-        report: &mut dyn FnMut(&Progress),
+        report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
         let client = Client::new(self);
         Download { hub: self, id, client: &client, cache: self.repo(id) }.run(wanted, report)

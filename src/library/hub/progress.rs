@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// One report of a download.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct DownloadProgress {
     /// The file that is being fetched.
     pub file: String,
     /// It is there as a whole and its hash is being computed.
@@ -21,7 +21,7 @@ pub struct Progress {
     pub seconds_left: Option<f64>,
 }
 
-impl Progress {
+impl DownloadProgress {
     /// Share of all bytes, 0 to 1.
     pub fn fraction(&self) -> f32 {
         if self.total == 0 { 1.0 } else { (self.done as f64 / self.total as f64) as f32 }
@@ -29,7 +29,7 @@ impl Progress {
 }
 
 /// E.g. `fetching model.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left`.
-impl fmt::Display for Progress {
+impl fmt::Display for DownloadProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.checking {
             return write!(f, "checking {}", self.file);
@@ -50,7 +50,7 @@ impl fmt::Display for Progress {
 }
 
 /// Counts bytes and reports now and then.
-pub(super) struct Meter {
+pub(super) struct DownloadMeter {
     file: String,
     done: u64,
     total: u64,
@@ -58,7 +58,7 @@ pub(super) struct Meter {
     samples: VecDeque<(Instant, u64)>,
 }
 
-impl Meter {
+impl DownloadMeter {
     const BETWEEN_REPORTS: Duration = Duration::from_millis(100);
     const WINDOW: Duration = Duration::from_secs(5);
 
@@ -67,7 +67,7 @@ impl Meter {
     }
 
     /// A file begins, of which `there` bytes lie on the disk already.
-    pub(super) fn begin(&mut self, file: &str, there: u64, now: Instant) -> Progress {
+    pub(super) fn begin(&mut self, file: &str, there: u64, now: Instant) -> DownloadProgress {
         file.clone_into(&mut self.file);
         self.done += there;
         // Bytes that were there say nothing about the rate.
@@ -83,12 +83,12 @@ impl Meter {
     }
 
     /// The file has come and is being checked.
-    pub(super) fn checking(&self, now: Instant) -> Progress {
-        Progress { checking: true, ..self.report(now) }
+    pub(super) fn checking(&self, now: Instant) -> DownloadProgress {
+        DownloadProgress { checking: true, ..self.report(now) }
     }
 
     /// More bytes; a report if one is due.
-    pub(super) fn add(&mut self, bytes: u64, now: Instant) -> Option<Progress> {
+    pub(super) fn add(&mut self, bytes: u64, now: Instant) -> Option<DownloadProgress> {
         self.done += bytes;
         let due = self
             .samples
@@ -105,13 +105,13 @@ impl Meter {
         Some(self.report(now))
     }
 
-    fn report(&self, now: Instant) -> Progress {
+    fn report(&self, now: Instant) -> DownloadProgress {
         let rate = self.samples.front().map_or(0.0, |(then, before)| {
             let seconds = now.duration_since(*then).as_secs_f64();
             if seconds > 0.0 { self.done.saturating_sub(*before) as f64 / seconds } else { 0.0 }
         });
         let left = self.total.saturating_sub(self.done) as f64;
-        Progress {
+        DownloadProgress {
             file: self.file.clone(),
             checking: false,
             done: self.done,
@@ -130,7 +130,7 @@ mod tests {
     fn rate_and_time_left_follow_the_last_seconds() {
         let start = Instant::now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let mut meter = Meter::new(10_000);
+        let mut meter = DownloadMeter::new(10_000);
         let first = meter.begin("model.gguf", 2_000, start);
         assert_eq!((first.done, first.bytes_per_second, first.seconds_left), (2_000, 0.0, None));
         assert_eq!(meter.add(1, start), None);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_report_reads_as_a_sentence() {
-        let mut report = Progress {
+        let mut report = DownloadProgress {
             file: "m.gguf".to_owned(),
             checking: false,
             done: 1_203_000_000,
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_last_byte_is_always_reported() {
         let now = Instant::now();
-        let mut meter = Meter::new(10);
+        let mut meter = DownloadMeter::new(10);
         meter.begin("x", 0, now);
         assert_eq!(meter.add(4, now), None);
         assert_eq!(meter.add(6, now).map(|progress| progress.done), Some(10));

@@ -106,12 +106,12 @@ fn readable(above: &[String], tag: &str) -> String {
 #[serde(rename_all = "camelCase")]
 struct Manifest {
     schema_version: Option<u64>,
-    layers: Option<Vec<Layer>>,
+    layers: Option<Vec<ManifestLayer>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Layer {
+struct ManifestLayer {
     media_type: String,
     digest: String,
     size: u64,

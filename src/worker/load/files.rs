@@ -26,8 +26,9 @@ impl ModelFiles {
         progress("opening the target", None);
         let named = |given: &str| library::find_spec(given, &settings.model_folders);
         let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
-        let mut fetching =
-            |report: &library::Progress| progress(&report.to_string(), Some(report.fraction()));
+        let mut fetching = |report: &library::DownloadProgress| {
+            progress(&report.to_string(), Some(report.fraction()))
+        };
         let target = library::open_target(&spec, &mut fetching)?;
         let head = match (settings.draft.as_deref(), &spec) {
             (Some(LOOKUP), _) => None,
