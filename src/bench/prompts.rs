@@ -18,7 +18,12 @@ const BUNDLED: &[(&str, &str)] = &[
     ("gsm8k", include_str!("../../assets/bench/gsm8k.jsonl")),
     ("instructions", include_str!("../../assets/bench/instructions.jsonl")),
     ("summarization", include_str!("../../assets/bench/summarization.jsonl")),
+    (EDITS, include_str!("../../assets/bench/edits.jsonl")),
 ];
+
+/// Answers that repeat a text of the prompt with small changes. Only where it is named: what
+/// drafts from the prompt wins so much there that the mean of all sets would say little.
+const EDITS: &str = "edits";
 
 /// Beside the sets in a folder, and none itself.
 const REFERENCES: &str = "references";
@@ -77,8 +82,13 @@ pub enum PromptError {
 }
 
 /// Names of the bundled sets.
-pub fn bundled_names() -> Vec<&'static str> {
+fn bundled_names() -> Vec<&'static str> {
     BUNDLED.iter().map(|(name, _)| *name).collect()
+}
+
+/// Names of the bundled sets that are answered where none is named.
+pub fn default_names() -> Vec<&'static str> {
+    bundled_names().into_iter().filter(|name| *name != EDITS).collect()
 }
 
 /// The sets that `names` stand for: bundled ones, files, folders. Of each at most `limit` prompts,
@@ -166,6 +176,7 @@ mod tests {
         let names: Vec<String> = bundled_names().into_iter().map(str::to_owned).collect();
         let sets = load(&names, None).unwrap();
         assert_eq!(sets.len(), names.len());
+        assert_eq!(default_names(), names[..names.len() - 1], "all but the edits");
         for set in &sets {
             assert!(set.prompts.len() >= 8, "{} has {}", set.name, set.prompts.len());
             let ids: std::collections::HashSet<_> = set.prompts.iter().map(|p| &p.id).collect();
@@ -199,6 +210,9 @@ mod tests {
         std::fs::write(&good, "{\"id\":\"a\",\"turns\":[]}").unwrap();
         assert!(load(&[good.display().to_string()], None).is_err());
         let error = load(&["alpaka".to_owned()], None).unwrap_err().to_string();
-        assert!(error.contains("alpaka") && error.contains("humaneval"), "{error}");
+        assert!(
+            error.contains("alpaka") && error.contains("humaneval, ") && error.contains(EDITS),
+            "{error}"
+        );
     }
 }

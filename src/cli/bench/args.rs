@@ -74,7 +74,7 @@ impl CourseArgs {
     /// The sets asked for.
     pub fn sets(&self) -> Vec<String> {
         if self.prompts.is_empty() {
-            return prompts::bundled_names().into_iter().map(str::to_owned).collect();
+            return prompts::default_names().into_iter().map(str::to_owned).collect();
         }
         self.prompts.clone()
     }
