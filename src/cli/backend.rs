@@ -46,6 +46,7 @@ pub fn start(
     if let Some(script) = &shared.script {
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
+    let settings = Settings { learned: worker::learned_folder(), ..settings };
     let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

@@ -40,8 +40,8 @@ pub struct SharedArgs {
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
 
-    /// How is drafted; `doctor` lists what can run here [default: dovetail with a draft head,
-    /// small-model with --draft-model, else pld].
+    /// How is drafted; `doctor` lists what can run here [default: auto, or pld with
+    /// `--draft lookup`].
     #[arg(long, value_name = "NAME", env = "DOVETAIL_STRATEGY", help_heading = "Speculation")]
     pub strategy: Option<String>,
     /// Nodes of the draft tree, 1 to 128, or auto.

@@ -89,14 +89,6 @@ impl DrafterSet {
         }
     }
 
-    /// Lets a drafter bring its cache up to date now instead of before its next tree.
-    pub(super) fn prepare(&mut self, at: usize, blocks: usize) {
-        let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
-        if let Some(Err(error)) = drafter.map(|drafter| drafter.prepare(blocks)) {
-            self.fall_back(at, &error.to_string());
-        }
-    }
-
     /// The draft tree of a drafter under `request.root`, the last token observed; the root alone
     /// if there is none or it fails.
     pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
@@ -104,8 +96,12 @@ impl DrafterSet {
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
         let Some(drafter) = drafter else { return Tree::root(root) };
         let proposed = drafter.propose(request).map_err(|e| e.to_string());
+        let source = drafter.source();
         match proposed.and_then(|tree| check(tree, root, &budget, vocab)) {
-            Ok(tree) => tree,
+            Ok(mut tree) => {
+                source.into_iter().for_each(|source| tree.credit_unclaimed(source));
+                tree
+            }
             Err(error) => {
                 self.fall_back(at, &error);
                 Tree::root(root)
@@ -118,9 +114,19 @@ impl DrafterSet {
         self.drafter(at).is_some_and(Drafter::was_drafted_ahead)
     }
 
-    /// Gives the drafters the target's logits for the tree.
-    pub(super) fn verified(&mut self, tree: &Tree, logits: &[f32]) {
-        self.working().for_each(|drafter| drafter.verified(tree, logits));
+    /// Gives these drafters the target's logits for the tree. The others would learn from rounds
+    /// that are not theirs, in time that is not theirs.
+    pub(super) fn verified(
+        &mut self,
+        asked: impl Iterator<Item = usize>,
+        tree: &Tree,
+        logits: &[f32],
+    ) {
+        for at in asked {
+            if let Some(DrafterSlot { drafter: Some(drafter), .. }) = self.slots.get_mut(at) {
+                drafter.verified(tree, logits);
+            }
+        }
     }
 
     /// Levels below the root for which the drafter's context has room; adds a notice once there

@@ -1,7 +1,6 @@
 //! A target with its drafters, and the text whose KV cache they keep between generations.
 
 use super::drafter_set::DrafterSet;
-use super::options::RoundOptions;
 use crate::draft::Drafter;
 use crate::model::{Target, TargetError};
 use crate::speculate::Tree;
@@ -56,7 +55,7 @@ pub struct Engine {
 
 impl Engine {
     /// An engine with empty KV caches: what `target` and `drafters` hold is truncated. A
-    /// [`RoundOptions`] names a drafter by its index in `drafters`.
+    /// [`super::RoundOptions`] names a drafter by its index in `drafters`.
     pub fn new(
         mut target: Box<dyn Target>,
         drafters: impl IntoIterator<Item = Box<dyn Drafter>>,
@@ -114,19 +113,13 @@ impl Engine {
     }
 
     /// Prefills the next chunk of the prompt; returns the last token's logits.
-    pub(super) fn prefill(
-        &mut self,
-        rest: &[u32],
-        options: &RoundOptions,
-    ) -> Result<Vec<f32>, TargetError> {
+    /// Drafters only take note: their own pass over the prompt must not delay the first token.
+    pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
         let slice = &rest[..self.chunk.rows.min(rest.len())];
         let verified = self.target.prefill(slice)?;
         self.text.extend_from_slice(slice);
         self.observe(&verified.features);
-        if options.speculate {
-            self.drafting.prepare(options.drafter, options.budget.blocks);
-        }
         self.chunk.adapt(slice.len(), start.elapsed());
         Ok(verified.logits)
     }

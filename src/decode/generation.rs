@@ -4,10 +4,10 @@
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
-use super::options::RoundOptions;
+use super::options::{Rival, RoundOptions};
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::{TextStream, TokenText};
-use crate::draft::DraftRequest;
+use crate::draft::{Budget, DraftRequest};
 use crate::plan::Schedule;
 use crate::speculate::{Accepted, Coupling, History, Sampler, Tree, accept};
 use std::time::{Duration, Instant};
@@ -25,6 +25,37 @@ impl PrefillProgress {
     /// Whether the whole prompt is prefilled.
     pub fn is_complete(self) -> bool {
         self.done == self.total
+    }
+}
+
+/// A drafter with what it may spend.
+#[derive(Clone, Copy)]
+struct Proposer {
+    drafter: usize,
+    budget: Budget,
+    schedule: Schedule,
+}
+
+/// A round's tree.
+struct Drafted {
+    tree: Tree,
+    /// `None` for the root alone, which nobody was asked for.
+    by: Option<DraftedBy>,
+}
+
+/// Whose tree it is, what it was allowed to spend, and what was asked within the room there is.
+#[derive(Clone, Copy)]
+struct DraftedBy {
+    drafter: usize,
+    budget: Budget,
+    schedule: Schedule,
+    request: DraftRequest,
+}
+
+impl Drafted {
+    /// The root alone.
+    fn nothing(root: u32) -> Self {
+        Self { tree: Tree::root(root), by: None }
     }
 }
 
@@ -87,15 +118,15 @@ impl<'a> Generation<'a> {
         PrefillProgress { done: self.engine.target.len(), total: self.request.prompt.len() }
     }
 
-    /// Prefills the next chunk of the prompt, the drafter's cache too if speculation is on.
+    /// Prefills the next chunk of the prompt.
     ///
     /// # Errors
     /// [`DecodeError::Target`].
-    pub fn prefill(&mut self, options: &RoundOptions) -> Result<PrefillProgress, DecodeError> {
+    pub fn prefill(&mut self) -> Result<PrefillProgress, DecodeError> {
         let start = Instant::now();
         let rest = &self.request.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
-            self.logits = self.engine.prefill(rest, options)?;
+            self.logits = self.engine.prefill(rest)?;
         }
         self.summary.prefill_ms += milliseconds(start);
         Ok(self.progress())
@@ -106,7 +137,7 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// [`DecodeError::Target`].
     pub fn first_token(&mut self, options: &RoundOptions) -> Result<Committed, DecodeError> {
-        while !self.prefill(options)?.is_complete() {}
+        while !self.prefill()?.is_complete() {}
         let start = Instant::now();
         self.sampler.settings = options.sampler;
         let position = self.engine.target.len();
@@ -127,20 +158,24 @@ impl<'a> Generation<'a> {
     pub fn step(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
         let start = Instant::now();
         self.sampler.settings = options.sampler;
-        let (tree, request) = self.draft(options);
+        let Drafted { tree, by } = self.draft(options);
         let draft_ms = milliseconds(start);
+        let drafter = by.map(|by| by.drafter);
         let drafted_ahead =
-            request.is_some() && self.engine.drafting.was_drafted_ahead(options.drafter);
-        let request = request.filter(|_| options.schedule == Schedule::Overlap);
+            drafter.is_some_and(|drafter| self.engine.drafting.was_drafted_ahead(drafter));
+        let budget = by.map_or(options.budget, |by| by.budget);
+        let overlapping = by.filter(|by| by.schedule == Schedule::Overlap);
         let verifying = Instant::now();
-        let ahead = request
-            .and_then(|request| self.engine.drafting.draft_ahead(options.drafter, &tree, request));
+        let ahead = overlapping
+            .and_then(|by| self.engine.drafting.draft_ahead(by.drafter, &tree, by.request));
         let verified = self.engine.target.verify(&tree)?;
         let verify_ms = milliseconds(verifying);
         let OverlapTimes { ahead, wait } =
             ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
         let (ahead_ms, wait_ms) = (in_milliseconds(ahead), in_milliseconds(wait));
-        self.engine.drafting.verified(&tree, &verified.logits);
+        let rival = options.rival.map(|rival| rival.drafter);
+        let asked = std::iter::once(options.drafter).chain(rival).filter(|_| options.speculate);
+        self.engine.drafting.verified(asked, &tree, &verified.logits);
 
         let position = self.engine.target.len();
         let Accepted { path, bonus } =
@@ -176,9 +211,10 @@ impl<'a> Generation<'a> {
             bonus,
             bonus_label: names.label(bonus),
             committed,
-            budget: options.budget,
+            budget,
             strategy: options.strategy.to_owned(),
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
+            drafter,
             drafted_ahead,
             timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
             context: self.engine.target.len(),
@@ -209,34 +245,60 @@ impl<'a> Generation<'a> {
         self.engine.drafting.take_notices()
     }
 
-    /// The round's tree, within what context and answer have room for, and what was asked for if
-    /// anything was.
-    fn draft(&mut self, options: &RoundOptions) -> (Tree, Option<DraftRequest>) {
+    /// The round's tree, within what context and answer have room for: the first drafter's, or the
+    /// rival's where that is expected to give more tokens in its time.
+    fn draft(&mut self, options: &RoundOptions) -> Drafted {
         let start = Instant::now();
+        let root = self.engine.text.last().copied().unwrap_or_default();
+        let RoundOptions { drafter, budget, schedule, .. } = *options;
+        let first = self.propose(options, Proposer { drafter, budget, schedule });
+        let times = options.verify_times.or(options.rival.map(|rival| rival.verify_times));
+        let Some(times) = times else { return first.unwrap_or(Drafted::nothing(root)) };
+        let paths = first.as_ref().map(|first| first.tree.paths()).unwrap_or_default();
+        let spent = milliseconds(start);
+        let (nodes, promised) = match options.verify_times {
+            Some(times) => times.best_size(paths, spent),
+            None => (
+                paths.len() + 1,
+                times.rate(1.0 + paths.iter().sum::<f64>(), paths.len() + 1, spent),
+            ),
+        };
+        if let Some(rival) = options.rival.filter(|rival| rival.rate > promised) {
+            let Rival { drafter, budget, schedule, .. } = rival;
+            if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
+                return drafted;
+            }
+        }
+        match first {
+            Some(first) => Drafted { tree: first.tree.most_likely(nodes), ..first },
+            None => Drafted::nothing(root),
+        }
+    }
+
+    /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.
+    fn propose(&mut self, options: &RoundOptions, proposer: Proposer) -> Option<Drafted> {
+        let Proposer { drafter, mut budget, schedule } = proposer;
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
         // The bonus token is one of those left, so the accepted length is at most one less.
         let left = self.request.max_tokens - self.summary.tokens - 1;
-        let mut budget = options.budget;
+        let asked = budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
         if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
-            return (Tree::root(root), None);
+            return None;
         }
-        let levels = left.min(self.engine.drafting.room(options.drafter));
+        let levels = left.min(self.engine.drafting.room(drafter));
         if levels == 0 {
-            return (Tree::root(root), None);
+            return None;
         }
         budget.shape.depth = budget.shape.depth.min(levels - 1);
         let vocab = self.engine.target.vocab();
         let sampled = options.coupled && !options.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
         let request = DraftRequest { root, budget, coupling };
-        let tree = self.engine.drafting.propose(options.drafter, &request, vocab);
-        let Some(times) = options.verify_times else { return (tree, Some(request)) };
-        let paths = tree.paths();
-        let (nodes, _) = times.best_size(paths, milliseconds(start));
-        (tree.most_likely(nodes), Some(request))
+        let tree = self.engine.drafting.propose(drafter, &request, vocab);
+        Some(Drafted { tree, by: Some(DraftedBy { drafter, budget: asked, schedule, request }) })
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

@@ -16,7 +16,7 @@ mod text;
 
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
-pub use options::RoundOptions;
+pub use options::{Rival, RoundOptions};
 pub use panic::panic_message;
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
 pub use text::{TextDelta, TextStream, TokenText};

@@ -24,6 +24,24 @@ pub struct RoundOptions {
     /// T_V to cut the drafted tree to the nodes that pay by their probabilities; `None`: all are
     /// verified.
     pub verify_times: Option<VerifyTimes>,
+    /// A drafter for rounds in which the first one's tree promises less.
+    pub rival: Option<Rival>,
+}
+
+/// A drafter that is asked only where the first one's tree is expected to give fewer tokens a
+/// millisecond than it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rival {
+    /// Its index in the engine.
+    pub drafter: usize,
+    /// What its tree may spend.
+    pub budget: Budget,
+    /// Whether it works while the target does.
+    pub schedule: Schedule,
+    /// Tokens a millisecond that are expected of it.
+    pub rate: f64,
+    /// T_V, for what the first one's tree promises.
+    pub verify_times: VerifyTimes,
 }
 
 impl RoundOptions {
@@ -31,8 +49,18 @@ impl RoundOptions {
     pub fn new(budget: Budget, sampler: SamplerSettings) -> Self {
         let schedule = Schedule::Alternate;
         let (drafter, strategy) = (0, "");
-        let (coupled, verify_times) = (false, None);
+        let (coupled, verify_times, rival) = (false, None, None);
         let speculate = true;
-        Self { budget, speculate, sampler, drafter, strategy, schedule, coupled, verify_times }
+        Self {
+            budget,
+            speculate,
+            sampler,
+            drafter,
+            strategy,
+            schedule,
+            coupled,
+            verify_times,
+            rival,
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! read this one. Must never know how it is shown.
 
 use crate::draft::Budget;
-use crate::speculate::Tree;
+use crate::speculate::{Credits, Tree};
 use serde::{Deserialize, Serialize};
 
 /// Where a committed token came from. Either way it is the target's own choice.
@@ -117,6 +117,9 @@ pub struct Round {
     pub strategy: String,
     /// Whether speculation was on.
     pub speculative: bool,
+    /// Index in the engine of the drafter whose tree it is; `None` if none proposed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drafter: Option<usize>,
     /// Whether the tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: bool,
@@ -132,6 +135,13 @@ impl Round {
     /// Whether the bonus belongs to the answer: an accepted token did not end it before.
     pub fn has_bonus(&self) -> bool {
         self.committed.last().is_some_and(|token| token.origin == Origin::Target)
+    }
+
+    /// Who is credited with the accepted tokens.
+    pub fn credits(&self) -> Credits {
+        let mut credits = Credits::default();
+        self.accepted.iter().for_each(|&node| credits.add(self.tree.nodes()[node].sources));
+        credits
     }
 }
 
@@ -150,6 +160,9 @@ pub struct Summary {
     /// Rounds whose tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: usize,
+    /// Accepted tokens by who proposed them.
+    #[serde(default, skip_serializing_if = "Credits::is_empty")]
+    pub accepted_by: Credits,
     /// τ: mean tokens committed a round.
     pub tau: f64,
     /// Committed tokens per second of decoding, prefill excluded.
@@ -175,6 +188,7 @@ impl Summary {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);
         self.timing += round.timing;
+        self.accepted_by.add_all(&round.credits());
         // The prefill gave the first token.
         let won = self.tokens.saturating_sub(1) as f64;
         let seconds = self.timing.total_ms() / 1e3;

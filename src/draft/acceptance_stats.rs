@@ -49,9 +49,12 @@ impl Pending {
         *self = Self::default();
     }
 
-    /// Whether this very tree is waited for.
+    /// Whether this very tree is waited for, whoever is credited with it by now.
     pub(super) fn is(&self, tree: &Tree) -> bool {
-        self.node == 0 && self.tree.as_ref() == Some(tree)
+        let places = |tree: &Tree| -> Vec<(u32, usize)> {
+            tree.nodes().iter().map(|node| (node.token, node.parent)).collect()
+        };
+        self.node == 0 && self.tree.as_ref().is_some_and(|own| places(own) == places(tree))
     }
 
     /// Takes the next committed tokens and calls `note` for every node whose parent was accepted,

@@ -7,7 +7,7 @@
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::Tree;
+use crate::speculate::{Source, Tree};
 
 /// Longest run of last tokens that is looked for; shorter ones follow.
 const LONGEST: usize = 3;
@@ -59,6 +59,10 @@ impl PromptLookup {
 impl Drafter for PromptLookup {
     fn describe(&self) -> String {
         "prompt lookup".into()
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(Source::Lookup)
     }
 
     fn capacity(&self) -> usize {

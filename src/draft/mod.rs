@@ -20,7 +20,7 @@ pub use small_model::SmallModel;
 
 pub use crate::speculate::Budget;
 
-use crate::speculate::{Coupling, Growth, Ranking, Tree};
+use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
 use std::sync::atomic::AtomicBool;
 
 /// A request for a draft tree.
@@ -88,6 +88,10 @@ pub enum DraftError {
 pub trait Drafter: Send {
     /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
     fn describe(&self) -> String;
+    /// Who is credited with the nodes of a tree that name nobody themselves; `None`: nobody is.
+    fn source(&self) -> Option<Source> {
+        None
+    }
     /// Which M can be chosen; none where there are no blocks.
     fn depths(&self) -> Depths {
         Depths::Fixed(0)
@@ -106,21 +110,13 @@ pub trait Drafter: Send {
     /// Observes newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
     /// feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i, x_{i+1}) of
     /// method.md, Features. Pairs arrive in order and without gaps; the last token is the new root.
-    /// Called while drafting is off too, so work that can wait should wait for `prepare`.
+    /// Called while drafting is off too and while the user waits for the first token, so work that
+    /// can wait should wait for `propose`.
     ///
     /// # Errors
     /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a
     /// replay.
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
-    /// Prefills the drafter's cache for the next `propose` with `blocks` blocks. Called during the
-    /// target's prefill, so that the first round is as quick as the others.
-    ///
-    /// # Errors
-    /// [`DraftError`]; see [`Drafter::fall_back`].
-    fn prepare(&mut self, blocks: usize) -> Result<(), DraftError> {
-        let _ = blocks;
-        Ok(())
-    }
     /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last
     /// token observed.
     ///
@@ -144,7 +140,8 @@ pub trait Drafter: Send {
         false
     }
     /// Gives the target's verification of `tree`: raw logits of every node, `[tree.len(), vocab]`
-    /// row-major. Called after each pass of the target, before what it committed is observed.
+    /// row-major. Called after each pass of a round that this drafter was asked for, before what it
+    /// committed is observed.
     fn verified(&mut self, tree: &Tree, logits: &[f32]) {
         let _ = (tree, logits);
     }

@@ -7,8 +7,8 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::Tree;
 use crate::speculate::suffixes::{self, Suffixes};
+use crate::speculate::{Source, Tree};
 
 /// Longest and shortest run of last tokens that is looked up.
 const SPANS: Range<usize> = 2..suffixes::DEPTH + 1;
@@ -103,6 +103,10 @@ fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
 impl Drafter for Retrieval {
     fn describe(&self) -> String {
         format!("retrieval from {}, {} tokens", self.name, self.store.len())
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(Source::Retrieval)
     }
 
     fn capacity(&self) -> usize {

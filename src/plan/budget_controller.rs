@@ -1,14 +1,17 @@
 //! What chooses a strategy's budgets round by round, whichever way it drafts, and when the user is
 //! given new reasons. It never decides a token. Must never read a clock.
 
+use super::auto_controller::{AutoController, RivalPlan};
 use super::choose::Plan;
 use super::confidence_controller::ConfidenceController;
 use super::controller::{RoundObservation, TreeController};
 use super::duo_controller::DuoController;
+use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::search_space::SearchSpace;
-use super::strategy::{Sizing, Strategy};
+use super::strategy::{DraftKind, Sizing, Strategy};
 use super::verify_times::VerifyTimes;
+use super::{Learned, Prefer};
 use crate::speculate::{Budget, Method};
 
 /// The controller of one strategy.
@@ -30,12 +33,18 @@ enum Rule {
     Duo(DuoController),
     /// Trees cut to what pays.
     Confidence(ConfidenceController),
+    /// Whoever pays most.
+    Auto(Box<AutoController>),
 }
 
 impl BudgetController {
     /// Starts from `plan`, in the space it was made for. Its reasons count as given.
     pub fn new(strategy: &Strategy, plan: &Plan, space: SearchSpace, preface: Vec<String>) -> Self {
         let rule = match (strategy.sizing, strategy.method) {
+            _ if strategy.draft == DraftKind::Auto => {
+                let show = space.prefer == Prefer::Show;
+                Rule::Auto(Box::new(AutoController::new(plan, space.overrides, show)))
+            }
             (Sizing::After, _) => {
                 Rule::Confidence(ConfidenceController::new(plan, space.overrides))
             }
@@ -54,6 +63,7 @@ impl BudgetController {
             Rule::Tree(controller) => controller.budget(overrides),
             Rule::Duo(controller) => controller.budget(overrides),
             Rule::Confidence(controller) => controller.budget(overrides),
+            Rule::Auto(controller) => controller.budget(overrides),
         }
     }
 
@@ -61,7 +71,40 @@ impl BudgetController {
     pub fn verify_times(&self) -> Option<VerifyTimes> {
         match &self.rule {
             Rule::Confidence(controller) => controller.verify_times(),
+            Rule::Auto(controller) => controller.verify_times(),
             Rule::Tree(_) | Rule::Duo(_) => None,
+        }
+    }
+
+    /// Lets `auto` choose a model drafter too, whose plan was made in `space`.
+    pub fn with_model(&mut self, kind: DraftKind, plan: &Plan, space: SearchSpace) {
+        if let Rule::Auto(controller) = &mut self.rule {
+            controller.with_model(ModelArm::new(kind, plan, space));
+            self.reported = Some(self.current());
+        }
+    }
+
+    /// The model drafter for rounds in which the first one promises less. Call after
+    /// [`Self::budget`].
+    pub fn rival(&mut self, overrides: &TreeOverrides) -> Option<RivalPlan> {
+        match &mut self.rule {
+            Rule::Auto(controller) => controller.rival(overrides),
+            Rule::Tree(_) | Rule::Duo(_) | Rule::Confidence(_) => None,
+        }
+    }
+
+    /// What the next start should know, where anything is learned for it.
+    pub fn learned(&self) -> Option<Learned> {
+        match &self.rule {
+            Rule::Auto(controller) => Some(controller.learned()),
+            Rule::Tree(_) | Rule::Duo(_) | Rule::Confidence(_) => None,
+        }
+    }
+
+    /// Goes on from what an earlier start has learned.
+    pub fn recall(&mut self, learned: &Learned) {
+        if let Rule::Auto(controller) = &mut self.rule {
+            controller.recall(learned);
         }
     }
 
@@ -71,6 +114,7 @@ impl BudgetController {
             Rule::Tree(controller) => controller.observe(round),
             Rule::Duo(controller) => controller.observe(round),
             Rule::Confidence(controller) => controller.observe(round),
+            Rule::Auto(controller) => controller.observe(round),
         }
     }
 
@@ -80,6 +124,7 @@ impl BudgetController {
             Rule::Tree(controller) => controller.reasons(),
             Rule::Duo(controller) => controller.reasons(),
             Rule::Confidence(controller) => controller.reasons(),
+            Rule::Auto(controller) => controller.reasons(),
         }
     }
 
@@ -97,11 +142,13 @@ impl BudgetController {
         self.reported = None;
     }
 
-    fn current(&self) -> (Budget, TreeOverrides) {
+    /// The choice in force, and what it was made under.
+    pub fn current(&self) -> (Budget, TreeOverrides) {
         match &self.rule {
             Rule::Tree(controller) => controller.current(),
             Rule::Duo(controller) => controller.current(),
             Rule::Confidence(controller) => controller.current(),
+            Rule::Auto(controller) => controller.current(),
         }
     }
 }
@@ -115,7 +162,8 @@ mod tests {
     fn reasons_are_given_once_for_each_choice_behind_their_preface() {
         let inputs = CostInputs::for_tests();
         let overrides = TreeOverrides::default();
-        let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed };
+        let space =
+            SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
         let plan = choose(&inputs, &space);
         for strategy in ["pld", "duo", "context"].map(|name| Strategy::named(name).unwrap()) {
             let preface = vec!["Drafting runs somewhere.".to_owned()];

@@ -42,9 +42,15 @@ impl ConfidenceController {
         (!self.overrides.gamma.is_fixed()).then_some(self.times)
     }
 
+    /// T_V.
+    pub(super) fn times(&self) -> &VerifyTimes {
+        &self.times
+    }
+
     /// Learns from a round.
     pub fn observe(&mut self, round: &RoundObservation<'_>) {
         self.times.learn(round.tree.len(), round.verify_ms);
+        self.times.learn_other(round.other_ms);
         self.tokens += NEAR * (round.accepted.len() as f64 + 1.0 - self.tokens);
         self.nodes += NEAR * (round.tree.len() as f64 - self.nodes);
         self.rounds += 1;

@@ -7,7 +7,7 @@
 use super::choose::Plan;
 use super::overrides::TreeOverrides;
 use super::search_space::{SearchSpace, rate};
-use super::{AcceptanceHistories, Costs, Prefer, reasons};
+use super::{AcceptanceHistories, Costs, DraftKind, Prefer, reasons};
 use crate::speculate::{Budget, Tree};
 
 /// Rounds between two decisions.
@@ -38,6 +38,21 @@ pub struct RoundObservation<'a> {
     pub verify_ms: f64,
     /// How long the drafter worked beside the target, the target's wait for it included.
     pub overlap_ms: f64,
+    /// What else the round took: acceptance, commit, text.
+    pub other_ms: f64,
+    /// Who drafted the tree.
+    pub draft: DraftKind,
+    /// Committed positions after the round.
+    pub context: usize,
+    /// Whether it is the first of its answer.
+    pub opens: bool,
+}
+
+impl RoundObservation<'_> {
+    /// The whole round.
+    pub fn total_ms(&self) -> f64 {
+        self.draft_ms.unwrap_or(0.0) + self.verify_ms + self.other_ms
+    }
 }
 
 /// Chooses γ, M, width and depth round by round, as far as they are automatic.
@@ -146,9 +161,16 @@ impl TreeController {
         self.space.best(&self.costs, self.histories.omegas())
     }
 
+    /// Steps to a better budget next to the current one; where nothing is drafted, or nothing might
+    /// be, all are looked at.
     fn decide(&mut self) {
         self.since = 0;
-        let (best, promised) = self.best();
+        let (best, promised) = if self.space.always && self.current.shape.gamma > 1 {
+            let near = self.space.near(&self.current);
+            SearchSpace::best_of(near, &self.costs, self.histories.omegas())
+        } else {
+            self.best()
+        };
         if best != self.current && promised > self.expected() * MARGIN {
             self.current = best;
             self.plain = 0;

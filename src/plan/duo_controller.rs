@@ -168,7 +168,8 @@ mod tests {
         };
         let inputs = CostInputs { verifier: throughput, target, draft: Some((draft, throughput)) };
         let overrides = TreeOverrides::default();
-        let space = SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed };
+        let space =
+            SearchSpace { overrides, blocks: Some((0, 0)), prefer: Prefer::Speed, always: false };
         let verify = [1, 4, 8, 16, 32, 64].map(|g| (g, 9.9 + 0.1 * g as f64)).to_vec();
         let level = LevelCost { blocks: [0, 0], widths: [1, 10], ms: [[step; 2]; 2] };
         let found = Measured { verify, level: Some(level) };
@@ -202,6 +203,10 @@ mod tests {
                 draft_ms: Some(0.0),
                 verify_ms,
                 overlap_ms: step * gamma as f64,
+                other_ms: 0.0,
+                draft: crate::plan::DraftKind::Small,
+                context: 0,
+                opens: false,
             };
             controller.observe(&round);
         }

@@ -16,6 +16,9 @@
 //! load, and the [`BudgetController`] again from the rounds as they come.
 
 mod acceptance_history;
+mod auto_controller;
+#[cfg(test)]
+mod auto_tests;
 mod budget_controller;
 mod choose;
 mod confidence_controller;
@@ -24,7 +27,10 @@ mod cost;
 mod cost_inputs;
 mod duo_controller;
 mod layers;
+mod learned;
+mod model_arm;
 mod overrides;
+mod pace;
 mod place;
 mod prior;
 mod reasons;
@@ -36,6 +42,7 @@ mod thread_split;
 mod verify_times;
 
 pub use acceptance_history::{AcceptanceHistories, AcceptanceHistory};
+pub use auto_controller::RivalPlan;
 pub use budget_controller::BudgetController;
 pub use choose::{Plan, choose, correct};
 pub use confidence_controller::ConfidenceController;
@@ -44,6 +51,8 @@ pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 pub use duo_controller::DuoController;
 pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
+pub use learned::Learned;
+use learned::LearnedArm;
 pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };

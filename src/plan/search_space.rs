@@ -21,6 +21,22 @@ pub struct SearchSpace {
     pub blocks: Option<(usize, usize)>,
     /// `Show` keeps a tree worth looking at; `Auto` counts as `Speed`.
     pub prefer: Prefer,
+    /// Whether drafting nothing is no choice, since somebody else decides that.
+    pub always: bool,
+}
+
+/// The values that may be chosen, each rising.
+struct Choices {
+    gammas: Vec<usize>,
+    widths: Vec<usize>,
+    depths: Vec<usize>,
+    blocks: Vec<usize>,
+}
+
+/// The value at `now` and those next to it; the nearest if it is none of them.
+fn around(values: &[usize], now: usize) -> &[usize] {
+    let at = values.iter().position(|&value| value >= now).unwrap_or(values.len() - 1);
+    &values[at.saturating_sub(1)..(at + 2).min(values.len())]
 }
 
 impl SearchSpace {
@@ -31,24 +47,32 @@ impl SearchSpace {
         }
     }
 
-    /// Every budget allowed, from small to large. Without speculation width and depth mean nothing:
-    /// such a budget comes once, with the smallest.
-    pub fn budgets(&self) -> Vec<Budget> {
-        let Some((fewest, most)) = self.blocks else {
-            return vec![Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0)];
-        };
+    /// The values that each of γ, k, D and M may have; `None` without a draft.
+    fn choices(&self) -> Option<Choices> {
+        let (fewest, most) = self.blocks?;
         let least = if self.prefer == Prefer::Show {
             SHOWN
         } else {
-            Shape { gamma: GAMMA.least, width: WIDTH.least, depth: DEPTH.least }
+            let gamma = GAMMA.least + usize::from(self.always);
+            Shape { gamma, width: WIDTH.least, depth: DEPTH.least }
         };
         let depths: Vec<_> = (DEPTH.least..=DEPTH.most).collect();
-        let gammas = Self::values(self.overrides.gamma, &GAMMAS, least.gamma);
-        let widths = Self::values(self.overrides.width, &WIDTHS, least.width);
-        let depths = Self::values(self.overrides.depth, &depths, least.depth);
-        let blocks = match self.overrides.blocks {
-            Setting::Fixed(m) => vec![m.clamp(fewest, most)],
-            Setting::Auto => (fewest..=most).collect(),
+        Some(Choices {
+            gammas: Self::values(self.overrides.gamma, &GAMMAS, least.gamma),
+            widths: Self::values(self.overrides.width, &WIDTHS, least.width),
+            depths: Self::values(self.overrides.depth, &depths, least.depth),
+            blocks: match self.overrides.blocks {
+                Setting::Fixed(m) => vec![m.clamp(fewest, most)],
+                Setting::Auto => (fewest..=most).collect(),
+            },
+        })
+    }
+
+    /// Every budget allowed, from small to large. Without speculation width and depth mean nothing:
+    /// such a budget comes once, with the smallest.
+    pub fn budgets(&self) -> Vec<Budget> {
+        let Some(Choices { gammas, widths, depths, blocks }) = self.choices() else {
+            return vec![Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0)];
         };
         let mut budgets = Vec::new();
         for &blocks in &blocks {
@@ -65,10 +89,38 @@ impl SearchSpace {
         budgets
     }
 
+    /// `from` and the budgets next to it: one value a step up or down, or γ and D together, since a
+    /// deeper tree needs more nodes. A few where [`Self::budgets`] has thousands: to look at those
+    /// takes longer than the passes of a small target.
+    pub fn near(&self, from: &Budget) -> Vec<Budget> {
+        let Some(Choices { gammas, widths, depths, blocks }) = self.choices() else {
+            return vec![*from];
+        };
+        let Shape { gamma, width, depth } = from.shape;
+        let (gammas, widths) = (around(&gammas, gamma), around(&widths, width));
+        let (depths, blocks) = (around(&depths, depth), around(&blocks, from.blocks));
+        let of = |gamma, width, depth, m| Budget::new(Shape { gamma, width, depth }, m);
+        let trees = gammas.iter().flat_map(|&gamma| {
+            depths.iter().map(move |&depth| of(gamma, width, depth, from.blocks))
+        });
+        let wider = widths.iter().map(|&width| of(gamma, width, depth, from.blocks));
+        let sharper = blocks.iter().map(|&m| of(gamma, width, depth, m));
+        trees.chain(wider).chain(sharper).collect()
+    }
+
     /// The budget that commits most tokens a second, and how many. Of equals the smaller one.
     pub fn best(&self, costs: &Costs, omega: impl Fn(&Budget) -> f64) -> (Budget, f64) {
+        Self::best_of(self.budgets(), costs, omega)
+    }
+
+    /// [`Self::best`] of these.
+    pub fn best_of(
+        budgets: Vec<Budget>,
+        costs: &Costs,
+        omega: impl Fn(&Budget) -> f64,
+    ) -> (Budget, f64) {
         let mut best: Option<(Budget, f64)> = None;
-        for budget in self.budgets() {
+        for budget in budgets {
             let rate = rate(costs, &budget, omega(&budget));
             if best.is_none_or(|(_, so_far)| rate > so_far * (1.0 + 1e-9)) {
                 best = Some((budget, rate));

@@ -4,6 +4,8 @@
 //! bench and the test that every text is the target's own all read this table. Pure data; which
 //! rows can run with the models at hand is decided by the worker.
 
+use serde::{Deserialize, Serialize};
+
 use super::overrides::{Setting, TreeOverrides};
 use crate::speculate::{Method, Shape};
 
@@ -18,7 +20,8 @@ pub enum Schedule {
 }
 
 /// Who drafts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DraftKind {
     /// Nobody.
     None,
@@ -38,6 +41,8 @@ pub enum DraftKind {
     Recycling,
     /// Both of these, in one tree.
     Context,
+    /// Whoever of these, the head and the small model pays most in a round.
+    Auto,
 }
 
 /// How much of a drafted tree is verified.
@@ -86,6 +91,16 @@ const PLAIN: Strategy = Strategy {
 /// Every strategy, in the order of the tables.
 pub const STRATEGIES: &[Strategy] = &[
     PLAIN,
+    Strategy {
+        name: "auto",
+        summary: "whatever drafter pays most, round by round",
+        draft: DraftKind::Auto,
+        schedule: Schedule::Alternate,
+        method: Method::Tree,
+        shape: None,
+        sizing: Sizing::After,
+        gpu_layers: false,
+    },
     Strategy {
         name: "dovetail",
         summary: "the draft head's dynamic tree, sized for this machine",
@@ -192,9 +207,18 @@ impl Strategy {
         STRATEGIES.iter().find(|strategy| strategy.name == name)
     }
 
-    /// What is used when nothing is asked for: the head where there is one, else the conversation.
-    pub fn default_with(head: bool) -> &'static Self {
-        Self::first_with(if head { DraftKind::Head } else { DraftKind::Lookup })
+    /// What is used when nothing is asked for.
+    pub fn automatic() -> &'static Self {
+        Self::first_with(DraftKind::Auto)
+    }
+
+    /// Whether its budgets are a dynamic tree's, sized before it is drafted: those of the model
+    /// drafters that `auto` chooses from.
+    pub fn is_own_tree(&self) -> bool {
+        self.shape.is_none()
+            && self.method == Method::Tree
+            && self.sizing == Sizing::Before
+            && !self.gpu_layers
     }
 
     /// The first strategy of the table that drafts in this way.
@@ -224,7 +248,7 @@ impl Strategy {
     /// the drafter is a model that takes time.
     pub fn schedule_with(&self, overlap: bool) -> Schedule {
         match self.draft {
-            DraftKind::Head | DraftKind::Small if overlap => Schedule::Overlap,
+            DraftKind::Head | DraftKind::Small | DraftKind::Auto if overlap => Schedule::Overlap,
             _ => self.schedule,
         }
     }
@@ -290,8 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_the_head_where_there_is_one() {
-        assert_eq!(Strategy::default_with(true).name, "dovetail");
-        assert_eq!(Strategy::default_with(false).name, "pld");
+    fn the_default_chooses_among_the_models_own_trees() {
+        assert_eq!(Strategy::automatic().name, "auto");
+        let own = |row: &&Strategy| {
+            matches!(row.draft, DraftKind::Head | DraftKind::Small) && row.is_own_tree()
+        };
+        let names: Vec<_> = STRATEGIES.iter().filter(own).map(|row| row.name).collect();
+        assert_eq!(names, ["dovetail", "small-model"]);
     }
 }

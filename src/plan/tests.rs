@@ -49,7 +49,12 @@ fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs
 
 fn space(head: &DraftSize, prefer: Prefer) -> SearchSpace {
     let fewest = if head.elastic { 1 } else { head.blocks };
-    SearchSpace { overrides: TreeOverrides::default(), blocks: Some((fewest, head.blocks)), prefer }
+    SearchSpace {
+        overrides: TreeOverrides::default(),
+        blocks: Some((fewest, head.blocks)),
+        prefer,
+        always: false,
+    }
 }
 
 fn plan_on(machine: &Machine, target: TargetSize, head: DraftSize) -> (Plan, Placement) {
@@ -128,8 +133,12 @@ fn placement_says_what_stands_in_the_way() {
 fn without_a_draft_there_is_only_plain_decoding() {
     let machine = machine(cpu(8, &["AVX2"]), None, &[]);
     let inputs = CostInputs { draft: None, ..inputs(&machine, TARGET_7B, HEAD_7B).0 };
-    let space =
-        SearchSpace { overrides: TreeOverrides::default(), blocks: None, prefer: Prefer::Show };
+    let space = SearchSpace {
+        overrides: TreeOverrides::default(),
+        blocks: None,
+        prefer: Prefer::Show,
+        always: false,
+    };
     let plan = choose(&inputs, &space);
     assert_eq!((plan.budget.shape.gamma, plan.budget.blocks), (1, 0));
     assert_eq!(plan.reasons, ["There is no draft model: the target decodes alone."]);
@@ -346,6 +355,10 @@ impl World {
                 draft_ms: Some(draft_ms),
                 verify_ms,
                 overlap_ms: 0.0,
+                other_ms: 0.0,
+                draft: DraftKind::Head,
+                context: 0,
+                opens: false,
             });
             if round >= rounds / 2 {
                 tokens += 1.0 + accepted.len() as f64;

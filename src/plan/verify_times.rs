@@ -6,10 +6,12 @@ use super::Costs;
 /// The sizes at which T_V is kept; between them it is interpolated.
 const SIZES: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 
-/// T_V(γ) in milliseconds.
+/// T_V(γ) in milliseconds, and what a round takes besides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VerifyTimes {
     ms: [f64; SIZES.len()],
+    /// Acceptance, commit, text: in every round, whatever its tree.
+    other: f64,
 }
 
 /// How much of a difference the two sizes around a round's own take over, and how much all others:
@@ -20,7 +22,7 @@ const FAR: f64 = 0.05;
 impl VerifyTimes {
     /// Those of a cost model.
     pub fn of(costs: &Costs) -> Self {
-        Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)) }
+        Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)), other: 0.0 }
     }
 
     /// Milliseconds of a pass over `nodes` nodes, the root included. Beyond the largest size kept
@@ -52,16 +54,34 @@ impl VerifyTimes {
         }
     }
 
+    /// Learns what a round took besides drafting and verifying.
+    pub fn learn_other(&mut self, ms: f64) {
+        // A round that was stalled says nothing of the others.
+        if (0.0..self.at(1)).contains(&ms) {
+            self.other += NEAR * (ms - self.other);
+        }
+    }
+
+    /// Tokens a millisecond of a round that is expected to give `tokens`, verifies `nodes` nodes
+    /// and has spent `spent_ms` on drafting.
+    pub fn rate(&self, tokens: f64, nodes: usize, spent_ms: f64) -> f64 {
+        tokens / (self.at(nodes) + self.other + spent_ms)
+    }
+
+    /// Tokens a millisecond without a draft.
+    pub fn plain_rate(&self) -> f64 {
+        self.rate(1.0, 1, 0.0)
+    }
+
     /// How many nodes to verify, the root included, of a tree whose further nodes are accepted with
     /// probabilities `paths` (each path's, largest first): the size with the most expected tokens
-    /// per millisecond, (1 + Σ p) / (T_V + `spent_ms`), and what that is.
+    /// per millisecond, (1 + Σ p) over T_V, `spent_ms` and the rest of a round, and what that is.
     pub fn best_size(&self, paths: impl IntoIterator<Item = f64>, spent_ms: f64) -> (usize, f64) {
-        let rate = |expected: f64, nodes: usize| expected / (self.at(nodes) + spent_ms);
-        let mut best = (1, rate(1.0, 1));
+        let mut best = (1, self.rate(1.0, 1, spent_ms));
         let mut expected = 1.0;
         for (nodes, path) in (2..).zip(paths) {
             expected += path;
-            let rate = rate(expected, nodes);
+            let rate = self.rate(expected, nodes, spent_ms);
             if rate > best.1 {
                 best = (nodes, rate);
             }
@@ -85,7 +105,10 @@ mod tests {
 
     /// A pass of `base` ms and `step` more for each node beyond `free`.
     fn times(base: f64, step: f64, free: usize) -> VerifyTimes {
-        VerifyTimes { ms: SIZES.map(|nodes| base + step * nodes.saturating_sub(free) as f64) }
+        VerifyTimes {
+            ms: SIZES.map(|nodes| base + step * nodes.saturating_sub(free) as f64),
+            other: 0.0,
+        }
     }
 
     #[test]

@@ -27,14 +27,13 @@ pub enum Contradiction {
 }
 
 impl Settings {
-    /// The strategy to begin with: the one asked for, else that of the drafter that was named,
-    /// else the head's where there is one, else prompt lookup.
+    /// The strategy to begin with: the one asked for, else prompt lookup where that was named as
+    /// the draft, else the one that chooses among all drafters there are.
     pub fn initial_strategy(&self) -> &'static Strategy {
-        let head = self.draft.as_deref().is_some_and(|draft| draft != LOOKUP);
-        match self.strategy {
-            Some(strategy) => strategy,
-            None if self.draft_model.is_some() && !head => Strategy::first_with(DraftKind::Small),
-            None => Strategy::default_with(self.lacks(DraftKind::Head).is_none()),
+        match (self.strategy, self.draft.as_deref()) {
+            (Some(strategy), _) => strategy,
+            (None, Some(LOOKUP)) => Strategy::first_with(DraftKind::Lookup),
+            (None, _) => Strategy::automatic(),
         }
     }
 
@@ -121,7 +120,11 @@ impl Settings {
             ("rest_text", DraftKind::Rest),
             ("controls.blocks", DraftKind::Head),
         ];
-        for (key, of) in named.into_iter().filter(|(_, of)| *of != kind) {
+        let used = |of: DraftKind| {
+            let models = matches!(of, DraftKind::Head | DraftKind::Small);
+            of == kind || (kind == DraftKind::Auto && models)
+        };
+        for (key, of) in named.into_iter().filter(|(_, of)| !used(*of)) {
             if let Some(flag) = self.flag(key)
                 && (key != "controls.blocks" || self.controls.blocks != Setting::Auto)
             {
@@ -132,7 +135,7 @@ impl Settings {
             }
         }
         if let Some(flag) = self.flag("overlap")
-            && !matches!(kind, DraftKind::Head | DraftKind::Small)
+            && !matches!(kind, DraftKind::Head | DraftKind::Small | DraftKind::Auto)
         {
             all.push(format!("{flag} has no effect: the strategy `{name}` runs no draft model."));
         }
@@ -173,15 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn a_named_drafter_leads_to_its_strategy() {
+    fn the_strategy_is_the_one_asked_for_or_chooses_among_what_there_is() {
         let begun = |given: &[_]| flags(given).initial_strategy().name;
-        assert_eq!(begun(&[]), "dovetail");
-        assert_eq!(begun(&[OWN]), "pld");
-        assert_eq!(begun(&[OWN, HEAD]), "dovetail");
-        assert_eq!(begun(&[SMALL]), "small-model");
-        assert_eq!(begun(&[OWN, SMALL]), "small-model");
+        for given in [&[][..], &[OWN], &[OWN, HEAD], &[SMALL], &[OWN, SMALL], &[SMALL, HEAD]] {
+            assert_eq!(begun(given), "auto", "{given:?}");
+        }
         assert_eq!(begun(&[OWN, SMALL, strategy("duo")]), "duo");
-        assert_eq!(begun(&[SMALL, HEAD]), "dovetail");
         assert_eq!(begun(&[("--draft", "draft", "lookup")]), "pld");
     }
 
@@ -209,7 +209,7 @@ mod tests {
     fn a_flag_without_effect_is_reported_and_a_file_may_hold_more() {
         let told = |given: &[_]| flags(given).without_effect();
         assert_eq!(
-            told(&[HEAD, SMALL]),
+            told(&[HEAD, SMALL, strategy("dovetail")]),
             [concat!(
                 "--draft-model has no effect on the strategy `dovetail`; ",
                 "--strategy small-model uses it."
@@ -226,6 +226,7 @@ mod tests {
             &[][..],
             &[HEAD],
             &[SMALL],
+            &[HEAD, SMALL],
             &[OFF],
             &[OFF, strategy("plain")],
             &[HEAD, ("--blocks", "controls.blocks", "2"), ("--overlap", "overlap", "true")],

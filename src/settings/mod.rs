@@ -67,7 +67,7 @@ pub struct Settings {
     pub model_folders: Vec<String>,
     /// A text file that drafts are looked up in.
     pub rest_text: Option<PathBuf>,
-    /// How is drafted; `None` is the head where there is one, else prompt lookup.
+    /// How is drafted; `None` is `auto`.
     pub strategy: Option<&'static Strategy>,
     /// System prompt; `None` sends none.
     pub system: Option<String>,
@@ -107,6 +107,9 @@ pub struct Settings {
     pub theme: ThemeName,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
+    /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
+    /// a measurement must not depend on earlier ones: only the chat and `run` set it.
+    pub learned: Option<PathBuf>,
     /// The keys that were set, by whom; the others hold their defaults.
     pub given: BTreeMap<&'static str, Given>,
 }
@@ -154,6 +157,7 @@ impl Default for Settings {
             sampler: SamplerSettings::default(),
             theme: ThemeName::default(),
             marks: true,
+            learned: None,
             given: BTreeMap::new(),
         }
     }

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Source, Sources};
+
 /// How a tree may grow: the paper's parameters k, D and the number of nodes kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
@@ -64,6 +66,9 @@ pub struct Node {
     pub log_prob: f32,
     /// Sum of `log_prob` from the root to here: the score the tree was ranked by.
     pub score: f32,
+    /// Who proposed it.
+    #[serde(default, skip_serializing_if = "Sources::is_empty")]
+    pub sources: Sources,
 }
 
 /// A tree in an order in which parents precede children; node 0 is the root.
@@ -75,7 +80,8 @@ pub struct Tree {
 impl Tree {
     /// The tree that holds only the last committed token: plain decoding.
     pub fn root(token: u32) -> Self {
-        Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob: 0.0, score: 0.0 }] }
+        let (log_prob, score, sources) = (0.0, 0.0, Sources::NONE);
+        Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob, score, sources }] }
     }
 
     /// Appends a child of `parent` and returns its index.
@@ -85,8 +91,21 @@ impl Tree {
     pub fn push(&mut self, parent: usize, token: u32, log_prob: f32) -> usize {
         let above = self.nodes[parent];
         let score = above.score + log_prob;
-        self.nodes.push(Node { token, parent, depth: above.depth + 1, log_prob, score });
+        let (depth, sources) = (above.depth + 1, Sources::NONE);
+        self.nodes.push(Node { token, parent, depth, log_prob, score, sources });
         self.nodes.len() - 1
+    }
+
+    /// Adds to who proposed `node`.
+    pub fn credit(&mut self, node: usize, sources: Sources) {
+        let own = &mut self.nodes[node].sources;
+        *own = own.and(sources);
+    }
+
+    /// Credits `source` with every node below the root that names nobody.
+    pub fn credit_unclaimed(&mut self, source: Source) {
+        let unclaimed = self.nodes[1..].iter_mut().filter(|node| node.sources.is_empty());
+        unclaimed.for_each(|node| node.sources = Sources::of(source));
     }
 
     /// All nodes, root first.
@@ -144,8 +163,9 @@ impl Tree {
         let mut kept = Self { nodes: vec![self.nodes[0]] };
         let mut places = vec![0; self.len()];
         for node in order {
-            let Node { token, parent, log_prob, .. } = self.nodes[node];
+            let Node { token, parent, log_prob, sources, .. } = self.nodes[node];
             places[node] = kept.push(places[parent], token, log_prob);
+            kept.credit(places[node], sources);
         }
         kept
     }

@@ -46,6 +46,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         budget: Budget::new(Shape { gamma: 16, width: 8, depth: 5 }, 4),
         strategy: "dovetail".to_string(),
         speculative: true,
+        drafter: Some(0),
         drafted_ahead: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         context: 100,

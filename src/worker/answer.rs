@@ -6,6 +6,7 @@ use super::repetition::RepetitionDetector;
 use super::thoughts::Thoughts;
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
 use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
+use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
 
 /// Why an answer ended without a summary.
@@ -32,7 +33,9 @@ impl Backend {
         sink: &mut dyn FnMut(Event) -> bool,
     ) -> bool {
         let generation = job.generation;
-        let last = match self.work(job, controls, sink) {
+        let worked = self.work(job, controls, sink);
+        self.planner.answered();
+        let last = match worked {
             Ok(summary) => Event::Finished { generation, summary: Box::new(summary) },
             Err(AnswerError::Failed(error)) => {
                 Event::Failed { generation: Some(generation), error }
@@ -86,7 +89,7 @@ impl Backend {
             if progress.is_complete() {
                 break;
             }
-            progress = answer.prefill(&options(planner, &controls.get()))?;
+            progress = answer.prefill()?;
             notices(&mut answer, &mut send)?;
         }
         let mut token = answer.first_token(&options(planner, &controls.get()))?;
@@ -118,16 +121,21 @@ impl Backend {
 }
 
 fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {
-    let RoundPlan { strategy, drafter, budget, verify_times } = planner.choose(controls);
+    let RoundPlan { strategy, drafter, budget, verify_times, rival } = planner.choose(controls);
     RoundOptions {
         budget,
         speculate: controls.speculate && drafter.is_some(),
         sampler: controls.sampler,
         drafter: drafter.unwrap_or_default(),
         strategy: strategy.name,
-        schedule: strategy.schedule_with(controls.overlap),
+        schedule: match strategy.draft {
+            // The first drafter takes no time that could be saved; its rival has its own schedule.
+            DraftKind::Auto => Schedule::Alternate,
+            _ => strategy.schedule_with(controls.overlap),
+        },
         coupled: controls.coupled,
         verify_times,
+        rival,
     }
 }
 

@@ -4,7 +4,7 @@
 use super::load::{LoadedDrafts, SharedTarget};
 use super::{Controls, Loaded, Ready};
 use crate::chat::{Message, Opened};
-use crate::decode::{Engine, Round, TokenText};
+use crate::decode::{Engine, Rival, Round, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
 use crate::plan::{Strategy, VerifyTimes};
@@ -33,6 +33,8 @@ pub struct RoundPlan {
     pub budget: Budget,
     /// T_V to cut the drafted tree to what pays; `None`: all of it is verified.
     pub verify_times: Option<VerifyTimes>,
+    /// A drafter for rounds in which the first one's tree promises less.
+    pub rival: Option<Rival>,
 }
 
 /// Resolves what the user leaves automatic. It never decides a token.
@@ -41,6 +43,8 @@ pub trait Planner: Send {
     fn choose(&mut self, controls: &Controls) -> RoundPlan;
     /// Learns from a round.
     fn observe(&mut self, round: &Round);
+    /// Learns that an answer has ended.
+    fn answered(&mut self) {}
     /// Reasons for its choice, one sentence each, if they have changed since the last call.
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         None

@@ -156,6 +156,7 @@ impl Forecaster {
             overrides: TreeOverrides::default(),
             blocks: draft.map(|(_, blocks)| blocks),
             prefer: Prefer::Speed,
+            always: false,
         };
         choose(&inputs, &space).expected
     }

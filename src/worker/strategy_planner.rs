@@ -1,9 +1,10 @@
 //! One planner for every strategy: each has its own controller, with its own costs and acceptance
 //! history, so that what is learned under one does not distort another. Must never decide a token.
 
+use super::learned_file::LearnedFile;
 use super::{Controls, Planner, RoundPlan};
-use crate::decode::Round;
-use crate::plan::{BudgetController, RoundObservation, Strategy};
+use crate::decode::{Rival, Round};
+use crate::plan::{BudgetController, DraftKind, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
 
 /// A strategy that can run here.
@@ -21,20 +22,37 @@ pub struct StrategyController {
 #[derive(Clone, Debug)]
 pub struct StrategyPlanner {
     controllers: Vec<StrategyController>,
+    /// The engine's drafters, in order.
+    drafters: Vec<DraftKind>,
     /// Used when none is requested.
     default: usize,
     current: usize,
     /// Whether no round has been run since the strategy was switched to.
     fresh: bool,
+    /// Where what was learned is kept, if it is.
+    learned: Option<LearnedFile>,
 }
 
 impl StrategyPlanner {
-    /// Plans for `controllers`, of which `default` is used when none is requested. There must
-    /// be one.
-    pub fn new(controllers: Vec<StrategyController>, default: &'static Strategy) -> Self {
+    /// Plans for `controllers`, of which `default` is used when none is requested, and an engine
+    /// with these `drafters`. There must be a controller.
+    pub fn new(
+        controllers: Vec<StrategyController>,
+        drafters: Vec<DraftKind>,
+        default: &'static Strategy,
+    ) -> Self {
         let at = |controller: &StrategyController| controller.strategy.name == default.name;
         let default = controllers.iter().position(at).unwrap_or(0);
-        Self { controllers, default, current: default, fresh: true }
+        Self { controllers, drafters, default, current: default, fresh: true, learned: None }
+    }
+
+    /// Goes on from what `file` holds, and keeps in it what is learned from now on.
+    pub(super) fn with_learned(mut self, mut file: LearnedFile) -> Self {
+        if let Some(learned) = file.read() {
+            self.controllers.iter_mut().for_each(|each| each.budgets.recall(&learned));
+        }
+        self.learned = Some(file);
+        self
     }
 
     fn wanted(&self, strategy: Option<&'static Strategy>) -> usize {
@@ -58,15 +76,27 @@ impl Planner for StrategyPlanner {
         }
         let controller = &mut self.controllers[wanted];
         let (strategy, user) = (controller.strategy, &controls.tree);
-        let budget = controller.budgets.budget(&strategy.overrides(user));
+        let overrides = strategy.overrides(user);
+        let budget = controller.budgets.budget(&overrides);
+        let rival = controller.budgets.rival(&overrides).and_then(|rival| {
+            let RivalPlan { kind, budget, rate, verify_times } = rival;
+            let drafter = self.drafters.iter().position(|&drafter| drafter == kind)?;
+            let schedule = strategy.schedule_with(controls.overlap);
+            Some(Rival { drafter, budget, schedule, rate, verify_times })
+        });
         let budget = Budget { method: strategy.method_with(user), ..budget };
         let verify_times = controller.budgets.verify_times();
-        RoundPlan { strategy, drafter: controller.drafter, budget, verify_times }
+        RoundPlan { strategy, drafter: controller.drafter, budget, verify_times, rival }
     }
 
     fn observe(&mut self, round: &Round) {
-        // A drafter that was just switched to first prefills what it has missed.
-        let steady = !std::mem::replace(&mut self.fresh, false);
+        // A drafter that was just switched to, or that is new to the text, first reads what it has
+        // missed; `auto` counts that itself, for each of its drafters.
+        let opens = round.index == 0;
+        let fresh = std::mem::replace(&mut self.fresh, false) || opens;
+        let controller = &mut self.controllers[self.current];
+        let steady = !fresh || controller.strategy.draft == DraftKind::Auto;
+        let draft = round.drafter.and_then(|at| self.drafters.get(at).copied());
         let observation = RoundObservation {
             budget: round.budget,
             tree: &round.tree,
@@ -74,8 +104,19 @@ impl Planner for StrategyPlanner {
             draft_ms: steady.then_some(round.timing.target_idle_ms()),
             verify_ms: round.timing.verify_ms,
             overlap_ms: round.timing.ahead_ms + round.timing.wait_ms,
+            other_ms: round.timing.other_ms,
+            draft: draft.unwrap_or(DraftKind::None),
+            context: round.context,
+            opens,
         };
-        self.controllers[self.current].budgets.observe(&observation);
+        controller.budgets.observe(&observation);
+    }
+
+    fn answered(&mut self) {
+        let learned = self.controllers[self.current].budgets.learned();
+        if let (Some(file), Some(learned)) = (&mut self.learned, learned) {
+            file.write(learned);
+        }
     }
 
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
@@ -87,8 +128,7 @@ impl Planner for StrategyPlanner {
 mod tests {
     use super::*;
     use crate::plan::{
-        CostInputs, DraftKind, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput,
-        TreeOverrides,
+        CostInputs, DraftSize, Prefer, SearchSpace, Setting, TargetSize, Throughput, TreeOverrides,
     };
     use crate::plan::{choose, correct};
 
@@ -103,6 +143,7 @@ mod tests {
             overrides: strategy.overrides(&TreeOverrides::default()),
             blocks: drafts.then_some((0, 0)),
             prefer: Prefer::Speed,
+            always: false,
         };
         let plan = correct(choose(&inputs, &space), &Default::default(), &space);
         let preface = vec![format!("{name} it is.")];
@@ -117,7 +158,9 @@ mod tests {
             controller("pld", Some(0)),
             controller("lookahead", Some(1)),
         ];
-        let mut planning = StrategyPlanner::new(controllers, Strategy::named("pld").unwrap());
+        let drafters = vec![DraftKind::Lookup, DraftKind::Lookahead];
+        let pld = Strategy::named("pld").unwrap();
+        let mut planning = StrategyPlanner::new(controllers, drafters, pld);
         let with = |name| Controls { strategy: Strategy::named(name), ..Controls::default() };
         let first = planning.choose(&Controls::default());
         assert_eq!((first.strategy.name, first.drafter), ("pld", Some(0)));

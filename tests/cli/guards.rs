@@ -85,7 +85,7 @@ fn a_named_small_model_drafts_and_a_flag_without_effect_is_told() {
     let (code, out, err) = run(&[&["run", "hi"][..], &models, &more].concat());
     assert_eq!(code, 0, "{err}");
     let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
-    assert_eq!(last["strategy"], "small-model");
+    assert_eq!(last["strategy"], "auto");
     let notes: Vec<&str> = err.lines().collect();
     assert_eq!(notes.len(), 2, "{err}");
     assert!(notes[0].starts_with("note: --rest-text has no effect"), "{err}");

@@ -47,7 +47,7 @@ fn wrong_flags_and_values_exit_with_two_and_name_themselves() {
         (&["run", "hi", "--gama", "3"][..], &["--gama", "--gamma"][..]),
         (&["run", "hi", "--gamma", "129"], &["--gamma", "from 1 to 128", "auto", "129"]),
         (&["run", "hi", "--strategy", "dovetial"], &["--strategy", "did you mean `dovetail`?"]),
-        (&["run", "hi", "--strategy", "magic"], &["the strategies are plain, dovetail"]),
+        (&["run", "hi", "--strategy", "magic"], &["the strategies are plain, auto, dovetail"]),
         (&["run", "hi", "--top-p", "0"], &["--top-p", "above 0"]),
         (&["run", "hi", "--device", "tpu"], &["--device", "cuda", "tpu"]),
         (&["run", "hi", "--temperature", "nan"], &["--temperature", "from 0 to 5"]),
@@ -285,7 +285,7 @@ fn doctor_describes_machine_models_and_choice() {
     {
         at(row);
     }
-    for (strategy, words) in [("dovetail", "(in use)"), ("rest", "name one with --rest-text")] {
+    for (strategy, words) in [("auto", "(in use)"), ("rest", "name one with --rest-text")] {
         let row = out[places[6]..].lines().find(|row| row.trim_start().starts_with(strategy));
         assert!(row.is_some_and(|row| row.contains(words)), "{out}");
     }

@@ -7,7 +7,7 @@ use crate::support::generate::{answer, plain, request, samplers};
 use crate::support::library::{arch_file, arch_names, arch_recording, load_files, open_target};
 use crate::support::models::load_small;
 use candle_core::Device;
-use dovetail::decode::{Engine, RoundOptions};
+use dovetail::decode::{Engine, Rival, RoundOptions};
 use dovetail::draft::{
     Budget, ContextDraft, ContextSources, Drafter, FeatureHead, Lookahead, PromptLookup, Retrieval,
     SmallModel,
@@ -16,7 +16,10 @@ use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{Spec, TargetFiles};
 use dovetail::model::head::{FusionKind, HeadPrecision, PackedHead, SharedTables, Table};
 use dovetail::model::{CpuTarget, SharedVocabulary, Target};
-use dovetail::plan::{DraftKind, STRATEGIES, Strategy};
+use dovetail::plan::{
+    CostInputs, Costs, DraftKind, STRATEGIES, Schedule, Strategy, TargetSize, Throughput,
+    VerifyTimes,
+};
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{Method, Shape};
 use dovetail::train::{DraftNet, head_config};
@@ -53,6 +56,7 @@ fn drafters(files: &TargetFiles, target: &CpuTarget, text: &[u32]) -> Vec<Box<dy
         Box::new(ContextDraft::new(ContextSources::Suffix, CONTEXT)),
         Box::new(ContextDraft::new(ContextSources::Recycling, CONTEXT)),
         Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
+        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
     ]
 }
 
@@ -66,6 +70,7 @@ fn drafter_of(kind: DraftKind) -> usize {
         DraftKind::Suffix,
         DraftKind::Recycling,
         DraftKind::Context,
+        DraftKind::Auto,
     ];
     let at = kinds.into_iter().position(|other| other == kind);
     at.unwrap_or_else(|| panic!("{kind:?} is not tested"))
@@ -80,6 +85,21 @@ fn budget(row: &Strategy) -> Budget {
     let depth = shape.depth.min(LENGTH);
     let blocks = if row.draft == DraftKind::Head { 2 } else { 0 };
     Budget { method: row.method, ..Budget::new(Shape { depth, ..shape }, blocks) }
+}
+
+/// The head and the small model in turn, and every third round neither.
+fn rival(round: usize) -> Rival {
+    let kind = if round.is_multiple_of(2) { DraftKind::Head } else { DraftKind::Small };
+    let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+    let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+    let costs = Costs::guess(&CostInputs { verifier: throughput, target, draft: None });
+    Rival {
+        drafter: drafter_of(kind),
+        budget: Budget::new(Shape { gamma: 8, width: 2, depth: 3 }, 2),
+        schedule: if round % 4 < 2 { Schedule::Overlap } else { Schedule::Alternate },
+        rate: if round % 3 == 2 { 0.0 } else { f64::INFINITY },
+        verify_times: VerifyTimes::of(&costs),
+    }
 }
 
 #[test]
@@ -103,6 +123,7 @@ fn every_architecture_gives_plain_text_under_every_strategy() {
                 let drafter = drafter_of(row.draft);
                 let options = |round: usize| RoundOptions {
                     drafter,
+                    rival: (row.draft == DraftKind::Auto).then(|| rival(round)),
                     schedule: row.schedule_with(round.is_multiple_of(2)),
                     coupled: true,
                     ..RoundOptions::new(budget(row), sampler)

@@ -180,7 +180,7 @@ fn an_answer_dropped_at_any_point_leaves_a_sound_engine() {
         let mut dropped = engine(Toy::new(9, 30, 900), Some(ToyDrafter::new(Guess::Wild, 9, 30)));
         let options = options(SHAPE, true, greedy());
         let mut answer = dropped.generate(request(&prompt, 20), &Letters).unwrap();
-        let progress = answer.prefill(&options).unwrap();
+        let progress = answer.prefill().unwrap();
         assert!(progress.done > 0 && !progress.is_complete(), "a long prompt is read in slices");
         for step in 1..=stage {
             if step == 1 {

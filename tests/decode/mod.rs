@@ -6,3 +6,4 @@ mod duo;
 mod engine;
 mod lossless;
 mod overlap;
+mod rivals;

@@ -40,9 +40,12 @@ pub fn in_home(command: &mut std::process::Command, home: &Path) {
         command.env_remove(name);
     }
     command.env("HOME", home);
-    for (name, folder) in
-        [("XDG_CONFIG_HOME", "config"), ("XDG_STATE_HOME", "state"), ("XDG_DATA_HOME", "data")]
-    {
+    for (name, folder) in [
+        ("XDG_CONFIG_HOME", "config"),
+        ("XDG_STATE_HOME", "state"),
+        ("XDG_DATA_HOME", "data"),
+        ("XDG_CACHE_HOME", "cache"),
+    ] {
         command.env(name, home.join(folder));
     }
     command.stdin(Stdio::null());

@@ -238,10 +238,7 @@ fn bundled_then(models: &ModelChoice) -> (Backend, Result<NewModels, LoadFailure
 fn other_drafts_leave_the_target_where_it_is() {
     for (models, strategy) in [
         (ModelChoice { draft: Some(LOOKUP.into()), ..ModelChoice::default() }, "pld"),
-        (
-            ModelChoice { draft_model: Some("bundled".into()), ..ModelChoice::default() },
-            "small-model",
-        ),
+        (ModelChoice { draft_model: Some("bundled".into()), ..ModelChoice::default() }, "auto"),
     ] {
         let (_, loaded) = bundled_then(&models);
         let Ok(NewModels::Drafts(drafts)) = loaded else { panic!("{models:?}") };

@@ -161,7 +161,7 @@ mod tests {
             let found = contenders(&Controls::default(), &statuses(missing), &wanted);
             found.unwrap_err().to_string()
         };
-        assert!(error("warp", &[]).contains("plain, dovetail"), "{}", error("warp", &[]));
+        assert!(error("warp", &[]).contains("plain, auto, dovetail"), "{}", error("warp", &[]));
         assert!(error("dovetail+warp", &[]).contains("dovetail+warp"));
         assert!(error("dovetail", &["dovetail"]).contains("--draft"));
         assert!(error("pld+overlap", &[]).contains("no variant"));

@@ -2,12 +2,15 @@
 //! how they are shown.
 
 use super::record::{AnswerRecord, PLAIN};
+use crate::speculate::Credits;
 
 /// Figures over the answers of one strategy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Answers counted.
     pub answers: usize,
+    /// Rounds of these.
+    pub rounds: usize,
     /// Tokens after the first of each answer, a second of decoding.
     pub tokens_s: f64,
     /// Tokens a target pass, prefill and its token excluded.
@@ -28,6 +31,8 @@ pub struct Figures {
     pub drafted_ahead: f64,
     /// Tree nodes a round, the root excluded.
     pub drafted: f64,
+    /// Accepted tokens by who proposed them.
+    pub accepted_by: Credits,
     /// Share of rounds that accepted at least 1, 2, … tokens of the draft.
     pub accepted: Vec<f64>,
     /// Most memory of the process, bytes.
@@ -55,8 +60,11 @@ impl Figures {
             answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
         };
         let first = answers.iter().filter(|answer| answer.turn == 0);
+        let mut accepted_by = Credits::default();
+        answers.iter().for_each(|answer| accepted_by.add_all(&answer.accepted_by));
         Self {
             answers: answers.len(),
+            rounds: answers.iter().map(|answer| answer.rounds).sum(),
             tokens_s: ratio(decoded, decode / 1e3),
             tau: ratio(decoded, rounds),
             ttft_ms: median(first.map(|answer| answer.ttft_ms).collect()),
@@ -67,6 +75,7 @@ impl Figures {
             other_ms: ratio((decode - draft - verify - wait).max(0.0), rounds),
             drafted_ahead: ratio(sum(|answer| answer.drafted_ahead as f64), rounds),
             drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
+            accepted_by,
             accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
             ram: answers.iter().map(|answer| answer.ram).max().unwrap_or(0),
             vram: answers.iter().filter_map(|answer| answer.vram).max(),
@@ -158,6 +167,13 @@ impl<'a> Grid<'a> {
         (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
     }
 
+    /// How many times as long as with the target alone the first token takes, by the medians of the
+    /// same prompts; `None` where the target alone was not run.
+    pub fn first_token(&self, strategy: &str, set: &str) -> Option<f64> {
+        let plain = self.at(PLAIN, set).ttft_ms;
+        (plain > 0.0).then(|| self.at(strategy, set).ttft_ms / plain)
+    }
+
     /// The mean of the sets' speed-ups, each set of the same weight.
     pub fn mean_speed_up(&self, strategy: &str) -> Option<f64> {
         let each: Option<Vec<f64>> =
@@ -190,6 +206,7 @@ fn push_unique<'a>(names: &mut Vec<&'a str>, name: &'a str) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::speculate::{Source, Sources};
 
     /// `tokens` after the first in `rounds` rounds and `decode_ms`.
     pub(in super::super) fn answer(
@@ -212,6 +229,13 @@ pub(super) mod tests {
             draft_ms: 0.25 * decode_ms,
             verify_ms: 0.5 * decode_ms,
             accepted: vec![rounds / 2, rounds / 4],
+            accepted_by: [(strategy != PLAIN).then_some(Source::Head)].into_iter().flatten().fold(
+                Credits::default(),
+                |mut all, source| {
+                    (0..rounds / 2 + rounds / 4).for_each(|_| all.add(Sources::of(source)));
+                    all
+                },
+            ),
             ram: 64 << 20,
             digest: "00".to_owned(),
             ..AnswerRecord::default()
@@ -251,7 +275,9 @@ pub(super) mod tests {
         assert_eq!(grid.speed_up("dovetail", "gsm8k"), Some(0.75));
         assert_eq!(grid.mean_speed_up("dovetail"), Some(1.0));
         assert_eq!(grid.mean_tau("dovetail"), 2.0);
+        assert_eq!(grid.first_token("dovetail", "everyday"), Some(1.0));
         let alone = Grid::of(&answers[..1]);
+        assert_eq!(alone[0].first_token("dovetail", "everyday"), None);
         assert_eq!(alone[0].mean_speed_up("dovetail"), None, "without plain there is no speed-up");
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Taken;
 use crate::hardware::Machine;
+use crate::speculate::Credits;
 use crate::worker::Ready;
 
 /// The strategy that all others are measured against.
@@ -46,6 +47,9 @@ pub struct AnswerRecord {
     pub ahead_ms: f64,
     /// Of `decode_ms`, the target's waiting for the drafter beside it.
     pub wait_ms: f64,
+    /// Accepted tokens by who proposed them.
+    #[serde(default, skip_serializing_if = "Credits::is_empty")]
+    pub accepted_by: Credits,
     /// How many rounds accepted at least 1, 2, … tokens of the draft.
     pub accepted: Vec<usize>,
     /// Memory of the process after the answer, bytes.

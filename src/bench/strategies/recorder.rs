@@ -50,6 +50,7 @@ impl AnswerRecorder {
                 answer.rounds += 1;
                 answer.drafted_ahead += usize::from(round.drafted_ahead);
                 answer.drafted += round.tree.len() - 1;
+                answer.accepted_by.add_all(&round.credits());
                 answer.draft_ms += round.timing.draft_ms;
                 answer.verify_ms += round.timing.verify_ms;
                 answer.ahead_ms += round.timing.ahead_ms;
@@ -116,6 +117,7 @@ mod tests {
             budget: Budget::new(Shape { gamma: 4, width: 1, depth: 2 }, 1),
             strategy: "dovetail".to_owned(),
             speculative: true,
+            drafter: Some(0),
             drafted_ahead: accepted == 2,
             timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
             context: 0,

@@ -6,6 +6,7 @@ use super::figures::{Figures, Grid};
 use super::published;
 use super::record::{AnswerRecord, PLAIN, Results, Sweep};
 use crate::bench::Table;
+use crate::speculate::Source;
 
 /// Columns of the table of depths.
 const DEPTHS: usize = 8;
@@ -24,8 +25,10 @@ pub fn tables(results: &Results) -> Vec<Table> {
 fn of_grid(grid: &Grid<'_>) -> Vec<Table> {
     let figures: Vec<(&str, Figures)> =
         grid.strategies.iter().map(|&strategy| (strategy, grid.all(strategy))).collect();
-    let mut tables = vec![by_set(grid), rates(grid), costs(grid.temperature, &figures)];
+    let mut tables = vec![by_set(grid), rates(grid), first_tokens(grid)];
+    tables.push(costs(grid.temperature, &figures));
     tables.extend(depths(grid.temperature, &figures));
+    tables.extend(credits(grid.temperature, &figures));
     tables
 }
 
@@ -62,6 +65,26 @@ fn rates(grid: &Grid<'_>) -> Table {
         head: head("strategy", &grid.sets, &["mean", "speed-up"]),
         rows: grid.strategies.iter().map(row).collect(),
         notes: vec!["Decoding alone, by the clock; the prefill is under TTFT.".to_owned()],
+    }
+}
+
+fn first_tokens(grid: &Grid<'_>) -> Table {
+    let row = |&strategy: &&str| {
+        let of_set = |&set: &&str| {
+            let ttft = ms(grid.at(strategy, set).ttft_ms);
+            format!("{} {ttft}", times(grid.first_token(strategy, set)))
+        };
+        let sets = grid.sets.iter().map(of_set);
+        std::iter::once(strategy.to_owned()).chain(sets).collect()
+    };
+    Table {
+        title: format!(
+            "Time to the first token beside plain's, and in ms; T = {}",
+            grid.temperature
+        ),
+        head: head("strategy", &grid.sets, &[]),
+        rows: grid.strategies.iter().map(row).collect(),
+        notes: vec!["Medians over the prompts' first turns.".to_owned()],
     }
 }
 
@@ -124,6 +147,28 @@ fn depths(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
         head: head("strategy", &names, &[]),
         rows: drafting().map(row).collect(),
         notes: vec!["Share of rounds in which so many tokens of the draft were right.".to_owned()],
+    })
+}
+
+/// Whose tokens were accepted; `None` if nobody's were.
+fn credits(temperature: f32, figures: &[(&str, Figures)]) -> Option<Table> {
+    let all = |source| figures.iter().any(|(_, f)| f.accepted_by.iter().any(|(s, _)| s == source));
+    let sources: Vec<Source> = Source::ALL.into_iter().filter(|&source| all(source)).collect();
+    let row = |(strategy, f): &(&str, Figures)| {
+        let accepted: f64 = f.accepted.iter().sum::<f64>() * f.rounds as f64;
+        let share = |&source: &Source| {
+            let of = f.accepted_by.iter().find(|(own, _)| *own == source);
+            let of = of.map_or(0.0, |(_, count)| 100.0 * count as f64 / accepted.max(1.0));
+            format!("{of:.0} %")
+        };
+        std::iter::once((*strategy).to_owned()).chain(sources.iter().map(share)).collect()
+    };
+    let names: Vec<&str> = sources.iter().map(|source| source.name()).collect();
+    (!sources.is_empty()).then(|| Table {
+        title: format!("Accepted tokens by who proposed them; T = {temperature}"),
+        head: head("strategy", &names, &[]),
+        rows: figures.iter().filter(|(strategy, _)| *strategy != PLAIN).map(row).collect(),
+        notes: vec!["A token that several proposed counts for each.".to_owned()],
     })
 }
 

@@ -18,7 +18,7 @@ use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::interrupt;
 use crate::draft::Depths;
 use crate::hardware::Machine;
-use crate::plan::Strategy;
+use crate::plan::{DraftKind, Strategy};
 use crate::printable::printable_line;
 use crate::settings::{SettingValue, Settings};
 use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StrategyStatus};
@@ -81,7 +81,7 @@ fn can_run<'a>(ready: &'a Ready, name: &str) -> Option<&'a StrategyStatus> {
 /// The strategy whose draft is varied, with the blocks that can be chosen under it: the head's
 /// where there is one, else the initial strategy.
 fn drafting(ready: &Ready) -> (Option<&'static Strategy>, Depths) {
-    let head = Strategy::default_with(true);
+    let head = Strategy::first_with(DraftKind::Head);
     let name = can_run(ready, head.name).map_or(ready.strategy.as_str(), |_| head.name);
     let depths = can_run(ready, name).map_or(ready.depths, |status| status.depths);
     (Strategy::named(name), depths)

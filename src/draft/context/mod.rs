@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use super::acceptance_stats::Pending;
 use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
-use crate::speculate::{Coupling, Tree};
+use crate::speculate::{Coupling, Source, Sources, Tree};
 use calibration::{Calibration, Claim};
 use recycled::{ORDERS, Recycled};
 
@@ -21,9 +21,6 @@ use recycled::{ORDERS, Recycled};
 const LEAST: f32 = 0.01;
 /// Continuations of a phrase that are weighed: the commonest, of these the newest.
 const CONTINUATIONS: usize = 8;
-/// Passes after the last proposal from which on rows are no longer kept: under another strategy
-/// the time is not ours.
-const IDLE: usize = 64;
 
 /// Which sources claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +57,6 @@ pub struct ContextDraft {
     pending: Pending,
     /// What each node of the pending tree rests on.
     claims: Vec<Claims>,
-    /// Passes since the last proposal.
-    idle: usize,
 }
 
 /// What a node rests on: at most one claim a source.
@@ -74,6 +69,11 @@ struct Claims {
 impl Claims {
     fn all(self) -> impl Iterator<Item = Claim> {
         self.suffix.into_iter().chain(self.recycled)
+    }
+
+    fn sources(self) -> Sources {
+        let suffix = self.suffix.map(|_| Source::Suffix);
+        suffix.into_iter().chain(self.recycled.map(|_| Source::Recycling)).collect()
     }
 
     /// The surer of the two.
@@ -127,7 +127,6 @@ impl ContextDraft {
             calibration: Calibration::default(),
             pending: Pending::default(),
             claims: Vec::new(),
-            idle: IDLE,
         }
     }
 
@@ -223,6 +222,7 @@ impl ContextDraft {
             let Some(next) = heap.pop() else { break };
             node = tree.push(next.parent, next.token, next.probability.ln());
             path = next.path;
+            tree.credit(node, next.claims.sources());
             claims.push(next.claims);
             let further = followed[next.parent].iter();
             followed.push(further.filter_map(|&m| self.phrases.extend(m, next.token)).collect());
@@ -303,7 +303,6 @@ impl Drafter for ContextDraft {
     }
 
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
-        self.idle = 0;
         self.catch_up();
         let (tree, claims) = self.grow(request);
         self.pending.wait(&tree);
@@ -312,10 +311,9 @@ impl Drafter for ContextDraft {
     }
 
     fn verified(&mut self, tree: &Tree, logits: &[f32]) {
-        if !self.sources.recycling() || self.idle >= IDLE {
+        if !self.sources.recycling() {
             return;
         }
-        self.idle += 1;
         let vocab = logits.len() / tree.len();
         // The text ends with the root.
         let text = last(&self.tokens);

@@ -83,17 +83,18 @@ fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
 }
 
 #[test]
-fn rows_are_kept_only_while_the_drafter_is_in_use() {
-    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3]);
-    let tree = Tree::root(3);
-    drafter.verified(&tree, &row(&[4]));
-    assert!(drafter.recycled.after(&[3]).is_none(), "never asked");
-    propose(&mut drafter, 4, 2);
-    drafter.verified(&tree, &row(&[4]));
-    assert!(drafter.recycled.after(&[3]).is_some());
-    (0..IDLE).for_each(|_| drafter.verified(&Tree::root(5), &row(&[4])));
-    drafter.verified(&Tree::root(6), &row(&[4]));
-    assert!(drafter.recycled.after(&[6]).is_none());
+fn every_node_names_the_sources_that_claim_it() {
+    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3, 1, 2, 3]);
+    drafter.verified(&Tree::root(3), &row(&[1, 9]));
+    let tree = propose(&mut drafter, 16, 8);
+    let sources = |token| {
+        let node = tree.child(0, token).unwrap();
+        tree.nodes()[node].sources.iter().collect::<Vec<_>>()
+    };
+    assert_eq!(sources(1), [Source::Suffix, Source::Recycling]);
+    assert_eq!(sources(9), [Source::Recycling]);
+    let below = tree.child(tree.child(0, 1).unwrap(), 2).unwrap();
+    assert_eq!(tree.nodes()[below].sources.iter().collect::<Vec<_>>(), [Source::Suffix]);
 }
 
 #[test]

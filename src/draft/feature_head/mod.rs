@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
-use crate::speculate::{BeamRow, Tree};
+use crate::speculate::{BeamRow, Source, Tree};
 use ahead::DraftedAhead;
 use scratch_tree::{GrowingTree, ScratchTree};
 
@@ -209,6 +209,10 @@ impl Drafter for FeatureHead {
         format!("{kind} head, {blocks}, {}", self.backend.describe())
     }
 
+    fn source(&self) -> Option<Source> {
+        Some(Source::Head)
+    }
+
     fn depths(&self) -> Depths {
         self.depths
     }
@@ -229,13 +233,6 @@ impl Drafter for FeatureHead {
         self.features.extend_from_slice(features);
         self.tokens.extend_from_slice(tokens);
         Ok(())
-    }
-
-    fn prepare(&mut self, blocks: usize) -> Result<(), DraftError> {
-        if self.tokens.len() > self.capacity {
-            return Ok(());
-        }
-        self.catch_up(self.blocks_for(blocks)).map_err(lost)
     }
 
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {

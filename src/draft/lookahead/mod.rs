@@ -14,7 +14,7 @@ mod window;
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
 use super::{DraftError, DraftRequest, Drafter};
-use crate::speculate::{Noise, Tree};
+use crate::speculate::{Noise, Source, Tree};
 use pool::NgramPool;
 use window::{Window, grow};
 
@@ -85,6 +85,10 @@ impl Lookahead {
 impl Drafter for Lookahead {
     fn describe(&self) -> String {
         format!("lookahead, N {}, W {COLUMNS}, G {GUESSES}", REACH + 1)
+    }
+
+    fn source(&self) -> Option<Source> {
+        Some(Source::Lookahead)
     }
 
     fn capacity(&self) -> usize {

@@ -12,7 +12,7 @@ use super::draft_state::{DraftState, RowMap};
 use super::{AheadRequest, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm};
-use crate::speculate::{Growth, Method, Tree};
+use crate::speculate::{Growth, Method, Source, Tree};
 use sequences::Prepared;
 
 /// A small language model as a [`Drafter`].
@@ -71,6 +71,10 @@ impl Drafter for SmallModel {
         format!("small model {}, {}", self.name, self.state.lm().describe())
     }
 
+    fn source(&self) -> Option<Source> {
+        Some(Source::SmallModel)
+    }
+
     fn capacity(&self) -> usize {
         self.state.lm().capacity()
     }
@@ -91,10 +95,6 @@ impl Drafter for SmallModel {
             prepared.observe(tokens);
         }
         Ok(())
-    }
-
-    fn prepare(&mut self, _blocks: usize) -> Result<(), DraftError> {
-        self.state.catch_up()
     }
 
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {

@@ -270,7 +270,6 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     let text = vec![1, 2, 3];
     observe_text(&mut model, &text);
     assert!(passes.lock().unwrap().is_empty(), "nothing is run before it is needed");
-    model.prepare(0).unwrap();
     let sps = budget(Method::Tree, 6, 1, 4);
     let tree = model.propose(&DraftRequest::new(3, sps)).unwrap();
     let likely = greedy(&text, 5);

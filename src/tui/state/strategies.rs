@@ -109,7 +109,7 @@ mod tests {
         let refused =
             |controls: &mut Controls, name| choose(Some(&ready), controls, name).unwrap_err();
         assert!(refused(&mut controls, "dovetial").contains("did you mean dovetail?"));
-        assert!(refused(&mut controls, "magic").contains("plain, dovetail"));
+        assert!(refused(&mut controls, "magic").contains("plain, auto, dovetail"));
         assert!(refused(&mut controls, "rest").contains("--rest-text"));
         assert_eq!(controls.strategy, None);
         choose(Some(&ready), &mut controls, "pld").unwrap();

@@ -84,6 +84,11 @@ impl<'a> LoadContext<'a> {
         (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
     }
 
+    /// The target's compute threads.
+    pub(super) fn threads(&self) -> usize {
+        self.threads
+    }
+
     /// Elements of a KV cache.
     pub(super) fn kv(&self) -> KvFormat {
         match self.settings.kv {

@@ -31,10 +31,25 @@ impl LoadedDrafter {
         std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
     }
 
+    /// Whether it runs a model, which takes time.
+    pub(super) fn is_model(&self) -> bool {
+        matches!(self.kind, DraftKind::Head | DraftKind::Small)
+    }
+
     /// Bytes on the GPU.
     pub(super) fn device_bytes(&self) -> u64 {
         if self.on_gpu { self.drafter.device_bytes() } else { 0 }
     }
+}
+
+/// The drafters that a strategy uses: its own, or all that `auto` chooses from, its own last.
+pub(super) fn drafters_of<'a>(
+    strategy: &Strategy,
+    drafters: &'a [LoadedDrafter],
+) -> Vec<&'a LoadedDrafter> {
+    let auto = strategy.draft == DraftKind::Auto;
+    let models = drafters.iter().filter(|drafter| auto && drafter.is_model());
+    models.chain(drafter_of(strategy, drafters)).collect()
 }
 
 /// The drafter of a strategy.

@@ -11,7 +11,7 @@ use crate::model::{Target, TargetError};
 use crate::plan::{LevelCost, Measured, WIDTH};
 use crate::speculate::{Shape, Tree};
 
-/// Time for the target, and for the draft.
+/// Time for the target, and for each draft.
 const LIMIT: Duration = Duration::from_millis(600);
 /// Committed positions before the measured pass: enough for attention to take part.
 const PREFIX: usize = 16;
@@ -20,14 +20,15 @@ const GAMMAS: [usize; 6] = [1, 16, 8, 32, 4, 64];
 /// Depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
-/// Measures `target` and, where there is one, a drafter with the fewest and most blocks it can
-/// run. Leaves nothing behind in either.
+/// Measures `target` and, in their order, drafters with the fewest and most blocks that each can
+/// run. Leaves nothing behind in any.
 pub(super) fn measure(
     target: &mut dyn Target,
-    drafter: Option<(&mut dyn Drafter, (usize, usize))>,
+    drafters: Vec<(&mut dyn Drafter, (usize, usize))>,
     context: usize,
-) -> Measured {
+) -> (Measured, Vec<Option<LevelCost>>) {
     let mut found = Measured::default();
+    let mut levels = Vec::new();
     let prefix = PREFIX.min(context / 2).max(1);
     let token = 1.min(target.vocab().saturating_sub(1)) as u32;
     let prompt = vec![token; prefix];
@@ -35,15 +36,15 @@ pub(super) fn measure(
     match target.prefill(&prompt) {
         Ok(read) => {
             found.verify = verify_times(target, token);
-            if let Some((drafter, blocks)) = drafter {
-                found.level = level_times(drafter, &read.features, &prompt, blocks);
+            for (drafter, blocks) in drafters {
+                levels.push(level_times(drafter, &read.features, &prompt, blocks));
                 drafter.truncate(0);
             }
         }
         Err(error) => tracing::warn!("no measurement: {error}"),
     }
     target.truncate(0);
-    found
+    (found, levels)
 }
 
 fn verify_times(target: &mut dyn Target, token: u32) -> Vec<(usize, f64)> {

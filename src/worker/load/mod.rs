@@ -23,6 +23,7 @@ mod texts;
 
 use std::sync::Arc;
 
+use super::learned_file::LearnedFile;
 use super::protocol::{ModelChoice, Ready, StrategyStatus};
 use super::strategy_planner::StrategyPlanner;
 use crate::chat::ChatTemplate;
@@ -31,10 +32,10 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{DraftKind, Measured, Plan, Prefer, Strategy};
+use crate::plan::{DraftKind, LevelCost, Measured, Plan, Prefer, Strategy};
 use crate::settings::Settings;
 use context::{LoadContext, OpenDevice};
-use drafter::{LoadedDrafter, drafter_of};
+use drafter::{LoadedDrafter, drafters_of};
 use files::ModelFiles;
 use strategies::PlanInputs;
 use target::LoadedTarget;
@@ -143,8 +144,7 @@ pub fn load_drafts(
     let sampled = sampling::sampling(settings, files.recommended());
     let drafters = load_drafters(&ctx, target, progress)?;
     let (statuses, strategy) = strategies::available(&ctx, target, &drafters)?;
-    let measured = target.measured.clone();
-    let planned = planned(&ctx, purpose, target, &drafters, statuses, strategy, measured);
+    let planned = planned(&ctx, purpose, target, &drafters, statuses, strategy, Vec::new());
     Ok(LoadedDrafts {
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         planning: planned.planning,
@@ -183,9 +183,9 @@ fn load_files(
     let mut shared = SharedTarget::of(&ctx, &target);
     let mut drafters = load_drafters(&ctx, &shared, progress)?;
     let (statuses, strategy) = strategies::available(&ctx, &shared, &drafters)?;
-    let measured = measure(&ctx, &mut target, &mut drafters, strategy, progress);
-    shared.measured = Measured { level: None, ..measured.clone() };
-    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, measured);
+    let levels = measure(&ctx, &mut target, &mut drafters, strategy, progress);
+    shared.measured = levels.0;
+    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, levels.1);
 
     let mut notices = settings.without_effect();
     notices.extend(shortened);
@@ -231,15 +231,15 @@ fn planned(
     drafters: &[LoadedDrafter],
     statuses: Vec<StrategyStatus>,
     strategy: &'static Strategy,
-    measured: Measured,
+    levels: Vec<(DraftKind, LevelCost)>,
 ) -> Planned {
     let LoadContext { settings, files, .. } = ctx;
     let plan_inputs = PlanInputs {
         settings,
         verifier: ctx.cpu,
         target: target.size,
-        measured,
-        drafted: strategy.draft,
+        measured: target.measured.clone(),
+        levels,
         prefer: match settings.prefer {
             Prefer::Auto if purpose == Purpose::Chat && files.is_bundled_pair(settings) => {
                 Prefer::Show
@@ -249,14 +249,14 @@ fn planned(
         },
     };
     let controllers = plan_inputs.controllers(&statuses, drafters);
-    let drafter = drafter_of(strategy, drafters);
-    let plan = plan_inputs.plan(strategy, drafter);
+    let plan = plan_inputs.plan(strategy, drafters);
 
     let mut notices = Vec::new();
-    notices.extend(drafter.and_then(|drafter| strategies::other_blocks(settings, drafter)));
+    let used = drafters_of(strategy, drafters);
+    notices.extend(used.iter().find_map(|drafter| strategies::other_blocks(settings, drafter)));
     notices.extend(drafters.iter().filter_map(|drafter| drafter.notice.clone()));
     let on_gpu = drafters.iter().map(LoadedDrafter::device_bytes).sum::<u64>();
-    let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
+    let preface = used.iter().flat_map(|drafter| drafter.preface());
     let ready = Ready {
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
@@ -268,7 +268,24 @@ fn planned(
         },
         ..ready(&files.target, strategy, statuses, &plan)
     };
-    Planned { planning: StrategyPlanner::new(controllers, strategy), ready, notices }
+    let kinds = drafters.iter().map(|drafter| drafter.kind).collect();
+    let planning = StrategyPlanner::new(controllers, kinds, strategy);
+    let planning = match &settings.learned {
+        Some(folder) => planning.with_learned(LearnedFile::new(folder, learned_of(ctx, drafters))),
+        None => planning,
+    };
+    Planned { planning, ready, notices }
+}
+
+/// All that decides how fast rounds are: what was learned of others is of no use.
+fn learned_of(ctx: &LoadContext<'_>, drafters: &[LoadedDrafter]) -> String {
+    let TargetFiles { name, detail, bytes, tokenizer, .. } = &ctx.files.target;
+    let cpu = &ctx.machine.cpu.name;
+    let (threads, vocabulary) = (ctx.threads(), tokenizer.fingerprint());
+    let models = drafters.iter().filter(|drafter| drafter.is_model());
+    let models: Vec<String> = models.map(|drafter| drafter.drafter.describe()).collect();
+    let models = models.join("; ");
+    format!("{cpu}, {threads} threads: {name}, {detail}, {bytes} bytes, {vocabulary:x}; {models}")
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share
@@ -291,26 +308,36 @@ fn load_drafters(
         all.push(texts::rest(ctx, path, progress)?);
     }
     all.push(texts::lookahead(ctx));
-    let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context];
+    let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context, DraftKind::Auto];
     all.extend(kinds.map(|kind| texts::context(ctx, kind)));
     Ok(all)
 }
 
-/// Times of the target and of the drafter that `strategy` uses.
+/// Times of the target and of the drafters that `strategy` uses, as far as they take any.
 fn measure(
     ctx: &LoadContext<'_>,
     target: &mut LoadedTarget,
     drafters: &mut [LoadedDrafter],
     strategy: &Strategy,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Measured {
+) -> (Measured, Vec<(DraftKind, LevelCost)>) {
     progress("measuring", None);
-    let drafter = drafters.iter_mut().find(|drafter| drafter.kind == strategy.draft);
-    let drafter =
-        drafter.map(|drafter| (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks));
-    let found = measure::measure(target.target(), drafter, ctx.context);
-    tracing::info!(?found, "measured");
-    found
+    let used = drafters.iter_mut().filter(|drafter| {
+        let of_auto = strategy.draft == DraftKind::Auto && drafter.is_model();
+        of_auto || drafter.kind == strategy.draft
+    });
+    let used: Vec<_> = used.collect();
+    let mut kinds: Vec<DraftKind> = Vec::new();
+    let used = used.into_iter().map(|drafter| {
+        kinds.push(drafter.kind);
+        (drafter.drafter.as_mut() as &mut dyn Drafter, drafter.blocks)
+    });
+    let used: Vec<_> = used.collect();
+    let (found, levels) = measure::measure(target.target(), used, ctx.context);
+    let levels = kinds.into_iter().zip(levels).filter_map(|(kind, level)| Some((kind, level?)));
+    let levels = levels.collect();
+    tracing::info!(?found, ?levels, "measured");
+    (found, levels)
 }
 
 /// The models and the first plan as the screen shows them.

@@ -1,13 +1,13 @@
 //! Which strategies can run with what was loaded, and the plan of each. Must never load.
 
 use super::context::LoadContext;
-use super::drafter::{LoadedDrafter, drafter_of};
+use super::drafter::{LoadedDrafter, drafter_of, drafters_of};
 use super::error::StartError;
 use super::shared_target::SharedTarget;
 use crate::draft::Depths;
 use crate::plan::{
-    BudgetController, CostInputs, DraftKind, Measured, Plan, Prefer, STRATEGIES, SearchSpace,
-    Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
+    BudgetController, CostInputs, DraftKind, LevelCost, Measured, Plan, Prefer, STRATEGIES,
+    SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
@@ -30,11 +30,13 @@ fn statuses(
         } else {
             None
         };
+        let used = drafters_of(row, drafters);
+        let names: Vec<String> = used.iter().map(|drafter| drafter.drafter.describe()).collect();
         StrategyStatus {
             name: row.name.to_owned(),
-            draft: drafter.map(|drafter| drafter.drafter.describe()),
-            depths: drafter.map_or(Depths::Fixed(0), |drafter| drafter.drafter.depths()),
-            limit: drafter.and_then(|drafter| drafter.limit.clone()),
+            draft: (!names.is_empty()).then(|| names.join("; ")),
+            depths: used.first().map_or(Depths::Fixed(0), |drafter| drafter.drafter.depths()),
+            limit: used.first().and_then(|drafter| drafter.limit.clone()),
             missing,
         }
     };
@@ -92,8 +94,8 @@ pub(super) struct PlanInputs<'a> {
     pub(super) verifier: Throughput,
     pub(super) target: TargetSize,
     pub(super) measured: Measured,
-    /// The drafter that was measured.
-    pub(super) drafted: DraftKind,
+    /// T_D of the drafters that were measured.
+    pub(super) levels: Vec<(DraftKind, LevelCost)>,
     pub(super) prefer: Prefer,
 }
 
@@ -108,30 +110,52 @@ impl PlanInputs<'_> {
         rows.map(|(row, _)| self.controller(row, drafters)).collect()
     }
 
-    /// A strategy ready to run. Only one drafter is measured: the others' times are estimated
-    /// until their first rounds are measured.
+    /// A strategy ready to run. Only the drafters of the first are measured: the others' times are
+    /// estimated until their first rounds are measured.
     fn controller(
         &self,
         strategy: &'static Strategy,
         drafters: &[LoadedDrafter],
     ) -> StrategyController {
-        let drafter = drafter_of(strategy, drafters);
-        let (plan, space) = self.plan_in_space(strategy, drafter);
-        let preface = drafter.map(LoadedDrafter::preface).unwrap_or_default();
+        let budgets = self.budgets(strategy, drafters).0;
         let drafter = drafters.iter().position(|drafter| drafter.kind == strategy.draft);
-        let budgets = BudgetController::new(strategy, &plan, space, preface);
         StrategyController { strategy, drafter, budgets }
     }
 
+    /// The controller of a strategy's budgets, with the plan it starts from.
+    fn budgets(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> (BudgetController, Plan) {
+        let (plan, space) = self.plan_in_space(strategy, drafter_of(strategy, drafters), false);
+        let used = drafters_of(strategy, drafters);
+        let preface = used.iter().flat_map(|drafter| drafter.preface()).collect();
+        let mut budgets = BudgetController::new(strategy, &plan, space, preface);
+        let models = used.iter().filter(|drafter| drafter.kind != strategy.draft);
+        for drafter in models {
+            let own = |row: &&Strategy| row.draft == drafter.kind && row.is_own_tree();
+            let Some(row) = STRATEGIES.iter().find(own) else { continue };
+            let (plan, space) = self.plan_in_space(row, Some(drafter), true);
+            budgets.with_model(drafter.kind, &plan, space);
+        }
+        (budgets, plan)
+    }
+
     /// The first budget of a strategy and why.
-    pub(super) fn plan(&self, strategy: &Strategy, drafter: Option<&LoadedDrafter>) -> Plan {
-        self.plan_in_space(strategy, drafter).0
+    pub(super) fn plan(&self, strategy: &Strategy, drafters: &[LoadedDrafter]) -> Plan {
+        let (budgets, plan) = self.budgets(strategy, drafters);
+        let sequences = matches!(strategy.method, Method::Sequences { .. });
+        if sequences || strategy.sizing == Sizing::After {
+            // What the times rest on is said last.
+            let basis = plan.reasons.last().cloned();
+            let reasons = budgets.reasons().into_iter().chain(basis).collect();
+            return Plan { budget: budgets.current().0, reasons, ..plan };
+        }
+        plan
     }
 
     fn plan_in_space(
         &self,
         strategy: &Strategy,
         drafter: Option<&LoadedDrafter>,
+        always: bool,
     ) -> (Plan, SearchSpace) {
         let inputs = CostInputs {
             verifier: self.verifier,
@@ -142,16 +166,11 @@ impl PlanInputs<'_> {
             overrides: strategy.overrides(&self.settings.controls),
             blocks: drafter.map(|drafter| drafter.blocks),
             prefer: self.prefer,
+            always,
         };
-        let mut measured = self.measured.clone();
-        measured.level = measured.level.filter(|_| strategy.draft == self.drafted);
-        let mut plan = correct(choose(&inputs, &space), &measured, &space);
-        let sequences = matches!(strategy.method, Method::Sequences { .. });
-        if sequences || strategy.sizing == Sizing::After {
-            let mut budgets = BudgetController::new(strategy, &plan, space, Vec::new());
-            plan.budget = budgets.budget(&space.overrides);
-            plan.reasons = budgets.reasons();
-        }
-        (plan, space)
+        let level = self.levels.iter().find(|(kind, _)| *kind == strategy.draft);
+        let level = level.map(|(_, level)| level.clone());
+        let measured = Measured { level, ..self.measured.clone() };
+        (correct(choose(&inputs, &space), &measured, &space), space)
     }
 }

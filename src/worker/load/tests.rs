@@ -38,7 +38,7 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
     assert_eq!(ready.context, loaded.target.capacity());
     assert!(ready.draft.as_ref().is_some_and(|draft| draft.contains("DGF")), "{ready:?}");
     assert!(ready.reasons[0].starts_with("Drafting runs on the CPU: no NVIDIA GPU"));
-    assert!(ready.reasons.iter().any(|line| line == "Times were measured while loading."));
+    assert!(ready.reasons.iter().any(|line| line.starts_with("Each round is drafted by")));
     assert!(loaded.notices.is_empty());
     assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
     assert_eq!(stages.first().map(String::as_str), Some("opening the target"));
@@ -87,6 +87,7 @@ fn held_values_are_what_the_first_round_gets() {
     assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
     assert!(lookup.ready.reasons[0].contains("as you asked"), "{:?}", lookup.ready.reasons);
     settings.draft = None;
+    settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
     let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((head.ready.gamma, head.ready.blocks), (5, 3));
@@ -129,7 +130,8 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
 
 #[test]
 fn more_than_the_models_can_is_cut_to_it_and_said() {
-    let mut settings = Settings { context: Some(1 << 20), ..Settings::default() };
+    let strategy = Strategy::named("dovetail");
+    let mut settings = Settings { context: Some(1 << 20), strategy, ..Settings::default() };
     settings.controls.blocks = Setting::Fixed(9);
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     let (context, blocks) = (loaded.ready.context, loaded.ready.blocks);
@@ -146,7 +148,8 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
 fn a_named_small_model_drafts_and_the_bundled_target_stays_greedy() {
     let settings = Settings { draft_model: Some("bundled".into()), ..Settings::default() };
     let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(loaded.ready.strategy, "small-model");
+    assert_eq!(loaded.ready.strategy, "auto");
+    assert!(loaded.ready.draft.is_some_and(|draft| draft.contains("small model")));
     assert_eq!(loaded.ready.sampler, Some(settings.sampler));
     assert!(loaded.sampling.iter().all(|row| row.origin == "default"), "{:?}", loaded.sampling);
     assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
@@ -207,7 +210,8 @@ fn only_the_blocks_that_video_memory_has_room_for_are_uploaded() {
 
 #[test]
 fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
-    let mut settings = Settings { context: Some(2048), ..Settings::default() };
+    let strategy = Strategy::named("dovetail");
+    let mut settings = Settings { context: Some(2048), strategy, ..Settings::default() };
     settings.controls.blocks = Setting::Fixed(4);
     let loaded = on_card(&settings, &card_for(2, 2048).0);
     assert_eq!(loaded.ready.blocks, 2);
@@ -251,7 +255,7 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     let drafts = load_drafts(&settings, &machine(), Purpose::Text, target, &mut |_, _| {});
     let drafts = drafts.unwrap_or_else(|error| panic!("{error}"));
     assert!(Arc::ptr_eq(&drafts.shared.pool, &target.pool));
-    assert_eq!(drafts.ready.strategy, "small-model");
+    assert_eq!(drafts.ready.strategy, "auto");
     assert!(!target.measured.verify.is_empty() && target.measured.level.is_none());
     let (drafts, loaded) = (drafts.ready, loaded.ready);
     assert_eq!((drafts.target, drafts.context), (loaded.target, loaded.context));

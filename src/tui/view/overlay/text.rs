@@ -118,6 +118,12 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
         let reused =
             format!("{} tokens, {} from the cache", summary.prompt_tokens, summary.reused_tokens);
         lines.push(row("prompt", format!("{reused}, {}", figures::time(summary.prefill_ms))));
+        if !summary.accepted_by.is_empty() {
+            let each = summary.accepted_by.iter();
+            let each: Vec<_> =
+                each.map(|(source, count)| format!("{} {count}", source.name())).collect();
+            lines.push(row("accepted", each.join(", ")));
+        }
         let meters = &state.meters;
         lines.push(row(
             "decoding",

@@ -1,0 +1,286 @@
+//! The controller of the strategy `auto`: who drafts in each round. The draft from the context
+//! costs next to nothing and knows beforehand what it promises, so it comes first; a model drafter
+//! runs where it has lately given more tokens a millisecond than that promise; nobody drafts where
+//! nothing pays. It never decides a token. Must never read a clock.
+//!
+//! What lost is tried again from time to time: a trial may begin once the time that it is expected
+//! to lose has been earned, at [`EARNED`] of all rounds' time.
+
+use super::choose::Plan;
+use super::confidence_controller::ConfidenceController;
+use super::controller::RoundObservation;
+use super::model_arm::ModelArm;
+use super::overrides::TreeOverrides;
+use super::pace::{Mean, Pace};
+use super::{DraftKind, Learned, VerifyTimes};
+use crate::speculate::{Budget, Shape};
+
+/// Share of the time that trials may lose.
+const EARNED: f64 = 0.01;
+/// Plain rounds whose time trials may lose before anything is earned, and at most at once.
+const FIRST_CREDIT: f64 = 8.0;
+const MOST_CREDIT: f64 = 16.0;
+/// Rounds of a trial, those left out in which the drafter first reads what it has missed.
+const TRIAL: usize = 3;
+/// The draft from the context rests when it gives less than this share of the plain rate.
+const RESTS_BELOW: f64 = 0.99;
+/// Rounds from which on that is believed.
+const BELIEVED: f64 = 3.0;
+/// Rounds of a rest; each that follows at once is twice as long.
+const FIRST_REST: u64 = 16;
+const LONGEST_REST: u64 = 128;
+/// A tree to look at is drafted by a model where it may cost this much more.
+const SHOWN_FOR: f64 = 1.02;
+
+/// A model drafter that is to draft where it is the better one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RivalPlan {
+    /// Which one.
+    pub kind: DraftKind,
+    /// What its tree may spend.
+    pub budget: Budget,
+    /// It drafts where the context promises fewer tokens a millisecond.
+    pub rate: f64,
+    /// T_V, to know what the context promises.
+    pub verify_times: VerifyTimes,
+}
+
+/// Chooses who drafts.
+#[derive(Clone, Debug)]
+pub struct AutoController {
+    context: ConfidenceController,
+    /// Rounds whose draft came from the context, be it that none of it was worth its time.
+    pace: Pace,
+    /// Rounds that the draft from the context still rests.
+    resting: u64,
+    rest: u64,
+    models: Vec<ModelArm>,
+    /// The model on trial and its rounds left.
+    trial: Option<(usize, usize)>,
+    /// Milliseconds that trials may lose.
+    credit_ms: f64,
+    /// Whether a tree is wanted for its own sake.
+    show: bool,
+    /// Positions of the text.
+    position: usize,
+}
+
+impl AutoController {
+    /// Starts from the plan of the draft from the context.
+    pub(super) fn new(plan: &Plan, overrides: TreeOverrides, show: bool) -> Self {
+        let context = ConfidenceController::new(plan, overrides);
+        let plain_ms = 1.0 / context.times().plain_rate();
+        Self {
+            context,
+            pace: Pace::new(Mean { tokens: 1.0, ms: plain_ms }),
+            resting: 0,
+            rest: FIRST_REST,
+            models: Vec::new(),
+            trial: None,
+            credit_ms: FIRST_CREDIT * plain_ms,
+            show,
+            position: 0,
+        }
+    }
+
+    /// With a model drafter.
+    pub(super) fn with_model(&mut self, arm: ModelArm) {
+        self.models.push(arm);
+        self.begin_trial();
+    }
+
+    /// What the draft from the context may spend: nothing while it rests.
+    pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
+        let budget = self.context.budget(overrides);
+        if self.resting > 0 && !overrides.gamma.is_fixed() {
+            return Budget::new(Shape { gamma: 1, ..budget.shape }, 0);
+        }
+        budget
+    }
+
+    pub(super) fn verify_times(&self) -> Option<VerifyTimes> {
+        self.context.verify_times()
+    }
+
+    /// The model drafter for rounds in which the context promises less.
+    pub(super) fn rival(&mut self, overrides: &TreeOverrides) -> Option<RivalPlan> {
+        let verify_times = *self.context.times();
+        let (at, rate) = match self.trial {
+            Some((at, _)) => (at, f64::INFINITY),
+            None => {
+                let (at, rate) = self.best_model()?;
+                let plain = verify_times.plain_rate();
+                let rate = if self.show { rate.max(SHOWN_FOR * plain) } else { rate };
+                (rate > plain).then_some((at, rate))?
+            }
+        };
+        let arm = &mut self.models[at];
+        Some(RivalPlan { kind: arm.kind, budget: arm.budget(overrides), rate, verify_times })
+    }
+
+    /// Learns from a round.
+    pub(super) fn observe(&mut self, round: &RoundObservation<'_>) {
+        if round.opens {
+            self.pace.begin_answer();
+            let context = round.context;
+            self.models.iter_mut().for_each(|arm| arm.begin_answer(context));
+            (self.resting, self.rest) = (0, FIRST_REST);
+        }
+        self.position = round.context;
+        self.context.observe(round);
+        let ms = round.total_ms();
+        if !(ms.is_finite() && ms > 0.0) {
+            return;
+        }
+        let most = MOST_CREDIT / self.context.times().plain_rate();
+        self.credit_ms = (self.credit_ms + EARNED * ms).min(most);
+        let drafted = self.models.iter().position(|arm| arm.kind == round.draft);
+        for (at, arm) in self.models.iter_mut().enumerate() {
+            if Some(at) != drafted {
+                arm.pass();
+            }
+        }
+        match drafted {
+            Some(at) => self.observe_model(at, round, ms),
+            None => self.observe_context(round, ms),
+        }
+        if self.trial.is_none() {
+            self.begin_trial();
+        }
+    }
+
+    fn observe_model(&mut self, at: usize, round: &RoundObservation<'_>, ms: f64) {
+        let without = self.rate_without(at);
+        let steady = self.models[at].observe(round, ms);
+        let Some((_, left)) = self.trial.filter(|&(on_trial, _)| on_trial == at) else { return };
+        self.credit_ms -= ms - (round.accepted.len() as f64 + 1.0) / without;
+        let left = left - usize::from(steady);
+        self.trial = (left > 0).then_some((at, left));
+        if left == 0 {
+            let won = self.models[at].rate(self.position) > without;
+            self.models[at].judged(won);
+        }
+    }
+
+    fn observe_context(&mut self, round: &RoundObservation<'_>, ms: f64) {
+        // A trial whose drafter does not draft, since it has no room or has failed, is over.
+        if let Some((at, _)) = self.trial.take() {
+            self.models[at].judged(false);
+        }
+        if round.draft == DraftKind::None {
+            self.resting = self.resting.saturating_sub(1);
+            return;
+        }
+        self.pace.note(round.accepted.len() as f64 + 1.0, ms);
+        let plain = self.context.times().plain_rate();
+        if self.pace.rounds() < BELIEVED || self.show {
+            return;
+        }
+        if self.context_rate() < RESTS_BELOW * plain {
+            self.resting = self.rest;
+            self.rest = (2 * self.rest).min(LONGEST_REST);
+            // What it does after the rest counts more than what it did before.
+            self.pace.begin_answer();
+        } else {
+            self.rest = FIRST_REST;
+        }
+    }
+
+    fn context_rate(&self) -> f64 {
+        let Mean { tokens, ms } = self.pace.expected();
+        tokens / ms
+    }
+
+    /// The model with the most tokens a millisecond.
+    fn best_model(&self) -> Option<(usize, f64)> {
+        let rates = self.models.iter().map(|arm| arm.rate(self.position)).enumerate();
+        rates.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Tokens a millisecond that can be had without this model.
+    fn rate_without(&self, at: usize) -> f64 {
+        let own = self.context_rate().max(self.context.times().plain_rate());
+        let others = self.models.iter().enumerate().filter(|&(other, _)| other != at);
+        others.map(|(_, arm)| arm.rate(self.position)).fold(own, f64::max)
+    }
+
+    /// Tries the likeliest of the models that lose and have waited, if what that may lose is
+    /// earned.
+    fn begin_trial(&mut self) {
+        let may = |&at: &usize| {
+            let (arm, without) = (&self.models[at], self.rate_without(at));
+            arm.may_be_tried()
+                && arm.rate(self.position) <= without
+                && arm.loss(TRIAL, without, self.position) <= self.credit_ms
+        };
+        let rate = |at: usize| self.models[at].rate(self.position);
+        let likeliest =
+            (0..self.models.len()).filter(may).max_by(|&a, &b| rate(a).total_cmp(&rate(b)));
+        self.trial = likeliest.map(|at| (at, TRIAL));
+    }
+
+    /// The budget of whoever drafts mostly, for telling whether the choice has changed.
+    pub(super) fn current(&self) -> (Budget, TreeOverrides) {
+        let (budget, overrides) = self.context.current();
+        match self.leader() {
+            Some(at) => (self.models[at].current(), overrides),
+            None => (budget, overrides),
+        }
+    }
+
+    /// The model that drafts mostly, if one does.
+    fn leader(&self) -> Option<usize> {
+        let (at, rate) = self.best_model()?;
+        (self.show || rate > self.rate_without(at)).then_some(at)
+    }
+
+    /// Why, one sentence a line.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let plain = self.context.times().plain_rate();
+        let mut lines = vec![format!(
+            "Each round is drafted by whoever gives the most tokens a second: the context lately \
+             {}, nobody {}.",
+            per_second(self.context_rate()),
+            per_second(plain),
+        )];
+        for arm in &self.models {
+            let rate = per_second(arm.rate(self.position));
+            lines.push(format!("{} {rate} tokens/s.", name(arm.kind)));
+        }
+        match self.leader() {
+            Some(at) => lines.extend(self.models[at].reasons()),
+            None => lines.extend(self.context.reasons()),
+        }
+        lines
+    }
+
+    /// What the next start should know.
+    pub(super) fn learned(&self) -> Learned {
+        Learned {
+            context: self.pace.long(),
+            arms: self.models.iter().map(ModelArm::learned).collect(),
+        }
+    }
+
+    /// Goes on from what an earlier start has learned.
+    pub(super) fn recall(&mut self, learned: &Learned) {
+        self.pace = Pace::recalled(learned.context);
+        for arm in &mut self.models {
+            let known = learned.arms.iter().find(|known| known.kind == arm.kind);
+            known.into_iter().for_each(|known| arm.recall(known));
+        }
+        self.trial = None;
+        self.begin_trial();
+    }
+}
+
+fn name(kind: DraftKind) -> &'static str {
+    match kind {
+        DraftKind::Head => "The draft head:",
+        _ => "The small model:",
+    }
+}
+
+fn per_second(rate: f64) -> String {
+    format!("{:.0}", 1e3 * rate)
+}

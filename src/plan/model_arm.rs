@@ -1,0 +1,151 @@
+//! A model drafter as one of the choices of the strategy `auto`: its tree, its pace, and when
+//! it is tried again after it has lost. Must never know the other choices.
+
+use super::controller::{RoundObservation, TreeController};
+use super::overrides::TreeOverrides;
+use super::pace::{Mean, Pace};
+use super::search_space::SearchSpace;
+use super::{DraftKind, LearnedArm, Plan};
+use crate::speculate::Budget;
+
+/// Tokens that a drafter reads beside its draft in next to no time; with more to read, the round's
+/// time says nothing of others.
+const FEW: usize = 16;
+/// Rounds over which the reading of what a drafter has missed must pay.
+const HORIZON: f64 = 16.0;
+/// How much of a measured time is taken over.
+const NEAR: f64 = 0.25;
+/// Rounds until the first retry of a drafter that has lost; each that fails doubles the wait.
+const FIRST_WAIT: u64 = 24;
+const LONGEST_WAIT: u64 = 384;
+
+/// A drafter that takes time.
+#[derive(Clone, Debug)]
+pub(super) struct ModelArm {
+    pub(super) kind: DraftKind,
+    tree: TreeController,
+    pace: Pace,
+    /// T_D of a round in which there was little to read.
+    draft_ms: f64,
+    /// Milliseconds for each token that it has missed.
+    read_ms: f64,
+    /// Positions of the text when it drafted last.
+    known: usize,
+    /// Whether it has drafted in this answer.
+    joined: bool,
+    /// Rounds since it drafted last, and how many there must be before a trial.
+    since: u64,
+    wait: u64,
+    /// Whether it has ever drafted.
+    tried: bool,
+}
+
+impl ModelArm {
+    /// As planned; `space` leaves it no choice but to draft.
+    pub(super) fn new(kind: DraftKind, plan: &Plan, space: SearchSpace) -> Self {
+        let ms = plan.costs.round_ms(&plan.budget.shape, plan.budget.blocks);
+        let tokens = (plan.expected * ms / 1e3).max(1.0);
+        Self {
+            kind,
+            tree: TreeController::new(plan, space),
+            pace: Pace::new(Mean { tokens, ms: ms.max(f64::MIN_POSITIVE) }),
+            draft_ms: (ms - plan.costs.verify_ms(plan.budget.shape.gamma)).max(0.0),
+            read_ms: 0.0,
+            known: 0,
+            joined: false,
+            since: 0,
+            wait: FIRST_WAIT,
+            tried: false,
+        }
+    }
+
+    /// What its tree may spend.
+    pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
+        self.tree.budget(overrides)
+    }
+
+    /// Its budget, and why.
+    pub(super) fn current(&self) -> Budget {
+        self.tree.current().0
+    }
+
+    pub(super) fn reasons(&self) -> Vec<String> {
+        self.tree.reasons()
+    }
+
+    pub(super) fn begin_answer(&mut self, context: usize) {
+        self.pace.begin_answer();
+        self.joined = false;
+        // Another text may suit it better.
+        self.wait = self.wait.min(2 * FIRST_WAIT);
+        if context < self.known {
+            self.known = 0;
+        }
+    }
+
+    /// Notes that a round went by, in which somebody else drafted or nobody.
+    pub(super) fn pass(&mut self) {
+        self.since += 1;
+    }
+
+    /// Learns from a round that it drafted for, which took `ms` in all. Returns whether the round
+    /// was like others: nothing much had to be read before.
+    pub(super) fn observe(&mut self, round: &RoundObservation<'_>, ms: f64) -> bool {
+        let before = round.context.saturating_sub(round.accepted.len() + 1);
+        let missed = before.saturating_sub(self.known);
+        let steady = self.joined && missed <= FEW;
+        let draft_ms = round.draft_ms.unwrap_or(self.draft_ms);
+        (self.known, self.joined, self.since) = (round.context, true, 0);
+        self.tried = true;
+        if steady {
+            self.draft_ms += NEAR * (draft_ms - self.draft_ms);
+            self.pace.note(round.accepted.len() as f64 + 1.0, ms);
+        } else if missed > FEW {
+            let each = (draft_ms - self.draft_ms).max(0.0) / missed as f64;
+            self.read_ms += NEAR * (each - self.read_ms);
+        }
+        let draft_ms = round.draft_ms.filter(|_| steady);
+        self.tree.observe(&RoundObservation { draft_ms, ..*round });
+        steady
+    }
+
+    /// Milliseconds that it would read before its next draft, at `context` positions.
+    fn reading(&self, context: usize) -> f64 {
+        let missed = context.saturating_sub(self.known);
+        if missed > FEW { missed as f64 * self.read_ms } else { 0.0 }
+    }
+
+    /// Tokens a millisecond expected of it at `context` positions.
+    pub(super) fn rate(&self, context: usize) -> f64 {
+        let Mean { tokens, ms } = self.pace.expected();
+        tokens / (ms + self.reading(context) / HORIZON)
+    }
+
+    /// Milliseconds that `rounds` rounds of it would lose where `rate` tokens a millisecond can be
+    /// had without it.
+    pub(super) fn loss(&self, rounds: usize, rate: f64, context: usize) -> f64 {
+        let Mean { tokens, ms } = self.pace.expected();
+        let lost = rounds as f64 * (ms - tokens / rate) + self.reading(context);
+        lost.max(0.0)
+    }
+
+    /// Whether it was never tried, or has waited long enough.
+    pub(super) fn may_be_tried(&self) -> bool {
+        !self.tried || self.since >= self.wait
+    }
+
+    /// A trial has ended.
+    pub(super) fn judged(&mut self, won: bool) {
+        self.wait = if won { FIRST_WAIT } else { (2 * self.wait).min(LONGEST_WAIT) };
+    }
+
+    pub(super) fn learned(&self) -> LearnedArm {
+        LearnedArm { kind: self.kind, round: self.pace.long(), read_ms: self.read_ms }
+    }
+
+    pub(super) fn recall(&mut self, learned: &LearnedArm) {
+        self.pace = Pace::recalled(learned.round);
+        self.read_ms = learned.read_ms;
+        (self.tried, self.wait) = (true, 2 * FIRST_WAIT);
+    }
+}

@@ -1,0 +1,129 @@
+//! How fast rounds of one kind are: tokens a millisecond, as this answer shows it, beside what many
+//! answers have shown. Must never know what kind.
+
+use serde::{Deserialize, Serialize};
+
+/// Rounds that the long-run mean counts for beside those of this answer.
+const PRIOR: f64 = 3.0;
+/// How much of what this answer has shown is left after a round: texts change.
+const FADE: f64 = 0.9;
+/// How much of it is left for the next answer.
+const CARRIED: f64 = 0.4;
+/// Rounds that the long-run mean is over; in the beginning it is over all there were, and one that
+/// was only expected.
+const LONG: f64 = 32.0;
+
+/// Tokens and time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Mean {
+    pub(super) tokens: f64,
+    pub(super) ms: f64,
+}
+
+impl Mean {
+    /// Whether a clock could have given it: what comes from a file may be anything.
+    pub(super) fn is_sound(self) -> bool {
+        let positive = |x: f64| x.is_finite() && x > 0.0;
+        positive(self.tokens) && positive(self.ms)
+    }
+}
+
+/// The pace of one kind of round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// A round in the long run.
+    long: Mean,
+    /// Sums over this answer, the latest counting most.
+    lately: Mean,
+    /// Rounds in `lately`, weighted alike.
+    rounds: f64,
+    /// Rounds in `long`.
+    known: f64,
+}
+
+impl Pace {
+    /// Expects rounds like this one.
+    pub(super) fn new(long: Mean) -> Self {
+        Self { long, lately: Mean::default(), rounds: 0.0, known: 1.0 }
+    }
+
+    /// Has seen rounds like this one, on the mean.
+    pub(super) fn recalled(long: Mean) -> Self {
+        Self { known: LONG, ..Self::new(long) }
+    }
+
+    /// Notes a round.
+    pub(super) fn note(&mut self, tokens: f64, ms: f64) {
+        let fade = |sum: &mut f64, x: f64| *sum = *sum * FADE + x;
+        fade(&mut self.lately.tokens, tokens);
+        fade(&mut self.lately.ms, ms);
+        fade(&mut self.rounds, 1.0);
+        self.known = (self.known + 1.0).min(LONG);
+        self.long.tokens += (tokens - self.long.tokens) / self.known;
+        self.long.ms += (ms - self.long.ms) / self.known;
+    }
+
+    /// Another answer begins.
+    pub(super) fn begin_answer(&mut self) {
+        self.lately.tokens *= CARRIED;
+        self.lately.ms *= CARRIED;
+        self.rounds *= CARRIED;
+    }
+
+    /// A round in the long run.
+    pub(super) fn long(&self) -> Mean {
+        self.long
+    }
+
+    /// A round as it is expected now.
+    pub(super) fn expected(&self) -> Mean {
+        let weight = PRIOR + self.rounds;
+        Mean {
+            tokens: (PRIOR * self.long.tokens + self.lately.tokens) / weight,
+            ms: (PRIOR * self.long.ms + self.lately.ms) / weight,
+        }
+    }
+
+    /// Rounds of late that it rests on, the latest counting most.
+    pub(super) fn rounds(&self) -> f64 {
+        self.rounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(pace: &Pace) -> f64 {
+        pace.expected().tokens / pace.expected().ms
+    }
+
+    #[test]
+    fn ten_rounds_outweigh_what_was_expected_and_the_next_answer_remembers_less() {
+        let mut pace = Pace::recalled(Mean { tokens: 1.0, ms: 2.0 });
+        assert_eq!(rate(&pace), 0.5);
+        (0..10).for_each(|_| pace.note(3.0, 2.0));
+        assert!(rate(&pace) > 1.1, "{pace:?}");
+        assert!(pace.long().tokens < 1.7, "the long run is long: {pace:?}");
+        let before = rate(&pace);
+        pace.begin_answer();
+        assert!(rate(&pace) < before && rate(&pace) > 0.6, "{pace:?}");
+        (0..10).for_each(|_| pace.note(1.0, 2.0));
+        assert!(rate(&pace) < 0.75, "{pace:?}");
+    }
+
+    #[test]
+    fn a_first_guess_is_soon_outweighed_for_good() {
+        let mut pace = Pace::new(Mean { tokens: 4.0, ms: 2.0 });
+        (0..4).for_each(|_| pace.note(1.0, 2.0));
+        assert!(pace.long().tokens < 1.7, "{pace:?}");
+    }
+
+    #[test]
+    fn what_no_clock_gives_is_not_sound() {
+        assert!(Mean { tokens: 1.0, ms: 0.5 }.is_sound());
+        for ms in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(!Mean { tokens: 1.0, ms }.is_sound());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Who proposed a token of a draft tree, so that accepted tokens can be credited. Must never know a
+//! drafter.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A source of draft tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The target's draft head.
+    Head,
+    /// A small language model.
+    SmallModel,
+    /// Prompt lookup.
+    Lookup,
+    /// Retrieval from a text (REST).
+    Retrieval,
+    /// Lookahead decoding.
+    Lookahead,
+    /// What followed the same phrase in the text.
+    Suffix,
+    /// What the target held likely in the same context.
+    Recycling,
+}
+
+impl Source {
+    /// Every source.
+    pub const ALL: [Self; 7] = [
+        Self::Head,
+        Self::SmallModel,
+        Self::Lookup,
+        Self::Retrieval,
+        Self::Lookahead,
+        Self::Suffix,
+        Self::Recycling,
+    ];
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::SmallModel => "small model",
+            Self::Lookup => "lookup",
+            Self::Retrieval => "retrieval",
+            Self::Lookahead => "lookahead",
+            Self::Suffix => "suffix",
+            Self::Recycling => "recycling",
+        }
+    }
+}
+
+/// A set of sources; written as a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sources(u8);
+
+impl Sources {
+    /// Nobody.
+    pub const NONE: Self = Self(0);
+
+    /// This one alone.
+    pub fn of(source: Source) -> Self {
+        Self(1 << source as u8)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = Source> {
+        Source::ALL.into_iter().filter(move |&source| self.0 & Self::of(source).0 != 0)
+    }
+}
+
+impl FromIterator<Source> for Sources {
+    fn from_iter<I: IntoIterator<Item = Source>>(sources: I) -> Self {
+        sources.into_iter().fold(Self::NONE, |all, source| all.and(Self::of(source)))
+    }
+}
+
+impl Serialize for Sources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Sources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Source>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+/// How many tokens each source is credited with. One that several proposed counts for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Credits(BTreeMap<Source, usize>);
+
+impl Credits {
+    /// Credits a token to those who proposed it.
+    pub fn add(&mut self, sources: Sources) {
+        sources.iter().for_each(|source| *self.0.entry(source).or_default() += 1);
+    }
+
+    /// Adds the tokens of others.
+    pub fn add_all(&mut self, others: &Self) {
+        others.iter().for_each(|(source, count)| *self.0.entry(source).or_default() += count);
+    }
+
+    /// Each source that has any, with how many.
+    pub fn iter(&self) -> impl Iterator<Item = (Source, usize)> + '_ {
+        self.0.iter().map(|(&source, &count)| (source, count))
+    }
+
+    /// Whether nothing was credited.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_a_list_of_its_members_and_back() {
+        for bits in 0..1u8 << Source::ALL.len() {
+            let set = Sources(bits);
+            assert_eq!(set.iter().collect::<Sources>(), set);
+            let text = serde_json::to_string(&set).unwrap();
+            assert_eq!(serde_json::from_str::<Sources>(&text).unwrap(), set);
+        }
+        let both = Sources::of(Source::Suffix).and(Sources::of(Source::SmallModel));
+        assert_eq!(serde_json::to_string(&both).unwrap(), r#"["small_model","suffix"]"#);
+        assert!(serde_json::from_str::<Sources>(r#"["oracle"]"#).is_err());
+    }
+
+    #[test]
+    fn a_token_counts_for_each_who_proposed_it() {
+        let mut credits = Credits::default();
+        assert!(credits.is_empty());
+        credits.add([Source::Head, Source::Suffix].into_iter().collect());
+        credits.add(Sources::of(Source::Suffix));
+        credits.add(Sources::NONE);
+        let mut twice = credits.clone();
+        twice.add_all(&credits);
+        assert_eq!(twice.iter().collect::<Vec<_>>(), [(Source::Head, 2), (Source::Suffix, 4)]);
+        assert_eq!(serde_json::to_string(&credits).unwrap(), r#"{"head":1,"suffix":2}"#);
+    }
+}

@@ -1,0 +1,150 @@
+//! Whoever drafts in a round, and however the choice falls: the text is the plain one. The choice
+//! depends on the clock; these tests make every choice at random.
+
+use crate::support::generate::{generate, options, plain, request, samplers};
+use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
+use dovetail::decode::{Engine, Rival, Round, RoundOptions};
+use dovetail::draft::{Budget, ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup};
+use dovetail::plan::{CostInputs, Costs, Schedule, TargetSize, Throughput, VerifyTimes};
+use dovetail::speculate::{Shape, Source};
+use proptest::prelude::*;
+
+const VOCAB: usize = 30;
+const CONTEXT: usize = 400;
+
+fn toys() -> Vec<Box<dyn Drafter>> {
+    let knowing = ToyDrafter::new(Guess::Knowing, 3, VOCAB);
+    let mut late = ToyDrafter::new(Guess::Wild, 3, VOCAB);
+    late.beside = Beside::Stale;
+    vec![
+        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
+        Box::new(knowing),
+        Box::new(late),
+        Box::new(PromptLookup::new(CONTEXT)),
+        Box::new(Lookahead::new(CONTEXT)),
+    ]
+}
+
+/// T_V of some target.
+fn verify_times() -> VerifyTimes {
+    let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+    let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+    VerifyTimes::of(&Costs::guess(&CostInputs { verifier: throughput, target, draft: None }))
+}
+
+/// One round's choices: the first drafter, its rival, and what decides between them.
+type Choice = ((usize, usize, bool), (Shape, Shape), (bool, f64, bool), bool);
+
+fn choice() -> impl Strategy<Value = Choice> {
+    let shape = || {
+        (1usize..20, 1usize..5, 0usize..5).prop_map(|(gamma, width, depth)| Shape {
+            gamma,
+            width,
+            depth,
+        })
+    };
+    let rate = prop_oneof![Just(0.0), Just(f64::INFINITY), 0.0f64..20.0];
+    (
+        (0usize..6, 0usize..6, any::<bool>()),
+        (shape(), shape()),
+        (any::<bool>(), rate, any::<bool>()),
+        prop::bool::weighted(0.9),
+    )
+}
+
+fn round_options(choice: &Choice, base: RoundOptions, times: VerifyTimes) -> RoundOptions {
+    let &((first, other, cut), (shape, others), (has_rival, rate, overlap), speculate) = choice;
+    let schedule = if overlap { Schedule::Overlap } else { Schedule::Alternate };
+    let rival = Rival {
+        drafter: other,
+        budget: Budget::new(others, 2),
+        schedule,
+        rate,
+        verify_times: times,
+    };
+    RoundOptions {
+        drafter: first,
+        budget: Budget::new(shape, 2),
+        speculate,
+        schedule: if rate > 10.0 { schedule } else { Schedule::Alternate },
+        coupled: cut,
+        verify_times: cut.then_some(times),
+        rival: has_rival.then_some(rival),
+        ..base
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_choice_of_drafters_gives_plain_text(
+        choices in prop::collection::vec(choice(), 1..40),
+        which in 0usize..4,
+    ) {
+        let sampler = samplers()[which];
+        let prompt = [1, 2, 3, 4, 1, 2, 3, 9, 1, 2];
+        let mut alone = Engine::new(Box::new(Toy::new(3, VOCAB, CONTEXT)), None);
+        let want = generate(&mut alone, &Letters, request(&prompt, 80), plain(sampler)).0;
+        let mut engine = Engine::new(Box::new(Toy::new(3, VOCAB, CONTEXT)), toys());
+        let times = verify_times();
+        let base = options(Shape { gamma: 1, width: 1, depth: 0 }, true, sampler);
+        for _ in 0..2 {
+            let (got, rounds, _) =
+                generate(&mut engine, &Letters, request(&prompt, 80), |round| {
+                    round_options(&choices[round % choices.len()], base, times)
+                });
+            prop_assert_eq!(&got, &want);
+            for (round, choice) in rounds.iter().zip(choices.iter().cycle()) {
+                check(round, choice)?;
+            }
+        }
+    }
+}
+
+/// The record names whose tree it was, within what that drafter was allowed.
+fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
+    let &((first, other, _), (shape, others), (has_rival, rate, _), _) = choice;
+    let Some(drafter) = round.drafter else {
+        prop_assert_eq!(round.tree.len(), 1);
+        return Ok(());
+    };
+    let is_rival = has_rival && drafter == other && round.budget.shape == others;
+    prop_assert!(is_rival || (drafter == first && round.budget.shape == shape));
+    let exists = other < toys().len();
+    if has_rival && exists && rate.is_infinite() && others.gamma > 1 && round.tree.len() > 1 {
+        prop_assert!(is_rival, "a rival that promises everything drafts");
+    }
+    if has_rival && rate == 0.0 && first != other {
+        prop_assert!(!is_rival, "a rival that promises nothing does not");
+    }
+    Ok(())
+}
+
+#[test]
+fn accepted_tokens_are_credited_to_those_who_proposed_them() {
+    let mut engine = Engine::new(Box::new(Toy::new(3, VOCAB, CONTEXT)), toys());
+    let sampler = samplers()[0];
+    let shape = Shape { gamma: 12, width: 3, depth: 3 };
+    let mut answer = engine.generate(request(&[1, 2, 3, 1, 2, 3, 1, 2], 120), &Letters).unwrap();
+    let of = |drafter| RoundOptions { drafter, ..options(shape, true, sampler) };
+    answer.first_token(&of(0)).unwrap();
+    let mut accepted = 0;
+    while answer.finish().is_none() {
+        let drafter = [0, 3][answer.summary().rounds % 2];
+        let round = answer.step(&of(drafter)).unwrap();
+        // The last token has nothing drafted behind it.
+        let last = round.finish.is_some() && round.drafter.is_none();
+        assert!(last || round.drafter == Some(drafter));
+        let credits = round.credits();
+        let allowed: &[Source] = match drafter {
+            0 => &[Source::Suffix, Source::Recycling],
+            _ => &[Source::Lookup],
+        };
+        assert!(credits.iter().all(|(source, _)| allowed.contains(&source)), "{credits:?}");
+        let most: usize = credits.iter().map(|(_, count)| count).sum();
+        assert!(most >= round.accepted.len(), "every accepted token is somebody's: {credits:?}");
+        accepted += most;
+    }
+    let credited: usize = answer.summary().accepted_by.iter().map(|(_, count)| count).sum();
+    assert!(accepted > 0 && credited == accepted, "{credited} of {accepted}");
+}
