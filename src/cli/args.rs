@@ -1,11 +1,10 @@
 //! The commands and flags as clap parses them. Must never check a value that the settings hold:
 //! their own table does, so that a flag and the file accept the same and give the same errors.
 
-use std::path::PathBuf;
-
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArgs;
+use super::settings_file::SettingsFile;
 use super::shared_args::SharedArgs;
 use super::train::TrainArgs;
 use crate::settings::{Override, SettingValue};
@@ -112,9 +111,9 @@ pub struct ModelsArgs {
     /// JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Settings file [default: settings.toml in the configuration folder].
-    #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG")]
-    pub config: Option<PathBuf>,
+    /// Where the settings are.
+    #[command(flatten)]
+    pub file: SettingsFile,
 }
 
 /// Flags of `pull`.

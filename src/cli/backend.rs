@@ -3,21 +3,15 @@
 
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
-use crate::settings::{self, Override, Settings};
+use crate::settings::{Override, Settings};
 use crate::worker::scripted::Script;
 use crate::worker::{self, Controls, Purpose, SettingsLoader, SharedControls, Sink, Worker};
 
 /// Reads the settings with the flags laid over them, and refuses what contradicts itself.
 pub fn settings(shared: &SharedArgs, overrides: &[Override]) -> Result<Settings, Failure> {
-    let settings = settings::load(shared.config.as_deref(), overrides, no_color())
-        .map_err(|error| Failure::new(Code::Usage, error))?;
+    let settings = shared.file.settings(overrides)?;
     settings.check().map_err(|error| Failure::new(Code::Usage, error))?;
     Ok(settings)
-}
-
-/// Whether the user wants no colours anywhere (<https://no-color.org>).
-pub fn no_color() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 /// The controls at the start.

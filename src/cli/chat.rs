@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use super::args::ChatArgs;
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
+use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
@@ -25,7 +26,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let state = StateConfig {
         controls: controls.get(),
         theme: settings.theme,
-        colours: !backend::no_color(),
+        colours: !no_color(),
         marks: settings.marks,
         system: settings.system.clone(),
         max_tokens: settings.max_tokens,

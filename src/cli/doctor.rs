@@ -23,7 +23,7 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     let settings = backend::settings(&args.shared, &args.shared.overrides())?;
     let machine = Machine::probe();
     let mut out = stdout()?;
-    out.write_all(describe(&machine, args.shared.config.clone()).as_bytes())?;
+    out.write_all(describe(&machine, args.shared.file.config.clone()).as_bytes())?;
     out.flush()?;
     let talk = io::stderr().is_terminal();
     let mut last = String::new();

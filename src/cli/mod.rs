@@ -16,6 +16,7 @@ mod pull;
 #[cfg(test)]
 mod readme;
 mod run;
+mod settings_file;
 mod shared_args;
 mod train;
 

@@ -6,7 +6,6 @@ use std::io::Write;
 use serde_json::{Value, json};
 
 use super::args::ModelsArgs;
-use super::backend::no_color;
 use super::exit::{Code, CommandResult, Failure};
 use super::output::stdout;
 use crate::bench::{Table, TableStyle};
@@ -15,7 +14,6 @@ use crate::library::{
     CataloguePair, Found, Located, ModelEntry, ModelPlaces, Runs, Store, catalogue, find, named,
 };
 use crate::printable::{json_line, printable_line};
-use crate::settings;
 use crate::worker::{DraftForecast, Forecast, Forecaster, MemoryFit};
 
 /// A model with what to expect of it.
@@ -23,8 +21,7 @@ type Expected<'a> = (&'a ModelEntry, Option<Forecast>);
 
 /// Prints the list, or all that is known of one model.
 pub fn models(args: &ModelsArgs) -> CommandResult {
-    let settings = settings::load(args.config.as_deref(), &[], no_color())
-        .map_err(|error| Failure::new(Code::Usage, error))?;
+    let settings = args.file.settings(&[])?;
     let mut out = stdout()?;
     let found = find(&ModelPlaces::of_machine(&settings.model_folders));
     let one = match &args.name {

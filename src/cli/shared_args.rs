@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::settings_file::SettingsFile;
 use crate::settings::{Override, SettingValue};
 
 /// What chat, `run` and the others that load models have in common.
@@ -110,9 +111,9 @@ pub struct SharedArgs {
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub stop: Vec<String>,
 
-    /// Settings file [default: settings.toml in the configuration folder].
-    #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG", help_heading = "Program")]
-    pub config: Option<PathBuf>,
+    /// Where the settings are.
+    #[command(flatten)]
+    pub file: SettingsFile,
     /// Write more into the log file.
     #[arg(long, short, help_heading = "Program")]
     pub verbose: bool,

@@ -92,6 +92,12 @@ pub const COMMANDS: &[SlashCommand] = &[
         "keep tokens this near the likeliest",
         SlashAction::Setting("sampler.min_p"),
     ),
+    command(
+        "repetition-penalty",
+        "X",
+        "divide the logits of used tokens by X",
+        SlashAction::Setting("sampler.repetition_penalty"),
+    ),
     command("seed", "N", "one seed gives one text", SlashAction::Setting("sampler.seed")),
     command(
         "think",

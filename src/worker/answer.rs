@@ -148,9 +148,9 @@ fn noticed(repetition: &mut RepetitionDetector, tokens: &[Committed]) -> bool {
 fn repetition_remedy(sampler: &SamplerSettings) -> String {
     let SamplerSettings { temperature, repetition_penalty, .. } = sampler;
     format!(
-        "The answer repeats itself: raise the repetition penalty (`repetition_penalty` is \
-         {repetition_penalty}, 1.1 is common) or the temperature (`temperature` is {temperature}, \
-         0.7 is common)."
+        "The answer repeats itself: raise `repetition_penalty`, which is {repetition_penalty}, or \
+         `temperature`, which is {temperature}; in the chat by /repetition-penalty 1.1 or \
+         /temperature 0.7."
     )
 }
 

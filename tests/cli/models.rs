@@ -98,10 +98,16 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
     let (code, out, _) = outcome(&mut command(&home, &["models", "tiny:1", "--json"]));
     let one: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &one["name"]), (0, &json!("tiny:1b")));
-    for args in [&["models", "demo-tarjet"][..], &["run", "hi", "--target", "demo-tarjet"]] {
+    for args in [
+        &["models", "demo-tarjet"][..],
+        &["run", "hi", "--target", "demo-tarjet"],
+        &["run", "hi", "--target", "demo-tarjet.gguf"],
+    ] {
         let (code, out, err) = outcome(&mut command(&home, args));
         assert_eq!((code, out.as_str()), (3, ""), "{err}");
         assert!(err.contains("near: demo-target") && err.contains("dovetail models"), "{err}");
+        let typed = args.last().unwrap();
+        assert!(err.contains(&format!("`{typed}` is no model")), "{err}");
     }
 }
 
@@ -111,6 +117,18 @@ fn a_model_answers_by_its_name() {
     let (code, out, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
     assert_eq!(code, 0, "{err}");
     assert!(!out.trim().is_empty());
+    // Whatever takes a model knows the folders of the settings.
+    let chats = home.path().join("chats.jsonl");
+    fs::write(&chats, "").unwrap();
+    let (chats, head) = (chats.display().to_string(), home.path().join("head"));
+    let train = ["train", "--target", "demo-t", "--data", &chats, "--out", head.to_str().unwrap()];
+    let verify = ["bench", "verify", "--model", "demo-t", "--gammas", "1", "--context", "1"];
+    let quality = ["bench", "quality", "--target", "demo-t", "--window", "8"];
+    for (args, expected) in [(&train[..], 1), (&verify, 0), (&quality, 0)] {
+        let (code, _, err) = outcome(&mut command(&home, args));
+        assert_eq!(code, expected, "{args:?}: {err}");
+        assert!(!err.contains("demo-t"), "{err}");
+    }
     // A model that cannot be opened says why.
     let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "broken"]));
     assert_eq!(code, 3, "{err}");

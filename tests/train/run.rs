@@ -108,7 +108,8 @@ impl Bench {
         recipe.options.length = Length::Steps(8);
         (recipe.options.batch_tokens, recipe.options.window) = (256, 96);
         let (out, device) = (self.head(), DeviceChoice::Cpu);
-        RunRequest { out, resume, recipe, threads: 1, device, keep_work: true }
+        let model_folders = Vec::new();
+        RunRequest { out, resume, recipe, threads: 1, device, keep_work: true, model_folders }
     }
 
     /// The program in a home of its own.

@@ -1,13 +1,15 @@
 //! The decode thread with toy models: events in order, live controls, pause, cancellation, faults.
 
 use crate::support::events::{controls, next, sink};
-use crate::support::toy::{Letters, Toy};
+use crate::support::toy::{Guess, Letters, Toy, ToyDrafter};
 use crate::support::toy_worker::{backend, job, knowing, ready, rest, tokens, wanted};
 use crate::support::watched::Watched;
 use dovetail::chat::Prompt;
 use dovetail::decode::{Finish, Round, TokenText};
 use dovetail::draft::Budget;
+use dovetail::settings::{SettingValue, Settings};
 use dovetail::speculate::{SamplerSettings, Shape};
+use dovetail::tui::commands::{self, SlashAction};
 use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker, spawn};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -60,6 +62,44 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
         }
     }
     assert_eq!(thought, Letters.text(&tokens(&all)).trim());
+}
+
+/// Every token is the same word.
+struct OneWord;
+
+impl TokenText for OneWord {
+    fn label(&self, token: u32) -> String {
+        self.text(&[token])
+    }
+    fn text(&self, tokens: &[u32]) -> String {
+        "word ".repeat(tokens.len())
+    }
+}
+
+#[test]
+fn an_answer_that_repeats_itself_is_told_with_commands_that_there_are() {
+    // One token is all that this target knows.
+    let one = || backend(Box::new(Toy::new(3, 1, 2000)), ToyDrafter::new(Guess::Knowing, 3, 1));
+    let (worker, events) = start(move || Backend { names: Box::new(OneWord), ..one() });
+    worker.generate(job(1, "ZZZ", 300));
+    let all = rest(&events);
+    let told = all.iter().filter_map(|event| match event {
+        Event::Notice(text) if text.contains("repeats itself") => Some(text),
+        _ => None,
+    });
+    let told: Vec<&String> = told.collect();
+    assert_eq!(told.len(), 1);
+    let typed = told[0].match_indices('/').map(|(at, _)| &told[0][at + 1..]);
+    let commands: Vec<_> = typed
+        .map(|typed| {
+            let end = typed.match_indices([' ', ';']).nth(1).map_or(typed.len(), |(at, _)| at);
+            let (command, value) = commands::parse(typed[..end].trim_end_matches('.')).unwrap();
+            let SlashAction::Setting(key) = command.action else { panic!("{command:?}") };
+            Settings::default().set(key, &SettingValue::text(value)).unwrap();
+            key
+        })
+        .collect();
+    assert_eq!(commands, ["sampler.repetition_penalty", "sampler.temperature"]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::bench::prompts;
+use crate::cli::settings_file::SettingsFile;
 use crate::cli::shared_args::SharedArgs;
 
 /// `bench` alone runs the strategies.
@@ -152,6 +153,9 @@ pub struct VerifyArgs {
     /// One JSON object instead of the table.
     #[arg(long)]
     pub json: bool,
+    /// Where the settings are, which may name folders of models.
+    #[command(flatten)]
+    pub file: SettingsFile,
 }
 
 /// Flags of `bench quality`.
@@ -175,6 +179,9 @@ pub struct QualityArgs {
     /// One JSON object instead of the lines of text.
     #[arg(long)]
     pub json: bool,
+    /// Where the settings are, which may name folders of models.
+    #[command(flatten)]
+    pub file: SettingsFile,
 }
 
 /// What a measurement can be set beside.

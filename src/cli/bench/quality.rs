@@ -3,14 +3,13 @@
 use super::args::QualityArgs;
 use super::not_measured;
 use crate::bench::quality::{self, QualityOptions};
-use crate::cli::exit::{Code, CommandResult, Failure};
+use crate::cli::exit::CommandResult;
 use crate::cli::output::stdout;
 use crate::hardware::Machine;
-use crate::library::Spec;
 
 /// Scores a text with the target.
 pub(super) fn measure(args: &QualityArgs) -> CommandResult {
-    let spec = Spec::parse(&args.target).map_err(|error| Failure::new(Code::Model, error))?;
+    let spec = args.file.model(&args.target)?;
     let options = QualityOptions {
         text: args.text.clone(),
         window: args.window,

@@ -9,7 +9,6 @@ use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::output::stdout;
 use crate::hardware::Machine;
 use crate::kernels::Format;
-use crate::library::find_spec;
 use crate::model::KnownShape;
 
 /// Times the target's passes.
@@ -30,8 +29,7 @@ pub(super) fn measure(args: &VerifyArgs) -> CommandResult {
 /// The model named, or random weights in a known shape.
 fn subject(args: &VerifyArgs) -> Result<Subject, Failure> {
     if let Some(model) = &args.model {
-        let spec = find_spec(model, &[]).map_err(|error| Failure::new(Code::Model, error))?;
-        return Ok(Subject::Model(spec));
+        return Ok(Subject::Model(args.file.model(model)?));
     }
     let unknown = |what: &str, given: &str, known: Vec<String>| {
         let message = format!("--{what}: `{given}` is not one of {}", known.join(", "));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::settings_file::SettingsFile;
 use crate::model::head::FusionKind;
 use crate::plan::DeviceChoice;
 use crate::train::run::Recipe;
@@ -163,6 +164,9 @@ pub struct TrainArgs {
         help_heading = "Machine"
     )]
     pub device: DeviceArg,
+    /// Where the settings are, which may name folders of models.
+    #[command(flatten)]
+    pub file: SettingsFile,
 }
 
 /// A set of figures.

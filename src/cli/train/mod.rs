@@ -42,6 +42,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
         device: args.device.into(),
         keep_work: args.keep_work,
+        model_folders: args.file.settings(&[])?.model_folders,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let requested = Arc::clone(&stop);

@@ -29,11 +29,23 @@ pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> 
         Ok(Spec::Gguf(path))
             if !path.exists() && path.parent().is_some_and(|p| p.as_os_str().is_empty()) =>
         {
-            Ok(named(given.strip_suffix(".gguf").unwrap_or(given), &located())?.spec.clone())
+            let name = given.strip_suffix(".gguf").unwrap_or(given);
+            let found = named(name, &located()).map(|model| model.spec.clone());
+            found.map_err(|error| as_typed(error, given))
         }
         Ok(spec) => Ok(spec),
         Err(_) if is_name(given) => Ok(named(given, &located())?.spec.clone()),
         Err(error) => Err(error),
+    }
+}
+
+/// The error with what the user typed in place of the name that was looked for.
+fn as_typed(error: LibraryError, typed: &str) -> LibraryError {
+    let given = typed.to_owned();
+    match error {
+        LibraryError::Spec { reason, .. } => LibraryError::Spec { given, reason },
+        LibraryError::Ambiguous { names, .. } => LibraryError::Ambiguous { given, names },
+        other => other,
     }
 }
 

@@ -38,12 +38,13 @@ impl<'a> RunContext<'a> {
         Self { dir, state, files, pool, stop, report, gauge, stage: None }
     }
 
-    /// Opens the target that `name` names.
+    /// Opens the target that `name` names; `folders` are those of the settings.
     pub fn open(
         name: &str,
+        folders: &[String],
         report: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<(TargetFiles, TargetFingerprint), RunError> {
-        let files = open_target(&find_spec(name, &[])?, &mut |progress| {
+        let files = open_target(&find_spec(name, folders)?, &mut |progress| {
             report(TrainEvent::Fetching(&progress.to_string()));
         })?;
         let fingerprint = TargetFingerprint::of(&files);

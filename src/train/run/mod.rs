@@ -99,6 +99,8 @@ pub struct RunRequest {
     pub device: DeviceChoice,
     /// Whether to keep the features and the checkpoint of a finished training.
     pub keep_work: bool,
+    /// Folders in which the target is looked for by its name, beside the stores.
+    pub model_folders: Vec<String>,
 }
 
 /// Why a training cannot go on.
@@ -293,7 +295,7 @@ fn stages(
     {
         return Err(RunError::Recipe { out: out.clone(), name, before, now });
     }
-    let (files, fingerprint) = RunContext::open(&recipe.target, report)?;
+    let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let (dir, state) = match stored {
         Some((dir, state)) => {
             state.target.check(&fingerprint)?;
