@@ -117,7 +117,8 @@ pub struct Experts {
     pub normalised: bool,
     /// Factor of the weights.
     pub scale: f32,
-    /// Experts are chosen within the best groups: (groups, groups used).
+    /// Experts are chosen within the best groups: (groups, groups used). A group's worth is its
+    /// best score, or with [`Self::selection_bias`] the sum of its two best.
     pub groups: Option<(usize, usize)>,
     /// Width of the expert that every row uses beside the chosen; 0 is none.
     pub shared_intermediate: usize,

@@ -51,9 +51,10 @@ fn experts(fields: &Fields<'_>) -> Result<Experts, ConfigError> {
         Some("greedy") | None => (None, false),
         // V3's: groups by the sum of their best two, with a bias that affects the choice alone.
         Some("noaux_tc") => (groups, true),
-        // DeepSeek-V2's (not V2-Lite's) groups are ranked by their best one.
+        // DeepSeek-V2's (not V2-Lite's): groups by their best one.
+        Some("group_limited_greedy") => (groups, false),
         Some(other) => {
-            let reason = "it must be greedy or noaux_tc; take the model's GGUF file";
+            let reason = "it must be greedy, group_limited_greedy or noaux_tc";
             return Err(ConfigError::new("topk_method", other, reason));
         }
     };

@@ -138,11 +138,28 @@ fn deepseek_checkpoints_give_the_reference_logits() {
     }
 }
 
+/// As many groups as experts choose as none does: by what is published of DeepSeek V2.
+#[test]
+fn groups_of_one_expert_give_the_reference_logits() {
+    let mut config = deepseek_config(2);
+    config["topk_method"] = json!("group_limited_greedy");
+    config["n_group"] = json!(8);
+    config["topk_group"] = json!(2);
+    let folder = folder(&config, &deepseek_tensors("deepseek2"));
+    let files = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
+    assert_eq!(files.config.block.experts.as_ref().unwrap().groups, Some((8, 2)));
+    let (tokens, expected) = arch_recording("deepseek2", "logits");
+    let found = load_files(&files, 64, 2).prefill(&tokens).unwrap().logits;
+    let last = &expected[expected.len() - found.len()..];
+    let off = found.iter().zip(last).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(off < 5e-5, "{off}");
+}
+
 #[test]
 fn what_deepseek_checkpoints_may_not_have_is_refused_by_field() {
     let tensors = deepseek_tensors("deepseek2");
     for (field, value) in [
-        ("topk_method", json!("group_limited_greedy")),
+        ("topk_method", json!("best_of_three")),
         ("scoring_func", json!("relu")),
         ("moe_layer_freq", json!(2)),
         ("kv_lora_rank", json!(0)),

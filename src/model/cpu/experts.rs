@@ -66,7 +66,8 @@ fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec
         scores.iter_mut().zip(bias).for_each(|(score, bias)| *score += bias);
     }
     if let Some((groups, used)) = shape.groups {
-        keep_best_groups(&mut scores, groups, used);
+        let counted = if shape.selection_bias { 2 } else { 1 };
+        keep_best_groups(&mut scores, groups, used, counted);
     }
     let chosen = best(&scores, shape.used);
     let mut weights: Vec<f32> = chosen.iter().map(|&expert| probabilities[expert]).collect();
@@ -89,12 +90,12 @@ fn best(scores: &[f32], n: usize) -> Vec<usize> {
 }
 
 /// Leaves the experts of the `used` best groups in the choice; a group's worth is the sum of its
-/// two best scores (DeepSeek V3).
-fn keep_best_groups(scores: &mut [f32], groups: usize, used: usize) {
+/// `counted` best scores: one in DeepSeek V2 (section 2.2.2 of its paper), two in V3.
+fn keep_best_groups(scores: &mut [f32], groups: usize, used: usize, counted: usize) {
     let size = scores.len() / groups;
     let worth: Vec<f32> = scores
         .chunks_exact(size)
-        .map(|group| best(group, 2).into_iter().map(|i| group[i]).sum())
+        .map(|group| best(group, counted).into_iter().map(|i| group[i]).sum())
         .collect();
     let kept = best(&worth, used);
     for (group, scores) in scores.chunks_exact_mut(size).enumerate() {
@@ -114,6 +115,7 @@ fn softmax(logits: &[f32]) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn shape(gating: Gating) -> Experts {
         Experts {
@@ -154,9 +156,54 @@ mod tests {
 
     #[test]
     fn experts_outside_the_best_groups_are_not_chosen() {
-        let grouped = Experts { groups: Some((2, 1)), ..shape(Gating::Sigmoid) };
-        // The single best expert is in the worse group.
-        let chosen = route(&grouped, &[4.0, -9.0, 2.0, 2.5], None);
-        assert_eq!(chosen.iter().map(|c| c.0).collect::<Vec<_>>(), [3, 2]);
+        let one = Experts { groups: Some((2, 1)), ..shape(Gating::Sigmoid) };
+        let two = Experts { selection_bias: true, ..one.clone() };
+        // The single best expert is in the group whose two best are worse.
+        let chosen = |shape: &Experts| {
+            let chosen = route(shape, &[4.0, -9.0, 2.0, 2.5], None);
+            chosen.iter().map(|c| c.0).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&two), [3, 2]);
+        assert_eq!(chosen(&one), [0, 1]);
+    }
+
+    proptest! {
+        /// As the paper says it: whatever can be chosen is in a group of which fewer than `used`
+        /// others have a better best one, and is not worse than what was left out there.
+        #[test]
+        fn groups_are_ranked_by_their_best_expert(
+            logits in prop::collection::vec(-4.0f32..4.0, 12),
+            used in 1usize..=4,
+        ) {
+            let grouped = Experts {
+                count: 12,
+                used: 3,
+                groups: Some((4, used)),
+                ..shape(Gating::Softmax)
+            };
+            let best_of = |group: usize| {
+                logits[group * 3..group * 3 + 3].iter().copied().fold(f32::MIN, f32::max)
+            };
+            let admitted = |expert: usize| {
+                let own = best_of(expert / 3);
+                (0..4).filter(|&group| best_of(group) > own).count() < used
+            };
+            let sum: f32 = logits.iter().map(|x| x.exp()).sum();
+            let chosen = route(&grouped, &logits, None);
+            prop_assert_eq!(chosen.len(), 3);
+            for &(expert, weight) in &chosen {
+                prop_assert!(admitted(expert));
+                prop_assert!((weight - logits[expert].exp() / sum).abs() < 1e-6);
+                let better = (0..12).filter(|&o| admitted(o) && logits[o] > logits[expert]);
+                prop_assert!(better.count() < 3);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_of_one_is_its_expert() {
+        let grouped = Experts { groups: Some((4, 2)), ..shape(Gating::Softmax) };
+        let logits = [0.5, -1.0, 0.75, 0.0];
+        assert_eq!(route(&grouped, &logits, None), route(&shape(Gating::Softmax), &logits, None));
     }
 }
