@@ -36,7 +36,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
             GpuFinding::Absent { reason } => reason,
         },
     };
-    let models = ModelFinder::new(settings.model_folders.clone());
+    let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();

@@ -38,12 +38,17 @@ impl EffectRunner {
     }
 
     /// Looks for models on a thread of its own: a disk may be slow. What is found comes as an
-    /// event; if nothing can be looked for, that is the answer.
-    pub fn find_models(&self, part: ModelPart, current: ModelChoice) -> Option<ScreenEvent> {
+    /// event; if nothing can be looked for, that is the answer. `busy`: an answer is being made.
+    pub fn find_models(
+        &self,
+        part: ModelPart,
+        current: ModelChoice,
+        busy: bool,
+    ) -> Option<ScreenEvent> {
         let nothing = Some(ScreenEvent::Models { part, rows: Vec::new() });
         let Some((finder, results)) = self.models.clone() else { return nothing };
         let find = move || {
-            let rows = finder.find(part, &current);
+            let rows = finder.find(part, &current, busy);
             // There is no receiver once the screen has ended.
             let _ = results.send(ScreenEvent::Models { part, rows });
         };

@@ -10,7 +10,7 @@
 //! | [`markdown`] | answers as rows, with every token's origin |
 //! | [`theme`] | every style |
 //! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
-//! | `model_finder` | the models that can be chosen |
+//! | `model_finder` | the models that can be chosen, and what to expect of them |
 //! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
 pub mod actions;

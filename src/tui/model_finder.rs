@@ -1,55 +1,93 @@
-//! The models that the chat offers: those on this machine, with what fits. It takes some
-//! milliseconds a model, on a thread of its own. Must never know the screen beyond its rows.
+//! The models that the chat offers: those on this machine, with what fits and what to expect of
+//! them, and behind them those of the catalogue that can be fetched. It takes some milliseconds a
+//! model, on a thread of its own. Must never know the screen beyond its rows, nor ask the hub.
+
+use std::sync::{Arc, OnceLock};
 
 use super::state::{Fit, ModelPart, ModelRow};
 use crate::hardware::{Machine, Memory};
-use crate::library::{ModelEntry, ModelPlaces, Runs, bundled_drafts, find};
+use crate::library::{
+    CataloguePair, HubId, ModelEntry, ModelPlaces, Runs, bundled_drafts, catalogue, find,
+};
+use crate::plan::Throughput;
 use crate::settings::LOOKUP;
-use crate::worker::ModelChoice;
+use crate::worker::{Forecast, Forecaster, ModelChoice};
 
 /// Looks for models.
 #[derive(Clone, Debug, Default)]
 pub struct ModelFinder {
     /// Folders that the settings name.
     folders: Vec<String>,
+    /// Threads that they say.
+    threads: Option<usize>,
+    /// What this machine can do, once it was measured.
+    measured: Arc<OnceLock<Throughput>>,
 }
 
 impl ModelFinder {
-    /// Looks in these folders, beside the stores of other programs.
-    pub fn new(folders: Vec<String>) -> Self {
-        Self { folders }
+    /// Looks in these folders, beside the stores of other programs, and expects what so many
+    /// threads can do.
+    pub fn new(folders: Vec<String>, threads: Option<usize>) -> Self {
+        Self { folders, threads, measured: Arc::default() }
     }
 
-    /// Models that can be chosen for `part` while `current` are in use.
-    pub fn find(&self, part: ModelPart, current: &ModelChoice) -> Vec<ModelRow> {
+    /// Models that can be chosen for `part` while `current` are in use; `busy` while they are at
+    /// work.
+    pub fn find(&self, part: ModelPart, current: &ModelChoice, busy: bool) -> Vec<ModelRow> {
         let found = find(&ModelPlaces::of_machine(&self.folders));
         for skipped in &found.skipped {
             tracing::info!("{skipped}");
         }
-        let memory = Machine::probe().memory;
+        let forecaster = self.forecaster(&Machine::probe(), busy);
         match part {
-            ModelPart::Target => targets(&found.models, current, memory),
-            ModelPart::Draft => drafts(&found.models, &bundled_drafts(), current, memory),
+            ModelPart::Target => targets(&found.models, current, &forecaster),
+            ModelPart::Draft => drafts(&found.models, &bundled_drafts(), current, &forecaster),
         }
+    }
+
+    /// With the memory bandwidth as it was measured first: guessed while the models are at work,
+    /// which take most of it.
+    fn forecaster(&self, machine: &Machine, busy: bool) -> Forecaster {
+        let threads = self.threads.unwrap_or(machine.cpu.physical).max(1);
+        let throughput = match self.measured.get() {
+            Some(measured) => *measured,
+            None if busy => Throughput::of_cpu(&machine.cpu, threads),
+            None => {
+                let measured = Forecaster::measure(machine, threads).throughput;
+                *self.measured.get_or_init(|| measured)
+            }
+        };
+        Forecaster { throughput, memory: machine.memory }
     }
 }
 
-/// Every model that can be a target. A head or a small model of the former target is not kept.
-fn targets(models: &[ModelEntry], current: &ModelChoice, memory: Memory) -> Vec<ModelRow> {
-    let models = models.iter().filter(|model| !model.is_head());
-    let row = |model: &ModelEntry| {
+/// Every model that can be a target, and those to fetch. A head or a small model of the former
+/// target is not kept.
+fn targets(models: &[ModelEntry], current: &ModelChoice, forecaster: &Forecaster) -> Vec<ModelRow> {
+    let here = models.iter().filter(|model| !model.is_head()).map(|model| {
         let choice = ModelChoice { target: name(model), ..ModelChoice::default() };
-        ModelRow { in_use: is(model, current.target.as_deref()), ..row(model, choice, memory) }
-    };
-    models.map(row).collect()
+        let speed = forecaster.of(model, models).map(|forecast| of_target(&forecast));
+        ModelRow {
+            in_use: is(model, current.target.as_deref()),
+            speed: speed.unwrap_or_default(),
+            ..row(model, choice, forecaster.memory)
+        }
+    });
+    let missing = |pair: &&CataloguePair| !models.iter().any(|model| is_of(model, &pair.target));
+    let to_fetch = catalogue().iter().filter(missing).map(|pair| {
+        let target = Some(pair.target.to_string());
+        to_fetch(pair, &pair.title, ModelChoice { target, ..ModelChoice::default() })
+    });
+    here.chain(to_fetch).collect()
 }
 
-/// Heads that were made for the target in use, small models with its vocabulary, and lookup.
+/// Heads that were made for the target in use, small models with its vocabulary, lookup, and what
+/// the catalogue has for it.
 fn drafts(
     models: &[ModelEntry],
     bundled: &[ModelEntry; 2],
     current: &ModelChoice,
-    memory: Memory,
+    forecaster: &Forecaster,
 ) -> Vec<ModelRow> {
     let of_target = |draft: Option<&str>, draft_model: Option<&str>| ModelChoice {
         target: current.target.clone(),
@@ -74,7 +112,11 @@ fn drafts(
             None => {}
         }
     }
-    let row = |(model, choice)| row(model, choice, memory);
+    let forecast = target.and_then(|target| forecaster.of(target, models));
+    let row = |(model, choice)| ModelRow {
+        speed: forecast.as_ref().map(|forecast| of_draft(forecast, model)).unwrap_or_default(),
+        ..row(model, choice, forecaster.memory)
+    };
     let mut rows: Vec<ModelRow> = choices.into_iter().map(row).collect();
     rows.push(ModelRow {
         title: "prompt lookup".to_string(),
@@ -84,6 +126,8 @@ fn drafts(
         place: "from the conversation".to_string(),
         aliases: LOOKUP.to_string(),
         fit: Fit::Beside,
+        speed: String::new(),
+        pull: None,
         refused: None,
         models: of_target(Some(LOOKUP), None),
         in_use: false,
@@ -91,7 +135,67 @@ fn drafts(
     for row in &mut rows {
         row.in_use = row.models == *current;
     }
+    let pairs = catalogue().iter().filter(|pair| {
+        let is_its = target.is_some_and(|target| is_of(target, &pair.target));
+        is_its && !models.iter().any(|model| is_of(model, pair.draft.id()))
+    });
+    rows.extend(pairs.map(|pair| {
+        let title = pair.draft.id().to_string();
+        to_fetch(pair, &title, of_target(None, None))
+    }));
     rows
+}
+
+/// Whether a model is from this repository.
+fn is_of(model: &ModelEntry, id: &HubId) -> bool {
+    model.located.names().any(|name| {
+        let rest = name.strip_prefix(id.repo.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '@', '/']))
+    })
+}
+
+/// A pair of the catalogue, which is fetched if the user says so, outside of the chat.
+fn to_fetch(pair: &CataloguePair, title: &str, models: ModelChoice) -> ModelRow {
+    let CataloguePair { name, licence, .. } = pair;
+    ModelRow {
+        title: title.to_string(),
+        parameters: None,
+        quantisation: None,
+        bytes: 0,
+        place: "not on this machine".to_string(),
+        aliases: name.clone(),
+        fit: Fit::Beside,
+        speed: String::new(),
+        pull: Some(name.clone()),
+        refused: Some(format!(
+            "{title} ({licence}) is not on this machine: `dovetail pull {name}` fetches it, and \
+             then it can be chosen here"
+        )),
+        models,
+        in_use: false,
+    }
+}
+
+/// Tokens a second of a target, plain and with its best draft.
+fn of_target(forecast: &Forecast) -> String {
+    let Some(plain) = forecast.plain.map(rate) else { return String::new() };
+    match forecast.drafts.first().map(|best| rate(best.rate)) {
+        Some(best) if best != plain => format!("~{plain}–{best} tok/s"),
+        _ => format!("~{plain} tok/s"),
+    }
+}
+
+/// Tokens a second of a target with this draft.
+fn of_draft(forecast: &Forecast, draft: &ModelEntry) -> String {
+    let is_it = |name: &str| draft.located.names().any(|own| own == name);
+    let found =
+        forecast.drafts.iter().find(|known| known.is_head == draft.is_head() && is_it(&known.name));
+    found.map_or_else(String::new, |known| format!("~{} tok/s", rate(known.rate)))
+}
+
+/// In as many digits as an estimate is worth.
+fn rate(rate: f64) -> String {
+    if rate < 10.0 { format!("{rate:.1}") } else { format!("{rate:.0}") }
 }
 
 /// How a model drafts.
@@ -150,6 +254,8 @@ fn row(model: &ModelEntry, models: ModelChoice, memory: Memory) -> ModelRow {
         place: located.store.to_string(),
         aliases: located.names().collect::<Vec<_>>().join(" "),
         fit,
+        speed: String::new(),
+        pull: None,
         refused: model
             .problem()
             .map(str::to_string)
@@ -165,17 +271,23 @@ mod tests {
 
     const ROOM: Memory = Memory { total: 8 << 30, free: 4 << 30 };
 
+    fn with(memory: Memory) -> Forecaster {
+        let throughput = Throughput::of_cpu(&Machine::probe().cpu, 1);
+        Forecaster { throughput, memory }
+    }
+
     #[test]
     fn the_bundled_target_is_offered_and_in_use_at_first() {
         let found = find(&ModelPlaces::default());
-        let rows = targets(&found.models, &ModelChoice::default(), ROOM);
-        assert_eq!(rows.len(), 1, "{rows:?}");
+        let rows = targets(&found.models, &ModelChoice::default(), &with(ROOM));
+        assert_eq!(rows.len(), 1 + catalogue().len(), "{rows:?}");
+        assert!(rows[0].speed.starts_with('~') && rows[0].speed.contains('–'), "{rows:?}");
         assert!(rows[0].in_use && rows[0].refused.is_none() && rows[0].fit == Fit::Beside);
         let small = Memory { total: 8 << 30, free: 1000 };
-        let rows = targets(&found.models, &ModelChoice::default(), small);
+        let rows = targets(&found.models, &ModelChoice::default(), &with(small));
         assert_eq!(rows[0].fit, Fit::Alone);
         let tiny = Memory { total: 1000, free: 1000 };
-        let rows = targets(&found.models, &ModelChoice::default(), tiny);
+        let rows = targets(&found.models, &ModelChoice::default(), &with(tiny));
         let why = rows[0].refused.as_deref().unwrap();
         assert!(why.contains("this machine has"), "{why}");
     }
@@ -184,7 +296,7 @@ mod tests {
     fn drafts_are_those_that_go_with_the_target_and_lookup() {
         let found = find(&ModelPlaces::default());
         let offered = |current: &ModelChoice| {
-            let rows = drafts(&found.models, &bundled_drafts(), current, ROOM);
+            let rows = drafts(&found.models, &bundled_drafts(), current, &with(ROOM));
             let used = rows.iter().position(|row| row.in_use);
             (rows.into_iter().map(|row| row.models).collect::<Vec<_>>(), used)
         };
@@ -196,6 +308,37 @@ mod tests {
         // Of a target that is not on this machine only lookup is known to go with it.
         let other = ModelChoice { target: Some("owner/name".into()), ..ModelChoice::default() };
         assert_eq!(offered(&other).0.len(), 1);
+    }
+
+    #[test]
+    fn what_can_be_fetched_is_told_until_it_is_there() {
+        let mut models = find(&ModelPlaces::default()).models;
+        let pair = &catalogue()[0];
+        let offered = |models: &[ModelEntry]| {
+            let rows = targets(models, &ModelChoice::default(), &with(ROOM));
+            rows.into_iter().find(|row| row.pull.as_ref() == Some(&pair.name))
+        };
+        let why = offered(&models).unwrap().refused.unwrap();
+        assert!(why.contains(&format!("dovetail pull {}", pair.name)), "{why}");
+        assert!(why.contains(&pair.licence), "{why}");
+        // The target was fetched and its draft was not.
+        models[0].located.aliases.push(format!("{}:a-file.gguf", pair.target.repo));
+        assert_eq!(offered(&models), None);
+        let current = ModelChoice { target: Some(pair.target.repo.clone()), ..Default::default() };
+        models[0].located.aliases.push(pair.target.repo.clone());
+        let rows = drafts(&models, &bundled_drafts(), &current, &with(ROOM));
+        let pull: Vec<_> = rows.iter().filter_map(|row| row.pull.clone()).collect();
+        assert!(pull.contains(&pair.name), "{rows:?}");
+        models[0].located.aliases.push(pair.draft.id().repo.clone());
+        let rows = drafts(&models, &bundled_drafts(), &current, &with(ROOM));
+        assert!(!rows.iter().any(|row| row.pull.as_ref() == Some(&pair.name)), "{rows:?}");
+    }
+
+    #[test]
+    fn drafts_say_how_fast_the_target_is_with_them() {
+        let found = find(&ModelPlaces::default());
+        let rows = drafts(&found.models, &bundled_drafts(), &ModelChoice::default(), &with(ROOM));
+        assert!(rows[0].speed.starts_with('~') && rows[1].speed.starts_with('~'), "{rows:?}");
     }
 
     #[test]

@@ -182,7 +182,9 @@ impl App {
             Effect::Forget => self.runner.forget(),
             Effect::List => return Some(ScreenEvent::Sessions(self.runner.list())),
             Effect::Load(words) => return Some(self.runner.load(&words)),
-            Effect::FindModels { part, models } => return self.runner.find_models(part, models),
+            Effect::FindModels { part, models, busy } => {
+                return self.runner.find_models(part, models, busy);
+            }
             Effect::Copy(text) => {
                 let screen = &mut self.screen;
                 return Some(ScreenEvent::Copied(

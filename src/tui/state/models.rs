@@ -33,6 +33,10 @@ pub struct ModelRow {
     pub aliases: String,
     /// Whether it fits the memory.
     pub fit: Fit,
+    /// What to expect of it in words, e.g. `~6.1–11 tok/s`; empty where that is not known.
+    pub speed: String,
+    /// It is not on this machine; by this name `dovetail pull` fetches it.
+    pub pull: Option<String>,
     /// Why it cannot be chosen, with the remedy.
     pub refused: Option<String>,
     /// What is loaded if it is chosen.

@@ -82,6 +82,8 @@ pub enum Effect {
         part: ModelPart,
         /// Those in use.
         models: ModelChoice,
+        /// Whether an answer is being made: nothing can be measured then.
+        busy: bool,
     },
     /// Put this on the clipboard.
     Copy(String),

@@ -14,7 +14,7 @@ pub(super) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Ve
     };
     let models = ready.models.clone();
     state.overlay = Some(Overlay::Models(ModelPicker::new(part, filter)));
-    vec![Effect::FindModels { part, models }]
+    vec![Effect::FindModels { part, models, busy: state.answering() }]
 }
 
 /// Models were found; they are dropped if the list was closed meanwhile.

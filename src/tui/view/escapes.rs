@@ -61,6 +61,8 @@ fn names_and_notices_are_shown() {
         place: String::new(),
         aliases: String::new(),
         fit: Fit::Beside,
+        speed: String::new(),
+        pull: None,
         refused: None,
         models: ModelChoice::default(),
         in_use: false,

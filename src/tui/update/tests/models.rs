@@ -19,6 +19,8 @@ fn row(title: &str) -> ModelRow {
         place: "Ollama".to_string(),
         aliases: String::new(),
         fit: Fit::Beside,
+        speed: String::new(),
+        pull: None,
         refused: None,
         models: named(title),
         in_use: false,
@@ -65,7 +67,8 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
         say(&mut state, event);
     }
     let effects = type_keys(&mut state, "<c-n>");
-    let find = Effect::FindModels { part: ModelPart::Target, models: ModelChoice::default() };
+    let models = ModelChoice::default();
+    let find = Effect::FindModels { part: ModelPart::Target, models, busy: false };
     assert_eq!(effects, [find]);
     assert!(type_keys(&mut state, "<enter>").is_empty(), "nothing is found yet");
     found(&mut state, ModelPart::Target, vec![row("Llama"), row("Qwen")]);

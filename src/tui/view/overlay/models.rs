@@ -21,7 +21,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, picker: &ModelPicker, s
         (false, ModelPart::Target) => "no model has these words; Enter takes a path or hub id",
         (false, ModelPart::Draft) => "no draft has these words",
     };
-    let texts = list::Texts { title, foot: " Enter load · Esc close ", none };
+    let foot = " ~ estimated, plain–drafted · Enter load · Esc close ";
+    let texts = list::Texts { title, foot, none };
     list::draw(frame, areas, &picker.list, &texts, styles, |row, width| line(row, width, styles));
 }
 
@@ -33,19 +34,37 @@ fn line(row: &ModelRow, width: u16, styles: &Styles) -> Line<'static> {
         Span::styled(mark, styles.accent),
         Span::styled(printable_line(&row.title).into_owned(), name),
     ]);
-    let fit = match (&row.refused, row.fit) {
-        (Some(_), _) => "cannot be opened",
-        (None, Fit::Beside) => "fits",
-        (None, Fit::Alone) => "fits alone",
-        (None, Fit::TooLarge) => "too large",
+    let fit = match (&row.pull, &row.refused, row.fit) {
+        (Some(name), _, _) => format!("dovetail pull {name}"),
+        (None, Some(_), _) => "cannot be opened".to_string(),
+        (None, None, Fit::Beside) => "fits".to_string(),
+        (None, None, Fit::Alone) => "fits alone".to_string(),
+        (None, None, Fit::TooLarge) => "too large".to_string(),
     };
     let style = if can { styles.dim } else { styles.faint };
     let bytes = (row.bytes > 0).then(|| figures::bytes(row.bytes));
     let told = |name: &&str| row.title.to_lowercase().contains(&name.to_lowercase());
     let quantisation = row.quantisation.as_deref().filter(|name| !told(name));
     let quantisation = quantisation.map(|name| printable_line(name).into_owned());
-    let parts = [row.parameters.map(figures::count), quantisation, bytes];
-    let parts = parts.into_iter().flatten().chain([row.place.clone(), fit.to_string()]);
-    let right = parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
-    ends(left, Line::styled(right, style), width)
+    let speed = if can { row.speed.clone() } else { String::new() };
+    let mut parts = [
+        row.parameters.map(figures::count).unwrap_or_default(),
+        quantisation.unwrap_or_default(),
+        bytes.unwrap_or_default(),
+        row.place.clone(),
+        fit,
+        speed,
+    ];
+    let joined = |parts: &[String]| {
+        let told: Vec<&str> = parts.iter().map(String::as_str).filter(|p| !p.is_empty()).collect();
+        Line::styled(told.join(" · "), style)
+    };
+    // Where there is no room for all, the name comes before the place and the number of weights.
+    for left_out in [3, 0, 1] {
+        if left.width() + 1 + joined(&parts).width() <= usize::from(width) {
+            break;
+        }
+        parts[left_out].clear();
+    }
+    ends(left, joined(&parts), width)
 }

@@ -81,6 +81,8 @@ fn models_are_listed_with_sizes_and_what_fits() {
         place: "Ollama".to_string(),
         aliases: "tagged:latest".to_string(),
         fit,
+        speed: "~6.1–11 tok/s".to_string(),
+        pull: None,
         refused: None,
         models: ModelChoice { target: Some(title.to_string()), ..ModelChoice::default() },
         in_use: false,
@@ -95,6 +97,15 @@ fn models_are_listed_with_sizes_and_what_fits() {
         row("Llama 2 7B Chat", 4_100_000_000, Fit::Alone),
         row("Llama 2 70B Chat", 41_000_000_000, Fit::TooLarge),
         ModelRow { refused: Some("why".into()), ..row("Odd 1B", 800_000_000, Fit::Beside) },
+        ModelRow {
+            parameters: None,
+            quantisation: None,
+            place: "hub".into(),
+            speed: String::new(),
+            pull: Some("qwen2.5-7b".into()),
+            refused: Some("`dovetail pull qwen2.5-7b` fetches it".into()),
+            ..row("Qwen2.5 7B Instruct", 0, Fit::Beside)
+        },
     ];
     let found = ScreenEvent::Models { part: ModelPart::Target, rows };
     update(&mut state, found, Duration::from_secs(9));
