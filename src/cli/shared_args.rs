@@ -37,6 +37,17 @@ pub struct SharedArgs {
     /// Blocks of the target on the GPU, or auto for as many as fit [default: 0].
     #[arg(long, value_name = "N|auto", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
     pub gpu_layers: Option<String>,
+    /// Keep packed weights in the cache folder, at most so many gigabytes, and read them at the
+    /// next start [default: 32; without the flag nothing is kept].
+    #[arg(
+        long,
+        value_name = "GB",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Models"
+    )]
+    pub pack_cache: Option<String>,
     /// Compute threads [default: one a physical core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
@@ -134,6 +145,7 @@ impl SharedArgs {
             ("--kv", "kv", &self.kv),
             ("--device", "device", &self.device),
             ("--gpu-layers", "gpu_layers", &self.gpu_layers),
+            ("--pack-cache", "pack_cache", &self.pack_cache),
             ("--threads", "threads", &self.threads),
             (strategy_by(self.strategy.as_deref()), "strategy", &self.strategy),
             ("--draft-threads", "draft_threads", &self.draft_threads),

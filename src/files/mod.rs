@@ -5,4 +5,4 @@ mod read;
 mod write;
 
 pub use read::{read_regular, read_text};
-pub use write::{Access, atomic_write, durable_rename, remove_leftovers};
+pub use write::{Access, GrowingFile, atomic_write, durable_rename, remove_leftovers};

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
 
@@ -52,6 +52,46 @@ pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
     fs::rename(from, to)?;
     sync_folder(folder_of(to))
+}
+
+/// A file written bit by bit, which takes its name when it is finished and is gone otherwise. It is
+/// not synced: for what is large, can be made anew, and tells by itself whether it is whole.
+#[derive(Debug)]
+pub struct GrowingFile {
+    temporary: NamedTempFile,
+    path: PathBuf,
+}
+
+impl GrowingFile {
+    /// Begins the file that `path` will be.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(path: &Path, access: Access) -> io::Result<Self> {
+        Ok(Self { temporary: temporary(folder_of(path), access)?, path: path.to_owned() })
+    }
+
+    /// One that takes no byte.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(crate) fn on_full_disk(path: &Path) -> io::Result<Self> {
+        let (_, name) = temporary(folder_of(path), Access::Private)?.into_parts();
+        let full = File::options().write(true).open("/dev/full")?;
+        let temporary = NamedTempFile::from_parts(full, name);
+        Ok(Self { temporary, path: path.to_owned() })
+    }
+
+    /// What is written to.
+    pub fn file(&mut self) -> &mut File {
+        self.temporary.as_file_mut()
+    }
+
+    /// Gives it its name, in place of a file that had it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(self) -> io::Result<()> {
+        self.temporary.persist(&self.path).map(|_| ()).map_err(|error| error.error)
+    }
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -148,6 +188,23 @@ mod tests {
         assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(fs::read_to_string(&path).unwrap(), "before");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_growing_file_is_there_when_it_is_finished_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let names = || fs::read_dir(folder.path()).unwrap().count();
+        let mut growing = GrowingFile::create(&path, Access::Usual).unwrap();
+        growing.file().write_all(b"half").unwrap();
+        assert_eq!(remove_leftovers(folder.path()), 0);
+        drop(growing);
+        assert_eq!(names(), 0);
+        let mut growing = GrowingFile::create(&path, Access::Usual).unwrap();
+        growing.file().write_all(b"whole").unwrap();
+        assert!(!path.exists());
+        growing.finish().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("whole", 1));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A weight matrix, packed once into tiles. Knows formats and tiles, not what the weights mean.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::format::Format;
 use super::lanes::LANES;
@@ -98,6 +99,53 @@ impl Matrix {
                 *to = row(i);
             }
             layout.write(&all[..rows.len()], tile);
+        })
+    }
+
+    /// A matrix of which [`Matrix::packed`] gave the bytes before: `read(at, part)` fills the part
+    /// that begins at `at`, of [`Matrix::PART`] bytes or what is left, and says whether it could.
+    /// `None` if it could not, or there is no memory or no such matrix.
+    pub fn from_packed(
+        format: Format,
+        outputs: usize,
+        inputs: usize,
+        pool: &Pool,
+        read: impl Fn(usize, &mut [u8]) -> bool + Sync,
+    ) -> Option<Self> {
+        row_bytes(format, inputs).ok()?;
+        let tile_bytes = Layout::of(format).tile_bytes(inputs)?;
+        let mut data = Pages::zeroed(outputs.div_ceil(LANES).checked_mul(tile_bytes)?).ok()?;
+        let whole = AtomicBool::new(true);
+        pool.chunks(&mut data, Self::PART, |i, part| {
+            if !read(i * Self::PART, part) {
+                whole.store(false, Ordering::Relaxed);
+            }
+        });
+        whole.into_inner().then_some(Self { format, outputs, inputs, tile_bytes, data })
+    }
+
+    /// Bytes of a part of [`Matrix::packed`]: few enough to stay in a core's cache.
+    pub const PART: usize = 256 << 10;
+
+    /// All bytes, as this version of the layout ([`LAYOUT_VERSION`](super::LAYOUT_VERSION)) has
+    /// them.
+    pub fn packed(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// Whether its first, middle and last sixteen rows are what packing these rows gives.
+    pub fn agrees_with<'a>(&self, row: impl Fn(usize) -> &'a [u8]) -> bool {
+        let layout = Layout::of(self.format);
+        let last = self.tiles().saturating_sub(1);
+        let mut tile = vec![0; self.tile_bytes];
+        [0, last / 2, last].into_iter().filter(|_| self.outputs > 0).all(|t| {
+            let rows = t * LANES..self.outputs.min((t + 1) * LANES);
+            let rows: Vec<&[u8]> = rows.map(&row).collect();
+            tile.fill(0);
+            rows.iter().all(|row| Some(row.len()) == self.format.row_bytes(self.inputs)) && {
+                layout.write(&rows, &mut tile);
+                tile == self.tile(t)
+            }
         })
     }
 

@@ -78,4 +78,5 @@ pub use rowwise::{
     Activation, activate, add, gated, layer_norm, partial_rope, rms_norm, rope, sigmoid_blend,
     silu_mul, softcap,
 };
+pub use tile::LAYOUT_VERSION;
 pub use tree_mask::TreeMask;

@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::ops::{Deref, Range};
-use std::path::Path;
+use std::path::{Path, absolute};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use memmap2::Mmap;
 
 use super::LibraryError;
+use super::checksum::checksum;
 
 /// A file's bytes, at any alignment, with its name for errors.
 #[derive(Debug)]
@@ -17,7 +19,8 @@ pub(crate) struct Blob {
 
 #[derive(Debug)]
 enum Data {
-    Mapped(Mmap),
+    /// The map, and when the file was changed last where the system says so.
+    Mapped(Mmap, Option<SystemTime>),
     Built(&'static [u8]),
 }
 
@@ -37,7 +40,18 @@ impl Blob {
         // would cost the start in seconds that the map is for.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-        Ok(Self { name: path.display().to_string(), data: Data::Mapped(map) })
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+        Ok(Self { name: path.display().to_string(), data: Data::Mapped(map, modified) })
+    }
+
+    /// What tells the file from others without reading all of it: path, size, when it was changed,
+    /// and a checksum of its first `header` bytes. `None` if that is not known.
+    pub(crate) fn identity(&self, header: usize) -> Option<String> {
+        let Data::Mapped(map, Some(modified)) = &self.data else { return None };
+        let path = absolute(&self.name).ok()?;
+        let modified = modified.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        let header = checksum(map.get(..header)?);
+        Some(format!("{} {} {modified} {header:016x}\n", path.display(), map.len()))
     }
 
     /// Bytes that are part of the binary.
@@ -53,7 +67,7 @@ impl Blob {
     /// Lets the memory behind `range` go; reading it again reads the file again.
     pub(crate) fn release(&self, range: Range<usize>) {
         #[cfg(unix)]
-        if let Data::Mapped(map) = &self.data {
+        if let Data::Mapped(map, _) = &self.data {
             // SAFETY: the map is private, read-only and backed by the file, so dropped pages come
             // back with the same bytes.
             #[allow(unsafe_code)]
@@ -74,12 +88,25 @@ impl Blob {
     }
 }
 
+/// What tells the files of a model from others; `tensors` is where each one begins, by the number
+/// of its file.
+pub(crate) fn identity_of(
+    files: &[Blob],
+    tensors: impl Iterator<Item = (usize, usize)>,
+) -> Option<String> {
+    let mut headers: Vec<usize> = files.iter().map(|file| file.len()).collect();
+    for (file, start) in tensors {
+        headers[file] = headers[file].min(start);
+    }
+    files.iter().zip(headers).map(|(file, header)| file.identity(header)).collect()
+}
+
 impl Deref for Blob {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match &self.data {
-            Data::Mapped(map) => map,
+            Data::Mapped(map, _) => map,
             Data::Built(bytes) => bytes,
         }
     }

@@ -147,6 +147,10 @@ impl WeightSource for NamedTensors {
         };
         self.tensors.release_rows(&self.spelled(stored), rows);
     }
+
+    fn identity(&self) -> Option<String> {
+        self.tensors.identity()
+    }
 }
 
 /// Some rows of a tensor; the tensor as it is if it has not so many, which the model refuses by its

@@ -5,6 +5,7 @@
 mod blob;
 mod bundled;
 mod catalogue;
+mod checksum;
 mod datastore;
 mod error;
 mod folder;
@@ -12,6 +13,7 @@ mod gguf;
 mod hf_names;
 mod hub;
 mod open;
+mod packed;
 mod pickle;
 mod pickle_check;
 mod safetensors;
@@ -33,6 +35,7 @@ pub use hub::{DownloadProgress, Hub, HubError, HubId};
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };
+pub use packed::{PackedCache, PackedWeights};
 pub use sampling::Recommended;
 pub use spec::Spec;
 pub use stores::{

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::blob::Blob;
+use super::blob::{Blob, identity_of};
 use super::folder::Folder;
 use super::{LibraryError, Weight};
 use crate::kernels::Format;
@@ -143,6 +143,11 @@ impl WeightSource for Tensors {
 
     fn release(&self, name: &str) {
         self.release_rows(name, None);
+    }
+
+    fn identity(&self) -> Option<String> {
+        let ranges = self.tensors.values().map(|entry| (entry.file, entry.range.start));
+        identity_of(&self.files, ranges)
     }
 }
 

@@ -42,4 +42,4 @@ pub use small::{DraftRow, SmallLm};
 pub use split::SplitTarget;
 pub use target::{Target, TargetError, Verified};
 pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
-pub use weights::{RawTensor, WeightError, WeightSource};
+pub use weights::{PackedStore, RawTensor, WeightError, WeightSource};

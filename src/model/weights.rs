@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::Config;
-use crate::kernels::{Format, PackError};
+use crate::kernels::{Format, Matrix, PackError, Pool};
 
 /// A tensor as it lies in its file.
 #[derive(Clone, Debug)]
@@ -28,6 +28,25 @@ pub trait WeightSource {
     fn release(&self, name: &str) {
         let _ = name;
     }
+    /// Where the packed weights of this source are kept, if anywhere.
+    fn packed(&self) -> Option<&dyn PackedStore> {
+        None
+    }
+    /// What tells these weights from all others without reading them; `None` for those that lie in
+    /// no file.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+}
+
+/// Packed matrices of an earlier load.
+pub trait PackedStore {
+    /// The matrix as it was kept, if it was and is whole.
+    fn get(&self, name: &str, format: Format, shape: [usize; 2], pool: &Pool) -> Option<Matrix>;
+    /// Keeps a matrix.
+    fn put(&self, name: &str, matrix: &Matrix);
+    /// Says that what was kept as `name` is not what the source packs to.
+    fn refuse(&self, name: &str);
 }
 
 /// Why weights cannot be used.

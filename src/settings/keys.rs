@@ -68,6 +68,7 @@ pub const KEYS: &[SettingKey] = {
             ("cuda", |s| s.device = DeviceChoice::Cuda),
             ("metal", |s| s.device = DeviceChoice::Metal),
         ])),
+        key("pack_cache", Other("true, false or the most gigabytes, 1 to 10000", pack_cache)),
         key("gpu_layers", Automatic(LAYERS, |s| &mut s.gpu_layers)),
         key("prefer", OneOf(&[
             ("auto", |s| s.prefer = Prefer::Auto),
@@ -181,6 +182,16 @@ fn stop(settings: &mut Settings, value: &SettingValue) -> Option<()> {
 
 fn model_folders(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     texts(value).map(|list| settings.model_folders = list)
+}
+
+/// Gigabytes to keep; as many as are usual, or none.
+fn pack_cache(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.pack_cache = match value.switch() {
+        Some(true) => Settings::PACK_CACHE,
+        Some(false) => 0,
+        None => whole(value, 1, 10_000)?,
+    };
+    Some(())
 }
 
 /// A list of texts that are not empty, or one such text.

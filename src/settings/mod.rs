@@ -87,6 +87,8 @@ pub struct Settings {
     pub draft_threads: Option<usize>,
     /// Where the draft runs.
     pub device: DeviceChoice,
+    /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
+    pub pack_cache: usize,
     /// Blocks of the target that run on the GPU: none, a number, or as many as fit.
     pub gpu_layers: Setting,
     /// What automatic control strives for.
@@ -118,6 +120,9 @@ impl Settings {
     /// Context that is allocated when nothing is asked for: a long chat, not all of a 128 k window.
     pub const AUTO_CONTEXT: usize = 4096;
 
+    /// Gigabytes of packed weights that are kept where no number is given: a few models.
+    pub const PACK_CACHE: usize = 32;
+
     /// Sets one value by its dotted key, as file, flags and the screen's `/set` do.
     ///
     /// # Errors
@@ -147,6 +152,7 @@ impl Default for Settings {
             threads: None,
             draft_threads: None,
             device: DeviceChoice::default(),
+            pack_cache: 0,
             gpu_layers: Setting::Fixed(0),
             prefer: Prefer::default(),
             speculate: true,

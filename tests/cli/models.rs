@@ -141,6 +141,37 @@ fn a_model_answers_by_its_name() {
 }
 
 #[test]
+fn packed_weights_are_kept_where_the_user_wants_it() {
+    let home = home();
+    let cache = home.path().join("cache");
+    let kept = || {
+        let files = fs::read_dir(cache.join("dovetail/packed"));
+        files
+            .map_or(0, |files| files.filter(|file| file.as_ref().unwrap().path().is_file()).count())
+    };
+    let answer = |flags: &[&str]| {
+        let args = [&["run", "Hello", "--target", "demo-target"], flags].concat();
+        let mut command = command(&home, &args);
+        let (code, out, err) = outcome(command.env("XDG_CACHE_HOME", &cache));
+        assert_eq!((code, err.as_str()), (0, ""));
+        out
+    };
+    let plain = answer(&[]);
+    assert_eq!(kept(), 0);
+    assert_eq!(answer(&["--pack-cache"]), plain);
+    assert_eq!(kept(), 1);
+    assert_eq!(answer(&["--pack-cache=1"]), plain);
+    assert_eq!(kept(), 1);
+    // Where nothing can be kept, that is told and the answer is the same.
+    fs::remove_dir_all(cache.join("dovetail")).unwrap();
+    fs::write(cache.join("dovetail"), "in the way").unwrap();
+    let mut run = command(&home, &["run", "Hello", "--target", "demo-target", "--pack-cache"]);
+    let (code, out, err) = outcome(run.env("XDG_CACHE_HOME", &cache));
+    assert_eq!((code, out), (0, plain), "{err}");
+    assert!(err.contains("The packed weights are not kept in"), "{err}");
+}
+
+#[test]
 fn a_pair_of_the_catalogue_is_fetched_and_then_found() {
     let model = gguf::small().bytes();
     let files = HashMap::from([

@@ -10,6 +10,7 @@ mod gguf;
 mod hostile;
 mod hostile_gguf;
 mod hub;
+mod packed;
 mod real_model;
 mod shared;
 mod stores;

@@ -29,6 +29,10 @@ pub(super) use block32::PAIR_8;
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
+/// Changes with the packed bytes of any format: packed weights that were kept on a disk are of one
+/// version. A test holds the bytes against it.
+pub const LAYOUT_VERSION: u32 = 1;
+
 /// How the tiles of one format are laid out.
 pub(super) struct Layout {
     /// Columns that are laid out together; a tile's columns are padded to a multiple.

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::blob::Blob;
+use super::blob::{Blob, identity_of};
 use super::shard_names::numbered;
 use super::transposed::transposed;
 use super::{LibraryError, Recommended, Tokenizer, Weight};
@@ -173,5 +173,10 @@ impl WeightSource for GgufTensors {
         if let Some(entry) = self.tensors.get(name) {
             self.blobs[entry.file].release(entry.range.clone());
         }
+    }
+
+    fn identity(&self) -> Option<String> {
+        let ranges = self.tensors.values().map(|entry| (entry.file, entry.range.start));
+        identity_of(&self.blobs, ranges)
     }
 }

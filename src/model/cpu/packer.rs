@@ -277,12 +277,23 @@ impl<'a> Packer<'a> {
         order: Option<Order<'_>>,
     ) -> Result<Matrix, WeightError> {
         let tensor = weights::fetch(self.source, name, &[rows, cols])?;
-        let packed = self.pack(&tensor, rows, cols, order);
-        let matrix = packed.map_err(|error| WeightError::Pack {
-            name: name.to_owned(),
-            origin: self.source.describe(),
-            error,
-        })?;
+        // A table, since threads cannot share a closure that is not known to be `Sync`.
+        let stored: Option<Vec<usize>> = order.map(|order| (0..rows).map(order).collect());
+        let matrix = match self.kept(name, &tensor, [rows, cols], stored.as_deref()) {
+            Some(kept) => kept,
+            None => {
+                let packed = self.pack(&tensor, rows, cols, stored.as_deref());
+                let matrix = packed.map_err(|error| WeightError::Pack {
+                    name: name.to_owned(),
+                    origin: self.source.describe(),
+                    error,
+                })?;
+                if let Some(store) = self.source.packed() {
+                    store.put(name, &matrix);
+                }
+                matrix
+            }
+        };
         drop(tensor);
         self.source.release(name);
         self.state.done += 1;
@@ -291,19 +302,39 @@ impl<'a> Packer<'a> {
         Ok(matrix)
     }
 
+    /// The matrix as an earlier load packed it, if some of it, packed now, is the same.
+    fn kept(
+        &self,
+        name: &str,
+        tensor: &RawTensor<'_>,
+        [rows, cols]: [usize; 2],
+        stored: Option<&[usize]>,
+    ) -> Option<Matrix> {
+        let store = self.source.packed()?;
+        let row = tensor.format.row_bytes(cols)?;
+        if Some(tensor.bytes.len()) != row.checked_mul(rows) {
+            return None;
+        }
+        let matrix = store.get(name, tensor.format, [rows, cols], self.pool)?;
+        let at = |i: usize| &tensor.bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
+        if !matrix.agrees_with(at) {
+            store.refuse(name);
+            return None;
+        }
+        Some(matrix)
+    }
+
     fn pack(
         &self,
         tensor: &RawTensor<'_>,
         rows: usize,
         cols: usize,
-        order: Option<Order<'_>>,
+        stored: Option<&[usize]>,
     ) -> Result<Matrix, crate::kernels::PackError> {
         let (format, bytes): (Format, &[u8]) = (tensor.format, &tensor.bytes);
-        match order {
-            Some(order) if bytes.len().is_multiple_of(rows) => {
+        match stored {
+            Some(stored) if bytes.len().is_multiple_of(rows) => {
                 let row = bytes.len() / rows;
-                // A table, since threads cannot share a closure that is not known to be `Sync`.
-                let stored: Vec<usize> = (0..rows).map(order).collect();
                 let at = |i: usize| &bytes[stored[i] * row..][..row];
                 Matrix::pack_rows(format, rows, cols, at, self.pool)
             }

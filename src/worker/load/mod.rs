@@ -3,9 +3,9 @@
 //! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
 //! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `context` and `sizes`; `target` and `shared_target`;
-//! `drafter` with its makers `head`, `small` and `texts`; `measure`; `strategies`; and [`load`]. No
-//! file uses one above it.
+//! From the bottom up: `error`, `files`, `context`, `sizes` and `packed`; `target` and
+//! `shared_target`; `drafter` with its makers `head`, `small` and `texts`; `measure`; `strategies`;
+//! and [`load`]. No file uses one above it.
 
 mod context;
 mod drafter;
@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod head;
 mod measure;
+mod packed;
 mod sampling;
 mod shared_target;
 pub(super) mod sizes;
@@ -198,7 +199,7 @@ fn load_files(
     }
     notices.extend(sampled.notices);
     notices.extend(planned.notices);
-    notices.extend(target.notice.clone());
+    notices.extend(target.notices.iter().cloned());
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
     Ok(Loaded {

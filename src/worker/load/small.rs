@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::context::{LoadContext, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
+use super::packed::with_packed;
 use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
@@ -29,14 +30,11 @@ pub(super) fn load(
     let capacity = ctx.context.min(config.max_positions);
     let size = sizes::of_small(&files.config, files.bytes);
     let (pool, beside) = ctx.draft_pool(target, size, false);
-    let request = LoadRequest {
-        config,
-        source: files.weights.as_ref(),
-        pool: Arc::clone(&pool),
-        capacity,
-        kv: ctx.kv(),
-    };
-    let lm = CpuDraft::load(&request, &mut percents(&files.name, progress))?;
+    let (lm, not_kept) = with_packed(ctx, files, |source| {
+        let (pool, kv) = (Arc::clone(&pool), ctx.kv());
+        let request = LoadRequest { config, source, pool, capacity, kv };
+        CpuDraft::load(&request, &mut percents(&files.name, progress))
+    })?;
     let weights = config.linear_weights();
     let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
     let reason = reason(ctx, files, &words, capacity);
@@ -50,7 +48,7 @@ pub(super) fn load(
         limit: None,
         reason,
         beside: Some(beside),
-        notice: notice(ctx),
+        notice: not_kept.or_else(|| notice(ctx)),
     })
 }
 

@@ -7,8 +7,9 @@ use candle_core::DType;
 
 use super::context::{LoadContext, percents};
 use super::error::StartError;
+use super::packed::with_packed;
 use super::sizes;
-use crate::model::{self, CpuTarget, DeviceLayers, LoadRequest, SplitTarget, Target};
+use crate::model::{self, CpuTarget, DeviceLayers, LoadRequest, SplitTarget, Target, WeightSource};
 use crate::plan::{LayerPlacement, Setting, place_layers};
 
 /// A target on its devices.
@@ -16,8 +17,8 @@ pub(super) struct LoadedTarget {
     parts: Parts,
     /// What was planned for its first blocks.
     placed: LayerPlacement,
-    /// Set when the user asked for something else.
-    pub(super) notice: Option<String>,
+    /// What the user asked for and did not get.
+    pub(super) notices: Vec<String>,
 }
 
 enum Parts {
@@ -32,12 +33,23 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
+        let (loaded, not_kept) =
+            with_packed(ctx, &ctx.files.target, |source| Self::load_from(ctx, source, progress))?;
+        let notices = not_kept.into_iter().chain(loaded.notices);
+        Ok(Self { notices: notices.collect(), ..loaded })
+    }
+
+    fn load_from(
+        ctx: &LoadContext<'_>,
+        source: &dyn WeightSource,
+        progress: &mut dyn FnMut(&str, Option<f32>),
+    ) -> Result<Self, StartError> {
         let placed = place(ctx);
         let files = &ctx.files.target;
         let mut percent = percents(&files.name, progress);
         let request = LoadRequest {
             config: &files.config,
-            source: files.weights.as_ref(),
+            source,
             pool: Arc::clone(&ctx.pool),
             capacity: ctx.context,
             kv: ctx.kv(),
@@ -49,7 +61,7 @@ impl LoadedTarget {
                 match SplitTarget::load(&lower, &request, &mut percent) {
                     Ok(split) => {
                         let parts = Parts::Split(Box::new(split));
-                        return Ok(Self { parts, placed, notice: None });
+                        return Ok(Self { parts, placed, notices: Vec::new() });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
                         notice = Some(format!("The whole target stays on the CPU: {error}."));
@@ -61,7 +73,8 @@ impl LoadedTarget {
             Ok(_) => {}
         }
         let whole = CpuTarget::load(&request, &mut percent)?;
-        Ok(Self { parts: Parts::Whole(Box::new(whole)), placed, notice })
+        let notices = notice.into_iter().collect();
+        Ok(Self { parts: Parts::Whole(Box::new(whole)), placed, notices })
     }
 
     /// The part on the CPU, which has embedding and head.

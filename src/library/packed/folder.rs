@@ -1,0 +1,51 @@
+//! The folder of packed weights: how many bytes there may be, and which go first. Must never know
+//! what a file holds.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::PackedCache;
+use crate::files::remove_leftovers;
+
+/// The end of every file's name.
+pub(super) const ENDING: &str = "packed";
+
+/// Makes room for `bytes` in the file at `path`, beside which nothing else of it counts: removes
+/// those that were used longest ago, and what killed programs left.
+///
+/// # Errors
+/// It is more than is allowed, or the folder cannot be made.
+pub(super) fn make_room(cache: &PackedCache, bytes: u64, path: &Path) -> io::Result<()> {
+    let PackedCache { folder, most } = cache;
+    if bytes > *most {
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        return Err(io::Error::other(format!(
+            "they take {:.1} GB, and `pack_cache` allows {:.1} GB",
+            gigabytes(bytes),
+            gigabytes(*most)
+        )));
+    }
+    fs::create_dir_all(folder)?;
+    remove_leftovers(folder);
+    let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let (file, metadata) = (entry.path(), entry.metadata()?);
+        if metadata.is_file() && file != path && file.extension().is_some_and(|end| end == ENDING) {
+            kept.push((metadata.modified()?, metadata.len(), file));
+        }
+    }
+    kept.sort();
+    let mut sum = bytes + kept.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+    for (_, bytes, file) in kept {
+        if sum <= *most {
+            break;
+        }
+        tracing::info!(file = %file.display(), "packed weights make room");
+        fs::remove_file(file)?;
+        sum -= bytes;
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Packed weights kept on the disk between starts: packing a model takes seconds, reading what was
+//! packed takes less. Whatever is wrong with a kept file, the weights are then packed as ever, and
+//! the file is made anew: it decides how long a start takes, and never what is said.
+//!
+//! What is checked at a start: that the file was packed from this very source (path, size, time of
+//! change and header of each of its files, and the model's configuration), by this version of the
+//! layout; the checksum of every part of every matrix, as it is read; and that the first, middle
+//! and last rows of every matrix are what packing the source gives now.
+//!
+//! Matrices are read into memory of their own and not used where the system maps them: a pass over
+//! large pages is faster, and a file that vanishes while it is in use harms nobody.
+
+mod file;
+mod folder;
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use super::checksum::checksum;
+use crate::kernels::{Format, Matrix, Pool};
+use crate::model::{Config, PackedStore, RawTensor, WeightSource};
+use file::{PackedFile, PackedWriter};
+
+/// Where packed weights are kept, and how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedCache {
+    folder: PathBuf,
+    most: u64,
+}
+
+impl PackedCache {
+    /// At most `most` bytes in `folder`.
+    pub fn at(folder: PathBuf, most: u64) -> Self {
+        Self { folder, most }
+    }
+
+    /// At most `most` bytes in the user's cache folder; `None` if the system has none.
+    pub fn in_cache_folder(most: u64) -> Option<Self> {
+        let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+        Some(Self::at(dirs.cache_dir().join("packed"), most))
+    }
+}
+
+/// A source whose packed weights are kept.
+pub struct PackedWeights<'a> {
+    source: &'a dyn WeightSource,
+    cache: &'a PackedCache,
+    path: PathBuf,
+    state: RefCell<State>,
+}
+
+enum State {
+    /// They are read.
+    Reading(Box<PackedFile>),
+    /// They are written.
+    Writing(PackedWriter),
+    /// Neither, for a reason that the user should know, or for none.
+    Off(Option<String>),
+}
+
+impl<'a> PackedWeights<'a> {
+    /// Keeps what `source` packs to for a model of `config`, about `bytes`, in `cache`, or reads
+    /// what was kept there. `None` if the source is no file.
+    pub fn new(
+        source: &'a dyn WeightSource,
+        config: &Config,
+        bytes: u64,
+        cache: &'a PackedCache,
+    ) -> Option<Self> {
+        // The configuration says in which order rows are packed.
+        let key = format!("{}{config:?}", source.identity()?);
+        let name = format!("{:016x}.{}", checksum(key.as_bytes()), folder::ENDING);
+        let path = cache.folder.join(name);
+        let state = match PackedFile::open(&path, &key) {
+            Ok(file) => State::Reading(Box::new(file)),
+            Err(useless) => {
+                if path.exists() {
+                    tracing::warn!(file = %path.display(), %useless, "packed weights are remade");
+                }
+                let begun = folder::make_room(cache, bytes, &path)
+                    .and_then(|()| PackedWriter::create(&path, &key));
+                match begun {
+                    Ok(writer) => State::Writing(writer),
+                    Err(error) => State::Off(Some(not_kept(cache, &error))),
+                }
+            }
+        };
+        Some(Self { source, cache, path, state: RefCell::new(state) })
+    }
+
+    /// Whether they are read from the disk.
+    pub fn reads(&self) -> bool {
+        matches!(*self.state.borrow(), State::Reading(_))
+    }
+
+    /// To be called once all weights were packed or read. Says why they could not be kept, if so.
+    pub fn finish(self) -> Option<String> {
+        match self.state.into_inner() {
+            State::Reading(file) => {
+                file.touch();
+                None
+            }
+            State::Writing(writer) => {
+                let kept = folder::make_room(self.cache, writer.bytes(), &self.path)
+                    .and_then(|()| writer.finish());
+                kept.err().map(|error| not_kept(self.cache, &error))
+            }
+            State::Off(reason) => reason,
+        }
+    }
+
+    /// What was kept is of no use; the next start makes it anew.
+    fn give_up(&self, name: &str, why: &str) {
+        tracing::warn!(file = %self.path.display(), name, why, "packed weights are removed");
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(file = %self.path.display(), %error, "it cannot be removed");
+        }
+        *self.state.borrow_mut() = State::Off(None);
+    }
+}
+
+fn not_kept(cache: &PackedCache, error: &std::io::Error) -> String {
+    format!(
+        "The packed weights are not kept in {}: {error}. The next start packs them again; make \
+         room there, or leave `pack_cache` off.",
+        cache.folder.display()
+    )
+}
+
+impl WeightSource for PackedWeights<'_> {
+    fn describe(&self) -> String {
+        self.source.describe()
+    }
+
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        self.source.tensor(name)
+    }
+
+    fn release(&self, name: &str) {
+        self.source.release(name);
+    }
+
+    fn packed(&self) -> Option<&dyn PackedStore> {
+        Some(self)
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.source.identity()
+    }
+}
+
+impl PackedStore for PackedWeights<'_> {
+    fn get(&self, name: &str, format: Format, shape: [usize; 2], pool: &Pool) -> Option<Matrix> {
+        let found = match &*self.state.borrow() {
+            State::Reading(file) => file.matrix(name, format, shape, pool),
+            State::Writing(_) | State::Off(_) => return None,
+        };
+        if found.is_none() {
+            self.give_up(name, "it is damaged or missing");
+        }
+        found
+    }
+
+    fn put(&self, name: &str, matrix: &Matrix) {
+        let mut state = self.state.borrow_mut();
+        if let State::Writing(writer) = &mut *state
+            && let Err(error) = writer.put(name, matrix)
+        {
+            *state = State::Off(Some(not_kept(self.cache, &error)));
+        }
+    }
+
+    fn refuse(&self, name: &str) {
+        self.give_up(name, "the source packs to something else");
+    }
+}
+
+#[cfg(test)]
+mod tests;

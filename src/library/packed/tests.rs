@@ -1,0 +1,199 @@
+//! Packed weights over three starts: whatever happened to the kept file, the logits are the same.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::*;
+use crate::kernels::KvFormat;
+use crate::model::{CpuTarget, LoadRequest, RandomWeights, Target, config_for_tests};
+
+/// Random weights that claim to be of a file.
+struct OfFile(RandomWeights, &'static str);
+
+impl WeightSource for OfFile {
+    fn describe(&self) -> String {
+        self.1.to_owned()
+    }
+    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+        self.0.tensor(name)
+    }
+    fn identity(&self) -> Option<String> {
+        Some(self.1.to_owned())
+    }
+}
+
+fn source(format: Format, seed: u64, name: &'static str) -> OfFile {
+    OfFile(RandomWeights::new(&config(), format, seed), name)
+}
+
+/// Rows long enough for every format.
+fn config() -> Config {
+    Config { hidden: 256, intermediate: 512, heads: 4, head_dim: 64, ..config_for_tests() }
+}
+
+fn logits(source: &dyn WeightSource) -> Vec<u32> {
+    let (config, pool) = (&config(), Arc::new(Pool::new(2)));
+    let request = LoadRequest { config, source, pool, capacity: 16, kv: KvFormat::F32 };
+    let mut target = CpuTarget::load(&request, &mut |_| {}).unwrap();
+    target.prefill(&[1, 2, 3]).unwrap().logits.into_iter().map(f32::to_bits).collect()
+}
+
+/// What a start gives: logits, whether the kept file was begun to be read, and the notice.
+fn start(source: &dyn WeightSource, cache: &PackedCache) -> (Vec<u32>, bool, Option<String>) {
+    let packed = PackedWeights::new(source, &config(), 1, cache).unwrap();
+    let reads = packed.reads();
+    (logits(&packed), reads, packed.finish())
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn what_was_kept_gives_the_same_bits_in_every_format() {
+    for format in Format::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = PackedCache::at(folder.path().join("new/folder"), 1 << 30);
+        let source = source(format, 7, "model");
+        let wanted = logits(&source);
+        assert_eq!(start(&source, &cache), (wanted.clone(), false, None), "{format}");
+        assert_eq!(start(&source, &cache), (wanted, true, None), "{format}");
+        assert_eq!(files(&cache.folder).len(), 1);
+    }
+}
+
+#[test]
+fn a_damaged_file_is_never_used_and_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let source = source(Format::Q4K, 7, "model");
+    let (wanted, ..) = start(&source, &cache);
+    let path = files(folder.path()).remove(0);
+    let whole = fs::read(&path).unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        bytes
+    };
+    let mut damaged: Vec<Vec<u8>> = [0, 9, 17, 30, 41, 50].map(flipped).to_vec();
+    damaged.extend([0, 10, 4096, whole.len() / 2, whole.len() - 1].map(|n| whole[..n].to_vec()));
+    damaged.extend((1..=9).map(|tenth| flipped(4096 + (whole.len() - 4097) * tenth / 9)));
+    damaged.push(b"something else".repeat(1000));
+    for (case, bytes) in damaged.into_iter().enumerate() {
+        fs::write(&path, bytes).unwrap();
+        let (found, _, notice) = start(&source, &cache);
+        assert_eq!((&found, notice), (&wanted, None), "case {case}");
+        // Where a matrix was damaged this start removed the file and the next writes it.
+        start(&source, &cache);
+        assert_eq!(start(&source, &cache), (wanted.clone(), true, None), "case {case}");
+        assert_eq!(fs::read(&path).unwrap().len(), whole.len());
+    }
+}
+
+#[test]
+fn what_was_packed_from_something_else_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    start(&source(Format::Q4K, 7, "model"), &cache);
+    let kept = files(folder.path()).remove(0);
+    // Another model whose file has come under this name.
+    let other = source(Format::Q4K, 8, "another");
+    start(&other, &cache);
+    let name = files(folder.path()).into_iter().find(|path| *path != kept).unwrap();
+    fs::copy(&kept, &name).unwrap();
+    let (found, reads, _) = start(&other, &cache);
+    assert_eq!((found, reads), (logits(&other), false));
+    // Weights that changed while path, size and time stayed: rows are compared.
+    let changed = source(Format::Q4K, 9, "model");
+    let (found, reads, _) = start(&changed, &cache);
+    assert_eq!((found, reads), (logits(&changed), true));
+    assert!(!kept.exists(), "it is removed");
+    // Weights that lie in no file are not kept.
+    let config = config();
+    let nowhere = RandomWeights::new(&config, Format::F16, 1);
+    assert!(PackedWeights::new(&nowhere, &config, 1, &cache).is_none());
+}
+
+#[test]
+fn another_version_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let source = source(Format::Q8_0, 7, "model");
+    let (wanted, ..) = start(&source, &cache);
+    let path = files(folder.path()).remove(0);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] ^= 1;
+    let sum = checksum(&bytes[..48]);
+    bytes[48..56].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(start(&source, &cache), (wanted.clone(), false, None));
+    assert_eq!(start(&source, &cache), (wanted, true, None));
+}
+
+#[test]
+fn those_used_longest_ago_make_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let first = source(Format::Q4K, 1, "first");
+    start(&first, &large);
+    let of_first = files(folder.path()).remove(0);
+    let size = fs::metadata(&of_first).unwrap().len();
+    let cache = PackedCache::at(folder.path().to_owned(), 2 * size + size / 2);
+    let aged = |path: &Path, hours: u64| {
+        let time = SystemTime::now() - Duration::from_secs(3600 * hours);
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    start(&source(Format::Q4K, 2, "second"), &cache);
+    let of_second = files(folder.path()).into_iter().find(|path| *path != of_first).unwrap();
+    // The first was written before the second, and used after it.
+    aged(&of_first, 20);
+    aged(&of_second, 10);
+    assert!(start(&first, &cache).1);
+    start(&source(Format::Q4K, 3, "third"), &cache);
+    assert!(of_first.exists() && !of_second.exists());
+    assert_eq!(files(folder.path()).len(), 2);
+    // What is more than all that is allowed is not kept, and removes nothing.
+    let small = PackedCache::at(folder.path().to_owned(), size / 2);
+    let fourth = source(Format::Q4K, 4, "fourth");
+    let packed = PackedWeights::new(&fourth, &config(), size, &small).unwrap();
+    assert_eq!(logits(&packed), logits(&fourth));
+    assert!(packed.finish().unwrap().contains("`pack_cache` allows"));
+    assert_eq!(files(folder.path()).len(), 2);
+    // Not even where it was thought to be less.
+    let (found, _, notice) = start(&fourth, &small);
+    assert_eq!(found, logits(&fourth));
+    assert!(notice.unwrap().contains("`pack_cache` allows"));
+    assert!(files(folder.path()).is_empty(), "what was kept is above the new limit");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_keeps_nothing_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let source = source(Format::Q4K, 7, "model");
+    let packed = PackedWeights::new(&source, &config(), 1, &cache).unwrap();
+    let full = PackedWriter::on_full_disk(&packed.path).unwrap();
+    *packed.state.borrow_mut() = State::Writing(full);
+    assert_eq!(logits(&packed), logits(&source));
+    let notice = packed.finish().unwrap();
+    assert!(notice.contains("No space left") && notice.contains("make room"), "{notice}");
+    assert!(files(folder.path()).is_empty());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("file");
+    fs::write(&place, "in the way").unwrap();
+    let cache = PackedCache::at(place.join("packed"), 1 << 30);
+    let source = source(Format::F32, 7, "model");
+    let (found, _, notice) = start(&source, &cache);
+    assert_eq!(found, logits(&source));
+    assert!(notice.unwrap().contains("are not kept in"));
+}

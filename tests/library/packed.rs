@@ -1,0 +1,62 @@
+//! Weights that were packed at an earlier start, of every architecture: the same logits.
+
+use std::sync::Arc;
+
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{PackedCache, PackedWeights, Spec, TargetFiles};
+use dovetail::model::{CpuTarget, LoadRequest, Target, WeightSource};
+
+use super::open_target;
+use crate::support::library::{arch_file, arch_names, arch_recording, demo_copy};
+
+fn logits(files: &TargetFiles, source: &dyn WeightSource, prompt: &[u32]) -> Vec<u32> {
+    let (config, pool) = (&files.config, Arc::new(Pool::new(2)));
+    let request = LoadRequest { config, source, pool, capacity: 64, kv: KvFormat::F32 };
+    let mut target = CpuTarget::load(&request, &mut |_| {}).unwrap();
+    target.prefill(prompt).unwrap().logits.into_iter().map(f32::to_bits).collect()
+}
+
+/// Starts without, then with nothing kept, then with what was kept.
+fn check(files: &TargetFiles, prompt: &[u32], name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PackedCache::at(folder.path().to_owned(), 1 << 30);
+    let want = logits(files, files.weights.as_ref(), prompt);
+    for reads in [false, true] {
+        let packed =
+            PackedWeights::new(files.weights.as_ref(), &files.config, files.bytes, &cache).unwrap();
+        assert_eq!(packed.reads(), reads, "{name}");
+        assert_eq!(logits(files, &packed, prompt), want, "{name}, reads: {reads}");
+        // It was not given up on the way.
+        assert!(!reads || packed.reads(), "{name}");
+        assert_eq!(packed.finish(), None, "{name}");
+    }
+}
+
+#[test]
+fn every_architecture_says_the_same_from_packed_weights() {
+    for name in arch_names() {
+        let files = open_target(&Spec::Gguf(arch_file(&format!("{name}.gguf")))).unwrap();
+        check(&files, &arch_recording(&name, "logits").0[..8], &name);
+    }
+}
+
+#[test]
+fn a_folder_and_a_model_in_several_files_do_too() {
+    let shards = arch_file("llama-00001-of-00003.gguf");
+    let files = open_target(&Spec::Gguf(shards)).unwrap();
+    check(&files, &[1, 2, 3], "shards");
+    let folder = demo_copy();
+    let files = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
+    check(&files, &[1, 2, 3], "folder");
+    // A file that was written anew is another one.
+    let identity = files.weights.identity().unwrap();
+    let path = folder.path().join("model.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::fs::write(&path, bytes).unwrap();
+    let again = open_target(&Spec::Folder(folder.path().to_owned())).unwrap();
+    assert_ne!(again.weights.identity().unwrap(), identity);
+    // What is part of the program lies in no file.
+    assert_eq!(open_target(&Spec::Bundled).unwrap().weights.identity(), None);
+}
