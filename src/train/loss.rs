@@ -5,13 +5,15 @@
 //! time, only for rows that count, never enter the graph of gradients, and the target's
 //! distribution is made once for all outputs that are compared with it.
 
-use candle_core::{D, DType, Result, Tensor};
+use candle_core::{DType, Result, Tensor};
 
 use super::ops::function_of;
+use super::softmax::Distributions;
 use super::{Measure, Options};
 
-/// Floats of logits that are held at a time: they should stay in the cache.
-const AT_ONCE: usize = 1 << 20;
+/// Floats of logits that are held at a time: few enough to stay in the last cache or nearly, so
+/// many that reading and packing the LM head for each product does not weigh.
+const AT_ONCE: usize = 1 << 22;
 
 /// Fewest rows of logits that are made at a time: fewer would read the LM head too often.
 const FEWEST_ROWS: usize = 64;
@@ -133,8 +135,7 @@ impl LossComputer {
                 let here = rows.iter().map(|&row| {
                     here.and_then(|counts| counts.get(row as usize)).is_some_and(|counts| *counts)
                 });
-                let here: Vec<f32> = here.map(|counts| f32::from(u8::from(counts))).collect();
-                let here = Tensor::from_vec(here, (rows.len(), 1), labels.device())?;
+                let here: Vec<bool> = here.collect();
                 let output = estimate.output.detach().index_select(&index, 0)?;
                 let (found, slope) = self.compare(&output, &truth, &here)?;
                 sums.add(&found);
@@ -158,62 +159,46 @@ impl LossComputer {
         Ok(LossOutput { loss, sums })
     }
 
-    /// The sums over the rows of `output` `[rows, H]` that count `here` `[rows, 1]`, and the
-    /// gradient of the summed loss.
-    fn compare(&self, output: &Tensor, truth: &Truth, here: &Tensor) -> Result<(LossSums, Tensor)> {
+    /// The sums over the rows of `output` `[rows, H]` that count `here`, and the gradient of the
+    /// summed loss.
+    fn compare(&self, output: &Tensor, truth: &Truth, here: &[bool]) -> Result<(LossSums, Tensor)> {
         let hidden = output.dim(1)? as f64;
+        let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
+        let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
         let off = (output - &truth.features)?;
         // SmoothL1 with β = 1: c · (d − c / 2) with c = d cut to ±1, and c is its slope.
         let slope = off.clamp(-1f32, 1f32)?;
         let vloss = (&slope * (&off - (&slope * 0.5)?)?)?.sum_keepdim(1)?;
-        let vloss = (vloss * here)?.sum_all()?.to_scalar::<f32>()?;
+        let vloss = (vloss * &counts)?.sum_all()?.to_scalar::<f32>()?;
 
         let logits = output.matmul(&self.lm_head.t()?)?;
-        let shares = candle_nn::ops::softmax_last_dim(&logits)?;
-        // ln Σ exp = the largest logit less the logarithm of its share.
-        let normaliser =
-            (logits.max_keepdim(D::Minus1)? - shares.max_keepdim(D::Minus1)?.log()?)?;
-        let expected = (&truth.shares * &logits)?.sum_keepdim(D::Minus1)?;
-        let ploss = ((normaliser - expected)? * here)?.sum_all()?.to_scalar::<f32>()?;
-        let by_logits = (&shares - &truth.shares)?;
+        let (by_logits, losses) = truth.distributions.against(logits)?;
         let by_output = by_logits.matmul(&self.lm_head)?;
-
-        let of_likeliest = logits.gather(&truth.likeliest, 1)?;
-        let above = logits.broadcast_gt(&of_likeliest)?.to_dtype(DType::F32)?.sum_keepdim(1)?;
-        let (above, weights) = (above.flatten_all()?.to_vec1::<f32>()?, here.flatten_all()?);
-        let weights = weights.to_vec1::<f32>()?;
-        let mut right = [0.0; 3];
-        for (above, weight) in above.iter().zip(&weights) {
-            for (n, right) in right.iter_mut().enumerate() {
-                *right += if *above <= n as f32 { f64::from(*weight) } else { 0.0 };
+        let mut sums = LossSums { vloss: f64::from(vloss) / hidden, ..LossSums::default() };
+        for (loss, _) in losses.iter().zip(here).filter(|(_, counts)| **counts) {
+            sums.rows += 1.0;
+            sums.ploss += f64::from(loss.cross_entropy);
+            for (n, right) in (0..).zip(&mut sums.right) {
+                *right += if loss.above <= n { 1.0 } else { 0.0 };
             }
         }
         let gradient = ((slope * (self.vloss / hidden))? + (by_output * self.ploss)?)?;
-        let sums = LossSums {
-            rows: weights.iter().map(|&weight| f64::from(weight)).sum(),
-            vloss: f64::from(vloss) / hidden,
-            ploss: f64::from(ploss),
-            right,
-        };
-        Ok((sums, gradient.broadcast_mul(here)?))
+        Ok((sums, gradient.broadcast_mul(&counts)?))
     }
 }
 
-/// The target's features, distribution and likeliest tokens of some rows.
+/// The target's features and distributions of some rows.
 struct Truth {
     /// `[rows, H]`.
     features: Tensor,
-    /// `[rows, V]`: its distribution.
-    shares: Tensor,
-    /// `[rows, 1]`: its likeliest token.
-    likeliest: Tensor,
+    /// Among the tokens that the head scores.
+    distributions: Distributions,
 }
 
 impl Truth {
     fn new(features: Tensor, lm_head: &Tensor) -> Result<Self> {
-        let logits = features.matmul(&lm_head.t()?)?;
-        let likeliest = logits.argmax_keepdim(D::Minus1)?;
-        Ok(Self { shares: candle_nn::ops::softmax_last_dim(&logits)?, likeliest, features })
+        let distributions = Distributions::of(features.matmul(&lm_head.t()?)?)?;
+        Ok(Self { features, distributions })
     }
 }
 

@@ -20,6 +20,7 @@ pub mod render;
 mod report;
 pub mod run;
 pub mod shards;
+mod softmax;
 mod tensors_file;
 mod trainer;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::TrainError;
-use super::ops::{masked_softmax, rms_norm, rotate, swiglu};
+use super::ops::{linear, masked_softmax, rms_norm, rotate, swiglu};
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
 use crate::speculate::Noise;
@@ -188,7 +188,7 @@ impl DraftNet {
             }
             FusionKind::Eagle => {
                 let joined = Tensor::cat(&[embeddings, features], 1)?;
-                let fused = joined.matmul(&self.weight("fc.weight")?.t()?)?;
+                let fused = linear(&joined, self.weight("fc.weight")?)?;
                 match self.weights.get("fc.bias") {
                     Some(bias) => fused.broadcast_add(bias),
                     None => Ok(fused),
@@ -206,16 +206,16 @@ impl DraftNet {
     ) -> Result<Tensor> {
         let eps = self.config.body.rms_eps;
         let weight = |part: &str| self.weight(&format!("layers.{block}.{part}.weight"));
-        let linear = |x: &Tensor, part: &str| x.matmul(&weight(part)?.t()?);
+        let linear = |x: &Tensor, part: &str| linear(x, weight(part)?);
         // Block 0 reads the fused input as it is (method.md, Draft heads).
         let normed = match block {
             0 => x.clone(),
             _ => rms_norm(x, weight("input_layernorm")?, eps)?,
         };
         let [q, k, v] = ["q", "k", "v"].map(|part| {
-            let part = format!("layers.{block}.self_attn.{part}_proj");
-            let product = normed.matmul(&self.weight(&format!("{part}.weight"))?.t()?)?;
-            match self.weights.get(&format!("{part}.bias")) {
+            let part = format!("self_attn.{part}_proj");
+            let product = linear(&normed, &part)?;
+            match self.weights.get(&format!("layers.{block}.{part}.bias")) {
                 Some(bias) => product.broadcast_add(bias),
                 None => Ok(product),
             }

@@ -125,6 +125,14 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
     }
 }
 
+/// x · Wᵀ for `x` `[n, in]` and `w` `[out, in]`. Candle's own gradient of a transposed weight is
+/// made as that of the transpose and added up element by element against the grain of memory.
+pub(super) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+    let (x0, w0) = (x.detach(), w.detach());
+    let value = x0.matmul(&w0.t()?)?;
+    function_of_two(x, w, value, move |grad| Ok((grad.matmul(&w0)?, grad.t()?.matmul(&x0)?)))
+}
+
 /// RMSNorm of the rows of `x` `[rows, H]` with `weight` `[H]`.
 pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     let (x0, w0) = (x.detach().contiguous()?, weight.detach());
@@ -200,6 +208,13 @@ mod tests {
             assert!(b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap() > 1e-3);
             assert!(far(&a, &b) < 1e-5, "{a} {b}");
         }
+    }
+
+    #[test]
+    fn linear_layers_have_the_gradient_of_their_formula() {
+        let (x, w) = (wave(&[3, 8], 0.0), wave(&[5, 8], 0.4));
+        let plain = x.matmul(&w.t().unwrap()).unwrap();
+        agree(&[&x, &w], &linear(&x, &w).unwrap(), &plain);
     }
 
     #[test]

@@ -3,12 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{Result, Tensor, Var};
+use candle_core::{CpuStorage, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor, Var, bail};
+use rayon::prelude::*;
 
 use super::{Length, Options};
 
-/// First and second moment of a weight's gradient.
-#[derive(Clone, Debug)]
+/// Numbers of a weight that one thread changes at a time.
+const AT_ONCE: usize = 1 << 15;
+
+/// First and second moment of a weight's gradient. Not to be cloned: a step on the CPU changes them
+/// in place, and candle's tensors share what they hold.
+#[derive(Debug)]
 pub struct Moments {
     /// Mean.
     pub first: Tensor,
@@ -17,7 +22,7 @@ pub struct Moments {
 }
 
 /// The optimiser's state; weights are known by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct AdamW {
     /// Steps made.
     pub steps: u64,
@@ -39,27 +44,151 @@ impl AdamW {
         options: &Options,
     ) -> Result<()> {
         self.steps += 1;
-        let (b1, b2) = options.betas;
-        // Both means start at 0 and are too small at first.
-        let short = |beta: f64| 1.0 - beta.powf(self.steps as f64);
-        let (short_1, short_2) = (short(b1), short(b2));
         for (name, gradient) in gradients {
             let Some(weight) = weights.get(name) else { continue };
             // What is kept until the next step must not keep this step's graph.
-            let gradient = gradient.detach().clamp(-options.clip as f32, options.clip as f32)?;
-            let (first, second) = match self.moments.get(name) {
-                Some(Moments { first, second }) => (first.clone(), second.clone()),
-                None => (gradient.zeros_like()?, gradient.zeros_like()?),
-            };
-            let first = ((first * b1)? + (&gradient * (1.0 - b1))?)?;
-            let second = ((second * b2)? + (gradient.sqr()? * (1.0 - b2))?)?;
-            let size = ((&second / short_2)?.sqrt()? + options.epsilon)?;
-            let update = ((&first / size)? * (rate / short_1))?;
-            let kept = (weight.as_tensor() * (1.0 - rate * options.weight_decay))?;
-            weight.set(&(kept - update)?)?;
-            self.moments.insert(name.clone(), Moments { first, second });
+            let gradient = gradient.detach();
+            if !self.moments.contains_key(name) {
+                let (first, second) = (gradient.zeros_like()?, gradient.zeros_like()?);
+                self.moments.insert(name.clone(), Moments { first, second });
+            }
+            let Some(moments) = self.moments.get_mut(name) else { continue };
+            let update = Update { steps: self.steps, rate, options };
+            if matches!(weight.device(), Device::Cpu) {
+                update.in_place(weight, &gradient.contiguous()?, moments)?;
+            } else {
+                update.composed(weight, &gradient, moments)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// The change of one weight in one step.
+struct Update<'a> {
+    /// Steps made, this one included.
+    steps: u64,
+    rate: f64,
+    options: &'a Options,
+}
+
+impl Update<'_> {
+    /// Of operations that candle has on every device; each makes a tensor.
+    fn composed(&self, weight: &Var, gradient: &Tensor, moments: &mut Moments) -> Result<()> {
+        let (b1, b2) = self.options.betas;
+        let clip = self.options.clip as f32;
+        let gradient = gradient.clamp(-clip, clip)?;
+        let Moments { first, second } = &*moments;
+        let first = ((first * b1)? + (&gradient * (1.0 - b1))?)?;
+        let second = ((second * b2)? + (gradient.sqr()? * (1.0 - b2))?)?;
+        let size = ((&second / self.short(b2))?.sqrt()? + self.options.epsilon)?;
+        let update = ((&first / size)? * (self.rate / self.short(b1)))?;
+        let kept = (weight.as_tensor() * self.kept())?;
+        weight.set(&(kept - update)?)?;
+        *moments = Moments { first, second };
+        Ok(())
+    }
+
+    /// The same in three walks through memory.
+    fn in_place(&self, weight: &Var, gradient: &Tensor, moments: &Moments) -> Result<()> {
+        let (b1, b2) = self.options.betas;
+        let clip = self.options.clip as f32;
+        let Moments { first, second } = moments;
+        let part = |beta: f64| (beta as f32, (1.0 - beta) as f32);
+        let (keep, add) = part(b1);
+        first.inplace_op2(
+            gradient,
+            &Walk(|x: &mut f32, g: f32| {
+                *x = *x * keep + g.clamp(-clip, clip) * add;
+            }),
+        )?;
+        let (keep, add) = part(b2);
+        second.inplace_op2(
+            gradient,
+            &Walk(|x: &mut f32, g: f32| {
+                let g = g.clamp(-clip, clip);
+                *x = *x * keep + g * g * add;
+            }),
+        )?;
+        let (kept, epsilon) = (self.kept() as f32, self.options.epsilon as f32);
+        let (rate, short) = ((self.rate / self.short(b1)) as f32, self.short(b2) as f32);
+        weight.inplace_op3(
+            first,
+            second,
+            &Walk(|x: &mut f32, (first, second): (f32, f32)| {
+                *x = *x * kept - first / ((second / short).sqrt() + epsilon) * rate;
+            }),
+        )
+    }
+
+    /// By how much a mean that started at 0 is too small by now.
+    fn short(&self, beta: f64) -> f64 {
+        1.0 - beta.powf(self.steps as f64)
+    }
+
+    /// The share of a weight that its decay leaves.
+    fn kept(&self) -> f64 {
+        1.0 - self.rate * self.options.weight_decay
+    }
+}
+
+/// Changes every number of a tensor on the CPU by those at its place in one or two others.
+struct Walk<F>(F);
+
+impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Walk<F> {
+    fn name(&self) -> &'static str {
+        "walk"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &mut CpuStorage,
+        at: &Layout,
+        y: &CpuStorage,
+        y_at: &Layout,
+    ) -> Result<()> {
+        let (x, y) = (numbers_mut(x, at)?, numbers(y, y_at)?);
+        x.par_chunks_mut(AT_ONCE).zip(y.par_chunks(AT_ONCE)).for_each(|(x, y)| {
+            x.iter_mut().zip(y).for_each(|(x, &y)| (self.0)(x, y));
+        });
+        Ok(())
+    }
+}
+
+impl<F: Fn(&mut f32, (f32, f32)) + Sync> InplaceOp3 for Walk<F> {
+    fn name(&self) -> &'static str {
+        "walk"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &mut CpuStorage,
+        at: &Layout,
+        y: &CpuStorage,
+        y_at: &Layout,
+        z: &CpuStorage,
+        z_at: &Layout,
+    ) -> Result<()> {
+        let (x, y, z) = (numbers_mut(x, at)?, numbers(y, y_at)?, numbers(z, z_at)?);
+        let others = y.par_chunks(AT_ONCE).zip(z.par_chunks(AT_ONCE));
+        x.par_chunks_mut(AT_ONCE).zip(others).for_each(|(x, (y, z))| {
+            x.iter_mut().zip(y.iter().zip(z)).for_each(|(x, (&y, &z))| (self.0)(x, (y, z)));
+        });
+        Ok(())
+    }
+}
+
+fn numbers_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (CpuStorage::F32(all), Some((from, to))) => Ok(&mut all[from..to]),
+        _ => bail!("a weight is not f32 in one piece"),
+    }
+}
+
+fn numbers<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (CpuStorage::F32(all), Some((from, to))) => Ok(&all[from..to]),
+        _ => bail!("a gradient is not f32 in one piece"),
     }
 }
 
@@ -130,6 +259,35 @@ mod tests {
         for (found, expected) in found.iter().zip(w) {
             assert!((f64::from(*found) - expected).abs() < 1e-6, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn in_place_and_composed_agree() {
+        let wave = |phase: f64| {
+            let values = (0..70_000).map(|i| (f64::from(i) * 0.7 + phase).sin() as f32);
+            Tensor::from_iter(values, &Device::Cpu).unwrap()
+        };
+        let options = Options { weight_decay: 0.1, ..options() };
+        let both = [true, false].map(|in_place| {
+            let weight = Var::from_tensor(&wave(0.0)).unwrap();
+            let zeros = || wave(0.0).zeros_like().unwrap();
+            let mut moments = Moments { first: zeros(), second: zeros() };
+            for steps in 1..=3 {
+                let update = Update { steps, rate: 0.01, options: &options };
+                let gradient = wave(steps as f64);
+                if in_place {
+                    update.in_place(&weight, &gradient, &moments).unwrap();
+                } else {
+                    update.composed(&weight, &gradient, &mut moments).unwrap();
+                }
+            }
+            weight.as_detached_tensor()
+        });
+        let [a, b] = &both;
+        let far = |a: &Tensor, b: &Tensor| {
+            (a - b).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap()
+        };
+        assert!(far(a, b) < 1e-6 && far(a, &wave(0.0)) > 1e-3, "{} {}", a, b);
     }
 
     #[test]

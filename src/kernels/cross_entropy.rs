@@ -1,0 +1,217 @@
+//! Rows of logits against the distribution that was wanted: softmax, cross-entropy and its
+//! gradient. Knows no models and no threads: rows do not depend on each other, so whoever has many
+//! shares them out.
+
+use super::isa::Isa;
+use super::lanes::{self, LANES, Lanes, Work};
+use super::math;
+
+/// What [`softmax_less`] found in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RowLoss {
+    /// ln Σ exp(logits) − Σ wanted · logits, in nats.
+    pub cross_entropy: f32,
+    /// Logits above that of the token in question: its rank, from 0 on.
+    pub above: u32,
+}
+
+/// Turns `logits` into softmax(logits) and returns the index of the greatest, the lowest among
+/// equals; 0 if there is none.
+pub fn softmax(logits: &mut [f32]) -> usize {
+    softmax_by(Isa::best(), logits)
+}
+
+fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
+    let peak = lanes::run(isa, Peak(logits));
+    let likeliest = logits.iter().position(|&logit| logit >= peak).unwrap_or(0);
+    let sum = lanes::run(isa, Exponents { x: logits, peak });
+    lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted: &[] });
+    likeliest
+}
+
+/// Turns `logits` into softmax(logits) − `wanted`, the gradient of the cross-entropy by the logits.
+/// The rank is that of `token`.
+///
+/// # Panics
+/// If there is not one `wanted` for each, or no such token.
+pub fn softmax_less(logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
+    softmax_less_by(Isa::best(), logits, wanted, token)
+}
+
+fn softmax_less_by(isa: Isa, logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
+    assert_eq!(logits.len(), wanted.len(), "a share for each logit");
+    let above = lanes::run(isa, Above { x: logits, mark: logits[token] });
+    let expected = lanes::run(isa, Product { x: logits, y: wanted });
+    let peak = lanes::run(isa, Peak(logits));
+    let sum = lanes::run(isa, Exponents { x: logits, peak });
+    lanes::run(isa, Shares { x: logits, factor: 1.0 / sum, wanted });
+    RowLoss { cross_entropy: peak + sum.ln() - expected, above }
+}
+
+/// The last few numbers of a row as a vector, with `rest` behind them.
+#[inline(always)]
+fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
+    let mut room = [rest; LANES];
+    room[..x.len()].copy_from_slice(x);
+    // SAFETY: 16 floats.
+    unsafe { L::load(room.as_ptr()) }
+}
+
+/// The greatest number.
+struct Peak<'a>(&'a [f32]);
+
+impl Work for Peak<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> f32 {
+        let (whole, rest) = self.0.as_chunks::<LANES>();
+        let mut peak = padded::<L>(rest, f32::NEG_INFINITY);
+        for x in whole {
+            // SAFETY: 16 floats.
+            peak = L::max(unsafe { L::load(x.as_ptr()) }, peak);
+        }
+        L::greatest(peak)
+    }
+}
+
+/// How many are above the mark.
+struct Above<'a> {
+    x: &'a [f32],
+    mark: f32,
+}
+
+impl Work for Above<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> u32 {
+        self.x.iter().map(|&x| u32::from(x > self.mark)).sum()
+    }
+}
+
+/// Σ x · y.
+struct Product<'a> {
+    x: &'a [f32],
+    y: &'a [f32],
+}
+
+impl Work for Product<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> f32 {
+        let ((x, rest_x), (y, rest_y)) = (self.x.as_chunks::<LANES>(), self.y.as_chunks::<LANES>());
+        let mut sum = L::mul(padded::<L>(rest_x, 0.0), padded::<L>(rest_y, 0.0));
+        for (x, y) in x.iter().zip(y) {
+            // SAFETY: 16 floats each.
+            sum = unsafe { L::fma(L::load(x.as_ptr()), L::load(y.as_ptr()), sum) };
+        }
+        math::sum::<L>(sum)
+    }
+}
+
+/// x = e^(x − peak); gives their sum.
+struct Exponents<'a> {
+    x: &'a mut [f32],
+    peak: f32,
+}
+
+impl Work for Exponents<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> f32 {
+        let peak = L::splat(self.peak);
+        let (whole, rest) = self.x.as_chunks_mut::<LANES>();
+        let mut sum = L::splat(0.0);
+        for x in whole {
+            // SAFETY: 16 floats.
+            unsafe {
+                let weight = math::exp::<L>(L::sub(L::load(x.as_ptr()), peak));
+                L::store(x.as_mut_ptr(), weight);
+                sum = L::add(sum, weight);
+            }
+        }
+        let mut last = [0.0; LANES];
+        // SAFETY: 16 floats.
+        unsafe {
+            let weights = math::exp::<L>(L::sub(padded::<L>(rest, 0.0), peak));
+            L::store(last.as_mut_ptr(), weights);
+        }
+        rest.copy_from_slice(&last[..rest.len()]);
+        math::sum::<L>(sum) + rest.iter().sum::<f32>()
+    }
+}
+
+/// x = x · factor − wanted; all of `wanted` is 0 where it is empty.
+struct Shares<'a> {
+    x: &'a mut [f32],
+    factor: f32,
+    wanted: &'a [f32],
+}
+
+impl Work for Shares<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        if self.wanted.is_empty() {
+            self.x.iter_mut().for_each(|x| *x *= self.factor);
+        } else {
+            for (x, wanted) in self.x.iter_mut().zip(self.wanted) {
+                *x = *x * self.factor - wanted;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(n: usize, phase: f64) -> Vec<f32> {
+        (0..n).map(|i| ((i as f64 * 0.7 + phase).sin() * 9.0) as f32).collect()
+    }
+
+    /// In double precision, one element after another.
+    fn plain(logits: &[f32]) -> (Vec<f64>, f64) {
+        let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();
+        (logits.iter().map(|&x| f64::from(x).exp() / sum).collect(), sum.ln())
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_softmax_and_its_gradient() {
+        for n in [1, 15, 16, 40, 4099] {
+            let (truth, logits) = (row(n, 0.3), row(n, 2.0));
+            let (shares, _) = plain(&truth);
+            let greatest = truth.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let likeliest = truth.iter().position(|&x| x == greatest).unwrap();
+            let (found, normaliser) = plain(&logits);
+            let product: f64 = shares.iter().zip(&logits).map(|(p, &z)| p * f64::from(z)).sum();
+            let above = logits.iter().filter(|&&x| x > logits[likeliest]).count();
+            let mut bits: Option<Vec<u32>> = None;
+            for isa in Isa::ALL.into_iter().filter(|isa| isa.available()) {
+                let mut wanted = truth.clone();
+                assert_eq!(softmax_by(isa, &mut wanted), likeliest, "{isa:?} {n}");
+                let mut gradient = logits.clone();
+                let loss = softmax_less_by(isa, &mut gradient, &wanted, likeliest);
+                assert_eq!(loss.above as usize, above, "{isa:?} {n}");
+                let expected = normaliser - product;
+                let far = (f64::from(loss.cross_entropy) - expected).abs();
+                assert!(far < 1e-5 * expected.abs().max(1.0), "{isa:?} {n}: {far}");
+                for ((&x, p), q) in gradient.iter().zip(&shares).zip(&found) {
+                    assert!((f64::from(x) - (q - p)).abs() < 1e-6, "{isa:?} {n}: {x}");
+                }
+                let now = wanted.iter().chain(&gradient).map(|x| x.to_bits()).collect();
+                assert_eq!(bits.get_or_insert_with(|| Vec::clone(&now)), &now, "{isa:?} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn equals_go_to_the_lower_and_nothing_is_a_distribution_too() {
+        assert_eq!(softmax(&mut [1.0, 3.0, 3.0]), 1);
+        assert_eq!(softmax(&mut []), 0);
+    }
+}
