@@ -5,15 +5,15 @@
 use candle_core::{Device, Result, Tensor};
 use half::f16;
 
-use super::{Example, Examples, MaskRule};
+use super::{Example, Examples, MaskRule, Options};
 use crate::model::head::DraftVocabulary;
 use crate::speculate::Noise;
 
 /// Batches that are filled from one drawn pool: more make padding rarer, fewer the order freer.
 const POOL: usize = 32;
 
-/// A text of 512 tokens or fewer gets all of the noise (Dovetail's formula would give short ones
-/// more, up to many times the features themselves).
+/// A text of 512 tokens or fewer gets all of the noise, unless the options want Dovetail's formula
+/// as it is, which gives short ones more, up to many times the features themselves.
 const FULL_NOISE: usize = 512;
 
 const ORDER: u64 = 0x6f72_6465_7200;
@@ -36,8 +36,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Puts `examples` of features `hidden` wide on `device`. Noise of full `width` (see
-    /// [`Options::noise`](super::Options::noise)) is drawn by `noise`; 0 adds none.
+    /// Puts `examples` of features `hidden` wide on `device`, with `noise` on what is read.
     ///
     /// # Errors
     /// If the device fails.
@@ -45,7 +44,7 @@ impl Batch {
         examples: &[Example],
         hidden: usize,
         rule: MaskRule,
-        (width, noise): (f64, Noise),
+        noise: FeatureNoise,
         device: &Device,
     ) -> Result<Self> {
         let longest = examples.iter().map(|example| example.tokens.len()).max().unwrap_or_default();
@@ -67,10 +66,10 @@ impl Batch {
             let at = first * hidden..(first + own) * hidden;
             widen(&example.features[..own * hidden], &mut features[at.clone()]);
             widen(&example.features[(len - own) * hidden..], &mut labels[at.clone()]);
-            let width = width * FULL_NOISE as f64 / len.max(FULL_NOISE) as f64;
+            let width = noise.width_at(len);
             if width > 0.0 {
                 for (i, feature) in (at.start as u32..).zip(&mut features[at]) {
-                    let uniform = (noise.bits(i) >> 40) as f64 / (1u64 << 24) as f64;
+                    let uniform = (noise.draw.bits(i) >> 40) as f64 / (1u64 << 24) as f64;
                     *feature += ((uniform - 0.5) * width) as f32;
                 }
             }
@@ -113,9 +112,33 @@ impl Batch {
     }
 }
 
-/// The noise of one batch: the `number`th of the training.
-pub(super) fn noise_of(seed: u64, number: u64) -> Noise {
-    Noise::new(seed ^ NOISE, number as usize)
+/// Noise on the features of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct FeatureNoise {
+    /// Its width on a text of 512 tokens; 0 adds none.
+    width: f64,
+    /// Whether shorter texts get no more than that.
+    capped: bool,
+    draw: Noise,
+}
+
+impl FeatureNoise {
+    /// That of the `number`th batch of a training.
+    pub(super) fn of(options: &Options, number: u64) -> Self {
+        let draw = Noise::new(options.seed ^ NOISE, number as usize);
+        Self { width: options.noise, capped: !options.noise_uncapped, draw }
+    }
+
+    /// None.
+    pub(super) fn none() -> Self {
+        Self { width: 0.0, capped: true, draw: Noise::new(NOISE, 0) }
+    }
+
+    /// Its width on a text of `len` tokens.
+    fn width_at(&self, len: usize) -> f64 {
+        let tokens = if self.capped { len.max(FULL_NOISE) } else { len.max(1) };
+        self.width * FULL_NOISE as f64 / tokens as f64
+    }
 }
 
 /// The batches of one epoch, each a list of examples: shuffled, joined with others of like length,
@@ -207,7 +230,8 @@ mod tests {
     }
 
     fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {
-        Batch::new(examples, 2, rule, (width, Noise::new(1, 2)), &Device::Cpu).unwrap()
+        let noise = FeatureNoise { width, capped: true, draw: Noise::new(1, 2) };
+        Batch::new(examples, 2, rule, noise, &Device::Cpu).unwrap()
     }
 
     #[test]
@@ -265,6 +289,17 @@ mod tests {
         assert!(off.iter().any(|x| *x > 0.01) && off.iter().any(|x| *x < -0.01), "{off:?}");
         assert_eq!(values(&noisy.features), values(&again.features));
         assert_eq!(values(&noisy.labels), values(&clean.labels));
+    }
+
+    #[test]
+    fn short_texts_get_more_noise_only_where_that_is_wanted() {
+        let widths = |capped| {
+            let noise = FeatureNoise { width: 0.2, capped, draw: Noise::new(1, 2) };
+            [64, 512, 1024].map(|len| (noise.width_at(len) * 10.0).round() / 10.0)
+        };
+        assert_eq!(widths(true), [0.2, 0.2, 0.1]);
+        assert_eq!(widths(false), [1.6, 0.2, 0.1]);
+        assert_eq!(FeatureNoise::none().width_at(3), 0.0);
     }
 
     /// Lengths only.

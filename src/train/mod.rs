@@ -26,7 +26,7 @@ mod trainer;
 
 use std::path::PathBuf;
 
-pub use batch::Batch;
+pub use batch::{Batch, FeatureNoise};
 pub use checkpoint::TrainPosition;
 pub use draft_vocab::{DraftVocabSize, draft_vocabulary};
 pub use example::{Example, Examples};
@@ -34,7 +34,7 @@ pub use export::{head_config, head_json};
 pub use loss::{Estimate, LossComputer, LossOutput, LossSums};
 pub use net::{DraftNet, Past};
 pub use optimiser::{AdamW, Moments, rate};
-pub use options::{Elastic, Length, MaskRule, Options, Used};
+pub use options::{Elastic, FirstWeights, Length, MaskRule, Options, Used};
 pub use report::{Measure, StepReport};
 pub use trainer::Trainer;
 

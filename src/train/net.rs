@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::TrainError;
 use super::ops::{linear, masked_softmax, rms_norm, rotate, swiglu};
+use super::{FirstWeights, TrainError};
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
 use crate::speculate::Noise;
@@ -51,11 +51,8 @@ struct PassTables {
 }
 
 impl DraftNet {
-    /// A head with first weights drawn by `seed`: W_1, W_2 and W_z uniform after Xavier and Glorot,
-    /// linear layers uniform in ±1/√inputs, norms 1, as in the published trainer; only the two
-    /// matrices of each block that write to the residual stream start at 0, so that every exit
-    /// begins as the fusion's output and deeper blocks start by doing no harm. It scores the tokens
-    /// of `draft_vocab`, or all.
+    /// A head with these first weights, drawn by `seed`. It scores the tokens of `draft_vocab`, or
+    /// all.
     ///
     /// # Errors
     /// If the device has no room.
@@ -63,13 +60,13 @@ impl DraftNet {
         mut config: HeadConfig,
         kind: FusionKind,
         draft_vocab: Option<DraftVocabulary>,
-        seed: u64,
+        (first, seed): (FirstWeights, u64),
         device: &Device,
     ) -> Result<Self> {
         config.draft_vocab = draft_vocab.as_ref().map(DraftVocabulary::len);
         let shapes = layout(&config, kind);
         let weights = shapes.into_iter().zip(0..).map(|((name, shape), number)| {
-            let values = first_weights(&name, &shape, Noise::new(seed, number));
+            let values = first_weights(first, &name, &shape, Noise::new(seed, number));
             let tensor = Tensor::from_vec(values, shape, device)?;
             Ok((name, Var::from_tensor(&tensor)?))
         });
@@ -308,12 +305,13 @@ fn shifted(x: &Tensor, by: usize) -> Result<Tensor> {
     Tensor::cat(&[&front, &x.narrow(2, 0, rows - by)?], 2)
 }
 
-fn first_weights(name: &str, shape: &[usize], noise: Noise) -> Vec<f32> {
+fn first_weights(first: FirstWeights, name: &str, shape: &[usize], noise: Noise) -> Vec<f32> {
     let count: usize = shape.iter().product();
     if name.ends_with("layernorm.weight") {
         return vec![1.0; count];
     }
-    if name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight") {
+    let writes = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");
+    if writes && first == FirstWeights::ZeroOutputs {
         return vec![0.0; count];
     }
     let bound = match shape {

@@ -40,6 +40,18 @@ pub enum MaskRule {
     Published,
 }
 
+/// The weights of a new head. The fusion's W_1, W_2 and W_z are uniform after Xavier and Glorot,
+/// linear layers uniform in ±1/√inputs and norms 1, as in the published trainer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FirstWeights {
+    /// The two matrices of each block that write to the residual stream start at 0, so that every
+    /// exit begins as the fusion's output and deeper blocks start by doing no harm.
+    #[default]
+    ZeroOutputs,
+    /// These too as published.
+    Published,
+}
+
 /// The phase in which the head is trained on its own outputs, as it is used in decoding (HASS,
 /// EAGLE-3), after the one on the target's features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,6 +96,9 @@ pub struct Options {
     /// Width of the uniform noise on features at 512 tokens; it is spread thinner over longer
     /// texts (n · 512 / L).
     pub noise: f64,
+    /// Whether shorter texts get more noise by that formula too, as in the published trainer.
+    #[serde(default)]
+    pub noise_uncapped: bool,
     /// Weight of SmoothL1.
     pub vloss: f64,
     /// Weight of the cross-entropy.
@@ -94,6 +109,9 @@ pub struct Options {
     pub used: Used,
     /// Which pairs have a loss.
     pub mask: MaskRule,
+    /// What the weights are before the first step.
+    #[serde(default)]
+    pub first_weights: FirstWeights,
     /// Seed of the first weights, the order, the noise and the drawn depths.
     pub seed: u64,
 }
@@ -113,11 +131,13 @@ impl Default for Options {
             weight_decay: 0.01,
             clip: 0.5,
             noise: 0.2,
+            noise_uncapped: false,
             vloss: 1.0,
             ploss: 0.1,
             elastic: Elastic::default(),
             used: Used::default(),
             mask: MaskRule::default(),
+            first_weights: FirstWeights::default(),
             seed: 42,
         }
     }

@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::batch::{noise_of, plan};
+use super::batch::plan;
 use super::checkpoint::{self, Checkpoint, TrainPosition};
 use super::loss::{Estimate, LossOutput, LossSums};
 use super::net::Past;
 use super::optimiser::rate;
 use super::{
-    AdamW, Batch, DraftNet, Elastic, Example, Examples, Length, LossComputer, Measure, Options,
-    StepReport, TrainError,
+    AdamW, Batch, DraftNet, Elastic, Example, Examples, FeatureNoise, Length, LossComputer,
+    Measure, Options, StepReport, TrainError,
 };
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, SharedTables};
 use crate::speculate::Noise;
@@ -63,7 +63,13 @@ impl Trainer {
         device: &Device,
     ) -> Result<Self, TrainError> {
         let options = options.checked()?;
-        let net = DraftNet::new(config, kind, draft_vocab, options.seed, device)?;
+        let net = DraftNet::new(
+            config,
+            kind,
+            draft_vocab,
+            (options.first_weights, options.seed),
+            device,
+        )?;
         let adam = AdamW::default();
         Self::with(
             Checkpoint { options, net, adam, position: TrainPosition::default() },
@@ -220,7 +226,7 @@ impl Trainer {
         let course = PassPlan { depth, every_exit: false, feedback, decay: 1.0 };
         let mut sums = vec![LossSums::default(); feedback + 1];
         for batch in plan(examples, 0, 0, batch_tokens, window) {
-            let batch = self.batch(examples, &batch, 0.0, 0)?;
+            let batch = self.batch(examples, &batch, FeatureNoise::none())?;
             let (output, _) = self.pass(&batch, course, 1)?;
             sums.iter_mut().zip(&output.sums).for_each(|(sum, more)| sum.add(more));
         }
@@ -309,7 +315,7 @@ impl Trainer {
     }
 
     fn next_batch(&mut self, examples: &dyn Examples) -> Result<Batch, TrainError> {
-        let Options { seed, batch_tokens, window, noise, .. } = self.options;
+        let Options { seed, batch_tokens, window, .. } = self.options;
         let total = (0..examples.len()).map(|index| examples.tokens(index) as u64).sum();
         let now = (examples.len(), total);
         let before = *self.position.examples.get_or_insert(now);
@@ -332,18 +338,17 @@ impl Trainer {
         position.cursor += 1;
         position.batches += 1;
         self.order = Some(order);
-        self.batch(examples, &next, noise, self.position.batches)
+        self.batch(examples, &next, FeatureNoise::of(&self.options, self.position.batches))
     }
 
     fn batch(
         &self,
         examples: &dyn Examples,
         indices: &[usize],
-        noise: f64,
-        number: u64,
+        noise: FeatureNoise,
     ) -> Result<Batch, TrainError> {
         let (hidden, vocab) = (self.config().body.hidden, self.config().body.vocab);
-        let Options { window, mask, seed, .. } = self.options;
+        let Options { window, mask, .. } = self.options;
         let read = indices.iter().map(|&index| {
             let mut example = examples.get(index)?;
             example.check(hidden, vocab).map_err(|reason| TrainError::Example { index, reason })?;
@@ -351,7 +356,6 @@ impl Trainer {
             Ok(example)
         });
         let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
-        let noise = (noise, noise_of(seed, number));
         let batch = Batch::new(&read, hidden, mask, noise, self.net.device())?;
         Ok(match self.net.draft_vocab() {
             None => batch,

@@ -262,7 +262,7 @@ fn errors_name_their_cause() {
     wide[3].features.pop();
     wide[5].tokens[0] = 99;
     for index in [3, 5] {
-        let error = trainer.batch(&wide, &[index], 0.0, 0).unwrap_err();
+        let error = trainer.batch(&wide, &[index], FeatureNoise::none()).unwrap_err();
         assert!(matches!(error, TrainError::Example { index: found, .. } if found == index));
     }
     let none: Vec<Example> = Vec::new();

@@ -22,7 +22,7 @@ use dovetail::plan::{
 };
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{Method, Shape};
-use dovetail::train::{DraftNet, head_config};
+use dovetail::train::{DraftNet, FirstWeights, head_config};
 
 const CONTEXT: usize = 192;
 /// Tokens of an answer.
@@ -34,7 +34,8 @@ const LENGTH: usize = 14;
 fn drafters(files: &TargetFiles, target: &CpuTarget, text: &[u32]) -> Vec<Box<dyn Drafter>> {
     let beside = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
     let config = head_config(&files.config, 2, true);
-    let net = DraftNet::new(config.clone(), FusionKind::Dgf, None, 3, &Device::Cpu).unwrap();
+    let first = (FirstWeights::default(), 3);
+    let net = DraftNet::new(config.clone(), FusionKind::Dgf, None, first, &Device::Cpu).unwrap();
     let weights = net.head_weights().unwrap();
     let shared = SharedTables {
         embedding: Table::Packed(target.embedding()),

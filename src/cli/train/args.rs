@@ -15,7 +15,9 @@ use crate::train::{DraftVocabSize, Elastic, Length, MaskRule};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Presets: `quick` is for a small target, two cores and a quarter of an hour; \
-    `paper` has the published figures (AdamW at 3e-5 for 200,000 steps, full windows).\n\
+    `paper` has the published figures (AdamW at 3e-5 for 200,000 steps, full windows) with a depth \
+    drawn each step and a last phase on the head's own outputs; `published` is the paper's recipe \
+    without these: five blocks, the last exit alone, 50 epochs in batches of 16 windows.\n\
     Chats, one JSON object a line: {\"messages\": [{\"role\": …, \"content\": …}, …]}, ShareGPT's \
     {\"conversations\": [{\"from\": …, \"value\": …}, …]}, or with --self-answers also {\"turns\": \
     [question, …]}."
@@ -174,8 +176,10 @@ pub struct TrainArgs {
 pub enum Preset {
     /// A small target, two cores, a quarter of an hour.
     Quick,
-    /// The published figures.
+    /// The published figures with our changes.
     Paper,
+    /// The paper's recipe without our changes.
+    Published,
 }
 
 /// A fusion by name.
@@ -237,6 +241,7 @@ impl TrainArgs {
         match self.preset {
             Preset::Quick => Recipe::quick(),
             Preset::Paper => Recipe::paper(),
+            Preset::Published => Recipe::published(),
         }
     }
 

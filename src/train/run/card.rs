@@ -109,7 +109,8 @@ fn training(text: &mut String, state: &State) -> std::fmt::Result {
         options.learning_rate, options.warmup, options.weight_decay, options.clip
     )?;
     writeln!(text, "| loss | {} SmoothL1 + {} cross-entropy |", options.vloss, options.ploss)?;
-    writeln!(text, "| noise on features | {} |", options.noise)?;
+    let short = if options.noise_uncapped { ", more on texts below 512 tokens" } else { "" };
+    writeln!(text, "| noise on features | {}{short} |", options.noise)?;
     writeln!(text, "| outputs trained | {elastic} |")?;
     writeln!(text, "| on its own outputs | {used} |")?;
     writeln!(text, "| seed | {} |", options.seed)?;
