@@ -150,6 +150,35 @@ fn until(order: &RunRequest, enough: impl Fn(&TrainEvent<'_>) -> bool) -> End {
 }
 
 #[test]
+fn the_head_is_the_best_that_was_seen_and_not_the_last() {
+    let bench = Bench::new();
+    let third =
+        |event: &TrainEvent<'_>| matches!(event, TrainEvent::Step(report) if report.step == 3);
+    assert_eq!(until(&bench.order(false), third), End::Stopped);
+    let state = bench.head().join("work/run.json");
+    let mut json: Value = serde_json::from_slice(&fs::read(&state).unwrap()).unwrap();
+    let seen = json["best"]["step"].as_u64().unwrap();
+    assert!((1..=3).contains(&seen), "{seen}");
+    // No later step will do as well as this.
+    json["best"]["score"] = 99.0.into();
+    fs::write(&state, json.to_string()).unwrap();
+    let best = fs::read(bench.head().join("work/best/model.safetensors")).unwrap();
+    let (mut notes, mut taus) = (Vec::new(), 0);
+    let mut record = |event: TrainEvent<'_>| match event {
+        TrainEvent::Note(note) => notes.push(note.to_owned()),
+        TrainEvent::Held { tau, .. } => taus += usize::from(tau.is_some_and(|tau| tau >= 1.0)),
+        _ => {}
+    };
+    let end = train(&bench.order(true), &AtomicBool::new(false), &mut record).unwrap();
+    assert_eq!(end, End::Done);
+    assert!(fs::read(bench.head().join("model.safetensors")).unwrap() == best);
+    let said = format!("the head is the one of step {seen}");
+    assert!(notes.iter().any(|note| note.starts_with(&said)), "{notes:?}");
+    assert!(taus > 0 && bench.log().iter().any(|line| line["held"]["tau"].is_f64()));
+    open_head(&Spec::Folder(bench.head()), &mut |_| {}).unwrap();
+}
+
+#[test]
 fn a_training_that_is_stopped_in_every_stage_comes_to_the_same_head() {
     let whole = Bench::new();
     assert_eq!(until(&whole.order(false), |_| false), End::Done);

@@ -1,6 +1,8 @@
 //! Progress of a training on stderr: a bar on a terminal, lines elsewhere. Must never know how the
 //! training is done.
 
+use std::time::{Duration, Instant};
+
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
@@ -12,10 +14,17 @@ use crate::train::{Measure, StepReport};
 const WHOLE: u64 = 1000;
 /// Smoothing factor of the rate.
 const SMOOTHING: f64 = 0.1;
+/// Between two lines of progress where no bar can be drawn: a log of hours stays short and a minute
+/// without a sign is rare.
+const BETWEEN_LINES: Duration = Duration::from_secs(15);
 
 /// Shows the events.
 pub(super) struct Show {
     bar: ProgressBar,
+    /// The stage under way, its amount and its beginning.
+    stage: Option<(Stage, u64, Instant)>,
+    /// When the last line of progress was printed.
+    lined: Instant,
     /// Tokens a second while training, smoothed.
     rate: Option<f64>,
     /// Time training took in this session and the progress it began at, for the time left.
@@ -25,20 +34,21 @@ pub(super) struct Show {
 
 impl Show {
     pub fn new() -> Self {
-        Self { bar: ProgressBar::hidden(), rate: None, since: None, refused: 0 }
+        let (bar, lined) = (ProgressBar::hidden(), Instant::now());
+        Self { bar, stage: None, lined, rate: None, since: None, refused: 0 }
     }
 
     /// Shows an event.
     pub fn take(&mut self, event: &TrainEvent<'_>) {
         match event {
             TrainEvent::Stage { stage, total } => self.begin(*stage, *total),
-            TrainEvent::At(done) => self.bar.set_position(*done),
+            TrainEvent::At(done) => self.at(*done),
             TrainEvent::Fetching(text) => self.fetch(text),
             TrainEvent::Note(text) => self.say(text),
             TrainEvent::Refused { line, why } => self.refuse(*line, why),
             TrainEvent::Chats(chats) => self.say(&chats_line(chats)),
             TrainEvent::Step(step) => self.step(step),
-            TrainEvent::Held(found) => self.say(&held_line(found)),
+            TrainEvent::Held { measures, tau } => self.say(&held_line(measures, *tau)),
             TrainEvent::DecodeEval(decoded) => {
                 decoded_lines(decoded).iter().for_each(|line| self.say(line))
             }
@@ -71,6 +81,23 @@ impl Show {
         if self.bar.is_hidden() {
             report(&format!("{} …", stage.name()));
         }
+        (self.stage, self.lined) = (Some((stage, total, Instant::now())), Instant::now());
+    }
+
+    fn at(&mut self, done: u64) {
+        self.bar.set_position(done);
+        if let (true, Some((stage, total, since))) = (self.line_is_due(), self.stage) {
+            report(&stage_line(stage, done, total, since.elapsed()));
+        }
+    }
+
+    /// Whether a line of progress is to be printed now, in the place of a bar.
+    fn line_is_due(&mut self) -> bool {
+        let due = self.bar.is_hidden() && self.lined.elapsed() >= BETWEEN_LINES;
+        if due {
+            self.lined = Instant::now();
+        }
+        due
     }
 
     /// On the one line of a spinner, however often it comes.
@@ -100,10 +127,14 @@ impl Show {
         let left = HumanDuration(std::time::Duration::from_secs_f64(left));
         self.bar.set_position((step.progress * WHOLE as f64) as u64);
         let right = accuracies(&step.measures);
-        self.bar.set_message(format!(
+        let message = format!(
             "step {} loss {:.3} top 1/2/3 {right} {rate:.0} tokens/s {left} left",
             step.step, step.loss
-        ));
+        );
+        if self.line_is_due() {
+            report(&format!("training {:.0} % {message}", 100.0 * step.progress));
+        }
+        self.bar.set_message(message);
     }
 
     fn refuse(&mut self, line: usize, why: &str) {
@@ -122,6 +153,18 @@ impl Show {
             self.bar.println(printable(line));
         }
     }
+}
+
+/// How far a stage is, in a line.
+fn stage_line(stage: Stage, done: u64, total: u64, since: Duration) -> String {
+    let (name, unit) = (stage.name(), stage.unit());
+    let rate = done as f64 / since.as_secs_f64().max(1e-9);
+    if total == 0 {
+        return format!("{name}: {done} {unit}, {rate:.0}/s");
+    }
+    let left = Duration::from_secs_f64(total.saturating_sub(done) as f64 / rate.max(1e-3));
+    let percent = 100.0 * done as f64 / total as f64;
+    format!("{name}: {percent:.0} % of {total}, {rate:.0}/s, {} left", HumanDuration(left))
 }
 
 /// Top-1/2/3 in percent of the deepest exit: on the target's features, then by steps on its own
@@ -146,11 +189,13 @@ fn chats_line(chats: &Chats) -> String {
     )
 }
 
-fn held_line(found: &[Measure]) -> String {
+fn held_line(found: &[Measure], tau: Option<f64>) -> String {
     let first = found.first();
     let (vloss, ploss) = first.map_or((0.0, 0.0), |measure| (measure.vloss, measure.ploss));
+    let tau = tau.map_or_else(String::new, |tau| format!(", τ {tau:.2}"));
     format!(
-        "held out: SmoothL1 {vloss:.3}, cross-entropy {ploss:.3}, top 1/2/3 by own outputs {} %",
+        "held out: SmoothL1 {vloss:.3}, cross-entropy {ploss:.3}, top 1/2/3 by own outputs {} %\
+         {tau}",
         accuracies(found)
     )
 }
@@ -170,6 +215,16 @@ fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_says_how_far_a_stage_is_and_how_long_it_will_take() {
+        let line = |total| stage_line(Stage::Features, 3000, total, Duration::from_secs(10));
+        insta::assert_snapshot!(
+            line(12_000),
+            @"features: 25 % of 12000, 300/s, 30 seconds left"
+        );
+        insta::assert_snapshot!(line(0), @"features: 3000 tokens, 300/s");
+    }
 
     #[test]
     fn accuracy_is_reported_by_step() {

@@ -19,19 +19,20 @@ const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 /// Most tokens of an answer.
 const LONGEST: usize = 96;
 
+/// Prompts and tokens an answer that τ is measured on while the head still learns: enough to tell a
+/// better head from a worse one, few enough to cost little of the training.
+const LOOK: (usize, usize) = (6, 48);
+
 /// Decodes, unless that was done before or there is nothing to do.
 pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
     let recipe = run.state.recipe.clone();
-    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
-    let prompts = &texts[..held.min(recipe.decode).min(texts.len())];
+    let prompts = prompts(run, texts);
     if run.state.decoded.is_some() || prompts.is_empty() {
         return Ok(());
     }
-    let room = run.files.config.max_positions;
-    let starts = prompts.iter().map(|text| text.answers[0].start);
-    let context = (starts.max().unwrap_or(0) + LONGEST + SHAPE.gamma).min(room);
-    let mut engine = engine(run, context)?;
-    let names = run.files.tokenizer.clone();
+    let files = open_head(&Spec::Folder(run.dir.head().to_owned()), &mut |_| {})?;
+    let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
+    let mut decoder = Decoder::new(run, &weights, prompts, LONGEST)?;
     let mut ways = vec![DecodeRow::default()];
     ways.extend(
         depths(recipe.options.elastic, recipe.blocks)
@@ -46,25 +47,7 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
             if run.stopping() {
                 return Err(RunError::Stopped);
             }
-            engine.forget();
-            let prompt = text.tokens[..text.answers[0].start].to_vec();
-            let max_tokens = LONGEST.min(context.saturating_sub(prompt.len())).max(1);
-            let eos = run.files.eos.clone();
-            let request = Request { prompt, max_tokens, eos, stop: Vec::new() };
-            let budget = Budget::new(SHAPE, row.blocks.max(1));
-            let options = RoundOptions {
-                speculate: row.blocks > 0,
-                ..RoundOptions::new(budget, SamplerSettings::default())
-            };
-            let mut answer = engine.generate(request, &names)?;
-            let mut said = vec![answer.first_token(&options)?.token];
-            while answer.finish().is_none() {
-                said.extend(answer.step(&options)?.committed.into_iter().map(|token| token.token));
-            }
-            let summary = answer.summary();
-            row.tokens += summary.tokens - 1;
-            row.rounds += summary.rounds;
-            row.seconds += summary.timing.total_ms() / 1e3;
+            let said = decoder.answer(run, text, row)?;
             match &plain {
                 Some(plain) => same &= *plain == said,
                 None => plain = Some(said),
@@ -80,17 +63,88 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
     run.end(tokens)
 }
 
-/// The target with the head that lies in the folder, as the program would run them.
-fn engine(run: &RunContext<'_>, context: usize) -> Result<Engine, RunError> {
-    let target = run.target(context)?;
-    let files = open_head(&Spec::Folder(run.dir.head().to_owned()), &mut |_| {})?;
-    let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
-    let shared = SharedTables::of(&target);
-    let kind = weights.kind();
-    let pool = std::sync::Arc::clone(&run.pool);
-    let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
-    let head = PackedHead::new(&weights, &shared, pool, context, precision, kv)?;
-    let drafter: Box<dyn Drafter> =
-        Box::new(FeatureHead::new(&files.config, kind, Box::new(head), context));
-    Ok(Engine::new(Box::new(target), [drafter]))
+/// τ of a head that still learns, all its blocks in use, on a few held-out prompts; `None` if none
+/// are to be decoded.
+pub(super) fn tau(
+    run: &RunContext<'_>,
+    weights: &HeadWeights,
+    texts: &[Text],
+) -> Result<Option<f64>, RunError> {
+    let prompts = prompts(run, texts);
+    let prompts = &prompts[..prompts.len().min(LOOK.0)];
+    if prompts.is_empty() {
+        return Ok(None);
+    }
+    let mut decoder = Decoder::new(run, weights, prompts, LOOK.1)?;
+    let mut row = DecodeRow { blocks: weights.config.blocks(), ..DecodeRow::default() };
+    for text in prompts {
+        decoder.answer(run, text, &mut row)?;
+    }
+    Ok(Some(row.tau()))
+}
+
+/// The held-out texts whose prompts are decoded.
+fn prompts<'a>(run: &RunContext<'_>, texts: &'a [Text]) -> &'a [Text] {
+    let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
+    &texts[..held.min(run.state.recipe.decode).min(texts.len())]
+}
+
+/// The target with a head, as the program would run them.
+struct Decoder {
+    engine: Engine,
+    /// Positions there are.
+    context: usize,
+    /// Most tokens of an answer.
+    longest: usize,
+}
+
+impl Decoder {
+    fn new(
+        run: &RunContext<'_>,
+        weights: &HeadWeights,
+        prompts: &[Text],
+        longest: usize,
+    ) -> Result<Self, RunError> {
+        let starts = prompts.iter().map(|text| text.answers[0].start);
+        let room = run.files.config.max_positions;
+        let context = (starts.max().unwrap_or(0) + longest + SHAPE.gamma).min(room);
+        let target = run.target(context)?;
+        let shared = SharedTables::of(&target);
+        let pool = std::sync::Arc::clone(&run.pool);
+        let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+        let head = PackedHead::new(weights, &shared, pool, context, precision, kv)?;
+        let drafter: Box<dyn Drafter> =
+            Box::new(FeatureHead::new(&weights.config, weights.kind(), Box::new(head), context));
+        Ok(Self { engine: Engine::new(Box::new(target), [drafter]), context, longest })
+    }
+
+    /// Answers the prompt of `text` in the way of `row`, to which what it took is added.
+    fn answer(
+        &mut self,
+        run: &RunContext<'_>,
+        text: &Text,
+        row: &mut DecodeRow,
+    ) -> Result<Vec<u32>, RunError> {
+        let Self { engine, context, longest } = self;
+        engine.forget();
+        let prompt = text.tokens[..text.answers[0].start].to_vec();
+        let max_tokens = (*longest).min(context.saturating_sub(prompt.len())).max(1);
+        let eos = run.files.eos.clone();
+        let request = Request { prompt, max_tokens, eos, stop: Vec::new() };
+        let budget = Budget::new(SHAPE, row.blocks.max(1));
+        let options = RoundOptions {
+            speculate: row.blocks > 0,
+            ..RoundOptions::new(budget, SamplerSettings::default())
+        };
+        let mut answer = engine.generate(request, &run.files.tokenizer)?;
+        let mut said = vec![answer.first_token(&options)?.token];
+        while answer.finish().is_none() {
+            said.extend(answer.step(&options)?.committed.into_iter().map(|token| token.token));
+        }
+        let summary = answer.summary();
+        row.tokens += summary.tokens - 1;
+        row.rounds += summary.rounds;
+        row.seconds += summary.timing.total_ms() / 1e3;
+        Ok(said)
+    }
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use candle_core::Device;
 
 use super::context::RunContext;
+use super::decode_eval;
 use super::log::Log;
-use super::state::Stage;
+use super::recipe::Recipe;
+use super::state::{Best, Stage};
 use super::{RunError, TrainEvent};
 use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::render::Text;
@@ -70,9 +72,7 @@ pub(super) fn learn(
         run.look();
         (run.report)(TrainEvent::Step(&report));
         if (trainer.progress() * LOOKS).floor() > (share * LOOKS).floor() {
-            let found = trainer.measure(&check, recipe.blocks, recipe.options.used.steps)?;
-            note(run, log.held(report.step, &found));
-            (run.report)(TrainEvent::Held(&found));
+            look(run, &mut log, &trainer, &check, rendered)?;
         }
         if saved.elapsed() > PAUSE {
             // The checkpoint before is still there: training goes on without this one.
@@ -81,19 +81,77 @@ pub(super) fn learn(
         }
     }
     trainer.save(&path)?;
-    let mut all: Vec<Measure> = Vec::new();
-    for depth in depths(recipe.options.elastic, recipe.blocks) {
-        all.extend(trainer.measure(&check, depth, recipe.options.used.steps)?);
-    }
-    run.state.held = all;
-    trainer.export(run.dir.head())?;
+    keep_best(run, &trainer, &check)?;
     let drawn = log.draw(&recipe.options);
     note(run, drawn);
     run.end(trainer.position().tokens - before)
 }
 
+/// Measures the head on the way; if it is the best so far it is kept.
+fn look(
+    run: &mut RunContext<'_>,
+    log: &mut Log,
+    trainer: &Trainer,
+    check: &Slice<'_>,
+    rendered: &[Text],
+) -> Result<(), RunError> {
+    let Recipe { blocks, options, .. } = run.state.recipe.clone();
+    let found = trainer.measure(check, blocks, options.used.steps)?;
+    let tau = decode_eval::tau(run, &trainer.weights()?, rendered)?;
+    let step = trainer.position().steps;
+    note(run, log.held(step, &found, tau));
+    (run.report)(TrainEvent::Held { measures: &found, tau });
+    let right: f64 = found.iter().map(|measure| measure.right[0]).sum();
+    let score = tau.unwrap_or(right / found.len().max(1) as f64);
+    if run.state.best.as_ref().is_none_or(|best| score >= best.score) {
+        let held = measures(run, trainer, check)?;
+        trainer.export(&run.dir.best())?;
+        run.state.best = Some(Best { step, score, held });
+        run.dir.save(&run.state)?;
+    }
+    Ok(())
+}
+
+/// The measures of the head after each block that it can be cut after.
+fn measures(
+    run: &RunContext<'_>,
+    trainer: &Trainer,
+    check: &Slice<'_>,
+) -> Result<Vec<Measure>, RunError> {
+    let Recipe { blocks, options, .. } = &run.state.recipe;
+    let mut all = Vec::new();
+    for depth in depths(options.elastic, *blocks) {
+        all.extend(trainer.measure(check, depth, options.used.steps)?);
+    }
+    Ok(all)
+}
+
+/// Writes the head: the best one that was seen, which need not be the last.
+fn keep_best(
+    run: &mut RunContext<'_>,
+    trainer: &Trainer,
+    check: &Slice<'_>,
+) -> Result<(), RunError> {
+    let last = trainer.position().steps;
+    match run.state.best.clone().filter(|best| best.step < last) {
+        Some(Best { step, held, .. }) => {
+            run.note(&format!(
+                "the head is the one of step {step}, which did better on held-out chats than that \
+                 of step {last}, the last"
+            ));
+            run.dir.take_best()?;
+            run.state.held = held;
+        }
+        None => {
+            run.state.held = measures(run, trainer, check)?;
+            trainer.export(run.dir.head())?;
+        }
+    }
+    Ok(())
+}
+
 /// The tokens to score, by what the assistant says in the texts that are learned from.
-fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<DraftVocabulary> {
+pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<DraftVocabulary> {
     let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
     let learned = texts.get(held..).unwrap_or_default();
     let said = learned.iter().flat_map(|text| {

@@ -24,7 +24,13 @@ enum LogLine {
     /// A step of the optimiser.
     Step(StepReport),
     /// Measures on held-out chats after so many steps.
-    Held { step: u64, measures: Vec<Measure> },
+    Held {
+        step: u64,
+        measures: Vec<Measure>,
+        /// On held-out prompts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tau: Option<f64>,
+    },
 }
 
 impl LogLine {
@@ -73,8 +79,13 @@ impl Log {
     }
 
     /// Adds measures on held-out chats.
-    pub fn held(&mut self, step: u64, measures: &[Measure]) -> Result<(), RunError> {
-        self.add(LogLine::Held { step, measures: measures.to_vec() })
+    pub fn held(
+        &mut self,
+        step: u64,
+        measures: &[Measure],
+        tau: Option<f64>,
+    ) -> Result<(), RunError> {
+        self.add(LogLine::Held { step, measures: measures.to_vec(), tau })
     }
 
     fn add(&mut self, entry: LogLine) -> Result<(), RunError> {
@@ -97,7 +108,7 @@ impl Log {
                     let first = report.measures.first();
                     trained.extend(first.map(|measure| (report.step as f64, loss(measure))));
                 }
-                LogLine::Held { step, measures } => {
+                LogLine::Held { step, measures, .. } => {
                     let first =
                         measures.iter().filter(|measure| measure.step == 0).max_by_key(|m| m.depth);
                     held.extend(first.map(|measure| (*step as f64, loss(measure))));
@@ -148,7 +159,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::open(folder.path(), 0).unwrap();
         (1..=5).for_each(|step| log.step(&report(step)).unwrap());
-        log.held(5, &report(5).measures).unwrap();
+        log.held(5, &report(5).measures, Some(1.5)).unwrap();
         // An interruption leaves the last line incomplete.
         log.file.write_all(b"{\"step\":{\"st").unwrap();
         let log = Log::open(folder.path(), 3).unwrap();

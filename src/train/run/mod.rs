@@ -27,7 +27,7 @@ use candle_core::Device;
 pub use decoded::{DecodeEval, DecodeRow};
 pub use fingerprint::TargetFingerprint;
 pub use recipe::Recipe;
-pub use state::{Chats, Spent, Stage, State, size};
+pub use state::{Best, Chats, Spent, Stage, State, size};
 
 use super::shards::{self, ShardError};
 use super::{Measure, StepReport, TrainError};
@@ -67,8 +67,13 @@ pub enum TrainEvent<'a> {
     Chats(&'a Chats),
     /// A step of the optimiser.
     Step(&'a StepReport),
-    /// Measures on held-out chats.
-    Held(&'a [Measure]),
+    /// How good the head is by now on held-out chats.
+    Held {
+        /// On their texts.
+        measures: &'a [Measure],
+        /// τ in answering some of their prompts, if that is wished for.
+        tau: Option<f64>,
+    },
     /// What decoding with the head gave.
     DecodeEval(&'a DecodeEval),
     /// A stage ended, for now or for good.

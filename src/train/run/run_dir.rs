@@ -12,6 +12,9 @@ use crate::train::shards::{ShardError, whole};
 
 const WORK: &str = "work";
 const STATE: &str = "run.json";
+const BEST: &str = "best";
+/// What a head is made of, the file that makes it one last.
+const HEAD_FILES: [&str; 2] = ["model.safetensors", "config.json"];
 
 /// The run directory of a training.
 #[derive(Clone, Debug)]
@@ -72,6 +75,24 @@ impl RunDir {
     /// Where the work lies.
     pub fn work(&self) -> PathBuf {
         self.out.join(WORK)
+    }
+
+    /// Where the best head so far lies.
+    pub fn best(&self) -> PathBuf {
+        self.file(BEST)
+    }
+
+    /// Makes the best head so far the one.
+    ///
+    /// # Errors
+    /// [`ShardError::Write`].
+    pub fn take_best(&self) -> Result<(), RunError> {
+        for name in HEAD_FILES {
+            let (from, to) = (self.best().join(name), self.out.join(name));
+            let bytes = fs::read(&from).map_err(|source| ShardError::read(&from, source))?;
+            whole(&to, |file| file.write_all(&bytes))?;
+        }
+        Ok(())
     }
 
     /// A file of the work.

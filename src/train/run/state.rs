@@ -21,8 +21,11 @@ pub struct State {
     pub chats: Option<Chats>,
     /// What the stages took so far, in their order.
     pub stages: Vec<Spent>,
-    /// The newest measures on held-out chats: for every m, by steps on its own outputs.
+    /// The measures of the head on held-out chats: for every m, by steps on its own outputs.
     pub held: Vec<Measure>,
+    /// The best head so far, which lies in `work/best`.
+    #[serde(default)]
+    pub best: Option<Best>,
     /// What decoding with the head gave.
     pub decoded: Option<DecodeEval>,
 }
@@ -30,8 +33,8 @@ pub struct State {
 impl State {
     /// At the beginning.
     pub fn new(recipe: Recipe, target: TargetFingerprint) -> Self {
-        let (chats, stages, held, decoded) = (None, Vec::new(), Vec::new(), None);
-        Self { recipe, target, chats, stages, held, decoded }
+        let (chats, stages, held, best, decoded) = (None, Vec::new(), Vec::new(), None, None);
+        Self { recipe, target, chats, stages, held, best, decoded }
     }
 
     /// Adds what a stage took, to what it took before an interruption.
@@ -46,6 +49,17 @@ impl State {
         spent.seconds += time.as_secs_f64();
         spent.peak = spent.peak.max(peak);
     }
+}
+
+/// The best head of a training so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Steps of the optimiser it had made.
+    pub step: u64,
+    /// τ on held-out prompts, or where none are decoded the share of first choices that were right.
+    pub score: f64,
+    /// Its measures on held-out chats, as in [`State::held`].
+    pub held: Vec<Measure>,
 }
 
 /// The stages of a training.
