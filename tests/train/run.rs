@@ -15,7 +15,9 @@ use dovetail::model::Config;
 use dovetail::model::weights::tensors;
 use dovetail::plan::DeviceChoice;
 use dovetail::train::Length;
-use dovetail::train::run::{End, Recipe, RunError, RunRequest, Stage, TrainEvent, stored, train};
+use dovetail::train::run::{
+    End, Recipe, RunError, RunRequest, Stage, TrainEvent, estimate, stored, train,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -147,6 +149,42 @@ fn until(order: &RunRequest, enough: impl Fn(&TrainEvent<'_>) -> bool) -> End {
         }
     };
     train(order, &stop, &mut record).unwrap()
+}
+
+#[test]
+fn an_estimate_counts_what_the_training_will_and_makes_nothing() {
+    let bench = Bench::new();
+    let stop = AtomicBool::new(false);
+    let request = bench.order(false);
+    let found = estimate(&request, &stop, &mut |_| {}).unwrap();
+    assert!(!bench.head().exists());
+    let stages: Vec<Stage> = found.stages.iter().map(|share| share.stage).collect();
+    assert_eq!(stages, [Stage::Features, Stage::Training]);
+    // 8 steps of 256 tokens.
+    assert_eq!(found.stages[1].tokens, 8 * 256);
+    assert!(found.stages.iter().all(|share| share.seconds > 0.0), "{found:?}");
+    let mut chats = None;
+    let mut record = |event: TrainEvent<'_>| {
+        if let TrainEvent::Chats(found) = event {
+            chats = Some(found.clone());
+        }
+    };
+    train(&request, &stop, &mut record).unwrap();
+    let chats = chats.unwrap();
+    assert_eq!((found.chats, found.tokens), (chats.used, chats.tokens as u64));
+    let on_disk = |file: &str| fs::metadata(bench.head().join(file)).unwrap().len();
+    let near = |a: u64, b: u64| a.abs_diff(b) < b / 10 + 4096;
+    assert!(near(found.head, on_disk("model.safetensors")), "{found:?}");
+    assert!(near(found.checkpoint, 2 * on_disk("work/checkpoint.safetensors")), "{found:?}");
+    assert!(found.memory > found.checkpoint, "{found:?}");
+    let minutes = Length::Minutes(3.0);
+    let mut timed = bench.order(false);
+    timed.recipe.options.length = minutes;
+    timed.recipe.self_answers = true;
+    let found = estimate(&timed, &stop, &mut |_| {}).unwrap();
+    let stages: Vec<Stage> = found.stages.iter().map(|share| share.stage).collect();
+    assert_eq!(stages, [Stage::Answers, Stage::Features, Stage::Training]);
+    assert_eq!(found.stages[2].seconds, 180.0);
 }
 
 #[test]

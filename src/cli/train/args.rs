@@ -35,6 +35,9 @@ pub struct TrainArgs {
     /// Go on with the training in --out; other flags need not be repeated.
     #[arg(long, help_heading = "What")]
     pub resume: bool,
+    /// Say what the training will take, by a sample of it, and make nothing.
+    #[arg(long, conflicts_with = "resume", help_heading = "What")]
+    pub dry_run: bool,
     /// Keep features and checkpoint of the finished training in OUT/work.
     #[arg(long, help_heading = "What")]
     pub keep_work: bool,

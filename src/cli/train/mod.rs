@@ -52,6 +52,12 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         true
     });
     let mut show = Show::new();
+    if args.dry_run {
+        let found = run::estimate(&request, &stop, &mut |event| show.take(&event));
+        show.clear();
+        let lines = show::estimate_lines(&found.map_err(failure)?);
+        return Ok(stdout()?.write_all((lines.join("\n") + "\n").as_bytes())?);
+    }
     let end = run::train(&request, &stop, &mut |event| show.take(&event));
     show.clear();
     match end.map_err(failure)? {

@@ -7,7 +7,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::cli::exit::report;
 use crate::printable::{printable, printable_line};
-use crate::train::run::{Chats, DecodeEval, Spent, Stage, TrainEvent};
+use crate::train::run::{Chats, DecodeEval, Estimate, Spent, Stage, TrainEvent, size};
 use crate::train::{Measure, StepReport};
 
 /// The bar's length while the head learns: thousandths of the whole.
@@ -181,6 +181,26 @@ fn accuracies(measures: &[Measure]) -> String {
     steps.iter().map(percent).collect::<Vec<_>>().join(" ")
 }
 
+/// What a training will take, for a person to judge.
+pub(super) fn estimate_lines(found: &Estimate) -> Vec<String> {
+    let time = |seconds: f64| HumanDuration(Duration::from_secs_f64(seconds)).to_string();
+    let mut lines = vec![format!("chats: {} of {} tokens", found.chats, found.tokens)];
+    lines.extend(found.stages.iter().map(|share| {
+        let rate = share.tokens as f64 / share.seconds.max(1e-9);
+        let name = share.stage.name();
+        format!("{name}: {} tokens, {rate:.0}/s, {}", share.tokens, time(share.seconds))
+    }));
+    lines.push(format!("in all: {}", time(found.seconds())));
+    lines.push(format!(
+        "on disk: features {}, checkpoint {}, head {}",
+        size(found.features),
+        size(found.checkpoint),
+        size(found.head)
+    ));
+    lines.push(format!("memory: {}", size(found.memory)));
+    lines
+}
+
 fn chats_line(chats: &Chats) -> String {
     let Chats { lines, used, held, cut, tokens, answers, refused, .. } = chats;
     format!(
@@ -215,6 +235,7 @@ fn decoded_lines(decoded: &DecodeEval) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::train::run::Share;
 
     #[test]
     fn a_line_says_how_far_a_stage_is_and_how_long_it_will_take() {
@@ -224,6 +245,34 @@ mod tests {
             @"features: 25 % of 12000, 300/s, 30 seconds left"
         );
         insta::assert_snapshot!(line(0), @"features: 3000 tokens, 300/s");
+    }
+
+    #[test]
+    fn an_estimate_is_a_plan() {
+        let share = |stage, tokens, seconds| Share { stage, tokens, seconds };
+        let found = Estimate {
+            chats: 68_000,
+            tokens: 40_000_000,
+            stages: vec![
+                share(Stage::Features, 40_000_000, 8e5),
+                share(Stage::Training, 2_000_000_000, 1e7),
+            ],
+            features: 327_000_000_000,
+            checkpoint: 9_600_000_000,
+            head: 800_000_000,
+            memory: 21_000_000_000,
+        };
+        assert_eq!(
+            estimate_lines(&found),
+            [
+                "chats: 68000 of 40000000 tokens",
+                "features: 40000000 tokens, 50/s, 9 days",
+                "training: 2000000000 tokens, 200/s, 17 weeks",
+                "in all: 18 weeks",
+                "on disk: features 327.0 GB, checkpoint 9.6 GB, head 800.0 MB",
+                "memory: 21.0 GB",
+            ]
+        );
     }
 
     #[test]

@@ -180,7 +180,7 @@ pub(super) fn depths(elastic: Elastic, blocks: usize) -> std::ops::RangeInclusiv
 }
 
 /// What the head shares with the target; nothing else of the target is kept.
-fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
+pub(super) fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
     Ok(SharedTables::of(&run.target(1)?))
 }
 

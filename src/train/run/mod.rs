@@ -10,6 +10,7 @@ mod card;
 mod context;
 mod decode_eval;
 mod decoded;
+mod estimate;
 mod features;
 mod fingerprint;
 mod learn;
@@ -25,6 +26,7 @@ use std::sync::atomic::AtomicBool;
 use candle_core::Device;
 
 pub use decoded::{DecodeEval, DecodeRow};
+pub use estimate::{Estimate, Share, estimate};
 pub use fingerprint::TargetFingerprint;
 pub use recipe::Recipe;
 pub use state::{Best, Chats, Spent, Stage, State, size};

@@ -1,0 +1,236 @@
+//! What a training will take, before it begins: its stages run on a sample, in a temporary folder,
+//! and their rates are laid over the whole. Must never touch the training's own folder.
+
+use std::sync::atomic::AtomicBool;
+
+use candle_core::Device;
+
+use super::context::RunContext;
+use super::learn::{draft_vocab, shared};
+use super::recipe::Recipe;
+use super::run_dir::RunDir;
+use super::state::{Chats, Stage, State};
+use super::{RunError, RunRequest, TrainEvent, device, features, texts};
+use crate::train::render::Text;
+use crate::train::shards::{self, ShardError, Slice};
+use crate::train::{Elastic, Length, Options, Trainer, Used, chats, head_config};
+
+/// Tokens of the sample: a few batches of a small training, a minute of a large target.
+const SAMPLE: usize = 1536;
+/// Chats that the target answers in the sample.
+const ANSWERED: usize = 4;
+
+/// What a training will take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// Chats to use.
+    pub chats: usize,
+    /// Their tokens.
+    pub tokens: u64,
+    /// The stages in their order.
+    pub stages: Vec<Share>,
+    /// Bytes of the features on disk.
+    pub features: u64,
+    /// Bytes of the checkpoint on disk, with the one before it.
+    pub checkpoint: u64,
+    /// Bytes of the head.
+    pub head: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// One stage of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share {
+    /// Which.
+    pub stage: Stage,
+    /// Tokens.
+    pub tokens: u64,
+    /// Time.
+    pub seconds: f64,
+}
+
+impl Estimate {
+    /// Time of all stages.
+    pub fn seconds(&self) -> f64 {
+        self.stages.iter().map(|share| share.seconds).sum()
+    }
+}
+
+/// Estimates what `request` will take.
+///
+/// # Errors
+/// [`RunError`] as for [`super::train`].
+pub fn estimate(
+    request: &RunRequest,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<Estimate, RunError> {
+    let recipe = &request.recipe;
+    recipe.options.clone().checked()?;
+    let device = device(request.device)?;
+    let at = std::env::temp_dir();
+    let folder = tempfile::tempdir_in(&at).map_err(|source| ShardError::write(&at, source))?;
+    let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
+    let dir = RunDir::begin(&folder.path().join("head"))?;
+    let mut sampled = recipe.clone();
+    if recipe.self_answers {
+        sampled.limit = Some(recipe.limit.unwrap_or(ANSWERED).min(ANSWERED));
+    }
+    let state = State::new(sampled, fingerprint);
+    let mut run = RunContext::new(dir, state, files, request.threads, stop, report);
+    let texts = texts::texts(&mut run)?;
+    let known = run.state.chats.clone().unwrap_or_default();
+    let (chats, tokens) = whole(recipe, &known)?;
+    let mut stages = Vec::new();
+    if recipe.self_answers {
+        stages.extend(laid_over(&run, Stage::Answers, chats as f64 / known.used.max(1) as f64));
+    }
+    let mut taken = 0;
+    let few = texts.iter().take_while(|text| {
+        taken += text.tokens.len();
+        taken <= SAMPLE
+    });
+    let sample = &texts[..few.count().max(1)];
+    run.state.chats = Some(Chats { held: 0, ..known });
+    let shards = features::features(&mut run, sample)?;
+    let sample_tokens: usize = sample.iter().map(|text| text.tokens.len()).sum();
+    stages.extend(laid_over(&run, Stage::Features, tokens as f64 / sample_tokens.max(1) as f64));
+    let learner = Learner { recipe, examples: shards.part(0..shards.texts()), device: &device };
+    let (learning, size) = learner.sample(&mut run, &texts, tokens)?;
+    stages.push(learning);
+    let peak = run.state.stages.iter().map(|spent| spent.peak).max().unwrap_or(0);
+    Ok(Estimate {
+        chats,
+        tokens,
+        stages,
+        features: shards::bytes(tokens as usize, run.files.config.hidden),
+        // Each weight and its two moments in single precision, twice.
+        checkpoint: 2 * (12 * size.weights + size.map),
+        head: 2 * size.weights + size.map,
+        memory: peak.max(learner.memory(&run, size.weights)),
+    })
+}
+
+/// Chats to use and their tokens; where the target is to answer them, as many as in the sample.
+fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
+    if !recipe.self_answers {
+        return Ok((known.used, known.tokens as u64));
+    }
+    let unreadable = |source| RunError::Data { path: recipe.data.clone(), source };
+    let mut count = 0;
+    for line in chats::read(&recipe.data).map_err(unreadable)? {
+        count += usize::from(line.map_err(unreadable)?.1.is_ok());
+    }
+    let count = count.min(recipe.limit.unwrap_or(usize::MAX));
+    let each = known.tokens as f64 / known.used.max(1) as f64;
+    Ok((count, (each * count as f64) as u64))
+}
+
+/// What a stage took on the sample, so many times over.
+fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Share> {
+    let spent = run.state.stages.iter().find(|spent| spent.stage == stage)?;
+    let tokens = (spent.amount as f64 * times) as u64;
+    Some(Share { stage, tokens, seconds: spent.seconds * times })
+}
+
+/// How large a head is.
+#[derive(Clone, Copy)]
+struct HeadSize {
+    /// Weights that learn.
+    weights: u64,
+    /// Bytes of the map of its draft vocabulary.
+    map: u64,
+}
+
+/// The last stage on a sample.
+struct Learner<'a> {
+    recipe: &'a Recipe,
+    examples: Slice<'a>,
+    device: &'a Device,
+}
+
+impl Learner<'_> {
+    /// The time that learning takes with `tokens` tokens of chats, and the head's size.
+    fn sample(
+        &self,
+        run: &mut RunContext<'_>,
+        texts: &[Text],
+        tokens: u64,
+    ) -> Result<(Share, HeadSize), RunError> {
+        let options = &self.recipe.options;
+        let used = options.used;
+        let own = if used.steps > 0 { used.share } else { 0.0 };
+        let (on_features, size) = self.rate(run, texts, Used { share: 0.0, ..used })?;
+        let on_own = match own > 0.0 {
+            true => self.rate(run, texts, Used { share: 1.0, ..used })?.0,
+            false => on_features,
+        };
+        let batch = (options.batch_tokens * options.accumulate) as f64;
+        let length = match (self.recipe.epochs, options.length) {
+            (Some(epochs), _) => Length::Steps((epochs * tokens as f64 / batch).ceil() as u64),
+            (None, length) => length,
+        };
+        let (tokens, seconds) = match length {
+            Length::Steps(steps) => {
+                let tokens = steps as f64 * batch;
+                (tokens, tokens * ((1.0 - own) / on_features + own / on_own))
+            }
+            Length::Minutes(minutes) => {
+                let seconds = 60.0 * minutes;
+                (seconds * ((1.0 - own) * on_features + own * on_own), seconds)
+            }
+        };
+        Ok((Share { stage: Stage::Training, tokens: tokens as u64, seconds }, size))
+    }
+
+    /// Tokens a second of the second step of a training whose every step runs all blocks, and the
+    /// size of its head. The first step is slower: memory is new to it.
+    fn rate(
+        &self,
+        run: &mut RunContext<'_>,
+        texts: &[Text],
+        used: Used,
+    ) -> Result<(f64, HeadSize), RunError> {
+        let elastic = match self.recipe.options.elastic {
+            Elastic::Drawn => Elastic::Off,
+            other => other,
+        };
+        let options = Options {
+            length: Length::Steps(2),
+            batch_tokens: self.recipe.options.batch_tokens.min(SAMPLE),
+            accumulate: 1,
+            elastic,
+            used,
+            ..self.recipe.options.clone()
+        };
+        let config = head_config(&run.files.config, self.recipe.blocks, false);
+        let (scored, shared) = (draft_vocab(run, texts), shared(run)?);
+        let kind = self.recipe.kind;
+        let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
+        trainer.step(&self.examples)?;
+        let report = trainer.step(&self.examples)?;
+        let net = trainer.net();
+        let weights = net.weights().values().map(|weight| weight.elem_count() as u64).sum();
+        let map = net.draft_vocab().map_or(0, |tokens| size_of_val(tokens.offsets().as_slice()));
+        let size = HeadSize { weights, map: map as u64 };
+        Ok((report.tokens as f64 / report.seconds.max(1e-6), size))
+    }
+
+    /// Bytes that learning takes at most: the weights with two moments and their gradients, the
+    /// target's tables, and of every row of a batch what its gradient is made from.
+    fn memory(&self, run: &RunContext<'_>, weights: u64) -> u64 {
+        /// Vectors of the fusion and of a block that are kept for the gradient, in units of H and
+        /// of the MLP's width, and as much again while the gradient is made.
+        const FUSION: usize = 24;
+        const BLOCK: (usize, usize) = (28, 12);
+        let Recipe { blocks, options, .. } = self.recipe;
+        let config = &run.files.config;
+        let passes = if options.used.share > 0.0 { 1 + options.used.steps } else { 1 };
+        let scores = 6 * config.heads * options.window;
+        let block = BLOCK.0 * config.hidden + BLOCK.1 * config.intermediate + scores;
+        let row = passes * (FUSION * config.hidden + blocks * block);
+        let tables = if config.tied_head { 2 } else { 3 } * config.vocab * config.hidden;
+        16 * weights + 4 * (options.batch_tokens * row + tables) as u64
+    }
+}
