@@ -149,15 +149,15 @@ fn details((model, forecast): &Expected<'_>, forecaster: &Forecaster) -> String 
         Some(Runs::Model { config, .. }) => {
             row("context", &format!("{} tokens", config.max_positions));
         }
-        Some(Runs::Head { config, .. }) => {
-            let body = &config.body;
+        Some(Runs::Head { config, fusion }) => {
             row(
                 "draft head",
                 &format!(
-                    "{} blocks, for a target of width {} and {} tokens",
+                    "{}, {} blocks, for a target of width {} and {} tokens",
+                    fusion.name(),
                     config.blocks(),
-                    body.hidden,
-                    body.vocab
+                    config.target_hidden(),
+                    config.body.vocab
                 ),
             );
         }

@@ -6,6 +6,7 @@
 
 use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
 use crate::draft::{Budget, DraftRequest, Drafter};
+use crate::model::FeatureSource;
 use crate::speculate::Tree;
 
 /// Drafters that may fail at any time, by index.
@@ -47,6 +48,12 @@ impl DrafterSet {
     /// Whether any of them works.
     pub(super) fn any(&self) -> bool {
         self.slots.iter().any(|slot| slot.drafter.is_some())
+    }
+
+    /// What the drafters read of the target. One head drafts at most, so they do not disagree.
+    pub(super) fn features(&self) -> FeatureSource {
+        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
+        drafters.filter_map(Drafter::features).next().unwrap_or_default()
     }
 
     /// Notices for the user since the last call.

@@ -48,7 +48,7 @@ pub struct Engine {
     /// The committed positions' tokens, and behind them the root while an answer is under way.
     pub(super) text: Vec<u32>,
     /// Features of committed positions that no drafter has observed, since the token after them is
-    /// not known yet: `[rows, hidden]`, the first one of position `drafting.observed()`.
+    /// not known yet: `[rows, feature width]`, the first one of position `drafting.observed()`.
     pending_features: Vec<f32>,
     chunk: PrefillChunk,
 }
@@ -62,6 +62,7 @@ impl Engine {
     ) -> Self {
         target.truncate(0);
         let drafting = DrafterSet::new(drafters.into_iter().collect());
+        target.set_features(drafting.features());
         Self {
             target,
             drafting,
@@ -85,6 +86,7 @@ impl Engine {
     /// observed nothing of the text.
     pub fn replace_drafters(&mut self, drafters: impl IntoIterator<Item = Box<dyn Drafter>>) {
         self.drafting = DrafterSet::new(drafters.into_iter().collect());
+        self.target.set_features(self.drafting.features());
         self.forget();
     }
 
@@ -133,10 +135,10 @@ impl Engine {
     /// Commits `path` of the verified tree, dropping the KV rows of rejected nodes; `features` are
     /// those of all nodes.
     pub(super) fn commit(&mut self, tree: &Tree, path: &[usize], features: &[f32]) {
-        let hidden = self.target.hidden();
+        let width = self.target.feature_width();
         self.target.commit(path);
         self.text.extend(path[1..].iter().map(|&node| tree.nodes()[node].token));
-        let rows = path.iter().map(|&node| &features[node * hidden..(node + 1) * hidden]);
+        let rows = path.iter().map(|&node| &features[node * width..(node + 1) * width]);
         let kept: Vec<f32> = rows.flatten().copied().collect();
         self.observe(&kept);
     }
@@ -148,17 +150,17 @@ impl Engine {
             return;
         }
         self.pending_features.extend_from_slice(features);
-        let hidden = self.target.hidden();
+        let width = self.target.feature_width();
         let from = self.drafting.observed();
         let pairs =
-            (self.text.len() - from).saturating_sub(1).min(self.pending_features.len() / hidden);
+            (self.text.len() - from).saturating_sub(1).min(self.pending_features.len() / width);
         if pairs > 0 {
             if from == 0 {
                 self.drafting.begin(self.text[0]);
             }
             let tokens = &self.text[from + 1..=from + pairs];
-            self.drafting.observe(&self.pending_features[..pairs * hidden], tokens);
-            self.pending_features.drain(..pairs * hidden);
+            self.drafting.observe(&self.pending_features[..pairs * width], tokens);
+            self.pending_features.drain(..pairs * width);
         }
     }
 }

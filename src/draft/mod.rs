@@ -20,6 +20,7 @@ pub use small_model::SmallModel;
 
 pub use crate::speculate::Budget;
 
+use crate::model::FeatureSource;
 use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -81,6 +82,17 @@ pub enum DraftError {
     /// The drafter's device failed or ran out of memory.
     #[error("the draft device failed: {0}")]
     Device(String),
+    /// The target gives other features than the drafter reads.
+    #[error(
+        "the draft reads {expected} numbers a token and the target gives {found}; take a draft \
+         made for this target"
+    )]
+    Features {
+        /// Numbers of a feature that was given.
+        found: usize,
+        /// Numbers of one that is read.
+        expected: usize,
+    },
 }
 
 /// Proposes draft trees. It observes every committed token with the target's features and owns its
@@ -98,6 +110,10 @@ pub trait Drafter: Send {
     }
     /// Most pairs after which a tree can be proposed. Further ones are observed all the same.
     fn capacity(&self) -> usize;
+    /// What it reads of the target; `None` if nothing.
+    fn features(&self) -> Option<FeatureSource> {
+        None
+    }
     /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if fewer).
     /// Called when the text changes from position `len + 1` on, before the changed pairs are
     /// observed again.
@@ -108,10 +124,10 @@ pub trait Drafter: Send {
         let _ = first;
     }
     /// Observes newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
-    /// feature is `features[i]` (`[tokens.len(), hidden]`, row-major): the pair (f_i, x_{i+1}) of
-    /// method.md, Features. Pairs arrive in order and without gaps; the last token is the new root.
-    /// Called while drafting is off too and while the user waits for the first token, so work that
-    /// can wait should wait for `propose`.
+    /// feature is `features[i]` (`[tokens.len(), feature width]`, row-major): the pair
+    /// (f_i, x_{i+1}) of method.md, Features. Pairs arrive in order and without gaps; the last
+    /// token is the new root. Called while drafting is off too and while the user waits for the
+    /// first token, so work that can wait should wait for `propose`.
     ///
     /// # Errors
     /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a

@@ -85,8 +85,13 @@ pub enum LibraryError {
         small: String,
     },
     /// Draft head and target do not fit.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
+    #[error("{origin}: {source}")]
+    Misfit {
+        /// The head's file or folder.
+        origin: String,
+        /// What differs.
+        source: Misfit,
+    },
     /// The tokenizer.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),

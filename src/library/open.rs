@@ -13,7 +13,7 @@ use super::safetensors::Tensors;
 use super::{LibraryError, Recommended, Spec, Tokenizer, bundled, gguf, sizes};
 use crate::chat::{ChatTemplate, SpecialTokens};
 use crate::kernels::Format;
-use crate::model::head::{HeadConfig, TensorSource};
+use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
 
@@ -126,12 +126,13 @@ pub fn open_head(
     }
 }
 
-/// Whether a head was made for a target of this size: to be asked before weights are read.
+/// Whether a head was made for a target like this one: to be asked before weights are read.
 ///
 /// # Errors
 /// [`LibraryError::Misfit`] with both sides' figures.
-pub fn check_fit(target: &Config, head: &HeadConfig) -> Result<(), LibraryError> {
-    Ok(head.fits(target.hidden, target.vocab)?)
+pub fn check_fit(target: &Config, head: &HeadFiles) -> Result<(), LibraryError> {
+    let misfit = |source| LibraryError::Misfit { origin: head.name.clone(), source };
+    head.config.fits_target(target).map_err(misfit)
 }
 
 /// What the vocabularies of a target and a small model have in common. Their tokens that begin a
@@ -212,8 +213,6 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
 fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
-    let config = HeadConfig::from_json(&settings)
-        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
     let (tensors, size): (Box<dyn TensorSource + Send>, _) = match Tensors::open(folder)? {
         Some(tensors) => {
             let size = sizes::of(tensors.weights());
@@ -225,6 +224,11 @@ fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
             (Box::new(tensors), size)
         }
     };
+    // What is no head at all is told when its tensors are taken.
+    let names = tensors.names();
+    let kind = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Eagle);
+    let config = HeadConfig::of_kind(&settings, kind)
+        .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
     Ok(HeadFiles { config, tensors, name: folder.name(), detail: size.detail(), bytes: size.bytes })
 }
 

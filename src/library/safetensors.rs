@@ -46,6 +46,8 @@ enum Element {
     Weight(Format),
     /// Token ids in 64 bits: a head's draft vocabulary.
     TokenId,
+    /// A byte a token of the target: whether it is in the draft vocabulary.
+    Flag,
 }
 
 impl Element {
@@ -53,6 +55,7 @@ impl Element {
         match self {
             Self::Weight(format) => format.block_bytes(),
             Self::TokenId => 8,
+            Self::Flag => 1,
         }
     }
 }
@@ -169,6 +172,7 @@ impl TensorSource for Tensors {
             Element::Weight(Format::BF16) => DType::BF16,
             Element::Weight(_) => DType::F32,
             Element::TokenId => DType::I64,
+            Element::Flag => DType::U8,
         };
         Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
     }
@@ -259,6 +263,7 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
         "F16" => Element::Weight(Format::F16),
         "BF16" => Element::Weight(Format::BF16),
         "I64" if name.ends_with("d2t") => Element::TokenId,
+        "BOOL" if name.ends_with("t2d") => Element::Flag,
         _ if is_buffer(name) => return Ok(None),
         other => return Err(Wrong::Type(other.to_owned())),
     };
@@ -275,7 +280,8 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
     Ok(Some(TensorEntry { file: 0, element, shape: header.shape, range: start..end }))
 }
 
-/// Buffers that checkpoints hold beside their weights; `t2d` says what `d2t` says.
+/// Buffers that checkpoints hold beside their weights. `t2d` is one where it is not of flags: it
+/// says what `d2t` says.
 fn is_buffer(name: &str) -> bool {
     [".inv_freq", ".position_ids", ".masked_bias", ".attn.bias", "t2d"]
         .iter()

@@ -3,16 +3,19 @@
 
 use crate::kernels::TreeMask;
 use crate::model::TargetError;
+use crate::model::taps::Taps;
 
 /// The first blocks of a target, with their own KV cache behind the same committed positions.
 pub(in crate::model) trait Lower {
     /// Runs the embedded rows `[rows, H]` through the blocks in place; row i stands at
-    /// `positions[i]` and sees the committed positions and `mask.visible(i)`. Commits nothing.
+    /// `positions[i]` and sees the committed positions and `mask.visible(i)`. Gives `taps` the
+    /// states that enter its blocks. Commits nothing.
     fn pass(
         &mut self,
         stream: &mut [f32],
         positions: &[usize],
         mask: &TreeMask,
+        taps: &mut Taps<'_>,
     ) -> Result<(), TargetError>;
     /// Keeps these rows of the last pass (ascending) as the next committed positions.
     fn commit(&mut self, path: &[usize]);
@@ -24,7 +27,13 @@ pub(in crate::model) trait Lower {
 pub(in crate::model) struct Nothing;
 
 impl Lower for Nothing {
-    fn pass(&mut self, _: &mut [f32], _: &[usize], _: &TreeMask) -> Result<(), TargetError> {
+    fn pass(
+        &mut self,
+        _: &mut [f32],
+        _: &[usize],
+        _: &TreeMask,
+        _: &mut Taps<'_>,
+    ) -> Result<(), TargetError> {
         Ok(())
     }
 

@@ -7,7 +7,9 @@
 //! the first blocks were put elsewhere.
 
 use super::candle::{DeviceLayers, TensorLayers};
-use super::{CpuTarget, LoadError, LoadRequest, Progress, Target, TargetError, Verified};
+use super::{
+    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
+};
 use crate::speculate::Tree;
 
 /// A target whose first blocks are on another device.
@@ -50,6 +52,14 @@ impl Target for SplitTarget {
 
     fn hidden(&self) -> usize {
         self.upper.hidden()
+    }
+
+    fn set_features(&mut self, source: FeatureSource) {
+        self.upper.set_features(source);
+    }
+
+    fn feature_width(&self) -> usize {
+        self.upper.feature_width()
     }
 
     fn capacity(&self) -> usize {

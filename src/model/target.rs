@@ -1,5 +1,6 @@
 //! What decoding needs of a target model, whatever it is made of. Must never know a backend.
 
+use crate::model::FeatureSource;
 use crate::speculate::Tree;
 
 /// Rows that one forward pass returns, row-major.
@@ -7,8 +8,8 @@ use crate::speculate::Tree;
 pub struct Verified {
     /// `[rows, vocab]` raw logits.
     pub logits: Vec<f32>,
-    /// `[rows, hidden]` features: the output of the final norm, the LM head's input (method.md,
-    /// Features).
+    /// `[rows, feature width]`: what [`Target::set_features`] asked for, else the output of the
+    /// final norm, the LM head's input (method.md, Features).
     pub features: Vec<f32>,
 }
 
@@ -46,6 +47,10 @@ pub trait Target: Send {
     fn vocab(&self) -> usize;
     /// Hidden size H.
     fn hidden(&self) -> usize;
+    /// Chooses what passes return as features.
+    fn set_features(&mut self, source: FeatureSource);
+    /// Numbers of a position's feature.
+    fn feature_width(&self) -> usize;
     /// Positions the KV cache can hold.
     fn capacity(&self) -> usize;
     /// Committed positions.
@@ -55,7 +60,7 @@ pub trait Target: Send {
         self.len() == 0
     }
     /// Runs `tokens` after the committed prefix under the causal mask and commits them. Returns the
-    /// features of every token `[tokens, hidden]` and the logits of the last `[1, vocab]`.
+    /// features of every token `[tokens, feature width]` and the logits of the last `[1, vocab]`.
     ///
     /// # Errors
     /// [`TargetError`]; the committed prefix is then unchanged.

@@ -43,7 +43,7 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
         tied_head: false,
         ..target.clone()
     };
-    HeadConfig { body, elastic, draft_vocab: None, position_limit: None }
+    HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3: None }
 }
 
 /// `config.json` of a head, read back by [`HeadConfig::from_json`] as it was.
@@ -84,6 +84,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
         "draft_type": match kind {
             FusionKind::Dgf => "dgf",
             FusionKind::Eagle => "eagle",
+            FusionKind::Eagle3 => "eagle3",
         },
         "elastic_depth": config.elastic,
         "tie_word_embeddings": false,

@@ -191,6 +191,7 @@ impl DraftNet {
                     None => Ok(fused),
                 }
             }
+            FusionKind::Eagle3 => candle_core::bail!("an EAGLE-3 head cannot be trained here"),
         }
     }
 

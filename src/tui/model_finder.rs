@@ -210,7 +210,7 @@ fn goes_with(model: &ModelEntry, target: &ModelEntry) -> Option<ModelPartOfDraft
     let Some(Runs::Model { config, pass_bytes: all }) = &target.facts.runs else { return None };
     match model.facts.runs.as_ref()? {
         Runs::Head { config: head, .. } => {
-            head.fits(config.hidden, config.vocab).ok().map(|()| ModelPartOfDraft::Head)
+            head.fits_target(config).ok().map(|()| ModelPartOfDraft::Head)
         }
         Runs::Model { pass_bytes, .. } => {
             let same = model.facts.vocabulary.is_some()

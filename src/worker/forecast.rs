@@ -130,7 +130,7 @@ impl Forecaster {
         }
         match draft.facts.runs.as_ref()? {
             Runs::Head { config: head, fusion } => {
-                head.fits(config.hidden, config.vocab).ok()?;
+                head.fits_target(config).ok()?;
                 let size = of_head(head, *fusion, config.tied_head, EIGHT_BITS);
                 let least = if head.elastic { 1 } else { head.blocks() };
                 Some((size, (least, head.blocks())))

@@ -1,7 +1,9 @@
 //! The central promise on real models: whatever is drafted, the text is the target's own.
 
+use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
 use crate::support::generate::{bundled, generate, heldout, options, plain, request, samplers};
 use crate::support::golden::{json, numbers, recorded_target, target_of, tensors};
+use crate::support::heads::Backend;
 use crate::support::watched::Watched;
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Engine, Request, RoundOptions, TokenText};
@@ -34,7 +36,7 @@ fn recorded_as(
         let tensors = tensors(&format!("{head}/model.safetensors"));
         let weights = HeadWeights::load(&config, &tensors).unwrap();
         let weights = match scored {
-            Some(scored) => weights.scoring(scored),
+            Some(scored) => weights.scoring(scored).unwrap(),
             None => weights,
         };
         let shared = SharedTables {
@@ -139,6 +141,33 @@ fn recorded_models_under_every_sampler_and_changing_options() {
                 assert!(rounds.len() < 47, "{head} {name}: nothing was accepted");
             }
         }
+    }
+}
+
+#[test]
+fn eagle3_heads_under_every_sampler_and_changing_options() {
+    let trees = Eagle3Trees::load();
+    for name in EAGLE3_HEADS {
+        let case = Eagle3Case::load(name);
+        let mut alone = Engine::new(Box::new(eagle3_target()), None::<Box<dyn Drafter>>);
+        let target = eagle3_target();
+        let pool = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
+        let head = case.drafter(Backend::Packed).with_cores(pool);
+        let mut speculative = Engine::new(Box::new(target), [Box::new(head) as Box<dyn Drafter>]);
+        let mut ahead = 0;
+        for prompt in ["p0", "p1", "p2"] {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(&trees.prompt(prompt), 40);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, notices) =
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
+                assert_eq!(got, want, "{name} {prompt} {sampler:?}");
+                assert_eq!(notices, [""; 0]);
+                assert!(rounds.len() < 39, "{name} {prompt} {sampler:?}: nothing was accepted");
+                ahead += rounds.iter().filter(|round| round.timing.ahead_ms > 0.0).count();
+            }
+        }
+        assert!(ahead > 0, "{name}: nothing was drafted ahead");
     }
 }
 

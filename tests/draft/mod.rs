@@ -1,5 +1,6 @@
 //! The drafters.
 
+mod eagle3;
 mod head;
 mod head_ahead;
 mod small_model;

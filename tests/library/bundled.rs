@@ -38,7 +38,7 @@ fn the_bundled_template_and_tokenizer_speak_of_the_same_tokens() {
 fn the_bundled_head_fits_the_bundled_target() {
     let target = open_target(&Spec::Bundled).unwrap();
     let head = open_head(&Spec::Bundled).unwrap();
-    check_fit(&target.config, &head.config).unwrap();
+    check_fit(&target.config, &head).unwrap();
     let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
     assert_eq!(weights.blocks.len(), head.config.blocks());
 }

@@ -4,6 +4,7 @@ mod architectures;
 mod bundled;
 mod checkpoints;
 mod converted;
+mod eagle3;
 mod folder;
 mod formats;
 mod gguf;

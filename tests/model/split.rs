@@ -7,8 +7,8 @@ use crate::support::models::small_config;
 use candle_core::{DType, Device};
 use dovetail::kernels::{Format, KvFormat, Pool};
 use dovetail::model::{
-    Config, CpuTarget, DeviceLayers, LoadError, LoadRequest, RandomWeights, RopeLayout,
-    SplitTarget, Target, Verified,
+    Config, CpuTarget, DeviceLayers, FeatureSource, LoadError, LoadRequest, RandomWeights,
+    RopeLayout, SplitTarget, Target, Verified,
 };
 use dovetail::speculate::Tree;
 
@@ -74,6 +74,24 @@ fn a_split_target_computes_what_the_whole_one_does() {
         for layers in [1, 3] {
             let mut split = split(&config, layers, DType::F32).unwrap();
             assert_alike(&journey(&mut split), &expected, 2e-4);
+        }
+    }
+}
+
+/// States below, at and above the cut, wherever that is.
+#[test]
+fn a_split_target_is_tapped_as_the_whole_one_is() {
+    let config = config();
+    for states in [vec![0, 1, 3], vec![2, 3, 4]] {
+        let source = FeatureSource::States(states);
+        let mut target = whole(&config);
+        target.set_features(source.clone());
+        let expected = journey(&mut target);
+        assert_eq!(expected[0].features.len(), 300 * 3 * config.hidden);
+        for layers in [1, 2, 3] {
+            let mut split = split(&config, layers, DType::F32).unwrap();
+            split.set_features(source.clone());
+            assert_alike(&journey(&mut split), &expected, 5e-4);
         }
     }
 }

@@ -5,7 +5,7 @@ use dovetail::decode::{
     Committed, Engine, Finish, Origin, Request, RoundOptions, Summary, TokenText,
 };
 use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
-use dovetail::model::{Target, TargetError, Verified};
+use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::{Node, Shape, Tree, argmax};
 use std::sync::atomic::Ordering;
 
@@ -72,6 +72,12 @@ impl Target for Toy {
         self.vocab
     }
     fn hidden(&self) -> usize {
+        HIDDEN
+    }
+    fn set_features(&mut self, source: FeatureSource) {
+        assert_eq!(source, FeatureSource::FinalNorm, "a toy has no states");
+    }
+    fn feature_width(&self) -> usize {
         HIDDEN
     }
     fn capacity(&self) -> usize {

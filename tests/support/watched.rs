@@ -1,6 +1,6 @@
 //! A target that does something of the test's before its passes.
 
-use dovetail::model::{Target, TargetError, Verified};
+use dovetail::model::{FeatureSource, Target, TargetError, Verified};
 use dovetail::speculate::Tree;
 
 type BeforePrefill = Box<dyn FnMut() + Send>;
@@ -31,6 +31,12 @@ impl<T: Target> Target for Watched<T> {
     }
     fn hidden(&self) -> usize {
         self.target.hidden()
+    }
+    fn set_features(&mut self, source: FeatureSource) {
+        self.target.set_features(source);
+    }
+    fn feature_width(&self) -> usize {
+        self.target.feature_width()
     }
     fn capacity(&self) -> usize {
         self.target.capacity()

@@ -10,6 +10,7 @@ use crate::support::gguf::put_byte_tokenizer;
 use crate::support::golden::{golden, json as recorded_json};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Round;
+use dovetail::draft::Depths;
 use dovetail::hardware::Machine;
 use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
 use dovetail::settings::Settings;
@@ -81,6 +82,19 @@ impl Subject {
         Self::load(settings, prompts, vec![target, small])
     }
 
+    /// A recorded EAGLE-3 head with its target.
+    fn eagle3() -> Self {
+        let (target, small) = (folder("eagle3/target"), folder("target_gqa"));
+        let settings = Settings {
+            target: named(target.path()),
+            draft: named(&golden("eagle3/head_eagle3")),
+            draft_model: named(small.path()),
+            ..Settings::default()
+        };
+        let prompts = ["Tell me of foxes, and of owls.", "a b c a b c a"].map(str::to_owned);
+        Self::load(settings, prompts.to_vec(), vec![target, small])
+    }
+
     /// The bundled models, as the program starts with them.
     fn bundled() -> Self {
         let prompts = ["Tell me a story about a fox.", "What is the sun? Say it twice."];
@@ -130,17 +144,21 @@ fn controls(strategy: &'static Strategy, sampler: SamplerSettings) -> Controls {
     Controls { strategy: Some(strategy), tree, sampler, ..Controls::default() }
 }
 
-fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {
+fn every_row_says_what_plain_says(
+    subject: &Subject,
+    rows: &[&'static Strategy],
+    max_tokens: usize,
+) {
     let plain = Strategy::named("plain").unwrap();
     // Rounds of every strategy, over all prompts and samplers.
-    let mut drafted = vec![(0, 0); rows().len()];
+    let mut drafted = vec![(0, 0); rows.len()];
     for prompt in &subject.prompts {
         let [greedy, _, drawn, filtered] = samplers();
         for (i, sampler) in [greedy, filtered, drawn].into_iter().enumerate() {
             let (want, alone) =
                 subject.answer(prompt, max_tokens, controls(plain, sampler), |_, _| ());
             assert!(alone.iter().all(|round| round.tree.len() == 1 && !round.speculative));
-            for (row, strategy) in rows().into_iter().enumerate() {
+            for (row, &strategy) in rows.iter().enumerate() {
                 let controls =
                     Controls { overlap: i == 1, coupled: i != 2, ..controls(strategy, sampler) };
                 let (got, rounds) = subject.answer(prompt, max_tokens, controls, |_, _| ());
@@ -151,16 +169,16 @@ fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {
                 drafted[row] = (drafted[row].0 + trees, drafted[row].1 + accepted);
             }
             // Another strategy every other round.
-            let first = controls(rows()[i], sampler);
+            let first = controls(rows[i % rows.len()], sampler);
             let (got, rounds) = subject.answer(prompt, max_tokens, first, |round, turned| {
-                let strategy = rows()[(i + round / 2) % rows().len()];
+                let strategy = rows[(i + round / 2) % rows.len()];
                 *turned = Controls { generation: 1, ..controls(strategy, sampler) };
             });
             assert_eq!(got, want, "switching, {prompt:?} {sampler:?}");
             assert!(rounds.len() < 3 || rounds[0].strategy != rounds[2].strategy);
         }
     }
-    for (strategy, (trees, accepted)) in rows().into_iter().zip(drafted) {
+    for (strategy, (trees, accepted)) in rows.iter().zip(drafted) {
         let drafts = strategy.draft != DraftKind::None;
         assert_eq!(trees > 0, drafts, "{}: {trees} trees", strategy.name);
         // Something was right, so that what is accepted was tested.
@@ -170,12 +188,27 @@ fn every_row_says_what_plain_says(subject: &Subject, max_tokens: usize) {
 
 #[test]
 fn every_strategy_on_the_recorded_models() {
-    every_row_says_what_plain_says(&Subject::recorded(), 60);
+    every_row_says_what_plain_says(&Subject::recorded(), &rows(), 60);
 }
 
 #[test]
 fn every_strategy_on_the_bundled_pair() {
-    every_row_says_what_plain_says(&Subject::bundled(), 40);
+    every_row_says_what_plain_says(&Subject::bundled(), &rows(), 40);
+}
+
+#[test]
+fn every_strategy_of_a_head_with_an_eagle3_head() {
+    let subject = Subject::eagle3();
+    let ready = &subject.backend.borrow().ready.clone();
+    let draft = ready.draft.as_deref().unwrap_or_default();
+    assert!(draft.starts_with("EAGLE-3 head, 1 block, 8 bits on CPU"), "{draft}");
+    let tapped = "The head reads what enters the target's layers 2, 4, 5.";
+    assert!(ready.reasons.iter().any(|reason| reason.contains(tapped)), "{:?}", ready.reasons);
+    assert_eq!(ready.depths, Depths::Fixed(1));
+    let with_head = |row: &&Strategy| matches!(row.draft, DraftKind::Head | DraftKind::None);
+    let rows: Vec<&Strategy> = rows().into_iter().filter(with_head).collect();
+    assert!(rows.len() >= 3);
+    every_row_says_what_plain_says(&subject, &rows, 48);
 }
 
 #[test]

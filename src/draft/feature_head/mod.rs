@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
+use crate::model::FeatureSource;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::speculate::{BeamRow, Source, Tree};
 use ahead::DraftedAhead;
@@ -27,11 +28,14 @@ const CHUNK: usize = 256;
 pub struct FeatureHead {
     kind: FusionKind,
     depths: Depths,
-    hidden: usize,
+    /// What it reads of the target.
+    source: FeatureSource,
+    /// Numbers of a feature.
+    width: usize,
     capacity: usize,
     backend: Box<dyn HeadBackend>,
     fallback: Option<Fallback>,
-    /// `[pairs, H]`.
+    /// `[pairs, width]`.
     features: Vec<f32>,
     /// `[pairs]`: the token after each feature.
     tokens: Vec<u32>,
@@ -60,7 +64,8 @@ impl FeatureHead {
         Self {
             kind,
             depths: if config.elastic { Depths::Elastic(blocks) } else { Depths::Fixed(blocks) },
-            hidden: config.body.hidden,
+            source: FeatureSource::FinalNorm,
+            width: config.feature_width(),
             capacity: config.capacity(capacity),
             backend,
             fallback: None,
@@ -73,6 +78,13 @@ impl FeatureHead {
             was_drafted_ahead: false,
             cores: None,
         }
+    }
+
+    /// Of an EAGLE-3 head: with the states that it taps.
+    #[must_use]
+    pub fn reading(mut self, source: FeatureSource) -> Self {
+        self.source = source;
+        self
     }
 
     /// With a way to go on when the backend's device fails.
@@ -118,7 +130,7 @@ impl FeatureHead {
             let end = pairs.min(start + CHUNK);
             // Until the pass is done, nothing from `start` on can be relied upon.
             self.held[..blocks].iter_mut().for_each(|held| *held = (*held).min(start));
-            let features = &self.features[start * self.hidden..end * self.hidden];
+            let features = &self.features[start * self.width..end * self.width];
             let tokens = &self.tokens[start..end];
             self.backend.extend(start, Pairs { features, tokens }, blocks)?;
             self.held[..blocks].iter_mut().for_each(|held| *held = end);
@@ -198,10 +210,7 @@ fn lost(error: HeadError) -> DraftError {
 
 impl Drafter for FeatureHead {
     fn describe(&self) -> String {
-        let kind = match self.kind {
-            FusionKind::Dgf => "DGF",
-            FusionKind::Eagle => "EAGLE",
-        };
+        let kind = self.kind.name();
         let blocks = match self.held.len() {
             1 => "1 block".into(),
             blocks => format!("{blocks} blocks"),
@@ -221,15 +230,22 @@ impl Drafter for FeatureHead {
         self.capacity
     }
 
+    fn features(&self) -> Option<FeatureSource> {
+        Some(self.source.clone())
+    }
+
     fn truncate(&mut self, len: usize) {
         self.tokens.truncate(len);
-        self.features.truncate(len * self.hidden);
+        self.features.truncate(len * self.width);
         self.held.iter_mut().for_each(|held| *held = (*held).min(len));
         self.clear_scratch();
     }
 
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError> {
-        debug_assert_eq!(features.len(), tokens.len() * self.hidden);
+        if features.len() != tokens.len() * self.width {
+            let found = features.len() / tokens.len().max(1);
+            return Err(DraftError::Features { found, expected: self.width });
+        }
         self.features.extend_from_slice(features);
         self.tokens.extend_from_slice(tokens);
         Ok(())

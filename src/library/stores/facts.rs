@@ -92,7 +92,7 @@ impl Facts {
         let origin = file.name().to_owned();
         let refused = |source| LibraryError::Config { origin, source };
         let head = |settings: &Value, fusion| {
-            let config = Box::new(HeadConfig::from_json(settings).map_err(refused)?);
+            let config = Box::new(HeadConfig::of_kind(settings, fusion).map_err(refused)?);
             Ok::<_, LibraryError>(Some(Runs::Head { config, fusion }))
         };
         let Some(tensors) = Tensors::open(folder)? else {

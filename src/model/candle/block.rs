@@ -49,6 +49,7 @@ impl Places {
 #[derive(Clone, Debug)]
 pub(in crate::model) struct Block {
     input_norm: Option<Tensor>,
+    qk_norm: Option<[Tensor; 2]>,
     qkv: Linear,
     o: Tensor,
     post_norm: Tensor,
@@ -67,9 +68,10 @@ impl Block {
             (Some(q), Some(k), Some(v)) => Some(Tensor::cat(&[q, k, v], 0)?),
             _ => None,
         };
-        debug_assert_eq!(q.weight.dims(), [config.q_width(), config.hidden]);
+        debug_assert_eq!(q.weight.dim(0)?, config.q_width());
         Ok(Self {
             input_norm: weights.input_norm.clone(),
+            qk_norm: weights.qk_norm.clone(),
             qkv: Linear { weight: Tensor::cat(&[&q.weight, &k.weight, &v.weight], 0)?, bias },
             o: weights.o.clone(),
             post_norm: weights.post_norm.clone(),
@@ -92,14 +94,27 @@ impl Block {
             Some(weight) => ops::rms_norm(&x, weight, config.rms_eps)?,
             None => x.clone(),
         };
-        let attended = self.attend(&normed, config, places, cache)?;
+        self.run_on(&normed, x, config, places, cache)
+    }
+
+    /// The same with attention reading `input` `[rows, any width]`; what it gives is added to `x`
+    /// `[rows, H]`.
+    pub(in crate::model) fn run_on(
+        &self,
+        input: &Tensor,
+        x: Tensor,
+        config: &Config,
+        places: &Places,
+        cache: &BlockCache,
+    ) -> candle_core::Result<Tensor> {
+        let attended = self.attend(input, config, places, cache)?;
         let x = (x + linear(&attended, &self.o, None)?)?;
         let normed = ops::rms_norm(&x, &self.post_norm, config.rms_eps)?;
         let inner = ops::swiglu(&linear(&normed, &self.gate_up, None)?)?;
         x + linear(&inner, &self.down, None)?
     }
 
-    /// Attention of `x` `[rows, H]` over the cache and itself, `[rows, heads · d]`.
+    /// Attention of `x` `[rows, width]` over the cache and itself, `[rows, heads · d]`.
     fn attend(
         &self,
         x: &Tensor,
@@ -114,7 +129,16 @@ impl Block {
         // All heads to the front in one copy; then q, k and v are slices of it.
         let qkv = qkv.reshape((rows, heads + 2 * kv_heads, head_dim))?.transpose(0, 1)?;
         let qkv = qkv.contiguous()?;
-        let turned = qkv.narrow(0, 0, heads + kv_heads)?.unsqueeze(0)?;
+        let turned = match &self.qk_norm {
+            None => qkv.narrow(0, 0, heads + kv_heads)?,
+            Some([q, k]) => {
+                let [queries, keys] = [(0, heads, q), (heads, kv_heads, k)].map(|(at, n, norm)| {
+                    ops::rms_norm(&qkv.narrow(0, at, n)?.contiguous()?, norm, config.rms_eps)
+                });
+                Tensor::cat(&[queries?, keys?], 0)?
+            }
+        };
+        let turned = turned.unsqueeze(0)?;
         let turned = candle_nn::rotary_emb::rope(&turned, &places.cos, &places.sin)?.squeeze(0)?;
         let values = qkv.narrow(0, heads + kv_heads, kv_heads)?;
         cache.write(places.at, &turned.narrow(0, heads, kv_heads)?, &values)?;
@@ -142,6 +166,7 @@ impl Block {
         required.iter().map(|tensor| tensor.elem_count()).sum::<usize>()
             + optional(&self.input_norm)
             + optional(&self.qkv.bias)
+            + self.qk_norm.iter().flatten().map(Tensor::elem_count).sum::<usize>()
     }
 }
 

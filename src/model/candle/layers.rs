@@ -13,6 +13,7 @@ use crate::kernels::{Matrix, TreeMask};
 use crate::model::cpu::layer::{Attention, Layer, Mlp, Norm};
 use crate::model::cpu::packer::Packer;
 use crate::model::lower::Lower;
+use crate::model::taps::Taps;
 use crate::model::{Config, LoadError, LoadRequest, Progress, RopeScaling, RopeTable, TargetError};
 
 const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
@@ -114,16 +115,19 @@ impl TensorLayers {
         stream: &mut [f32],
         positions: &[usize],
         mask: &TreeMask,
+        taps: &mut Taps<'_>,
     ) -> candle_core::Result<()> {
         self.cache.reserve(self.len + positions.len(), self.len)?;
         let places = self.places(positions, mask)?;
         let shape = (positions.len(), self.config.hidden);
         let mut x = Tensor::from_slice(stream, shape, &self.device)?.to_dtype(self.dtype)?;
         for (index, block) in self.blocks.iter().enumerate() {
+            if taps.want(index) {
+                taps.take(index, &floats(&x)?);
+            }
             x = block.run(x, &self.config, &places, self.cache.block(index))?;
         }
-        let out = x.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-        stream.copy_from_slice(&out);
+        stream.copy_from_slice(&floats(&x)?);
         Ok(())
     }
 
@@ -153,11 +157,13 @@ impl Lower for TensorLayers {
         stream: &mut [f32],
         positions: &[usize],
         mask: &TreeMask,
+        taps: &mut Taps<'_>,
     ) -> Result<(), TargetError> {
         if let Some(reason) = &self.lost {
             return Err(TargetError::Device(reason.clone()));
         }
-        self.run(stream, positions, mask).map_err(|error| TargetError::Device(error.to_string()))
+        self.run(stream, positions, mask, taps)
+            .map_err(|error| TargetError::Device(error.to_string()))
     }
 
     fn commit(&mut self, path: &[usize]) {
@@ -172,6 +178,10 @@ impl Lower for TensorLayers {
             self.lost = None;
         }
     }
+}
+
+fn floats(x: &Tensor) -> candle_core::Result<Vec<f32>> {
+    x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
 }
 
 /// A packed block as tensors; `None` if it is not of Llama's kind.
@@ -202,6 +212,7 @@ fn tensors(
     };
     let all = || {
         Ok(BlockWeights {
+            qk_norm: None,
             input_norm: layer.attention_norm.map(norm).transpose()?,
             q: linear(attention.q, q_bias)?,
             k: linear(attention.k, k_bias)?,

@@ -16,7 +16,9 @@ pub struct Linear {
 pub struct BlockWeights {
     /// `[H]`; block 0 has none.
     pub input_norm: Option<Tensor>,
-    /// `[heads · d, H]`.
+    /// `[d]` each: norms of every head of q and of k, before the rotation.
+    pub qk_norm: Option<[Tensor; 2]>,
+    /// `[heads · d, H]`; what attention reads may be wider than H.
     pub q: Linear,
     /// `[kv_heads · d, H]`.
     pub k: Linear,
@@ -45,7 +47,12 @@ impl BlockWeights {
         let put_linear = |linear: &Linear| -> candle_core::Result<Linear> {
             Ok(Linear { weight: put(&linear.weight)?, bias: put_optional(&linear.bias)? })
         };
+        let qk_norm = match &self.qk_norm {
+            Some([q, k]) => Some([put(q)?, put(k)?]),
+            None => None,
+        };
         Ok(Self {
+            qk_norm,
             input_norm: put_optional(&self.input_norm)?,
             q: put_linear(&self.q)?,
             k: put_linear(&self.k)?,

@@ -10,13 +10,29 @@ impl Blocks<'_> {
     /// Runs the stream through block `index`; the rows' keys and values stay in flight.
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
+        self.norm(layer.attention_norm.as_ref());
         self.attend(index, layer, mask);
         self.transform(layer);
     }
 
-    /// The attention half of a layer: stream += o(attention(q, k, v)).
+    /// The same with attention reading `input` `[rows, any width]` in the place of the normed
+    /// stream.
+    pub(in crate::model) fn run_on(
+        &mut self,
+        index: usize,
+        layer: &Layer,
+        mask: &TreeMask,
+        input: &[f32],
+    ) {
+        self.lap();
+        self.scratch.branch.clear();
+        self.scratch.branch.extend_from_slice(input);
+        self.attend(index, layer, mask);
+        self.transform(layer);
+    }
+
+    /// The attention half of a layer: stream += o(attention(q, k, v)), with q, k and v of `branch`.
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
-        self.norm(layer.attention_norm.as_ref());
         match &layer.attention {
             Attention::Grouped(weights) => self.grouped(weights, layer.rope),
             Attention::Latent(weights) => self.latent_qkv(weights, layer.rope),
@@ -41,6 +57,7 @@ impl Blocks<'_> {
             Attention::Grouped(_) => &s.attended,
             Attention::Latent(_) => &s.latent.values,
         };
+        s.branch.resize(s.stream.len(), 0.0);
         products(pool, &mut s.rows, attended, &mut [(&layer.o, &mut s.branch[..])]);
         self.timing.products += self.clock.lap();
         if let Some(bias) = &layer.o_bias {

@@ -4,6 +4,7 @@
 use super::scratch::Blocks;
 use super::weights::Weights;
 use crate::kernels::{TreeMask, softcap};
+use crate::model::taps::Taps;
 
 /// What a pass works with.
 pub(super) struct Pass<'a> {
@@ -23,7 +24,7 @@ impl Pass<'_> {
         features: &mut [f32],
     ) {
         self.embed(tokens, depth);
-        self.transform(mask, features);
+        self.transform(mask, features, &mut Taps::none());
     }
 
     /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
@@ -41,13 +42,18 @@ impl Pass<'_> {
         &mut blocks.scratch.stream
     }
 
-    /// The rest of `run`: the stream through the blocks and the final norm.
-    pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32]) {
+    /// The rest of `run`: the stream through the blocks and the final norm. `taps` get the states
+    /// on the way.
+    pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32], taps: &mut Taps<'_>) {
         let Self { weights, blocks } = self;
         let (config, pool) = (blocks.config, blocks.pool);
+        // The first blocks may be elsewhere.
+        let below = config.layers - weights.layers.len();
         for (index, layer) in weights.layers.iter().enumerate() {
+            taps.take(below + index, &blocks.scratch.stream);
             blocks.run(index, layer, mask);
         }
+        taps.take(config.layers, &blocks.scratch.stream);
         weights.norm.apply(pool, &blocks.scratch.stream, config.rms_eps, features);
         blocks.lap();
     }

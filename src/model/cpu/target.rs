@@ -9,7 +9,10 @@ use super::packer::Progress;
 use super::scratch::PassTiming;
 use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask, random_row};
 use crate::model::lower::{Lower, Nothing};
-use crate::model::{Config, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified};
+use crate::model::taps::Taps;
+use crate::model::{
+    Config, FeatureSource, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified,
+};
 use crate::speculate::Tree;
 
 /// A target model on the CPU.
@@ -17,6 +20,7 @@ pub struct CpuTarget {
     model: CpuModel,
     /// Rows of the last verified tree, which `commit` may still keep.
     pending: usize,
+    features: FeatureSource,
 }
 
 impl CpuTarget {
@@ -39,7 +43,7 @@ impl CpuTarget {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let model = CpuModel::load(request, first, 0, progress)?;
-        Ok(Self { model, pending: 0 })
+        Ok(Self { model, pending: 0, features: FeatureSource::default() })
     }
 
     /// A target with random weights of this configuration: for measuring and for tests.
@@ -180,6 +184,14 @@ impl Target for CpuTarget {
         self.model.config.hidden
     }
 
+    fn set_features(&mut self, source: FeatureSource) {
+        self.features = source;
+    }
+
+    fn feature_width(&self) -> usize {
+        self.features.width(self.model.config.hidden)
+    }
+
     fn capacity(&self) -> usize {
         self.model.capacity
     }
@@ -219,21 +231,25 @@ impl CpuTarget {
             return Ok(Verified::default());
         }
         let (hidden, begin) = (self.model.config.hidden, self.model.cache.len());
-        let mut features = vec![0.0; count * hidden];
-        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * hidden)) {
+        let (source, width) = (self.features.clone(), self.feature_width());
+        let mut features = vec![0.0; count * width];
+        let mut normed = Vec::new();
+        for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let (mask, len) = (TreeMask::causal(tokens.len()), self.model.cache.len());
             let mut pass = self.model.pass();
             let stream = pass.embed(tokens, |row| row);
             let positions: Vec<usize> = (len..len + tokens.len()).collect();
-            if let Err(error) = lower.pass(stream, &positions, &mask) {
+            let mut rows = Rows::of(&source, hidden, features, &mut normed);
+            if let Err(error) = lower.pass(stream, &positions, &mask, &mut rows.taps) {
                 self.truncate_above(begin, lower);
                 return Err(error);
             }
-            pass.transform(&mask, features);
+            pass.transform(&mask, rows.normed, &mut rows.taps);
             self.keep_where_they_lie(tokens.len(), lower);
         }
         let mut logits = vec![0.0; self.model.config.vocab];
-        self.model.pass().head(&features[(count - 1) * hidden..], &mut logits);
+        let normed = if normed.is_empty() { &features } else { &normed };
+        self.model.pass().head(&normed[normed.len() - hidden..], &mut logits);
         Ok(Verified { logits, features })
     }
 
@@ -248,15 +264,18 @@ impl CpuTarget {
         self.model.timing = PassTiming::default();
         let tokens: Vec<u32> = nodes.iter().map(|node| node.token).collect();
         let mask = TreeMask::tree(nodes.iter().map(|node| node.parent));
-        let mut features = vec![0.0; count * self.model.config.hidden];
+        let hidden = self.model.config.hidden;
+        let mut features = vec![0.0; count * self.feature_width()];
+        let mut normed = Vec::new();
+        let mut rows = Rows::of(&self.features, hidden, &mut features, &mut normed);
         let mut logits = vec![0.0; count * self.model.config.vocab];
         let positions: Vec<usize> =
             nodes.iter().map(|node| self.model.cache.len() + node.depth).collect();
         let mut pass = self.model.pass();
         let stream = pass.embed(&tokens, |row| nodes[row].depth);
-        lower.pass(stream, &positions, &mask)?;
-        pass.transform(&mask, &mut features);
-        pass.head(&features, &mut logits);
+        lower.pass(stream, &positions, &mask, &mut rows.taps)?;
+        pass.transform(&mask, rows.normed, &mut rows.taps);
+        pass.head(rows.normed, &mut logits);
         self.pending = count;
         Ok(Verified { logits, features })
     }
@@ -277,5 +296,31 @@ impl CpuTarget {
         self.model.cache.truncate(len);
         self.pending = 0;
         lower.truncate(len);
+    }
+}
+
+/// Where the rows of a pass leave what is asked of them.
+struct Rows<'a> {
+    /// The final norm's output, `[rows, hidden]`: the features themselves, unless states are.
+    normed: &'a mut [f32],
+    taps: Taps<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// For `features`, `[rows, feature width]`; `room` holds the final norm's output where it is
+    /// no feature.
+    fn of(
+        source: &'a FeatureSource,
+        hidden: usize,
+        features: &'a mut [f32],
+        room: &'a mut Vec<f32>,
+    ) -> Self {
+        match source.states() {
+            [] => Self { normed: features, taps: Taps::none() },
+            states => {
+                room.resize(features.len() / states.len(), 0.0);
+                Self { normed: room, taps: Taps::new(states, hidden, features) }
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ pub type Candidates = Vec<Vec<(u32, f32)>>;
 /// Pairs (f_i, x_{i+1}) one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs<'a> {
-    /// `[pairs, H]`.
+    /// `[pairs, H]`, of an EAGLE-3 head the tapped states.
     pub features: &'a [f32],
     /// `[pairs]`.
     pub tokens: &'a [u32],
@@ -64,6 +64,16 @@ pub trait HeadBackend: Send {
 
     /// Bytes held on the device: weights and caches.
     fn device_bytes(&self) -> u64;
+}
+
+/// Where the features of a pass come from. Decides in EAGLE-3 alone, which has `fc` for the
+/// target's only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The target.
+    Target,
+    /// The head's own outputs.
+    Head,
 }
 
 /// Counts the KV rows of a round: what every backend has to know of the tree.

@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::model::{Config, ConfigError, RopeScaling};
+use super::eagle3::Eagle3Config;
+use super::kind::FusionKind;
+use super::misfit::Misfit;
+use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 
 /// Shape and constants of a draft head.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,10 +21,27 @@ pub struct HeadConfig {
     pub draft_vocab: Option<usize>,
     /// Positions beyond which the rotary scaling is not ours to follow (`"dynamic"`).
     pub position_limit: Option<usize>,
+    /// What an EAGLE-3 head has of its own.
+    pub eagle3: Option<Eagle3Config>,
 }
 
 impl HeadConfig {
-    /// Reads a head's `config.json`, the published ones' or our trainer's.
+    /// Reads the `config.json` of a head with tensors of this kind: an EAGLE-3 head cannot be told
+    /// by its `config.json` alone.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
+    pub fn of_kind(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
+        match kind {
+            FusionKind::Dgf | FusionKind::Eagle => Self::from_json(json),
+            FusionKind::Eagle3 => {
+                let (eagle3, block) = Eagle3Config::from_json(json)?;
+                Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
+            }
+        }
+    }
+
+    /// Reads the `config.json` of a DGF or EAGLE head, the published ones' or our trainer's.
     ///
     /// # Errors
     /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
@@ -64,7 +84,7 @@ impl HeadConfig {
         let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
         // Dynamic scaling changes nothing up to the trained length and re-rotates later.
         let position_limit = dynamic.then_some(body.max_positions);
-        Ok(Self { body, elastic, draft_vocab, position_limit })
+        Ok(Self { body, elastic, draft_vocab, position_limit, eagle3: None })
     }
 
     /// M: blocks of the head.
@@ -82,36 +102,51 @@ impl HeadConfig {
         self.draft_vocab.unwrap_or(self.body.vocab)
     }
 
+    /// H of its target.
+    pub fn target_hidden(&self) -> usize {
+        self.eagle3.as_ref().map_or(self.body.hidden, |eagle3| eagle3.target_hidden)
+    }
+
+    /// Numbers of the feature that a pair holds.
+    pub fn feature_width(&self) -> usize {
+        self.eagle3.as_ref().map_or(self.body.hidden, Eagle3Config::feature_width)
+    }
+
+    /// What it reads of a target of `layers` layers.
+    ///
+    /// # Errors
+    /// [`Misfit`] if the target does not have it.
+    pub fn features(&self, layers: usize) -> Result<FeatureSource, Misfit> {
+        match &self.eagle3 {
+            None => Ok(FeatureSource::FinalNorm),
+            Some(eagle3) => eagle3.states(layers).map(FeatureSource::States),
+        }
+    }
+
     /// Whether this head was made for a target of this size.
     ///
     /// # Errors
     /// [`Misfit`] with both sides' figures.
     pub fn fits(&self, target_hidden: usize, target_vocab: usize) -> Result<(), Misfit> {
         for (what, head, target) in [
-            ("hidden size", self.body.hidden, target_hidden),
+            ("hidden size", self.target_hidden(), target_hidden),
             ("vocabulary size", self.body.vocab, target_vocab),
         ] {
             if head != target {
-                return Err(Misfit { what, head, target });
+                return Err(Misfit::Size { what, head, target });
             }
         }
         Ok(())
     }
-}
 
-/// Why a head cannot draft for a target.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the draft head does not fit the target: {what} is {head} in the head and {target} in the \
-     target; take a head trained for this target"
-)]
-pub struct Misfit {
-    /// The figure that differs.
-    pub what: &'static str,
-    /// Its value in the head.
-    pub head: usize,
-    /// Its value in the target.
-    pub target: usize,
+    /// Whether this head was made for a target like this one.
+    ///
+    /// # Errors
+    /// [`Misfit`] with both sides' figures.
+    pub fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
+        self.fits(target.hidden, target.vocab)?;
+        self.features(target.layers).map(|_| ())
+    }
 }
 
 fn has_dynamic_scaling(json: &Value) -> bool {
@@ -139,6 +174,10 @@ mod tests {
         })
     }
 
+    fn read(json: &Value) -> Result<HeadConfig, ConfigError> {
+        HeadConfig::from_json(json)
+    }
+
     fn with(field: &str, value: Value) -> Value {
         let mut json = llama_2_head();
         json[field] = value;
@@ -147,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_published_config_reads() {
-        let config = HeadConfig::from_json(&llama_2_head()).unwrap();
+        let config = read(&llama_2_head()).unwrap();
         assert_eq!((config.blocks(), config.body.hidden, config.body.head_dim), (5, 4096, 128));
         assert_eq!((config.body.rms_eps, config.body.rope_theta), (1e-6, 10_000.0));
         assert!(!config.elastic);
@@ -156,20 +195,20 @@ mod tests {
 
     #[test]
     fn a_target_type_in_the_config_does_not_change_the_head() {
-        let config = HeadConfig::from_json(&with("model_type", json!("qwen3"))).unwrap();
-        assert_eq!(config, HeadConfig::from_json(&llama_2_head()).unwrap());
+        let config = read(&with("model_type", json!("qwen3"))).unwrap();
+        assert_eq!(config, read(&llama_2_head()).unwrap());
     }
 
     #[test]
     fn elastic_depth_is_read_and_checked() {
-        assert!(HeadConfig::from_json(&with("elastic_depth", json!(true))).unwrap().elastic);
-        let error = HeadConfig::from_json(&with("elastic_depth", json!("yes"))).unwrap_err();
+        assert!(read(&with("elastic_depth", json!(true))).unwrap().elastic);
+        let error = read(&with("elastic_depth", json!("yes"))).unwrap_err();
         assert_eq!(error.field, "elastic_depth");
     }
 
     #[test]
     fn a_draft_vocabulary_is_a_part_of_the_targets() {
-        let scored = |count: Value| HeadConfig::from_json(&with("draft_vocab_size", count));
+        let scored = |count: Value| read(&with("draft_vocab_size", count));
         assert_eq!(scored(json!(8000)).unwrap().draft_vocab, Some(8000));
         assert_eq!(scored(json!(32_000)).unwrap().draft_vocab, None);
         for wrong in [json!(0), json!(-1), json!("all"), json!(32_001)] {
@@ -180,18 +219,19 @@ mod tests {
     #[test]
     fn dynamic_scaling_ends_at_the_trained_length() {
         let scaling = json!({"type": "dynamic", "factor": 2.0});
-        let config = HeadConfig::from_json(&with("rope_scaling", scaling)).unwrap();
+        let config = read(&with("rope_scaling", scaling)).unwrap();
         assert_eq!(config.capacity(100_000), 4096);
         assert_eq!(config.capacity(1000), 1000);
     }
 
     #[test]
     fn a_head_for_another_target_is_refused_with_both_figures() {
-        let config = HeadConfig::from_json(&llama_2_head()).unwrap();
+        let config = read(&llama_2_head()).unwrap();
         assert_eq!(config.fits(4096, 32_000), Ok(()));
         insta::assert_snapshot!(config.fits(4096, 128_256).unwrap_err(), @"the draft head does not \
             fit the target: vocabulary size is 32000 in the head and 128256 in the target; take a \
             head trained for this target");
-        assert_eq!(config.fits(2048, 32_000).unwrap_err().what, "hidden size");
+        let error = config.fits(2048, 32_000).unwrap_err();
+        assert!(matches!(error, Misfit::Size { what: "hidden size", .. }), "{error}");
     }
 }

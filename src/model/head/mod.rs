@@ -8,24 +8,32 @@
 mod backend;
 mod config;
 mod draft_vocab;
+mod eagle3;
+mod kind;
+mod misfit;
 mod net;
+mod net_eagle3;
 mod pack;
+mod packed_eagle3;
 mod packed_head;
 mod rank;
 mod shared_tables;
 mod tensor_head;
 mod weights;
 
-pub use backend::{Candidates, HeadBackend, Pairs};
-pub use config::{HeadConfig, Misfit};
+pub use backend::{Candidates, HeadBackend, Origin, Pairs};
+pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
+pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use kind::FusionKind;
+pub use misfit::Misfit;
 pub use net::{Fused, HeadNet};
 pub use pack::HeadPrecision;
 pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
 pub use shared_tables::SharedTables;
 pub use tensor_head::TensorHead;
-pub use weights::{FusionKind, FusionWeights, HeadWeights, TensorSource, layout};
+pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TensorSource, layout};
 
 pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
 

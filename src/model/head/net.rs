@@ -4,9 +4,11 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
 
+use super::backend::Origin;
 use super::weights::{FusionWeights, HeadWeights};
+use super::{Eagle3Config, HeadConfig};
+use crate::model::RopeTable;
 use crate::model::candle::{Block, BlockCache, Places, linear};
-use crate::model::{Config, RopeTable};
 use crate::speculate::BeamRow;
 
 /// The fusion's result and what led to it, `[rows, H]` each unless said otherwise.
@@ -22,9 +24,9 @@ pub struct Fused {
 /// A head ready to run: weights on one device in one precision, related products joined.
 #[derive(Clone, Debug)]
 pub struct HeadNet {
-    config: Config,
+    pub(super) config: HeadConfig,
     fusion: FusionWeights,
-    blocks: Vec<Block>,
+    pub(super) blocks: Vec<Block>,
     rope: RopeTable,
     dtype: DType,
     device: Device,
@@ -36,23 +38,67 @@ impl HeadNet {
     /// # Errors
     /// If the device has no room or fails.
     pub fn new(weights: &HeadWeights, device: &Device, dtype: DType) -> candle_core::Result<Self> {
-        let config = weights.config.body.clone();
+        let config = weights.config.clone();
+        let body = &config.body;
         // One block after another: joining its products holds it twice for a moment, and a card
         // may have room for the blocks once only.
-        let blocks =
-            weights.blocks.iter().map(|block| Block::new(&block.to(device, dtype)?, &config));
+        let blocks = weights.blocks.iter().map(|block| Block::new(&block.to(device, dtype)?, body));
         Ok(Self {
             fusion: weights.fusion.to(device, dtype)?,
             blocks: blocks.collect::<candle_core::Result<_>>()?,
             // Of a head no scaling depends on the context, so none is given.
-            rope: RopeTable::of(&config, 0).swap_remove(0),
+            rope: RopeTable::of(body, 0).swap_remove(0),
             config,
             dtype,
             device: device.clone(),
         })
     }
 
-    /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads).
+    /// The outputs for features and token embeddings `[rows, H]`, by the first `blocks` blocks,
+    /// which write their KV rows to `cache`.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn forward<'a>(
+        &self,
+        (features, origin): (&Tensor, Origin),
+        embeddings: &Tensor,
+        blocks: usize,
+        places: &Places,
+        cache: impl Fn(usize) -> &'a BlockCache,
+    ) -> candle_core::Result<Tensor> {
+        match &self.fusion {
+            FusionWeights::Eagle3(own) => {
+                let state = match origin {
+                    Origin::Target => self.fuse(features, embeddings)?.output,
+                    Origin::Head => features.clone(),
+                };
+                self.eagle3(own, state, embeddings, places, cache(0))
+            }
+            _ => self.run(self.fuse(features, embeddings)?.output, blocks, places, cache),
+        }
+    }
+
+    /// What the LM head reads of the outputs.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn scored(&self, outputs: &Tensor) -> candle_core::Result<Tensor> {
+        match &self.fusion {
+            FusionWeights::Eagle3(own) if !self.eagle3_config(|own| own.norm_output) => {
+                ops::rms_norm(&outputs.contiguous()?, &own.norm, self.config.body.rms_eps)
+            }
+            _ => Ok(outputs.clone()),
+        }
+    }
+
+    /// Whether an EAGLE-3 head is of this kind.
+    pub(super) fn eagle3_config(&self, is: impl Fn(&Eagle3Config) -> bool) -> bool {
+        self.config.eagle3.as_ref().is_some_and(is)
+    }
+
+    /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads); of an
+    /// EAGLE-3 head the state that `fc` makes of the tapped ones.
     ///
     /// # Errors
     /// If the device fails.
@@ -60,7 +106,7 @@ impl HeadNet {
         match &self.fusion {
             FusionWeights::Dgf { w_1, w_2, w_z, norm } => {
                 let h1 = features.matmul(w_1)?;
-                let normed = ops::rms_norm(embeddings, norm, self.config.rms_eps)?;
+                let normed = ops::rms_norm(embeddings, norm, self.config.body.rms_eps)?;
                 let h2 = normed.matmul(w_2)?.silu()?;
                 let gate = ops::sigmoid(&Tensor::cat(&[&h1, &h2], 1)?.matmul(w_z)?)?;
                 // z ⊙ h1 + (1 − z) ⊙ h2
@@ -72,6 +118,11 @@ impl HeadNet {
                 let input = Tensor::cat(&[embeddings, features], 1)?;
                 let output = linear(&input, weight, bias.as_ref())?;
                 Ok(Fused { output, parts: vec![("fc_in", input)] })
+            }
+            FusionWeights::Eagle3(own) => {
+                let taps = self.normed_taps(own, features)?;
+                let output = linear(&taps, &own.fc.weight, own.fc.bias.as_ref())?;
+                Ok(Fused { output, parts: Vec::new() })
             }
         }
     }
@@ -88,7 +139,7 @@ impl HeadNet {
         cache: impl Fn(usize) -> &'a BlockCache,
     ) -> candle_core::Result<Tensor> {
         let mut blocks = self.blocks.iter().take(blocks).enumerate();
-        blocks.try_fold(x, |x, (i, block)| block.run(x, &self.config, places, cache(i)))
+        blocks.try_fold(x, |x, (i, block)| block.run(x, &self.config.body, places, cache(i)))
     }
 
     /// Places of `rows` causal rows behind `start` stable ones, at positions `start..`.
@@ -168,6 +219,7 @@ impl HeadNet {
             FusionWeights::Eagle { weight, bias } => {
                 weight.elem_count() + bias.as_ref().map_or(0, Tensor::elem_count)
             }
+            FusionWeights::Eagle3(own) => own.elements(),
         };
         let blocks: usize = self.blocks.iter().map(Block::elements).sum();
         ((fusion + blocks) * self.dtype.size_in_bytes()) as u64

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 use half::{bf16, f16};
 
-use super::HeadError;
-use super::weights::{FusionWeights, HeadWeights};
+use super::weights::{Eagle3Weights, FusionWeights, HeadWeights};
+use super::{Eagle3Config, HeadError};
 use crate::kernels::{Format, Matrix, Pool};
 use crate::model::candle::{BlockWeights, Table};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
@@ -17,6 +17,28 @@ pub(super) enum PackedFusion {
     Dgf { w_1: Matrix, w_2: Matrix, w_z: Matrix, norm: Vec<f32> },
     /// Embedding first, feature second.
     Eagle { fc: Matrix, bias: Option<Vec<f32>> },
+    /// EAGLE-3's.
+    Eagle3(Box<PackedEagle3>),
+}
+
+/// What an EAGLE-3 head has beside its block.
+pub(super) struct PackedEagle3 {
+    pub(super) fc: Matrix,
+    pub(super) bias: Option<Vec<f32>>,
+    pub(super) tap_norm: Option<PackedTapNorm>,
+    pub(super) embedding_norm: Vec<f32>,
+    pub(super) state_norm: Vec<f32>,
+    pub(super) norm: Vec<f32>,
+    /// Attention adds to the normed state.
+    pub(super) norm_before_residual: bool,
+    /// The normed output is what the next row reads.
+    pub(super) norm_output: bool,
+}
+
+/// A norm of the tapped states: each run of `ones` alike, then times `weight`.
+pub(super) struct PackedTapNorm {
+    pub(super) ones: Vec<f32>,
+    pub(super) weight: Vec<f32>,
 }
 
 impl PackedFusion {
@@ -24,6 +46,7 @@ impl PackedFusion {
         match self {
             Self::Dgf { w_1, w_2, w_z, .. } => w_1.bytes() + w_2.bytes() + w_z.bytes(),
             Self::Eagle { fc, .. } => fc.bytes(),
+            Self::Eagle3(own) => own.fc.bytes(),
         }
     }
 }
@@ -60,6 +83,31 @@ impl Packer<'_> {
                 fc: self.matrix(weight)?,
                 bias: bias.as_ref().map(floats).transpose()?,
             },
+            FusionWeights::Eagle3(own) => {
+                let config = weights.config.eagle3.as_ref();
+                PackedFusion::Eagle3(Box::new(self.eagle3(own, config)?))
+            }
+        })
+    }
+
+    fn eagle3(
+        &self,
+        own: &Eagle3Weights,
+        config: Option<&Eagle3Config>,
+    ) -> Result<PackedEagle3, HeadError> {
+        let tap_norm = own.tap_norm.as_ref().map(|weight| {
+            let together = config.map_or(1, Eagle3Config::normed_together);
+            Ok::<_, HeadError>(PackedTapNorm { ones: vec![1.0; together], weight: floats(weight)? })
+        });
+        Ok(PackedEagle3 {
+            fc: self.matrix(&own.fc.weight)?,
+            bias: own.fc.bias.as_ref().map(floats).transpose()?,
+            tap_norm: tap_norm.transpose()?,
+            embedding_norm: floats(&own.embedding_norm)?,
+            state_norm: floats(&own.state_norm)?,
+            norm: floats(&own.norm)?,
+            norm_before_residual: config.is_some_and(|config| config.norm_before_residual),
+            norm_output: config.is_some_and(|config| config.norm_output),
         })
     }
 
@@ -73,7 +121,10 @@ impl Packer<'_> {
                 (Some(q), Some(k), Some(v)) => Some([floats(q)?, floats(k)?, floats(v)?]),
                 _ => None,
             },
-            qk_norm: None,
+            qk_norm: match &block.qk_norm {
+                Some([q, k]) => Some([floats(q)?, floats(k)?]),
+                None => None,
+            },
         };
         let input_norm = block.input_norm.as_ref().map(floats).transpose()?;
         let [gate, up] = [self.matrix(&block.gate)?, self.matrix(&block.up)?];
@@ -108,7 +159,7 @@ impl Packer<'_> {
         self.matrix(&table.rows(rows)?)
     }
 
-    fn matrix(&self, tensor: &Tensor) -> Result<Matrix, HeadError> {
+    pub(super) fn matrix(&self, tensor: &Tensor) -> Result<Matrix, HeadError> {
         let (outputs, inputs) = tensor.dims2()?;
         let values = floats(tensor)?;
         // A width that has no whole blocks stays as it is.

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use super::backend::RowCounts;
+use super::backend::{Origin, RowCounts};
 use super::pack::{PackedFusion, Packer};
+use super::packed_eagle3::Eagle3Buffers;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
     SharedTables,
@@ -33,8 +34,8 @@ pub struct PackedHead {
     lm_head: Arc<Matrix>,
     /// The tokens scored, if not all.
     draft_vocab: Option<DraftVocabulary>,
-    /// Bytes of the embedding, if it is the head's own.
-    own_embedding: usize,
+    /// Bytes of embedding and LM head, where they are the head's own.
+    own_tables: usize,
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
@@ -61,6 +62,7 @@ struct Buffers {
     /// `[rows, 2H]`.
     joined: Vec<f32>,
     fused: Vec<f32>,
+    eagle3: Eagle3Buffers,
     logits: Vec<f32>,
 }
 
@@ -82,6 +84,14 @@ impl PackedHead {
         let packer = Packer { precision, pool: &pool };
         let own = weights.embedding.clone().map(Table::Tensor);
         let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
+        let (lm_head, own_lm_head) = match (&weights.lm_head, &weights.draft_vocab) {
+            (Some(own), _) => (Arc::new(packer.matrix(own)?), true),
+            (None, Some(scored)) => {
+                (Arc::new(packer.rows(&shared.lm_head, scored.tokens())?), true)
+            }
+            (None, None) => (packer.table(&shared.lm_head)?, false),
+        };
+        let own_embedding = own.map_or(0, |_| embedding.bytes());
         let slots = capacity.saturating_add(TREE_ROWS);
         let cache = KvCache::new(config.layers, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| HeadError::Device(error.to_string()))?;
@@ -93,12 +103,9 @@ impl PackedHead {
                 .iter()
                 .map(|block| packer.layer(block))
                 .collect::<Result<_, _>>()?,
-            own_embedding: own.map_or(0, |_| embedding.bytes()),
+            own_tables: own_embedding + if own_lm_head { lm_head.bytes() } else { 0 },
             embedding,
-            lm_head: match &weights.draft_vocab {
-                None => packer.table(&shared.lm_head)?,
-                Some(scored) => Arc::new(packer.rows(&shared.lm_head, scored.tokens())?),
-            },
+            lm_head,
             draft_vocab: weights.draft_vocab.clone(),
             rope: RopeTable::of(&config, capacity),
             cache,
@@ -116,15 +123,26 @@ impl PackedHead {
 
     /// Runs the pairs of `buffers.features` and `tokens` through the blocks; row i stands at
     /// `position(i)`. Leaves the last block's output in `outputs`.
-    fn pass(&mut self, tokens: &[u32], position: impl Fn(usize) -> usize, mask: &TreeMask) {
+    fn pass(
+        &mut self,
+        tokens: &[u32],
+        origin: Origin,
+        position: impl Fn(usize) -> usize,
+        mask: &TreeMask,
+    ) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
-        buffers.fuse(&self.fusion, &mut blocks);
         blocks.place(tokens.len(), position, &self.rope);
-        blocks.scratch.stream.copy_from_slice(&buffers.fused);
-        for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
-            blocks.run(index, layer, mask);
+        if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
+            let Buffers { features, embeddings, eagle3, .. } = buffers;
+            own.run((features, origin), embeddings, layer, mask, eagle3, &mut blocks);
+        } else {
+            buffers.fuse(&self.fusion, &mut blocks);
+            blocks.scratch.stream.copy_from_slice(&buffers.fused);
+            for (index, layer) in self.layers.iter().take(self.blocks).enumerate() {
+                blocks.run(index, layer, mask);
+            }
         }
         self.outputs.clear();
         self.outputs.extend_from_slice(&blocks.scratch.stream);
@@ -138,11 +156,16 @@ impl PackedHead {
         let scored = self.lm_head.outputs();
         let draft_vocab = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
         let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
-        buffers.logits.resize(count * scored, 0.0);
-        blocks.products(&self.outputs, &mut [(&self.lm_head, &mut buffers.logits)]);
+        let Buffers { normed, logits, .. } = buffers;
+        logits.resize(count * scored, 0.0);
+        let outputs = match &self.fusion {
+            PackedFusion::Eagle3(own) => own.scored(&self.outputs, normed, &blocks),
+            _ => &self.outputs,
+        };
+        blocks.products(outputs, &mut [(&self.lm_head, &mut *logits)]);
         let mut candidates = vec![Vec::new(); count];
         pool.chunks(&mut candidates, 1, |row, candidates| {
-            let logits = &buffers.logits[row * scored..(row + 1) * scored];
+            let logits = &logits[row * scored..(row + 1) * scored];
             candidates[0] = match draft_vocab {
                 None => ranking.candidates(logits),
                 Some(tokens) => ranking.candidates_among(logits, |id| tokens[id as usize]),
@@ -187,6 +210,8 @@ impl Buffers {
                     self.fused.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
                 }
             }
+            // Makes its blocks' input itself.
+            PackedFusion::Eagle3(_) => {}
         }
     }
 }
@@ -222,7 +247,8 @@ impl HeadBackend for PackedHead {
         self.cache.truncate(start);
         self.buffers.features.clear();
         self.buffers.features.extend_from_slice(features);
-        self.pass(tokens, |row| start + row, &TreeMask::causal(rows));
+        let mask = TreeMask::causal(rows);
+        self.pass(tokens, Origin::Target, |row| start + row, &mask);
         self.cache.commit(&self.pool, &(0..rows).collect::<Vec<_>>());
         self.rows = RowCounts::stable(start + rows);
         let others = self.outputs.len().saturating_sub(self.config.hidden);
@@ -252,7 +278,7 @@ impl HeadBackend for PackedHead {
         let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
         let mask = TreeMask::level(self.rows.scratch, ancestors);
         let rows = self.rows;
-        self.pass(&tokens, |row| rows.position(&beam[row]), &mask);
+        self.pass(&tokens, Origin::Head, |row| rows.position(&beam[row]), &mask);
         self.rows.scratch += beam.len();
         self.sources.extend_from_slice(&self.outputs);
         Ok(self.rank(ranking))
@@ -277,8 +303,6 @@ impl HeadBackend for PackedHead {
     fn device_bytes(&self) -> u64 {
         let blocks: usize =
             self.layers.iter().flat_map(Layer::matrices).map(|matrix| matrix.bytes()).sum();
-        let own_lm_head = self.draft_vocab.as_ref().map_or(0, |_| self.lm_head.bytes());
-        let own_tables = self.own_embedding + own_lm_head;
-        (blocks + self.fusion.bytes() + own_tables + self.cache.bytes()) as u64
+        (blocks + self.fusion.bytes() + self.own_tables + self.cache.bytes()) as u64
     }
 }

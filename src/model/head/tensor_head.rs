@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device, Tensor};
 
-use super::backend::RowCounts;
+use super::backend::{Origin, RowCounts};
 use super::net::HeadNet;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadWeights, Pairs, SharedTables,
@@ -41,18 +41,20 @@ impl TensorHead {
         device: &Device,
         dtype: DType,
     ) -> Result<Self, HeadError> {
-        let lm_head = match &weights.draft_vocab {
-            None => shared.lm_head.to_tensor(device, dtype)?,
-            Some(scored) => {
+        let own_lm_head = weights.lm_head.is_some() || weights.draft_vocab.is_some();
+        let lm_head = match (&weights.lm_head, &weights.draft_vocab) {
+            (Some(own), _) => own.to_dtype(dtype)?.to_device(device)?,
+            (None, None) => shared.lm_head.to_tensor(device, dtype)?,
+            (None, Some(scored)) => {
                 shared.lm_head.rows(scored.tokens())?.to_dtype(dtype)?.to_device(device)?
             }
         };
         let own = weights.embedding.clone().map(Table::Tensor);
         let table = own.as_ref().unwrap_or(&shared.embedding);
-        let tied = table.is(&shared.lm_head) && weights.draft_vocab.is_none();
+        let tied = table.is(&shared.lm_head) && !own_lm_head;
         let embedding = if tied { lm_head.clone() } else { table.to_tensor(device, dtype)? };
-        let own_lm_head = if tied { 0 } else { lm_head.elem_count() };
-        let shared_bytes = (embedding.elem_count() + own_lm_head) * dtype.size_in_bytes();
+        let beside = if tied { 0 } else { lm_head.elem_count() };
+        let shared_bytes = (embedding.elem_count() + beside) * dtype.size_in_bytes();
         let config = &weights.config.body;
         let cache =
             TensorCache::new(config.layers, config.kv_heads, config.head_dim, dtype, device)?;
@@ -77,18 +79,18 @@ impl TensorHead {
 
     fn pass(
         &self,
-        features: &Tensor,
+        (features, origin): (&Tensor, Origin),
         tokens: &[u32],
         places: &Places,
     ) -> Result<Tensor, HeadError> {
         let tokens = Tensor::from_slice(tokens, tokens.len(), self.net.device())?;
         let embeddings = self.embedding.index_select(&tokens, 0)?;
-        let fused = self.net.fuse(features, &embeddings)?.output;
-        Ok(self.net.run(fused, self.blocks, places, |block| self.cache.block(block))?)
+        let cache = |block| self.cache.block(block);
+        Ok(self.net.forward((features, origin), &embeddings, self.blocks, places, cache)?)
     }
 
     fn rank(&self, outputs: &Tensor, ranking: &Ranking) -> Result<Candidates, HeadError> {
-        let logits = outputs.matmul(&self.lm_head.t()?)?;
+        let logits = self.net.scored(outputs)?.matmul(&self.lm_head.t()?)?;
         Ok(rank_tensor(&logits, self.draft_vocab.as_ref(), ranking)?)
     }
 
@@ -123,7 +125,7 @@ impl HeadBackend for TensorHead {
         let features = Tensor::from_slice(features, shape, self.net.device())?;
         let features = features.to_dtype(self.net.dtype())?;
         let places = self.net.causal(start, rows)?;
-        let outputs = self.pass(&features, tokens, &places)?;
+        let outputs = self.pass((&features, Origin::Target), tokens, &places)?;
         self.sources = Some(outputs.narrow(0, rows.saturating_sub(1), 1)?.contiguous()?);
         self.outputs = Some(outputs);
         self.rows = RowCounts::stable(start + rows);
@@ -145,7 +147,7 @@ impl HeadBackend for TensorHead {
         let features = self.sources()?.index_select(&numbers, 0)?;
         let places = self.net.further(stable, scratch, beam)?;
         let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
-        let outputs = self.pass(&features, &tokens, &places)?;
+        let outputs = self.pass((&features, Origin::Head), &tokens, &places)?;
         let candidates = self.rank(&outputs, ranking)?;
         self.sources = Some(Tensor::cat(&[self.sources()?, &outputs], 0)?);
         self.outputs = Some(outputs);

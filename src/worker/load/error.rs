@@ -14,8 +14,13 @@ pub enum StartError {
     #[error(transparent)]
     Target(#[from] model::LoadError),
     /// The draft head.
-    #[error(transparent)]
-    Head(#[from] HeadError),
+    #[error("{origin}: {source}")]
+    Head {
+        /// Its file or folder.
+        origin: String,
+        /// What is wrong with it.
+        source: HeadError,
+    },
     /// The strategy asked for cannot run.
     #[error("the strategy `{name}` needs {missing}; or take one of {available}")]
     Strategy {

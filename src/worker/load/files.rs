@@ -37,7 +37,7 @@ impl ModelFiles {
             (None, _) => None,
         };
         if let Some(head) = &head {
-            library::check_fit(&target.config, &head.config)?;
+            library::check_fit(&target.config, head)?;
         }
         let small = match (settings.draft_model.as_deref(), &spec) {
             (Some(model), _) => Some(named(model)?),

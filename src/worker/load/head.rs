@@ -13,7 +13,8 @@ use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::head::{
-    HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables, TensorHead,
+    Eagle3Config, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables,
+    Taps, TensorHead,
 };
 use crate::plan::{DraftDevice, DraftKind, DraftSize, Throughput, place};
 
@@ -24,6 +25,7 @@ pub(super) fn load(
     files: &HeadFiles,
 ) -> Result<LoadedDrafter, HeadError> {
     let config = &files.config;
+    let source = config.features(ctx.files.target.config.layers)?;
     let mut weights = HeadWeights::load(config, files.tensors.as_ref())?;
     let shared = target.tables.clone();
     let capacity = config.capacity(ctx.context);
@@ -55,6 +57,9 @@ pub(super) fn load(
         reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
     }
     let on_gpu = on_device.is_some();
+    if let Some(eagle3) = &config.eagle3 {
+        reason = format!("{reason} {}", tapped(eagle3, source.states()));
+    }
     let limit = placed.limit.filter(|_| on_gpu);
     // From here on the head is the part that was uploaded, also if the GPU fails later.
     let config = &weights.config.clone();
@@ -66,12 +71,10 @@ pub(super) fn load(
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
         Ok(Box::new(PackedHead::new(&weights, &shared, pool, capacity, precision, kv)?))
     };
+    let new = |backend| FeatureHead::new(config, kind, backend, ctx.context).reading(source);
     let head: FeatureHead = match on_device {
-        Some(head) => {
-            let head = FeatureHead::new(config, kind, Box::new(head), ctx.context);
-            head.with_fallback(Box::new(on_cpu))
-        }
-        None => FeatureHead::new(config, kind, on_cpu()?, ctx.context),
+        Some(head) => new(Box::new(head)).with_fallback(Box::new(on_cpu)),
+        None => new(on_cpu()?),
     };
     let most = config.blocks();
     Ok(LoadedDrafter {
@@ -86,6 +89,21 @@ pub(super) fn load(
         beside: Some(beside),
         notice,
     })
+}
+
+/// Which states an EAGLE-3 head reads, and whether that was a guess.
+fn tapped(config: &Eagle3Config, states: &[usize]) -> String {
+    let states: Vec<String> = states.iter().map(usize::to_string).collect();
+    let states = states.join(", ");
+    match config.taps {
+        Taps::OutputOf(_) => format!(
+            "The head reads what enters the target's layers {states}: the ids in its config.json \
+             begin with 1, so they are taken for the layers before these."
+        ),
+        Taps::Default | Taps::Entering(_) => {
+            format!("The head reads what enters the target's layers {states}.")
+        }
+    }
 }
 
 /// The first `blocks` blocks of a head on a device, and the weights that went there.

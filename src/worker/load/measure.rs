@@ -33,6 +33,8 @@ pub(super) fn measure(
     let token = 1.min(target.vocab().saturating_sub(1)) as u32;
     let prompt = vec![token; prefix];
     target.truncate(0);
+    let features = drafters.iter().find_map(|(drafter, _)| drafter.features());
+    target.set_features(features.unwrap_or_default());
     match target.prefill(&prompt) {
         Ok(read) => {
             found.verify = verify_times(target, token);

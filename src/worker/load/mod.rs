@@ -299,7 +299,8 @@ fn load_drafters(
     let mut all = Vec::new();
     if let Some(head) = &ctx.files.head {
         progress("reading the draft head", None);
-        all.push(head::load(ctx, target, head)?);
+        let refused = |source| StartError::Head { origin: head.name.clone(), source };
+        all.push(head::load(ctx, target, head).map_err(refused)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target.size, small, progress)?);

@@ -50,10 +50,16 @@ pub(in crate::worker) fn of_head(
     let fusion = match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
+        // `fc`, and attention that reads the token's embedding too.
+        FusionKind::Eagle3 => {
+            let attention = body.q_width() + 2 * body.kv_width();
+            (body.hidden * (config.feature_width() + attention)) as u64
+        }
     };
+    let shares_lm_head = config.draft_vocab.is_none() && kind != FusionKind::Eagle3;
     DraftSize {
         fixed: fusion + scored,
-        lookup: if tied_head && config.draft_vocab.is_none() { 0 } else { vocabulary },
+        lookup: if tied_head && shares_lm_head { 0 } else { vocabulary },
         block: head_block(body),
         bytes_per_weight,
         blocks: config.blocks(),
@@ -78,7 +84,9 @@ pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
 pub(super) fn most_head_bytes(files: &HeadFiles, context: usize) -> u64 {
     let body = &files.config.body;
     let (h, blocks) = (body.hidden as u64, files.config.blocks() as u64);
-    let weights = 4 * h * h + 2 * h * body.vocab as u64 + blocks * head_block(body);
+    // DGF's fusion is the widest of one feature; an EAGLE-3 head's attention is wider, too.
+    let taps = files.config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
+    let weights = h * (4 * h + taps) + 2 * h * body.vocab as u64 + blocks * head_block(body);
     let cache = device_cache(body, files.config.capacity(context));
     (weights as f64 * HALF) as u64 + blocks * cache
 }

@@ -1,5 +1,11 @@
-use super::*;
+use std::collections::HashMap;
+
+use candle_core::{DType, Device, Tensor};
 use serde_json::json;
+
+use super::layout::bias_name;
+use super::{FusionWeights, HeadWeights};
+use crate::model::head::{FusionKind, HeadConfig, HeadError};
 
 fn config(blocks: usize) -> HeadConfig {
     HeadConfig::from_json(&json!({
@@ -20,6 +26,7 @@ fn checkpoint(kind: FusionKind, prefix: &str) -> HashMap<String, Tensor> {
             ("input_layernorm.weight".into(), vec![8]),
         ],
         FusionKind::Eagle => vec![("fc.weight".into(), vec![8, 16])],
+        FusionKind::Eagle3 => panic!("one block, tested with the recorded heads"),
     };
     for block in 0..2 {
         let parts: [(&str, &[usize]); 8] = [
@@ -84,7 +91,7 @@ fn biases_of_q_k_and_v_come_together() {
     let mut source = checkpoint(FusionKind::Eagle, "");
     for block in 0..2 {
         for (x, width) in [("q", 8), ("k", 4), ("v", 4)] {
-            source.insert(bias_name(block, x), zeros(&[width]));
+            source.insert(bias_name(&format!("layers.{block}"), x), zeros(&[width]));
         }
     }
     let weights = HeadWeights::load(&config(2), &source).unwrap();

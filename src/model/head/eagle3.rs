@@ -1,0 +1,247 @@
+//! What an EAGLE-3 head's `config.json` says beyond a Llama block's numbers (method.md, EAGLE-3),
+//! in the layouts of its authors, SpecForge and speculators. Must never know tensors.
+
+use serde_json::{Map, Value};
+
+use super::misfit::Misfit;
+use crate::model::ConfigError;
+
+/// The field that names the tapped states.
+const IDS: &str = "eagle_aux_hidden_state_layer_ids";
+/// States that a head without ids taps.
+const DEFAULT_TAPS: usize = 3;
+
+/// What an EAGLE-3 head has of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eagle3Config {
+    /// H of the target, which may differ from the head's.
+    pub target_hidden: usize,
+    /// What it taps.
+    pub taps: Taps,
+    /// What is normed before `fc`.
+    pub tap_norm: Option<TapNorm>,
+    /// The normed state, not the state itself, is what attention adds to
+    /// (`norm_before_residual`).
+    pub norm_before_residual: bool,
+    /// The final norm's output, not its input, is what the next row reads (`norm_output` of
+    /// EAGLE-3.1).
+    pub norm_output: bool,
+}
+
+/// Which states of the target a head taps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taps {
+    /// Those of the authors' code: 2, N/2 and N − 3 of N layers.
+    Default,
+    /// States by their own numbers.
+    Entering(Vec<usize>),
+    /// Layers whose outputs are meant: state i + 1 for i.
+    OutputOf(Vec<usize>),
+}
+
+/// A norm of the tapped states before `fc`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TapNorm {
+    /// One for each state (`fc_norm`).
+    Each,
+    /// One over all of them side by side (`norm_before_fc`).
+    Joined,
+}
+
+impl Eagle3Config {
+    /// Reads it, and gives what remains: the Llama configuration of its only block, with
+    /// `draft_vocab_size`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for what is malformed or not supported.
+    pub(super) fn from_json(json: &Value) -> Result<(Self, Value), ConfigError> {
+        let nested = json.get("transformer_layer_config").and_then(Value::as_object);
+        let speculators = nested.is_some();
+        let mut body = match nested {
+            Some(fields) => fields.clone(),
+            None => json.as_object().cloned().unwrap_or_default(),
+        };
+        if let Some(count) = json.get("draft_vocab_size") {
+            body.insert("draft_vocab_size".to_owned(), count.clone());
+        }
+        refuse_variants(json, &body)?;
+        let flag = |name: &'static str, absent: bool| match json.get(name) {
+            None | Some(Value::Null) => Ok(absent),
+            Some(Value::Bool(value)) => Ok(*value),
+            Some(other) => Err(ConfigError::new(name, other, "it must be true or false")),
+        };
+        let tap_norm = match (flag("fc_norm", false)?, flag("norm_before_fc", false)?) {
+            (true, true) => {
+                let reason = "a head has `fc_norm` or `norm_before_fc`, not both";
+                return Err(ConfigError::new("fc_norm", true, reason));
+            }
+            (true, false) => Some(TapNorm::Each),
+            (false, true) => Some(TapNorm::Joined),
+            (false, false) => None,
+        };
+        let given = json.get("target_hidden_size").filter(|value| !value.is_null());
+        let target_hidden = match given.or(body.get("hidden_size")) {
+            Some(value) => natural("target_hidden_size", value)?,
+            // The block's own reader says that it is missing.
+            None => 0,
+        };
+        let eagle3 = Self {
+            target_hidden,
+            taps: Taps::from_json(json, speculators)?,
+            tap_norm,
+            // The trainer of this container writes it, and its reader assumes it.
+            norm_before_residual: flag("norm_before_residual", speculators)?,
+            norm_output: flag("norm_output", false)?,
+        };
+        Ok((eagle3, Value::Object(body)))
+    }
+
+    /// How many states it taps.
+    pub fn tap_count(&self) -> usize {
+        match &self.taps {
+            Taps::Default => DEFAULT_TAPS,
+            Taps::Entering(ids) | Taps::OutputOf(ids) => ids.len(),
+        }
+    }
+
+    /// Numbers of a position's feature: `fc`'s inputs.
+    pub fn feature_width(&self) -> usize {
+        self.tap_count() * self.target_hidden
+    }
+
+    /// Numbers of a feature that are normed together, where they are normed.
+    pub fn normed_together(&self) -> usize {
+        match self.tap_norm {
+            Some(TapNorm::Joined) => self.feature_width(),
+            Some(TapNorm::Each) | None => self.target_hidden,
+        }
+    }
+
+    /// The states that it taps of a target of `layers` layers, ascending. State i enters layer i.
+    ///
+    /// # Errors
+    /// [`Misfit`] if the target has no such states.
+    pub fn states(&self, layers: usize) -> Result<Vec<usize>, Misfit> {
+        let states: Vec<usize> = match &self.taps {
+            // As the authors' code has it; below seven layers two of them are one state.
+            Taps::Default if layers < 7 => return Err(Misfit::FewLayers { layers }),
+            Taps::Default => vec![2, layers / 2, layers - 3],
+            Taps::Entering(ids) => ids.clone(),
+            Taps::OutputOf(ids) => ids.iter().map(|id| id + 1).collect(),
+        };
+        match states.last() {
+            Some(&last) if last > layers => Err(Misfit::NoSuchState { state: last, layers }),
+            _ => Ok(states),
+        }
+    }
+}
+
+impl Taps {
+    /// Two conventions share one field. speculators and vLLM mean states; SpecForge, SGLang and the
+    /// heads made with them mean layers whose outputs are tapped, and their usual first one is 1,
+    /// which no head means as a state.
+    fn from_json(json: &Value, speculators: bool) -> Result<Self, ConfigError> {
+        let inner = json.get("eagle_config").and_then(|config| config.get(IDS));
+        let given = json.get(IDS).filter(|value| !value.is_null()).or(inner);
+        let Some(value) = given.filter(|value| !value.is_null()) else { return Ok(Self::Default) };
+        let reason = "it must be a rising list of layers";
+        let list = value.as_array().ok_or_else(|| ConfigError::new(IDS, value, reason))?;
+        let ids: Vec<usize> = list.iter().map(|id| natural(IDS, id)).collect::<Result<_, _>>()?;
+        if ids.is_empty() || !ids.is_sorted_by(|a, b| a < b) {
+            return Err(ConfigError::new(IDS, value, reason));
+        }
+        let outputs = !speculators && ids.first() == Some(&1);
+        Ok(if outputs { Self::OutputOf(ids) } else { Self::Entering(ids) })
+    }
+}
+
+/// Fields that make another kind of head of it.
+fn refuse_variants(json: &Value, body: &Map<String, Value>) -> Result<(), ConfigError> {
+    let layers = body.get("num_hidden_layers");
+    if let Some(count) = layers.filter(|count| count.as_u64() != Some(1)) {
+        let reason = "EAGLE-3 heads of one layer are supported; take one of these";
+        return Err(ConfigError::new("num_hidden_layers", count, reason));
+    }
+    let taps = json.get("eagle_config").and_then(|config| config.get("use_aux_hidden_state"));
+    if let Some(taps @ Value::Bool(false)) = taps {
+        let reason = "heads without tapped states are not supported; take one with them";
+        return Err(ConfigError::new("use_aux_hidden_state", taps, reason));
+    }
+    for field in ["kv_lora_rank", "mask_token_id", "ptd_token_id"] {
+        if let Some(value) = body.get(field).or(json.get(field)).filter(|value| !value.is_null()) {
+            let reason = "latent attention and parallel drafting are not supported in a head";
+            return Err(ConfigError::new(field, value, reason));
+        }
+    }
+    Ok(())
+}
+
+fn natural(field: &'static str, value: &Value) -> Result<usize, ConfigError> {
+    let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| ConfigError::new(field, value, "it must be a natural number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn taps(json: &Value) -> Taps {
+        Eagle3Config::from_json(json).unwrap().0.taps
+    }
+
+    #[test]
+    fn the_authors_layers_are_tapped_where_none_are_named() {
+        let (eagle3, _) = Eagle3Config::from_json(&json!({"hidden_size": 64})).unwrap();
+        for (layers, states) in [(8, [2, 4, 5]), (28, [2, 14, 25]), (32, [2, 16, 29])] {
+            assert_eq!(eagle3.states(layers).unwrap(), states);
+        }
+        assert_eq!(eagle3.states(7).unwrap(), [2, 3, 4]);
+        assert_eq!(eagle3.states(6), Err(Misfit::FewLayers { layers: 6 }));
+        assert_eq!((eagle3.tap_count(), eagle3.feature_width()), (3, 192));
+    }
+
+    #[test]
+    fn both_conventions_of_one_field_are_told_apart() {
+        let ids = |ids: Value| json!({"hidden_size": 64, IDS: ids});
+        assert_eq!(taps(&ids(json!([2, 4, 5]))), Taps::Entering(vec![2, 4, 5]));
+        assert_eq!(taps(&ids(json!([1, 3, 4]))), Taps::OutputOf(vec![1, 3, 4]));
+        let sglang = json!({"hidden_size": 64, "eagle_config": {IDS: [1, 46, 90]}});
+        let (eagle3, _) = Eagle3Config::from_json(&sglang).unwrap();
+        assert_eq!(eagle3.states(94).unwrap(), [2, 47, 91]);
+        assert_eq!(eagle3.states(90), Err(Misfit::NoSuchState { state: 91, layers: 90 }));
+        let container = json!({IDS: [1, 3, 5], "transformer_layer_config": {"hidden_size": 64}});
+        assert_eq!(taps(&container), Taps::Entering(vec![1, 3, 5]));
+    }
+
+    #[test]
+    fn the_residual_is_normed_where_the_container_is_speculators() {
+        let of = |json: Value| Eagle3Config::from_json(&json).unwrap().0;
+        let nested = json!({"hidden_size": 64});
+        assert!(of(json!({"transformer_layer_config": nested})).norm_before_residual);
+        let told = json!({"transformer_layer_config": nested, "norm_before_residual": false});
+        assert!(!of(told).norm_before_residual);
+        assert!(!of(nested).norm_before_residual);
+        assert_eq!(of(json!({"hidden_size": 8, "target_hidden_size": 64})).target_hidden, 64);
+    }
+
+    #[test]
+    fn other_kinds_of_heads_are_refused_by_field() {
+        for (changes, field) in [
+            (json!({"num_hidden_layers": 4}), "num_hidden_layers"),
+            (json!({"eagle_config": {"use_aux_hidden_state": false}}), "use_aux_hidden_state"),
+            (json!({"kv_lora_rank": 512}), "kv_lora_rank"),
+            (json!({"mask_token_id": 7}), "mask_token_id"),
+            (json!({"fc_norm": true, "norm_before_fc": true}), "fc_norm"),
+            (json!({"fc_norm": 1}), "fc_norm"),
+            (json!({"target_hidden_size": -1}), "target_hidden_size"),
+            (json!({IDS: [2, 2, 5]}), IDS),
+            (json!({IDS: [5, 2]}), IDS),
+            (json!({IDS: []}), IDS),
+            (json!({IDS: "all"}), IDS),
+            (json!({IDS: [2, "x"]}), IDS),
+        ] {
+            assert_eq!(Eagle3Config::from_json(&changes).unwrap_err().field, field, "{changes}");
+        }
+    }
+}

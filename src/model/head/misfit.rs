@@ -1,0 +1,40 @@
+//! Why a head cannot draft for a target. Must never know files.
+
+/// What of head and target does not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// A size differs.
+    #[error(
+        "the draft head does not fit the target: {what} is {head} in the head and {target} in the \
+         target; take a head trained for this target"
+    )]
+    Size {
+        /// The figure that differs.
+        what: &'static str,
+        /// Its value in the head.
+        head: usize,
+        /// Its value in the target.
+        target: usize,
+    },
+    /// A tapped state is above the target's last layer.
+    #[error(
+        "the draft head does not fit the target: its `eagle_aux_hidden_state_layer_ids` ask for \
+         state {state} and the target has {layers} layers; take a head trained for this target"
+    )]
+    NoSuchState {
+        /// The state.
+        state: usize,
+        /// Layers of the target.
+        layers: usize,
+    },
+    /// The usual three states are not three.
+    #[error(
+        "the draft head does not fit the target: it taps layers 2, N/2 and N − 3, which are not \
+         three layers where N is {layers}; name the states that it was trained with in \
+         `eagle_aux_hidden_state_layer_ids` of its config.json"
+    )]
+    FewLayers {
+        /// Layers of the target.
+        layers: usize,
+    },
+}

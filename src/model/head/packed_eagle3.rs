@@ -1,0 +1,93 @@
+//! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). Must never know trees.
+
+use super::backend::Origin;
+use super::pack::PackedEagle3;
+use crate::kernels::{TreeMask, add, rms_norm};
+use crate::model::cpu::layer::Layer;
+use crate::model::cpu::scratch::Blocks;
+
+/// Intermediate numbers, kept so that a step allocates nothing.
+#[derive(Default)]
+pub(super) struct Eagle3Buffers {
+    taps: Vec<f32>,
+    state: Vec<f32>,
+    embedding: Vec<f32>,
+    normed: Vec<f32>,
+    /// `[rows, 2H]`.
+    joined: Vec<f32>,
+}
+
+impl PackedEagle3 {
+    /// Runs placed rows of `features` and `embeddings` through the head's block. What further rows
+    /// can read is left in the stream.
+    pub(super) fn run(
+        &self,
+        (features, origin): (&[f32], Origin),
+        embeddings: &[f32],
+        layer: &Layer,
+        mask: &TreeMask,
+        buffers: &mut Eagle3Buffers,
+        blocks: &mut Blocks<'_>,
+    ) {
+        let (pool, hidden, eps) = (blocks.pool, blocks.config.hidden, blocks.config.rms_eps);
+        let size = embeddings.len();
+        let Eagle3Buffers { state, embedding, normed, joined, .. } = buffers;
+        for buffer in [&mut *state, embedding, normed] {
+            buffer.resize(size, 0.0);
+        }
+        match origin {
+            Origin::Head => state.copy_from_slice(features),
+            Origin::Target => {
+                let taps = self.normed_taps(features, &mut buffers.taps, blocks);
+                blocks.products(taps, &mut [(&self.fc, &mut *state)]);
+                if let Some(bias) = &self.bias {
+                    state.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
+                }
+            }
+        }
+        rms_norm(pool, embeddings, &self.embedding_norm, eps, embedding);
+        rms_norm(pool, state, &self.state_norm, eps, normed);
+        joined.clear();
+        for (embedding, state) in embedding.chunks_exact(hidden).zip(normed.chunks_exact(hidden)) {
+            joined.extend_from_slice(embedding);
+            joined.extend_from_slice(state);
+        }
+        let residual = if self.norm_before_residual { &*normed } else { &*state };
+        blocks.scratch.stream.copy_from_slice(residual);
+        blocks.run_on(0, layer, mask, joined);
+        if self.norm_output {
+            rms_norm(pool, &blocks.scratch.stream, &self.norm, eps, normed);
+            blocks.scratch.stream.copy_from_slice(normed);
+        }
+    }
+
+    /// What the LM head reads of `outputs`: in `room`, or themselves.
+    pub(super) fn scored<'a>(
+        &self,
+        outputs: &'a [f32],
+        room: &'a mut Vec<f32>,
+        blocks: &Blocks<'_>,
+    ) -> &'a [f32] {
+        if self.norm_output {
+            return outputs;
+        }
+        room.resize(outputs.len(), 0.0);
+        rms_norm(blocks.pool, outputs, &self.norm, blocks.config.rms_eps, room);
+        room
+    }
+
+    fn normed_taps<'a>(
+        &self,
+        features: &'a [f32],
+        room: &'a mut Vec<f32>,
+        blocks: &Blocks<'_>,
+    ) -> &'a [f32] {
+        let Some(norm) = &self.tap_norm else { return features };
+        room.resize(features.len(), 0.0);
+        rms_norm(blocks.pool, features, &norm.ones, blocks.config.rms_eps, room);
+        for row in room.chunks_exact_mut(norm.weight.len()) {
+            row.iter_mut().zip(&norm.weight).for_each(|(x, weight)| *x *= weight);
+        }
+        room
+    }
+}

@@ -1,0 +1,65 @@
+//! What a target gives as the feature of a position: the output of its final norm, or states of its
+//! residual stream tapped on the way (method.md, EAGLE-3). Must never know who reads them.
+
+/// What `prefill` and `verify` of a target return as features.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum FeatureSource {
+    /// The output of the final norm.
+    #[default]
+    FinalNorm,
+    /// These states side by side, ascending. State i is the residual stream that enters block i,
+    /// so that state 0 is the embedding and the last one what enters the final norm.
+    States(Vec<usize>),
+}
+
+impl FeatureSource {
+    /// Numbers of a position's feature, in a model `hidden` wide.
+    pub fn width(&self, hidden: usize) -> usize {
+        match self {
+            Self::FinalNorm => hidden,
+            Self::States(states) => states.len() * hidden,
+        }
+    }
+
+    /// The states; none for the final norm, which is no state.
+    pub fn states(&self) -> &[usize] {
+        match self {
+            Self::FinalNorm => &[],
+            Self::States(states) => states,
+        }
+    }
+}
+
+/// Collects states of the rows of a pass. Of a state that the model does not have, zeros remain.
+pub(in crate::model) struct Taps<'a> {
+    states: &'a [usize],
+    hidden: usize,
+    /// `[rows, states · hidden]`.
+    out: &'a mut [f32],
+}
+
+impl<'a> Taps<'a> {
+    /// Taps of `states` of a stream `hidden` wide, into `out`.
+    pub(in crate::model) fn new(states: &'a [usize], hidden: usize, out: &'a mut [f32]) -> Self {
+        Self { states, hidden, out }
+    }
+
+    /// No taps.
+    pub(in crate::model) fn none() -> Self {
+        Self { states: &[], hidden: 0, out: &mut [] }
+    }
+
+    /// Whether this state is one of them.
+    pub(in crate::model) fn want(&self, state: usize) -> bool {
+        self.states.contains(&state)
+    }
+
+    /// Takes the stream `[rows, hidden]` as it is at `state`, if that is one of them.
+    pub(in crate::model) fn take(&mut self, state: usize, stream: &[f32]) {
+        let Some(slot) = self.states.iter().position(|&tapped| tapped == state) else { return };
+        let (width, at) = (self.states.len() * self.hidden, slot * self.hidden);
+        for (out, row) in self.out.chunks_exact_mut(width).zip(stream.chunks_exact(self.hidden)) {
+            out[at..at + self.hidden].copy_from_slice(row);
+        }
+    }
+}

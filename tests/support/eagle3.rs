@@ -1,0 +1,118 @@
+//! The recorded EAGLE-3 heads and their target, tests/golden/eagle3.
+
+use std::sync::Arc;
+
+use super::golden::{Tensors, golden, json, numbers, recorded_target, tensors};
+use super::heads::Backend;
+use candle_core::Device;
+use dovetail::draft::FeatureHead;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
+use dovetail::model::head::{
+    HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table, TensorHead,
+};
+use dovetail::model::{CpuTarget, FeatureSource, Target};
+use dovetail::speculate::Shape;
+use serde_json::Value;
+
+pub const EAGLE3_HEADS: [&str; 4] =
+    ["head_eagle3", "head_ownembed", "head_speculators", "head_eagle31"];
+pub const CONTEXT: usize = 256;
+
+/// The target in f32, nothing committed.
+pub fn eagle3_target() -> CpuTarget {
+    recorded_target("eagle3/target", Arc::new(Pool::new(2)), CONTEXT)
+}
+
+pub fn eagle3_files(name: &str) -> HeadFiles {
+    let folder = golden(&format!("eagle3/{name}"));
+    open_head(&Spec::Folder(folder), &mut |_| {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A head as the library opens it, and its vectors.
+pub struct Eagle3Case {
+    pub weights: HeadWeights,
+    pub shared: SharedTables,
+    /// What it reads of the target.
+    pub source: FeatureSource,
+    pub vectors: Tensors,
+}
+
+impl Eagle3Case {
+    pub fn load(name: &str) -> Self {
+        let files = eagle3_files(name);
+        let target = eagle3_target();
+        check_fit(target.config(), &files).unwrap();
+        Self {
+            weights: HeadWeights::load(&files.config, files.tensors.as_ref()).unwrap(),
+            shared: SharedTables::of(&target),
+            source: files.config.features(target.config().layers).unwrap(),
+            vectors: tensors(&format!("eagle3/vectors_{name}.safetensors")),
+        }
+    }
+
+    pub fn tensor_head(&self, dtype: candle_core::DType) -> TensorHead {
+        TensorHead::new(&self.weights, &self.shared, &Device::Cpu, dtype).unwrap()
+    }
+
+    pub fn backend(&self, backend: Backend) -> Box<dyn HeadBackend> {
+        match backend {
+            Backend::Tensors(dtype) => Box::new(self.tensor_head(dtype)),
+            Backend::Packed => Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32)),
+        }
+    }
+
+    pub fn packed(&self, precision: HeadPrecision, kv: KvFormat) -> PackedHead {
+        let pool = Arc::new(Pool::new(2));
+        PackedHead::new(&self.weights, &self.shared, pool, CONTEXT, precision, kv).unwrap()
+    }
+
+    pub fn drafter(&self, backend: Backend) -> FeatureHead {
+        let (config, kind) = (&self.weights.config, self.weights.kind());
+        FeatureHead::new(config, kind, self.backend(backend), CONTEXT).reading(self.source.clone())
+    }
+
+    /// The target, giving what the head reads.
+    pub fn target(&self) -> CpuTarget {
+        let mut target = eagle3_target();
+        target.set_features(self.source.clone());
+        target
+    }
+
+    /// The head's embedding of tokens, `[tokens, H]`.
+    pub fn embeddings(&self, tokens: &[u32]) -> candle_core::Tensor {
+        let table = match &self.weights.embedding {
+            Some(own) => own.clone(),
+            None => {
+                let Table::Packed(matrix) = &self.shared.embedding else { panic!() };
+                let mut values = vec![0.0; matrix.outputs() * matrix.inputs()];
+                for (row, values) in values.chunks_exact_mut(matrix.inputs()).enumerate() {
+                    matrix.row(row, values);
+                }
+                let shape = (matrix.outputs(), matrix.inputs());
+                candle_core::Tensor::from_vec(values, shape, &Device::Cpu).unwrap()
+            }
+        };
+        let index = candle_core::Tensor::from_slice(tokens, tokens.len(), &Device::Cpu).unwrap();
+        table.index_select(&index, 0).unwrap()
+    }
+}
+
+/// Prompts, settings and trees.
+pub struct Eagle3Trees(pub Value);
+
+impl Eagle3Trees {
+    pub fn load() -> Self {
+        Self(json("eagle3/trees.json"))
+    }
+
+    pub fn prompt(&self, name: &str) -> Vec<u32> {
+        numbers(&self.0["meta"]["prompts"][name])
+    }
+
+    pub fn shape(&self, setting: &str) -> Shape {
+        let list = numbers(&self.0["meta"]["settings_topk_depth_total"][setting]);
+        let [width, depth, gamma] = list[..] else { panic!("{setting}") };
+        Shape { width: width as usize, depth: depth as usize, gamma: gamma as usize }
+    }
+}
