@@ -22,8 +22,12 @@ const FIRST_CREDIT: f64 = 8.0;
 const MOST_CREDIT: f64 = 16.0;
 /// Rounds of a trial, those left out in which the drafter first reads what it has missed.
 const TRIAL: usize = 3;
-/// The draft from the context rests when it gives less than this share of the plain rate.
+/// The draft from the context rests when it gives less than this share of the plain rate, if
+/// drafting takes more than this share of a plain round: there is nothing to be saved otherwise.
 const RESTS_BELOW: f64 = 0.99;
+const RESTS_ABOVE: f64 = 0.02;
+/// How much of a measured time is taken over.
+const NEAR: f64 = 0.1;
 /// Rounds from which on that is believed.
 const BELIEVED: f64 = 3.0;
 /// Rounds of a rest; each that follows at once is twice as long.
@@ -51,6 +55,8 @@ pub struct AutoController {
     context: ConfidenceController,
     /// Rounds whose draft came from the context, be it that none of it was worth its time.
     pace: Pace,
+    /// T_D of these.
+    draft_ms: f64,
     /// Rounds that the draft from the context still rests.
     resting: u64,
     rest: u64,
@@ -73,6 +79,7 @@ impl AutoController {
         Self {
             context,
             pace: Pace::new(Mean { tokens: 1.0, ms: plain_ms }),
+            draft_ms: 0.0,
             resting: 0,
             rest: FIRST_REST,
             models: Vec::new(),
@@ -172,8 +179,10 @@ impl AutoController {
             return;
         }
         self.pace.note(round.accepted.len() as f64 + 1.0, ms);
+        self.draft_ms += NEAR * (round.draft_ms.unwrap_or(0.0) - self.draft_ms);
         let plain = self.context.times().plain_rate();
-        if self.pace.rounds() < BELIEVED || self.show {
+        let costs = self.draft_ms * plain > RESTS_ABOVE;
+        if self.pace.rounds() < BELIEVED || self.show || !costs {
             return;
         }
         if self.context_rate() < RESTS_BELOW * plain {

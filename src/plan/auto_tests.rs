@@ -210,7 +210,7 @@ proptest! {
             let course = answers(&mut budgets, text, 8, 100);
             let share = course.rate() / text.best();
             // What was far too slow in another text is tried again only once that is earned.
-            prop_assert!(number > 0 || share > 0.9, "{share:.3} of the best: {text:?}");
+            prop_assert!(number > 0 || share > 0.85, "{share:.3} of the best: {text:?}");
             let ms = begun.ms + course.ms;
             let ratio = (begun.tokens + course.tokens) / ms * PASS;
             // A change of the text has to be noticed first.

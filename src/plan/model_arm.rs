@@ -11,8 +11,9 @@ use crate::speculate::Budget;
 /// Tokens that a drafter reads beside its draft in next to no time; with more to read, the round's
 /// time says nothing of others.
 const FEW: usize = 16;
-/// Rounds over which the reading of what a drafter has missed must pay.
-const HORIZON: f64 = 16.0;
+/// Most rounds over which the reading of what a drafter has missed must pay. An answer is expected
+/// to go on for as many rounds as it has had: a short one is over before the reading has paid.
+const HORIZON: f64 = 32.0;
 /// How much of a measured time is taken over.
 const NEAR: f64 = 0.25;
 /// Rounds until the first retry of a drafter that has lost; each that fails doubles the wait.
@@ -31,8 +32,9 @@ pub(super) struct ModelArm {
     read_ms: f64,
     /// Positions of the text when it drafted last.
     known: usize,
-    /// Whether it has drafted in this answer.
+    /// Whether it has drafted in this answer, and the answer's rounds so far.
     joined: bool,
+    rounds: f64,
     /// Rounds since it drafted last, and how many there must be before a trial.
     since: u64,
     wait: u64,
@@ -53,6 +55,7 @@ impl ModelArm {
             read_ms: 0.0,
             known: 0,
             joined: false,
+            rounds: 0.0,
             since: 0,
             wait: FIRST_WAIT,
             tried: false,
@@ -75,7 +78,7 @@ impl ModelArm {
 
     pub(super) fn begin_answer(&mut self, context: usize) {
         self.pace.begin_answer();
-        self.joined = false;
+        (self.joined, self.rounds) = (false, 0.0);
         // Another text may suit it better.
         self.wait = self.wait.min(2 * FIRST_WAIT);
         if context < self.known {
@@ -86,6 +89,7 @@ impl ModelArm {
     /// Notes that a round went by, in which somebody else drafted or nobody.
     pub(super) fn pass(&mut self) {
         self.since += 1;
+        self.rounds += 1.0;
     }
 
     /// Learns from a round that it drafted for, which took `ms` in all. Returns whether the round
@@ -97,12 +101,14 @@ impl ModelArm {
         let draft_ms = round.draft_ms.unwrap_or(self.draft_ms);
         (self.known, self.joined, self.since) = (round.context, true, 0);
         self.tried = true;
+        self.rounds += 1.0;
         if steady {
             self.draft_ms += NEAR * (draft_ms - self.draft_ms);
             self.pace.note(round.accepted.len() as f64 + 1.0, ms);
         } else if missed > FEW {
             let each = (draft_ms - self.draft_ms).max(0.0) / missed as f64;
-            self.read_ms += NEAR * (each - self.read_ms);
+            let share = if self.read_ms == 0.0 { 1.0 } else { NEAR };
+            self.read_ms += share * (each - self.read_ms);
         }
         let draft_ms = round.draft_ms.filter(|_| steady);
         self.tree.observe(&RoundObservation { draft_ms, ..*round });
@@ -118,7 +124,7 @@ impl ModelArm {
     /// Tokens a millisecond expected of it at `context` positions.
     pub(super) fn rate(&self, context: usize) -> f64 {
         let Mean { tokens, ms } = self.pace.expected();
-        tokens / (ms + self.reading(context) / HORIZON)
+        tokens / (ms + self.reading(context) / self.rounds.clamp(1.0, HORIZON))
     }
 
     /// Milliseconds that `rounds` rounds of it would lose where `rate` tokens a millisecond can be
