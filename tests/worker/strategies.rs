@@ -205,7 +205,8 @@ fn every_strategy_of_a_head_with_an_eagle3_head() {
     let tapped = "The head reads what enters the target's layers 2, 4, 5.";
     assert!(ready.reasons.iter().any(|reason| reason.contains(tapped)), "{:?}", ready.reasons);
     assert_eq!(ready.depths, Depths::Fixed(1));
-    let with_head = |row: &&Strategy| matches!(row.draft, DraftKind::Head | DraftKind::None);
+    let with_head =
+        |row: &&Strategy| matches!(row.draft, DraftKind::Head | DraftKind::Auto | DraftKind::None);
     let rows: Vec<&Strategy> = rows().into_iter().filter(with_head).collect();
     assert!(rows.len() >= 3);
     every_row_says_what_plain_says(&subject, &rows, 48);

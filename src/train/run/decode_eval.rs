@@ -3,7 +3,6 @@
 
 use super::context::RunContext;
 use super::decoded::{DecodeEval, DecodeRow};
-use super::learn::depths;
 use super::state::Stage;
 use super::{RunError, TrainEvent};
 use crate::decode::{Engine, Request, RoundOptions};
@@ -34,10 +33,7 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
     let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
     let mut decoder = Decoder::new(run, &weights, prompts, LONGEST)?;
     let mut ways = vec![DecodeRow::default()];
-    ways.extend(
-        depths(recipe.options.elastic, recipe.blocks)
-            .map(|blocks| DecodeRow { blocks, ..DecodeRow::default() }),
-    );
+    ways.extend(recipe.depths().map(|blocks| DecodeRow { blocks, ..DecodeRow::default() }));
     let mut decoded = DecodeEval { rows: ways, ..DecodeEval::default() };
     run.begin(Stage::Decoding, prompts.len() as u64);
     for text in prompts {

@@ -118,10 +118,10 @@ fn measures(
     trainer: &Trainer,
     check: &Slice<'_>,
 ) -> Result<Vec<Measure>, RunError> {
-    let Recipe { blocks, options, .. } = &run.state.recipe;
+    let recipe = &run.state.recipe;
     let mut all = Vec::new();
-    for depth in depths(options.elastic, *blocks) {
-        all.extend(trainer.measure(check, depth, options.used.steps)?);
+    for depth in recipe.depths() {
+        all.extend(trainer.measure(check, depth, recipe.options.used.steps)?);
     }
     Ok(all)
 }
@@ -172,11 +172,6 @@ fn steps(epochs: f64, texts: &dyn Examples, options: &Options) -> u64 {
     let tokens: usize = (0..texts.len()).map(|index| texts.tokens(index)).sum();
     let batch = options.batch_tokens * options.accumulate;
     (epochs * tokens as f64 / batch.max(1) as f64).ceil().max(1.0) as u64
-}
-
-/// After which blocks the head can be cut.
-pub(super) fn depths(elastic: Elastic, blocks: usize) -> std::ops::RangeInclusive<usize> {
-    if elastic == Elastic::Off { blocks..=blocks } else { 1..=blocks }
 }
 
 /// What the head shares with the target; nothing else of the target is kept.

@@ -43,6 +43,12 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// After which blocks the head can be cut.
+    pub(super) fn depths(&self) -> std::ops::RangeInclusive<usize> {
+        let first = if self.options.elastic == Elastic::Off { self.blocks } else { 1 };
+        first..=self.blocks
+    }
+
     /// For a small target, two cores and a quarter of an hour: the paper's losses, noise, decays
     /// and clip, with the rate, the batch and the weight of the cross-entropy that a short training
     /// needs.
