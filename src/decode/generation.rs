@@ -269,10 +269,13 @@ impl<'a> Generation<'a> {
                 return drafted;
             }
         }
-        match first {
-            Some(first) => Drafted { tree: first.tree.most_likely(nodes), ..first },
-            None => Drafted::nothing(root),
+        let Some(Drafted { tree, mut by }) = first else { return Drafted::nothing(root) };
+        let tree = tree.most_likely(nodes);
+        if let (Some(by), Some(_)) = (&mut by, options.verify_times) {
+            // γ is what the round verifies, not the larger tree it was chosen from.
+            by.budget.shape.gamma = tree.len();
         }
+        Drafted { tree, by }
     }
 
     /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.

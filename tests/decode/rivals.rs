@@ -103,12 +103,14 @@ proptest! {
 
 /// The record names whose tree it was, within what that drafter was allowed.
 fn check(round: &Round, choice: &Choice) -> Result<(), TestCaseError> {
-    let &((first, other, _), (shape, others), (has_rival, rate, _), _) = choice;
+    let &((first, other, cut), (shape, others), (has_rival, rate, _), _) = choice;
     let Some(drafter) = round.drafter else {
         prop_assert_eq!(round.tree.len(), 1);
         return Ok(());
     };
     let is_rival = has_rival && drafter == other && round.budget.shape == others;
+    // Of a tree that is cut to what pays, γ is what was verified.
+    let shape = if cut { Shape { gamma: round.tree.len(), ..shape } } else { shape };
     prop_assert!(is_rival || (drafter == first && round.budget.shape == shape));
     let exists = other < toys().len();
     if has_rival && exists && rate.is_infinite() && others.gamma > 1 && round.tree.len() > 1 {
