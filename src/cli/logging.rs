@@ -11,7 +11,7 @@ const KEPT: usize = 7;
 
 /// The folder of the log files; `None` where the system has no such place.
 pub fn folder() -> Option<PathBuf> {
-    let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+    let dirs = crate::files::user_dirs()?;
     Some(dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir()).join("log"))
 }
 

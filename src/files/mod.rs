@@ -1,8 +1,12 @@
 //! Files written whole or not at all, and read within limits. Owns the temporary files: how they
 //! are named, locked and removed after a crash. Must never know what a file holds.
 
+mod fnv;
 mod read;
+mod user_dirs;
 mod write;
 
+pub use fnv::{FNV_START, fnv1a};
 pub use read::{read_regular, read_text};
+pub use user_dirs::user_dirs;
 pub use write::{Access, GrowingFile, atomic_write, durable_rename, remove_leftovers};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Access, atomic_write, read_text};
+use crate::files::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs};
 use crate::plan::Learned;
 
 /// Changes with everything that makes old files misleading.
@@ -36,10 +36,7 @@ struct Content {
 impl LearnedFile {
     /// The file in `folder` for what `of` describes: machine, target and drafters.
     pub(super) fn new(folder: &Path, of: String) -> Self {
-        let hash = of.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let path = folder.join(format!("{hash:016x}.json"));
+        let path = folder.join(format!("{:016x}.json", fnv1a(FNV_START, of.bytes())));
         Self { path, of, written: None }
     }
 
@@ -76,7 +73,7 @@ impl LearnedFile {
 
 /// The folder of such files, e.g. `~/.cache/dovetail/learned`; none without a home.
 pub fn learned_folder() -> Option<PathBuf> {
-    let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+    let dirs = user_dirs()?;
     Some(dirs.cache_dir().join("learned"))
 }
 

@@ -174,10 +174,7 @@ impl Results {
 /// A fingerprint of tokens (64-bit FNV-1a), for telling texts of two runs apart.
 pub(super) fn digest(tokens: &[u32]) -> String {
     let bytes = tokens.iter().flat_map(|token| token.to_le_bytes());
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    format!("{:016x}", crate::files::fnv1a(crate::files::FNV_START, bytes))
 }
 
 /// The first place at which two answers are not the same; `None` if they are.

@@ -142,7 +142,7 @@ impl SessionStore {
     /// # Errors
     /// [`SessionError::NoFolder`].
     pub fn in_data_folder() -> Result<Self, SessionError> {
-        directories::ProjectDirs::from("", "", "dovetail")
+        crate::files::user_dirs()
             .map(|dirs| Self::at(dirs.data_dir().join("sessions")))
             .ok_or(SessionError::NoFolder)
     }

@@ -88,7 +88,7 @@ impl Datastore {
 
     /// Folder of the cache, e.g. `~/.cache/dovetail/retrieval`; none without a home.
     pub fn cache_folder() -> Option<PathBuf> {
-        let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+        let dirs = crate::files::user_dirs()?;
         Some(dirs.cache_dir().join("retrieval"))
     }
 

@@ -36,7 +36,7 @@ impl PackedCache {
 
     /// At most `most` bytes in the user's cache folder; `None` if the system has none.
     pub fn in_cache_folder(most: u64) -> Option<Self> {
-        let dirs = directories::ProjectDirs::from("", "", "dovetail")?;
+        let dirs = crate::files::user_dirs()?;
         Some(Self::at(dirs.cache_dir().join("packed"), most))
     }
 }

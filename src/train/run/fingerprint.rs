@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::RunError;
+use crate::files::{FNV_START, fnv1a};
 use crate::library::TargetFiles;
 use crate::model::weights::tensors;
 
@@ -80,22 +81,20 @@ fn words_of(hash: &Fnv) -> String {
     format!("{:016x}", hash.0)
 }
 
-/// FNV-1a over 64 bits: the same everywhere and always, which the standard library does not
-/// promise of its own.
+/// FNV-1a of texts one after the other.
 struct Fnv(u64);
 
 impl Default for Fnv {
     fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
+        Self(FNV_START)
     }
 }
 
 impl Fnv {
     fn add(&mut self, bytes: &[u8]) {
         // The length is hashed too: "ab" "c" differs from "a" "bc".
-        for &byte in (bytes.len() as u64).to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        let length = (bytes.len() as u64).to_le_bytes();
+        self.0 = fnv1a(self.0, length.into_iter().chain(bytes.iter().copied()));
     }
 }
 
