@@ -35,7 +35,8 @@ pub(super) struct Codes {
     /// Corrections for the zero point of unsigned weights: for 8 bits (fine) −128 · the sums of 32
     /// codes `[block][row][8]`; for 6 bits (coarse) −32 · the sums of 16 `[block][row][16]`.
     pub(super) wide: Vec<i32>,
-    /// The same for 4 bits (fine): −8 · the sums of 32 codes, `[block][row][8]`.
+    /// The same for 4 bits (fine): −8 · the sums of 32 codes `[block][row][8]`; for 3 bits (coarse)
+    /// −4 · the sums of 16 `[block][row][16]`.
     pub(super) narrow: Vec<i32>,
     /// For minima (fine): scale · the sum of 32 codes, `[block][row][8]`.
     pub(super) offsets: Vec<f32>,
@@ -152,8 +153,8 @@ impl Codes {
         self.codes.resize(cells * BLOCK, 0);
         self.scales.resize(cells * if fine { 8 } else { 1 }, 0.0);
         self.wide.resize(cells * if fine { 8 } else { 16 }, 0);
+        self.narrow.resize(cells * if fine { 8 } else { 16 }, 0);
         if fine {
-            self.narrow.resize(cells * 8, 0);
             self.offsets.resize(cells * 8, 0.0);
         } else {
             self.sums.resize(cells * 8, 0);
@@ -265,6 +266,7 @@ impl Quantise<'_> {
                 to.scales.get().add(cell).write(scales[0]);
                 for (j, sum) in sums.iter().enumerate() {
                     to.wide.get().add(cell * 16 + j).write(-32 * sum);
+                    to.narrow.get().add(cell * 16 + j).write(-4 * sum);
                     to.run_sums.get().add(cell * 16 + j).write(*sum as i16);
                 }
             }

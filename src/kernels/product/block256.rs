@@ -143,10 +143,10 @@ unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [
     }
 }
 
-/// The same with a third bit from planes A to D of another line.
+/// The same with a third bit from planes A to D of another line, of codes less 4.
 ///
 /// # Safety
-/// As `two_bits`.
+/// As `two_bits`; `starts` has −4 · the sum of these columns for each row, 16 apart.
 #[inline(always)]
 unsafe fn three_bits<
     L: Lanes,
@@ -159,10 +159,14 @@ unsafe fn three_bits<
     plane: L::B,
     line: *const u8,
     x: *const i8,
+    starts: *const i32,
 ) -> [L::I; M] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut dot = [L::splat_i(0); M];
+        for (r, dot) in dot.iter_mut().enumerate() {
+            *dot = L::splat_i(*starts.add(r * 16));
+        }
         let line = L::load_b(line);
         dots::<L, M>(&mut dot, L::third::<A>(L::pair::<0>(line), plane), x);
         dots::<L, M>(&mut dot, L::third::<B>(L::pair::<1>(line), plane), x.add(4));
@@ -228,7 +232,7 @@ impl Kernel for Q3K {
         unsafe {
             let rows = &step.rows.coarse;
             let codes = rows.codes.as_ptr().add(step.cell * BLOCK);
-            let x_sums = rows.run_sums.as_ptr().add(step.cell * 16);
+            let starts = rows.narrow.as_ptr().add(step.cell * 16);
             let mut prefetch = Prefetch::of(step);
             prefetch.lines::<L>(Q3_HEAD / LINE);
             let mut scales = Bytes([0; 256]);
@@ -244,24 +248,19 @@ impl Kernel for Q3K {
                 let sub = step.weights.add(Q3_HEAD + i * 3 * LINE);
                 prefetch.lines::<L>(3);
                 let (plane, x) = (L::load_b(sub), codes.add(32 * i));
-                let first = three_bits::<L, M, 0, 1, 2, 3>(plane, sub.add(LINE), x);
-                let second = three_bits::<L, M, 4, 5, 6, 7>(plane, sub.add(2 * LINE), x.add(16));
+                let first =
+                    three_bits::<L, M, 0, 1, 2, 3>(plane, sub.add(LINE), x, starts.add(2 * i));
+                let second = three_bits::<L, M, 4, 5, 6, 7>(
+                    plane,
+                    sub.add(2 * LINE),
+                    x.add(16),
+                    starts.add(2 * i + 1),
+                );
                 let scales = L::pairs_less(scales.pairs::<L>(i), 32);
                 scaled::<L, M>(&mut block, scales, (first, second));
             }
-            // The zero point of the codes is 4.
-            let mut zero = [L::splat_i(0); M];
-            for i in 0..8 {
-                let scales = L::pairs_less(scales.pairs::<L>(i), 32);
-                pair_dots::<L, M>(&mut zero, scales, x_sums.add(2 * i), 16);
-            }
             let d = L::load_f16(step.weights.cast());
-            let mut sum = [L::splat(0.0); M];
-            for r in 0..M {
-                // Whole numbers below 2²⁴, so the difference is exact.
-                sum[r] = L::fma(L::float(zero[r]), L::splat(-4.0), L::float(block[r]));
-            }
-            add_block::<L, M>(step, sums, (sum, d), None);
+            add_block::<L, M>(step, sums, (block.map(L::float), d), None);
         }
     }
 }
