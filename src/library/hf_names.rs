@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::mxfp4::{self, Part};
 use super::safetensors::Tensors;
 use super::transposed::transposed;
 use crate::model::{Config, LatentAttention, RawTensor, WeightSource, weights};
@@ -101,6 +102,7 @@ impl NamedTensors {
                     }
                 }
             }
+            "gpt_oss" => return swap(".mlp.gate.", ".mlp.router."),
             "mixtral" => {
                 let moved = name.replacen(".mlp.", ".block_sparse_moe.", 1);
                 for (asked, stored) in [("gate_proj", "w1"), ("down_proj", "w2"), ("up_proj", "w3")]
@@ -114,6 +116,11 @@ impl NamedTensors {
             _ => {}
         }
         whole(name.to_owned())
+    }
+
+    /// An expert's part in a gpt-oss checkpoint, which holds those of all experts in one tensor.
+    fn expert(&self, name: &str) -> Option<Part> {
+        (self.family == "gpt_oss").then(|| Part::named(name)).flatten()
     }
 
     /// The name in the file: models that also see put their text part below a name of its own.
@@ -132,6 +139,9 @@ impl WeightSource for NamedTensors {
             let part = rows_of(self.tensors.tensor(&self.spelled(stored))?, rows)?;
             return if is_key { transposed(&part) } else { Some(part) };
         }
+        if let Some(part) = self.expert(name) {
+            return mxfp4::tensor(&self.tensors, &part);
+        }
         let (stored, rows) = self.stored(name);
         let tensor = self.tensors.tensor(&self.spelled(stored))?;
         match rows {
@@ -141,6 +151,9 @@ impl WeightSource for NamedTensors {
     }
 
     fn release(&self, name: &str) {
+        if let Some(part) = self.expert(name) {
+            return mxfp4::release(&self.tensors, &part);
+        }
         let (stored, rows) = match self.latent(name) {
             Some((stored, rows, _)) => (stored, Some(rows)),
             None => self.stored(name),

@@ -12,6 +12,7 @@ mod folder;
 mod gguf;
 mod hf_names;
 mod hub;
+mod mxfp4;
 mod open;
 mod packed;
 mod pickle;

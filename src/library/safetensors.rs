@@ -48,6 +48,10 @@ enum Element {
     TokenId,
     /// A byte a token of the target: whether it is in the draft vocabulary.
     Flag,
+    /// Two codes of four bits a byte, of matrices in MXFP4.
+    Fp4Codes,
+    /// The scales of 32 such codes, a byte each.
+    Fp4Scales,
 }
 
 impl Element {
@@ -55,7 +59,7 @@ impl Element {
         match self {
             Self::Weight(format) => format.block_bytes(),
             Self::TokenId => 8,
-            Self::Flag => 1,
+            Self::Flag | Self::Fp4Codes | Self::Fp4Scales => 1,
         }
     }
 }
@@ -102,8 +106,13 @@ impl Tensors {
     /// What is in it, for a line about the model.
     pub(super) fn weights(&self) -> impl Iterator<Item = Weight> {
         self.tensors.values().filter_map(|entry| {
-            let Element::Weight(format) = entry.element else { return None };
-            let elements = entry.shape.iter().map(|&n| n as u64).product();
+            let held = || entry.shape.iter().map(|&n| n as u64).product::<u64>();
+            let (format, elements) = match entry.element {
+                Element::Weight(format) => (format, held()),
+                Element::Fp4Codes => (Format::Mxfp4, held() * 2),
+                Element::Fp4Scales => (Format::Mxfp4, 0),
+                Element::TokenId | Element::Flag => return None,
+            };
             Some(Weight { format, elements, bytes: entry.range.len() as u64 })
         })
     }
@@ -111,6 +120,13 @@ impl Tensors {
     /// Whether there is a tensor of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
+    }
+
+    /// Shape and bytes of a tensor of MXFP4's codes or scales.
+    pub(super) fn fp4(&self, name: &str) -> Option<(&[usize], &[u8])> {
+        let entry = self.tensors.get(name)?;
+        matches!(entry.element, Element::Fp4Codes | Element::Fp4Scales)
+            .then(|| (entry.shape.as_slice(), self.bytes(entry)))
     }
 
     /// Lets go the memory of a tensor, or of these rows of it.
@@ -172,7 +188,7 @@ impl TensorSource for Tensors {
             Element::Weight(Format::BF16) => DType::BF16,
             Element::Weight(_) => DType::F32,
             Element::TokenId => DType::I64,
-            Element::Flag => DType::U8,
+            Element::Flag | Element::Fp4Codes | Element::Fp4Scales => DType::U8,
         };
         Tensor::from_raw_buffer(self.bytes(entry), dtype, &entry.shape, &Device::Cpu)
     }
@@ -264,6 +280,8 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
         "BF16" => Element::Weight(Format::BF16),
         "I64" if name.ends_with("d2t") => Element::TokenId,
         "BOOL" if name.ends_with("t2d") => Element::Flag,
+        "U8" if name.ends_with("_blocks") => Element::Fp4Codes,
+        "U8" if name.ends_with("_scales") => Element::Fp4Scales,
         _ if is_buffer(name) => return Ok(None),
         other => return Err(Wrong::Type(other.to_owned())),
     };

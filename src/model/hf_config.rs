@@ -115,6 +115,10 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
     }
     if let Some(value) = fields.get("quantization_config") {
         let method = value.get("quant_method").unwrap_or(value);
+        // gpt-oss is published with its experts in MXFP4.
+        if family == Family::GptOss && method == "mxfp4" {
+            return Ok(());
+        }
         return Err(ConfigError::new(
             "quantization_config",
             method,
@@ -170,6 +174,7 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
                         _ => yarn_temperature(factor, 1.0),
                     },
                 },
+                whole_pairs: scaling.get("truncate").and_then(Value::as_bool).unwrap_or(true),
             }
         }
         Some("longrope" | "su") => {

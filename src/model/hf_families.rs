@@ -24,6 +24,7 @@ pub(super) enum Family {
     Gemma2,
     Gemma3,
     StarCoder2,
+    GptOss,
     DeepSeekV2,
     DeepSeekV3,
 }
@@ -36,7 +37,7 @@ pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
 
 impl Family {
     /// All of them by `model_type`.
-    pub(super) const ALL: [(&str, Self); 15] = [
+    pub(super) const ALL: [(&str, Self); 16] = [
         ("llama", Self::Llama),
         ("mistral", Self::Mistral),
         ("mixtral", Self::Mixtral),
@@ -50,6 +51,7 @@ impl Family {
         ("gemma2", Self::Gemma2),
         ("gemma3_text", Self::Gemma3),
         ("starcoder2", Self::StarCoder2),
+        ("gpt_oss", Self::GptOss),
         ("deepseek_v2", Self::DeepSeekV2),
         ("deepseek_v3", Self::DeepSeekV3),
     ];
@@ -63,6 +65,7 @@ impl Family {
     pub(super) fn default_head_dim(self) -> Option<usize> {
         match self {
             Self::Qwen3 | Self::Qwen3Moe => Some(128),
+            Self::GptOss => Some(64),
             Self::Gemma2 | Self::Gemma3 => Some(256),
             _ => None,
         }
@@ -73,7 +76,10 @@ impl Family {
     }
 
     pub(super) fn has_experts(self) -> bool {
-        matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::DeepSeekV2 | Self::DeepSeekV3)
+        matches!(
+            self,
+            Self::Mixtral | Self::Qwen3Moe | Self::GptOss | Self::DeepSeekV2 | Self::DeepSeekV3
+        )
     }
 
     /// Whether the head is the embedding where `config.json` does not say.
@@ -158,6 +164,18 @@ impl Family {
                     ..experts(fields.size("num_experts")?, fields)?
                 });
             }
+            Self::GptOss => {
+                let limit = fields.float("swiglu_limit")?.unwrap_or(7.0);
+                options.activation = Activation::ClampedSwiGlu { alpha: 1.702, limit };
+                options.sinks = true;
+                options.experts = Some(Experts {
+                    intermediate: fields.size("intermediate_size")?,
+                    gating: Gating::SoftmaxOfChosen,
+                    normalised: false,
+                    bias: true,
+                    ..experts(fields.size("num_local_experts")?, fields)?
+                });
+            }
             Self::DeepSeekV2 | Self::DeepSeekV3 => options = hf_deepseek::options(fields)?,
             Self::Llama | Self::Mistral | Self::Qwen2 | Self::Qwen3 | Self::Phi3 => {}
         }
@@ -168,7 +186,7 @@ impl Family {
     fn window(self, fields: &Fields<'_>) -> Result<Option<SlidingWindow>, ConfigError> {
         let in_use = match self {
             Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
-            Self::Gemma2 | Self::Gemma3 => true,
+            Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
             // Their configurations name a window that is not used unless they say so.
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
                 fields.flag("use_sliding_window")?.unwrap_or(false)
@@ -186,7 +204,7 @@ impl Family {
             return Ok(Some(SlidingWindow { size, layers: kinds.iter().map(local).collect() }));
         }
         let period = match self {
-            Self::Gemma2 => 2,
+            Self::Gemma2 | Self::GptOss => 2,
             Self::Gemma3 => fields.optional_size("sliding_window_pattern")?.unwrap_or(6).max(1),
             _ => 0,
         };

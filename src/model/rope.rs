@@ -40,6 +40,8 @@ pub enum RopeScaling {
         beta_slow: f64,
         /// Factor of cosines and sines.
         attention_factor: f64,
+        /// Whether the ramp begins and ends at whole pairs; gpt-oss's authors' does not.
+        whole_pairs: bool,
     },
     /// LongRoPE (Phi-3): divisors by pair for contexts above `original_positions` and others for
     /// those up to it, `[rotary_dim / 2]` each. The *configured* context decides, not the text.
@@ -86,7 +88,14 @@ impl RopeScaling {
                 }
             }
             Self::Factors(factors) => divisors(factors),
-            &Self::Yarn { factor, original_positions, beta_fast, beta_slow, attention_factor } => {
+            &Self::Yarn {
+                factor,
+                original_positions,
+                beta_fast,
+                beta_slow,
+                attention_factor,
+                whole_pairs: _,
+            } => {
                 if ![factor, beta_fast, beta_slow, attention_factor].into_iter().all(positive)
                     || original_positions == 0
                 {
@@ -166,15 +175,25 @@ pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f3
                 RopeScaling::Factors(factors) | RopeScaling::Long { short: factors, .. } => {
                     plain / f64::from(factors[i])
                 }
-                &RopeScaling::Yarn { factor, original_positions, beta_fast, beta_slow, .. } => {
+                &RopeScaling::Yarn {
+                    factor,
+                    original_positions,
+                    beta_fast,
+                    beta_slow,
+                    whole_pairs,
+                    ..
+                } => {
                     // The pair that makes this many turns over the original context.
                     let pair = |turns: f64| {
                         let positions = original_positions as f64;
                         head_dim as f64 * (positions / (turns * 2.0 * std::f64::consts::PI)).ln()
                             / (2.0 * theta.ln())
                     };
-                    let low = pair(beta_fast).floor().max(0.0);
-                    let high = pair(beta_slow).ceil().min(head_dim as f64 - 1.0);
+                    let (mut low, mut high) = (pair(beta_fast), pair(beta_slow));
+                    if whole_pairs {
+                        (low, high) = (low.floor(), high.ceil());
+                    }
+                    let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
                     let kept = 1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
                     kept * plain + (1.0 - kept) * plain / factor
                 }

@@ -8,6 +8,7 @@ mod eagle3;
 mod folder;
 mod formats;
 mod gguf;
+mod gpt_oss;
 mod hostile;
 mod hostile_gguf;
 mod hub;

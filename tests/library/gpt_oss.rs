@@ -1,0 +1,179 @@
+//! gpt-oss as its authors publish it, a safetensors folder with the experts in MXFP4: written from
+//! the golden GGUF file, it gives the same logits, which elsewhere are held against the reference.
+
+use std::fs;
+
+use crate::support::gguf::put_byte_tokenizer;
+use crate::support::library::{arch_file, arch_recording, load_files, open_target};
+use dovetail::kernels::Format;
+use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::{RawTensor, Target};
+use safetensors::tensor::{Dtype, TensorView, serialize};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Experts of a layer of the golden model, and its width.
+const EXPERTS: usize = 8;
+const HIDDEN: usize = 64;
+
+/// Type, shape and bytes of a tensor to be written.
+type Stored = (Dtype, Vec<usize>, Vec<u8>);
+
+fn golden() -> TargetFiles {
+    open_target(&Spec::Gguf(arch_file("gpt-oss.gguf"))).unwrap()
+}
+
+/// `config.json` as it is published, with the golden model's numbers. Like llama.cpp it lets YaRN's
+/// ramp begin and end at whole pairs; the published one has `truncate` false.
+fn config() -> Value {
+    json!({
+        "model_type": "gpt_oss", "hidden_act": "silu", "attention_bias": true, "vocab_size": 267,
+        "hidden_size": HIDDEN, "intermediate_size": 32, "num_hidden_layers": 2, "head_dim": 32,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+        "num_local_experts": EXPERTS, "num_experts_per_tok": 2, "experts_per_token": 2,
+        "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8,
+        "swiglu_limit": 7.0, "rms_norm_eps": 1e-5, "rope_theta": 150_000,
+        "tie_word_embeddings": false, "eos_token_id": 2,
+        "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "original_max_position_embeddings": 128, "truncate": true},
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+    })
+}
+
+fn plain(tensor: &RawTensor<'_>) -> Stored {
+    let dtype = match tensor.format {
+        Format::F32 => Dtype::F32,
+        Format::F16 => Dtype::F16,
+        other => panic!("{other}"),
+    };
+    (dtype, tensor.shape.clone(), tensor.bytes.to_vec())
+}
+
+/// Codes and scales of MXFP4 blocks of GGUF as they are published: a block's codes in order, two
+/// neighbours a byte.
+fn published(blocks: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut codes, mut scales) = (Vec::new(), Vec::new());
+    for block in blocks.chunks_exact(17) {
+        scales.push(block[0]);
+        let low = block[1..].iter().map(|byte| byte & 15);
+        let in_order: Vec<u8> = low.chain(block[1..].iter().map(|byte| byte >> 4)).collect();
+        codes.extend(in_order.chunks_exact(2).map(|two| two[0] | two[1] << 4));
+    }
+    (codes, scales)
+}
+
+/// The tensors of the checkpoint, from the golden file's.
+fn tensors() -> Vec<(String, Stored)> {
+    let files = golden();
+    let get = |name: &str| files.weights.tensor(name).unwrap_or_else(|| panic!("{name}"));
+    let mut all: Vec<(String, Stored)> =
+        ["model.embed_tokens.weight", "lm_head.weight", "model.norm.weight"]
+            .map(|name| (name.to_owned(), plain(&get(name))))
+            .into();
+    for layer in 0..2 {
+        let named = |part: &str| format!("model.layers.{layer}.{part}");
+        let mut parts = vec!["input_layernorm.weight", "post_attention_layernorm.weight"];
+        parts.push("self_attn.sinks");
+        for part in ["q", "k", "v", "o"] {
+            for kind in ["weight", "bias"] {
+                let name = named(&format!("self_attn.{part}_proj.{kind}"));
+                all.push((name.clone(), plain(&get(&name))));
+            }
+        }
+        all.extend(parts.into_iter().map(|part| (named(part), plain(&get(&named(part))))));
+        for kind in ["weight", "bias"] {
+            let router = plain(&get(&named(&format!("mlp.gate.{kind}"))));
+            all.push((named(&format!("mlp.router.{kind}")), router));
+        }
+        for (stored, parts, rows, inputs) in [
+            ("gate_up_proj", &["gate_proj", "up_proj"][..], 64, HIDDEN),
+            ("down_proj", &["down_proj"][..], HIDDEN, 32),
+        ] {
+            let (mut codes, mut scales, mut bias) = (Vec::new(), Vec::new(), Vec::new());
+            for expert in 0..EXPERTS {
+                let of = |part: &str, kind: &str| {
+                    get(&named(&format!("mlp.experts.{expert}.{part}.{kind}")))
+                };
+                for row in 0..rows / parts.len() {
+                    for part in parts {
+                        let weight = of(part, "weight");
+                        assert_eq!(weight.format, Format::Mxfp4);
+                        let size = weight.bytes.len() / weight.shape[0];
+                        let (c, s) = published(&weight.bytes[row * size..][..size]);
+                        codes.extend(c);
+                        scales.extend(s);
+                        bias.extend(&of(part, "bias").bytes[4 * row..][..4]);
+                    }
+                }
+            }
+            let name = |kind: &str| named(&format!("mlp.experts.{stored}_{kind}"));
+            let blocks = inputs / 32;
+            all.push((name("blocks"), (Dtype::U8, vec![EXPERTS, rows, blocks, 16], codes)));
+            all.push((name("scales"), (Dtype::U8, vec![EXPERTS, rows, blocks], scales)));
+            all.push((name("bias"), (Dtype::F32, vec![EXPERTS, rows], bias)));
+        }
+    }
+    all
+}
+
+fn folder(config: &Value, tensors: &[(String, Stored)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
+        (name, TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+    });
+    fs::write(folder.path().join("model.safetensors"), serialize(views, None).unwrap()).unwrap();
+    put_byte_tokenizer(folder.path());
+    folder
+}
+
+fn opened(folder: &TempDir) -> TargetFiles {
+    open_target(&Spec::Folder(folder.path().to_owned())).unwrap()
+}
+
+#[test]
+fn a_published_checkpoint_gives_the_logits_of_the_gguf_file() {
+    let folder = folder(&config(), &tensors());
+    let files = opened(&folder);
+    assert_eq!(files.config.block, golden().config.block);
+    assert!(files.formats.iter().any(|(format, _)| *format == Format::Mxfp4));
+    let (tokens, _) = arch_recording("gpt-oss", "logits");
+    let of = |files: &TargetFiles| load_files(files, 256, 2).prefill(&tokens).unwrap().logits;
+    let (found, expected) = (of(&files), of(&golden()));
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+#[test]
+fn a_ramp_between_whole_pairs_is_another_one() {
+    let (tokens, _) = arch_recording("gpt-oss", "logits");
+    let tensors = tensors();
+    let logits = |truncate: bool| {
+        let mut config = config();
+        config["rope_scaling"]["truncate"] = json!(truncate);
+        let folder = folder(&config, &tensors);
+        load_files(&opened(&folder), 256, 2).prefill(&tokens).unwrap().logits
+    };
+    let (whole, exact) = (logits(true), logits(false));
+    let off = whole.iter().zip(&exact).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(off > 1e-3 && off.is_finite(), "{off}");
+}
+
+#[test]
+fn experts_in_other_shapes_are_refused_by_name() {
+    let sound = tensors();
+    let name = "model.layers.1.mlp.experts.down_proj_blocks";
+    let at = sound.iter().position(|(found, _)| found == name).unwrap();
+    let change = |how: &dyn Fn(&mut Stored)| {
+        let mut all = sound.clone();
+        how(&mut all[at].1);
+        let folder = folder(&config(), &all);
+        let files = opened(&folder);
+        let asked = "model.layers.1.mlp.experts.0.down_proj.weight";
+        assert!(files.weights.tensor(asked).is_none());
+    };
+    // Blocks of 32 codes in place of 16 bytes, an expert too few, no blocks at all.
+    change(&|stored| stored.1 = vec![EXPERTS, HIDDEN / 2, 1, 32]);
+    change(&|stored| stored.1 = vec![EXPERTS / 2, HIDDEN * 2, 1, 16]);
+    change(&|stored| *stored = (Dtype::U8, vec![EXPERTS, HIDDEN, 0, 16], Vec::new()));
+}
