@@ -53,6 +53,7 @@ pub struct Matrix {
     inputs: usize,
     tile_bytes: usize,
     data: Pages,
+    scale: f32,
 }
 
 impl Matrix {
@@ -121,7 +122,7 @@ impl Matrix {
                 whole.store(false, Ordering::Relaxed);
             }
         });
-        whole.into_inner().then_some(Self { format, outputs, inputs, tile_bytes, data })
+        whole.into_inner().then_some(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
     }
 
     /// Bytes of a part of [`Matrix::packed`]: few enough to stay in a core's cache.
@@ -186,7 +187,20 @@ impl Matrix {
         pool.chunks(&mut data, tile_bytes, |t, tile| {
             write(&layout, t * LANES..outputs.min((t + 1) * LANES), tile);
         });
-        Ok(Self { format, outputs, inputs, tile_bytes, data })
+        Ok(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
+    }
+
+    /// The matrix times a number, which every product and row is multiplied by at its end: weights
+    /// in NVFP4 come with one.
+    #[must_use]
+    pub fn scaled(mut self, by: f32) -> Self {
+        self.scale *= by;
+        self
+    }
+
+    /// What products are multiplied by.
+    pub(super) fn scale(&self) -> f32 {
+        self.scale
     }
 
     /// Rows: numbers that a product gives for each row of activations.
@@ -209,7 +223,8 @@ impl Matrix {
         self.data.len()
     }
 
-    /// Writes row `i` as floats (an embedding), exactly as the format defines them.
+    /// Writes row `i` as floats (an embedding), exactly as the format defines them, times the
+    /// matrix's scale.
     ///
     /// # Panics
     /// If `i` is not a row or `out` is not of [`Matrix::inputs`] floats.
@@ -217,6 +232,9 @@ impl Matrix {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
         assert_eq!(out.len(), self.inputs, "a row's floats");
         Layout::of(self.format).read(self.tile(i / LANES), i % LANES, out);
+        if self.scale != 1.0 {
+            out.iter_mut().for_each(|x| *x *= self.scale);
+        }
     }
 
     /// Tiles of 16 rows.

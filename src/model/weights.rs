@@ -23,6 +23,11 @@ pub trait WeightSource {
     fn describe(&self) -> String;
     /// The tensor of this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>>;
+    /// A number that the whole tensor is multiplied by (NVFP4); 1 for nearly all.
+    fn scale(&self, name: &str) -> f32 {
+        let _ = name;
+        1.0
+    }
     /// Says that `name` was packed and will not be asked for again: a memory map can let its pages
     /// go, so that weights are not resident twice.
     fn release(&self, name: &str) {

@@ -14,6 +14,7 @@ mod hostile_gguf;
 mod hub;
 mod packed;
 mod real_model;
+mod scales;
 mod shared;
 mod stores;
 

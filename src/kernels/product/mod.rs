@@ -222,6 +222,10 @@ impl Tiles<'_> {
                 row += m;
             }
         }
+        let scale = self.matrix.scale();
+        if scale != 1.0 {
+            sums.0[..part].iter_mut().flatten().for_each(|sum| *sum *= scale);
+        }
         let outputs = self.matrix.outputs();
         let lanes = LANES.min(outputs - t * LANES);
         for (r, sum) in sums.0[..part].iter().enumerate() {

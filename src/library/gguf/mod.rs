@@ -10,6 +10,7 @@ mod file;
 mod names;
 mod reader;
 mod rope_scaling;
+mod scales;
 mod summary;
 mod types;
 mod values;
@@ -105,6 +106,8 @@ pub(super) struct GgufTensors {
     tensors: BTreeMap<String, TensorEntry>,
     /// Those that the file holds with rows and columns exchanged.
     transposed: BTreeSet<String>,
+    /// What whole tensors are multiplied by.
+    scales: BTreeMap<String, f32>,
 }
 
 impl GgufTensors {
@@ -113,35 +116,38 @@ impl GgufTensors {
         architecture: &Architecture,
         config: &Config,
     ) -> Result<Self, LibraryError> {
-        let (blobs, found) = file.into_tensors();
+        let (blobs, mut found) = file.into_tensors();
+        let scales = scales::take(&mut found, &blobs)?;
+        let mut scales = scales::Placed::new(scales);
         let (mut tensors, mut transposed) = (BTreeMap::new(), BTreeSet::new());
         for (name, entry) in found {
             if names::is_aside(&name) {
                 continue;
             }
             if let Some((keys, values)) = names::latent_parts(&name, &entry, config) {
+                scales.place(&name, keys.iter().chain(&values), &blobs[entry.file])?;
                 transposed.extend(keys.iter().map(|(name, _)| name.clone()));
                 tensors.extend(keys.into_iter().chain(values));
                 continue;
             }
             match names::canonical(&name, &entry, architecture, config) {
-                Some(parts) => tensors.extend(parts),
+                Some(parts) => {
+                    scales.place(&name, parts.iter(), &blobs[entry.file])?;
+                    tensors.extend(parts);
+                }
                 // A part that is left out would change every answer without a word.
                 None => {
                     return Err(LibraryError::Unsupported {
                         origin: blobs[entry.file].name().to_owned(),
                         what: format!("a tensor of architecture {}", architecture.name),
                         found: format!("`{name}`, {:?}", entry.shape),
-                        // NVFP4 as NVIDIA publishes it scales whole matrices too.
-                        remedy: match name.ends_with(".scale") {
-                            true => "take the model in another type than NVFP4".to_owned(),
-                            false => "take a model without such a part".to_owned(),
-                        },
+                        remedy: "take a model without such a part".to_owned(),
                     });
                 }
             }
         }
-        Ok(Self { blobs, tensors, transposed })
+        let scales = scales.finish(&blobs[0])?;
+        Ok(Self { blobs, tensors, transposed, scales })
     }
 
     /// What is in it, for a line about the model.
@@ -167,6 +173,10 @@ impl WeightSource for GgufTensors {
             bytes: Cow::Borrowed(&self.blobs[entry.file][entry.range.clone()]),
         };
         if self.transposed.contains(name) { transposed(&raw) } else { Some(raw) }
+    }
+
+    fn scale(&self, name: &str) -> f32 {
+        self.scales.get(name).copied().unwrap_or(1.0)
     }
 
     fn release(&self, name: &str) {

@@ -8,8 +8,11 @@ use crate::model::{Config, weights};
 
 /// Tensors without a part in the model's products: read elsewhere, or of no use.
 pub(super) fn is_aside(name: &str) -> bool {
-    [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, "attn_rot_embd.weight"]
-        .iter()
+    // NVFP4's scales of activations are for engines that hold those in FP4 too.
+    let aside = ["attn_rot_embd.weight", ".input_scale"];
+    [ROPE_FACTORS, ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT]
+        .into_iter()
+        .chain(aside)
         .any(|aside| name.ends_with(aside))
 }
 

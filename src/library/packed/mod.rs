@@ -141,6 +141,10 @@ impl WeightSource for PackedWeights<'_> {
     }
 
     fn packed(&self) -> Option<&dyn PackedStore> {
+    fn scale(&self, name: &str) -> f32 {
+        self.source.scale(name)
+    }
+
         Some(self)
     }
 

@@ -295,6 +295,7 @@ impl<'a> Packer<'a> {
             }
         };
         drop(tensor);
+        let matrix = matrix.scaled(self.source.scale(name));
         self.source.release(name);
         self.state.done += 1;
         self.state.bytes += matrix.bytes() as u64;

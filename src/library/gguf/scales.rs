@@ -1,0 +1,89 @@
+//! Scales of whole tensors, as files in NVFP4 have them: beside `blk.0.attn_q.weight` stands
+//! `blk.0.attn_q.scale` with one number, or one for each expert, by which the product is
+//! multiplied. Must never know what a tensor is for.
+
+use std::collections::BTreeMap;
+
+use super::file::TensorEntry;
+use super::names::Named;
+use crate::kernels::Format;
+use crate::library::LibraryError;
+use crate::library::blob::Blob;
+
+const ENDING: &str = ".scale";
+
+/// The scales of a file by the names of the tensors they belong to, without `.weight`.
+pub(super) type Scales = BTreeMap<String, Vec<f32>>;
+
+/// Takes the scales out of a file's tensors.
+pub(super) fn take(
+    tensors: &mut BTreeMap<String, TensorEntry>,
+    blobs: &[Blob],
+) -> Result<Scales, LibraryError> {
+    let mut scales = Scales::new();
+    let (found, others): (BTreeMap<_, _>, _) =
+        std::mem::take(tensors).into_iter().partition(|(name, _)| name.ends_with(ENDING));
+    *tensors = others;
+    for (name, entry) in found {
+        let blob = &blobs[entry.file];
+        let wrong = |problem: String| {
+            LibraryError::damaged(blob.name(), format!("tensor `{name}`"), problem)
+        };
+        if entry.format != Format::F32 {
+            return Err(wrong(format!("scales must be F32, not {}", entry.format)));
+        }
+        let words = blob[entry.range.clone()].as_chunks().0.iter();
+        let numbers: Vec<f32> = words.map(|&word| f32::from_le_bytes(word)).collect();
+        if numbers.is_empty() || !numbers.iter().all(|scale| scale.is_finite()) {
+            return Err(wrong("scales must be finite numbers".to_owned()));
+        }
+        let of = name.strip_suffix(ENDING).unwrap_or(&name);
+        scales.insert(of.to_owned(), numbers);
+    }
+    Ok(scales)
+}
+
+/// Scales on their way to the names that the model asks for.
+pub(super) struct Placed {
+    open: Scales,
+    placed: BTreeMap<String, f32>,
+}
+
+impl Placed {
+    pub(super) fn new(scales: Scales) -> Self {
+        Self { open: scales, placed: BTreeMap::new() }
+    }
+
+    /// Gives the scales of tensor `name` to what it was taken apart into: one to all, or one to
+    /// each.
+    pub(super) fn place<'a>(
+        &mut self,
+        name: &str,
+        parts: impl Iterator<Item = &'a Named>,
+        blob: &Blob,
+    ) -> Result<(), LibraryError> {
+        let Some(of) = name.strip_suffix(".weight") else { return Ok(()) };
+        let Some(scales) = self.open.remove(of) else { return Ok(()) };
+        let parts: Vec<&Named> = parts.collect();
+        if scales.len() != 1 && scales.len() != parts.len() {
+            let problem = format!("{} scales for {} matrices", scales.len(), parts.len());
+            let place = format!("tensor `{of}{ENDING}`");
+            return Err(LibraryError::damaged(blob.name(), place, problem));
+        }
+        let each = parts.into_iter().zip(scales.iter().cycle());
+        self.placed.extend(each.map(|((part, _), scale)| (part.clone(), *scale)));
+        Ok(())
+    }
+
+    /// All of them, if none is left over: one that is ignored would change every answer.
+    pub(super) fn finish(self, blob: &Blob) -> Result<BTreeMap<String, f32>, LibraryError> {
+        match self.open.into_keys().next() {
+            Some(of) => Err(LibraryError::damaged(
+                blob.name(),
+                format!("tensor `{of}{ENDING}`"),
+                format!("there is no `{of}.weight` that it could belong to"),
+            )),
+            None => Ok(self.placed),
+        }
+    }
+}
