@@ -16,7 +16,7 @@ use crate::kernels::{Format, Storage};
 use crate::plan::Strategy;
 use crate::printable::printable_line;
 use crate::settings;
-use crate::worker::{Loaded, Purpose, load};
+use crate::worker::{Loaded, PackedFrom, Purpose, load};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
@@ -120,6 +120,17 @@ fn kernels(formats: &[(Format, u64)]) -> Vec<(&'static str, String)> {
     used.map(|(name, formats, cost)| (name, format!("{} ({cost})", formats.join(", ")))).collect()
 }
 
+/// Where the packed weights came from, if the pack cache had a part in it.
+fn packed_from(from: PackedFrom) -> Option<&'static str> {
+    match from {
+        PackedFrom::Files => None,
+        PackedFrom::FilesAndKept => {
+            Some("packed from the model's files, and kept in the pack cache for the next start")
+        }
+        PackedFrom::Cache => Some("read from the pack cache, as an earlier start packed them"),
+    }
+}
+
 /// The models and the choice.
 fn chosen(loaded: &Loaded) -> String {
     let ready = &loaded.ready;
@@ -128,6 +139,9 @@ fn chosen(loaded: &Loaded) -> String {
     report.row("draft", ready.draft.as_deref().unwrap_or("none"));
     for (name, formats) in kernels(&loaded.formats) {
         report.row(name, formats);
+    }
+    if let Some(words) = packed_from(loaded.packed_from) {
+        report.row("weights", words);
     }
     report.row("context", format!("{} tokens", ready.context));
     report.title("Choice");

@@ -28,7 +28,9 @@ pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
 pub use learned_file::learned_folder;
-pub use load::{Loaded, LoadedDrafts, Purpose, SampledBy, SharedTarget, StartError, load};
+pub use load::{
+    Loaded, LoadedDrafts, PackedFrom, Purpose, SampledBy, SharedTarget, StartError, load,
+};
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};
 pub use strategy_planner::{StrategyController, StrategyPlanner};

@@ -162,6 +162,14 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     assert_eq!(kept(), 1);
     assert_eq!(answer(&["--pack-cache=1"]), plain);
     assert_eq!(kept(), 1);
+    let doctor = |flags: &[&str]| {
+        let args = [&["doctor", "--target", "demo-target"], flags].concat();
+        outcome(command(&home, &args).env("XDG_CACHE_HOME", &cache)).1
+    };
+    assert!(doctor(&["--pack-cache"]).contains("read from the pack cache"));
+    assert!(!doctor(&[]).contains("pack cache"));
+    fs::remove_dir_all(cache.join("dovetail/packed")).unwrap();
+    assert!(doctor(&["--pack-cache"]).contains("kept in the pack cache for the next start"));
     // Where nothing can be kept, that is told and the answer is the same.
     fs::remove_dir_all(cache.join("dovetail")).unwrap();
     fs::write(cache.join("dovetail"), "in the way").unwrap();

@@ -93,6 +93,11 @@ impl<'a> PackedWeights<'a> {
         matches!(*self.state.borrow(), State::Reading(_))
     }
 
+    /// Whether they are being kept for the next start.
+    pub fn keeps(&self) -> bool {
+        matches!(*self.state.borrow(), State::Writing(_))
+    }
+
     /// To be called once all weights were packed or read. Says why they could not be kept, if so.
     pub fn finish(self) -> Option<String> {
         match self.state.into_inner() {
@@ -136,15 +141,15 @@ impl WeightSource for PackedWeights<'_> {
         self.source.tensor(name)
     }
 
+    fn scale(&self, name: &str) -> f32 {
+        self.source.scale(name)
+    }
+
     fn release(&self, name: &str) {
         self.source.release(name);
     }
 
     fn packed(&self) -> Option<&dyn PackedStore> {
-    fn scale(&self, name: &str) -> f32 {
-        self.source.scale(name)
-    }
-
         Some(self)
     }
 

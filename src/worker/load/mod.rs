@@ -43,6 +43,7 @@ use target::LoadedTarget;
 
 pub use error::StartError;
 pub use sampling::SampledBy;
+pub use packed::PackedFrom;
 pub use shared_target::SharedTarget;
 
 /// Everything an answer needs.
@@ -66,6 +67,8 @@ pub struct Loaded {
     /// The target's tensor formats with their bytes in its files, the most first.
     pub formats: Vec<(Format, u64)>,
     /// How tokens are sampled, with the origin of each value.
+    /// Where the target's packed weights came from.
+    pub packed_from: PackedFrom,
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -203,6 +206,7 @@ fn load_files(
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
     Ok(Loaded {
+    let packed_from = target.packed_from;
         target: target.into_target(),
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer,
@@ -213,6 +217,7 @@ fn load_files(
         ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
         formats,
         sampling: sampled.origins,
+        packed_from,
         notices,
         shared,
     })

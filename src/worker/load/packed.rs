@@ -5,20 +5,49 @@ use super::context::LoadContext;
 use crate::library::{PackedCache, PackedWeights, TargetFiles};
 use crate::model::WeightSource;
 
-/// Runs `load` on the weights of `files`; gives its result, and why they could not be kept, if so.
+/// Where packed weights came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackedFrom {
+    /// The model's files; they are not kept.
+    Files,
+    /// The model's files, and they are kept for the next start.
+    FilesAndKept,
+    /// The cache folder, where an earlier start kept them.
+    Cache,
+}
+
+/// What was loaded, and how its weights were packed.
+pub(super) struct WithPacked<T> {
+    pub(super) loaded: T,
+    pub(super) from: PackedFrom,
+    /// Why they could not be kept, if so.
+    pub(super) not_kept: Option<String>,
+}
+
+/// Runs `load` on the weights of `files`.
 pub(super) fn with_packed<T, E>(
     ctx: &LoadContext<'_>,
     files: &TargetFiles,
     load: impl FnOnce(&dyn WeightSource) -> Result<T, E>,
-) -> Result<(T, Option<String>), E> {
+) -> Result<WithPacked<T>, E> {
     let source = files.weights.as_ref();
     let most = ctx.settings.pack_cache as u64 * 1_000_000_000;
     let cache = if most > 0 { PackedCache::in_cache_folder(most) } else { None };
     let packed = cache
         .as_ref()
         .and_then(|cache| PackedWeights::new(source, &files.config, files.bytes, cache));
-    match packed {
-        Some(packed) => load(&packed).map(|loaded| (loaded, packed.finish())),
-        None => load(source).map(|loaded| (loaded, None)),
-    }
+    let Some(packed) = packed else {
+        let (from, not_kept) = (PackedFrom::Files, None);
+        return Ok(WithPacked { loaded: load(source)?, from, not_kept });
+    };
+    let loaded = load(&packed)?;
+    // Asked after loading, which gives up what turns out to be damaged.
+    let (reads, keeps) = (packed.reads(), packed.keeps());
+    let not_kept = packed.finish();
+    let from = match (reads, keeps && not_kept.is_none()) {
+        (true, _) => PackedFrom::Cache,
+        (false, true) => PackedFrom::FilesAndKept,
+        (false, false) => PackedFrom::Files,
+    };
+    Ok(WithPacked { loaded, from, not_kept })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::{LoadContext, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
-use super::packed::with_packed;
+use super::packed::{WithPacked, with_packed};
 use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
@@ -30,7 +30,7 @@ pub(super) fn load(
     let capacity = ctx.context.min(config.max_positions);
     let size = sizes::of_small(&files.config, files.bytes);
     let (pool, beside) = ctx.draft_pool(target, size, false);
-    let (lm, not_kept) = with_packed(ctx, files, |source| {
+    let WithPacked { loaded: lm, not_kept, .. } = with_packed(ctx, files, |source| {
         let (pool, kv) = (Arc::clone(&pool), ctx.kv());
         let request = LoadRequest { config, source, pool, capacity, kv };
         CpuDraft::load(&request, &mut percents(&files.name, progress))

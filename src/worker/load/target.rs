@@ -7,7 +7,7 @@ use candle_core::DType;
 
 use super::context::{LoadContext, percents};
 use super::error::StartError;
-use super::packed::with_packed;
+use super::packed::{PackedFrom, WithPacked, with_packed};
 use super::sizes;
 use crate::model::{self, CpuTarget, DeviceLayers, LoadRequest, SplitTarget, Target, WeightSource};
 use crate::plan::{LayerPlacement, Setting, place_layers};
@@ -19,6 +19,8 @@ pub(super) struct LoadedTarget {
     placed: LayerPlacement,
     /// What the user asked for and did not get.
     pub(super) notices: Vec<String>,
+    /// Where its packed weights came from.
+    pub(super) packed_from: PackedFrom,
 }
 
 enum Parts {
@@ -33,10 +35,10 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
-        let (loaded, not_kept) =
+        let WithPacked { loaded, from, not_kept } =
             with_packed(ctx, &ctx.files.target, |source| Self::load_from(ctx, source, progress))?;
         let notices = not_kept.into_iter().chain(loaded.notices);
-        Ok(Self { notices: notices.collect(), ..loaded })
+        Ok(Self { notices: notices.collect(), packed_from: from, ..loaded })
     }
 
     fn load_from(
@@ -61,7 +63,8 @@ impl LoadedTarget {
                 match SplitTarget::load(&lower, &request, &mut percent) {
                     Ok(split) => {
                         let parts = Parts::Split(Box::new(split));
-                        return Ok(Self { parts, placed, notices: Vec::new() });
+                        let packed_from = PackedFrom::Files;
+                        return Ok(Self { parts, placed, notices: Vec::new(), packed_from });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
                         notice = Some(format!("The whole target stays on the CPU: {error}."));
@@ -74,7 +77,8 @@ impl LoadedTarget {
         }
         let whole = CpuTarget::load(&request, &mut percent)?;
         let notices = notice.into_iter().collect();
-        Ok(Self { parts: Parts::Whole(Box::new(whole)), placed, notices })
+        let parts = Parts::Whole(Box::new(whole));
+        Ok(Self { parts, placed, notices, packed_from: PackedFrom::Files })
     }
 
     /// The part on the CPU, which has embedding and head.
