@@ -51,6 +51,7 @@ pub const KEYS: &[SettingKey] = {
         key("model_folders", Other("a list of folders", model_folders)),
         key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into()))),
         key("strategy", Other("the name of a strategy", strategy)),
+        key("history", Switch(|s| &mut s.history)),
         key("system", Other("a text", system)),
         key("max_tokens", Whole(1, 1_000_000, |s, n| s.max_tokens = n)),
         key("thinking", Other("true, false or \"auto\"", thinking)),

@@ -69,6 +69,8 @@ pub struct Settings {
     pub rest_text: Option<PathBuf>,
     /// How is drafted; `None` is `auto`.
     pub strategy: Option<&'static Strategy>,
+    /// Whether drafts may come from earlier chats that are saved here.
+    pub history: bool,
     /// System prompt; `None` sends none.
     pub system: Option<String>,
     /// Most tokens of an answer.
@@ -145,6 +147,7 @@ impl Default for Settings {
             strategy: None,
             system: None,
             max_tokens: 512,
+            history: false,
             thinking: None,
             stop: Vec::new(),
             context: None,

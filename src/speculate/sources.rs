@@ -23,11 +23,13 @@ pub enum Source {
     Suffix,
     /// What the target held likely in the same context.
     Recycling,
+    /// What followed the same phrase in earlier chats.
+    History,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Head,
         Self::SmallModel,
         Self::Lookup,
@@ -35,6 +37,7 @@ impl Source {
         Self::Lookahead,
         Self::Suffix,
         Self::Recycling,
+        Self::History,
     ];
 
     /// Its name for people.
@@ -47,13 +50,14 @@ impl Source {
             Self::Lookahead => "lookahead",
             Self::Suffix => "suffix",
             Self::Recycling => "recycling",
+            Self::History => "earlier chats",
         }
     }
 }
 
 /// A set of sources; written as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sources(u8);
+pub struct Sources(u16);
 
 impl Sources {
     /// Nobody.
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_set_is_a_list_of_its_members_and_back() {
-        for bits in 0..1u8 << Source::ALL.len() {
+        for bits in 0..1u16 << Source::ALL.len() {
             let set = Sources(bits);
             assert_eq!(set.iter().collect::<Sources>(), set);
             let text = serde_json::to_string(&set).unwrap();

@@ -1,9 +1,14 @@
 //! The drafters that need no model: whatever they propose, the text is the plain one.
 
+use std::sync::Arc;
+
 use crate::support::generate::{options, plain, request};
 use crate::support::toy::{Letters, Toy, decode};
 use dovetail::decode::Engine;
-use dovetail::draft::{Drafter, Lookahead, PromptLookup, Retrieval};
+
+use dovetail::draft::{
+    ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
+};
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
@@ -12,8 +17,12 @@ const VOCAB: usize = 12;
 
 /// Every drafter of this kind, with a text for retrieval to draft from.
 fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
+    let history = Arc::new(History::new([store, &[History::BREAK]].concat()));
     let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
+    let with_history = |sources| ContextDraft::new(sources, 400).with_history(history.clone());
     vec![
+        Box::new(with_history(ContextSources::Suffix)),
+        Box::new(with_history(ContextSources::Both)),
         Box::new(PromptLookup::new(400)),
         Box::new(Lookahead::new(400)),
         Box::new(Retrieval::new(Box::new(store), "a test".into(), 400)),
@@ -77,4 +86,31 @@ fn a_repeated_text_is_accepted_many_tokens_a_round() {
         decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
     assert_eq!(got.tokens, said);
     assert!(summary.rounds < 12, "{} rounds for 80 tokens", summary.rounds);
+}
+
+/// What an earlier chat ended with is drafted from the first phrase on, and credited to it.
+#[test]
+fn an_answer_of_an_earlier_chat_is_drafted() {
+    let greedy = sampler(0.0, 0);
+    let prompt = [1, 2, 3];
+    let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
+    let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(greedy)).0.tokens;
+    let history = Arc::new(History::new([&prompt[..], &said].concat()));
+    let full = Shape { gamma: 64, width: 1, depth: 8 };
+    let rounds = |history: Option<&Arc<History>>| {
+        let drafter = ContextDraft::new(ContextSources::Suffix, 400);
+        let drafter = match history {
+            Some(history) => drafter.with_history(Arc::clone(history)),
+            None => drafter,
+        };
+        let toy = Toy::new(5, VOCAB, 300);
+        let drafter: Box<dyn Drafter> = Box::new(drafter);
+        let mut engine = Engine::new(Box::new(toy), Some(drafter));
+        let (got, summary, _) =
+            decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, greedy));
+        assert_eq!(got.tokens, said);
+        summary.rounds
+    };
+    let (with, without) = (rounds(Some(&history)), rounds(None));
+    assert!(with < 20 && with < without, "{with} rounds, {without} without");
 }

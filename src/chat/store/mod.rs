@@ -169,7 +169,7 @@ impl SessionStore {
         let mut path = self.path(&open.name)?;
         let failed = |path: &Path, source| SessionError::Save { path: path.to_owned(), source };
         let mut text = written(&open.session).map_err(|error| failed(&path, error))?;
-        fs::create_dir_all(&self.folder).map_err(|error| failed(&path, error))?;
+        private_folder(&self.folder).map_err(|error| failed(&path, error))?;
         // Held until the new file is there.
         let lock = self.lock();
         let mut copy = None;
@@ -287,6 +287,15 @@ impl SessionStore {
             }
         }
     }
+}
+
+/// Makes the folder, if there is none, for its owner alone: what was said is private.
+fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 /// Another program holds the lock.

@@ -15,11 +15,23 @@ const ORDERS: usize = 3;
 const RANKS: usize = 4;
 const GAPS: usize = 5;
 
+/// Classes of recycled tokens, with the draw's noise and without.
+const RECYCLED: usize = 2 * ORDERS * RANKS * GAPS;
+
 /// What a claim rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Claim {
     /// It followed the same phrase before.
     Suffix {
+        /// Tokens of the phrase.
+        length: usize,
+        /// How often it followed.
+        count: u32,
+        /// How often anything did.
+        total: u32,
+    },
+    /// It followed the same phrase in an earlier chat.
+    History {
         /// Tokens of the phrase.
         length: usize,
         /// How often it followed.
@@ -45,6 +57,11 @@ impl Claim {
     /// Its class, and what is expected of that before anything was seen.
     fn class(self) -> (usize, f32) {
         match self {
+            Self::History { length, count, total } => {
+                let (class, expected) = Self::Suffix { length, count, total }.class();
+                // Other chats are of other things.
+                (LENGTHS * SHARES + RECYCLED + class, 0.7 * expected)
+            }
             Self::Suffix { length, count, total } => {
                 let (lengths, expected) = match length {
                     0 | 1 => (0, 0.3),
@@ -95,7 +112,7 @@ pub(super) struct Calibration {
 
 impl Default for Calibration {
     fn default() -> Self {
-        let classes = LENGTHS * SHARES + 2 * ORDERS * RANKS * GAPS;
+        let classes = 2 * LENGTHS * SHARES + RECYCLED;
         Self { rates: vec![Rate::default(); classes] }
     }
 }
@@ -129,8 +146,9 @@ mod tests {
         let calibration = Calibration::default();
         for length in 0..40 {
             for (count, total) in [(1, 1), (3, 3), (2, 3), (1, 9)] {
-                let p = calibration.probability(Claim::Suffix { length, count, total });
-                assert!((0.0..1.0).contains(&p));
+                let suffix = calibration.probability(Claim::Suffix { length, count, total });
+                let history = calibration.probability(Claim::History { length, count, total });
+                assert!(0.0 < history && history < suffix && suffix < 1.0);
             }
         }
         for order in 0..5 {

@@ -4,16 +4,20 @@
 //! claim of its kind was right so far. No model, no training; must never know devices.
 
 mod calibration;
+mod history;
 mod recycled;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::acceptance_stats::Pending;
 use super::{Depths, DraftError, DraftRequest, Drafter};
 use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
 use crate::speculate::{Coupling, Source, Sources, Tree};
 use calibration::{Calibration, Claim};
+pub use history::History;
+use history::LONGEST;
 use recycled::{ORDERS, Recycled};
 
 /// Least probability of a path that is proposed: the target's pass over such a node costs more
@@ -53,6 +57,8 @@ pub struct ContextDraft {
     /// The same, as far as it was needed so far.
     phrases: SuffixTree,
     recycled: Recycled,
+    /// Earlier chats, where the user lets them be read.
+    history: Option<Arc<History>>,
     calibration: Calibration,
     pending: Pending,
     /// What each node of the pending tree rests on.
@@ -63,20 +69,23 @@ pub struct ContextDraft {
 #[derive(Clone, Copy, Debug, Default)]
 struct Claims {
     suffix: Option<Claim>,
+    history: Option<Claim>,
     recycled: Option<Claim>,
 }
 
 impl Claims {
     fn all(self) -> impl Iterator<Item = Claim> {
-        self.suffix.into_iter().chain(self.recycled)
+        [self.suffix, self.history, self.recycled].into_iter().flatten()
     }
 
     fn sources(self) -> Sources {
         let suffix = self.suffix.map(|_| Source::Suffix);
-        suffix.into_iter().chain(self.recycled.map(|_| Source::Recycling)).collect()
+        let history = self.history.map(|_| Source::History);
+        let recycled = self.recycled.map(|_| Source::Recycling);
+        [suffix, history, recycled].into_iter().flatten().collect()
     }
 
-    /// The surer of the two.
+    /// The surest of them.
     fn probability(self, calibration: &Calibration) -> f32 {
         self.all().map(|claim| calibration.probability(claim)).fold(0.0, f32::max)
     }
@@ -124,10 +133,17 @@ impl ContextDraft {
             tokens: Vec::new(),
             phrases: SuffixTree::default(),
             recycled: Recycled::default(),
+            history: None,
             calibration: Calibration::default(),
             pending: Pending::default(),
             claims: Vec::new(),
         }
+    }
+
+    /// Draws on earlier chats too, if its sources include the suffix tree.
+    pub fn with_history(mut self, history: Arc<History>) -> Self {
+        self.history = Some(history).filter(|_| self.sources.suffix());
+        self
     }
 
     /// What may follow a node that ends with `last` (its last [`ORDERS`] tokens) and continues
@@ -148,7 +164,7 @@ impl ContextDraft {
                 let claim = Claim::Suffix { length: matched.length, count: next.count, total };
                 // A longer phrase has spoken of this token already.
                 if !found.iter().any(|(token, _)| *token == next.token) {
-                    found.push((next.token, Claims { suffix: Some(claim), recycled: None }));
+                    found.push((next.token, Claims { suffix: Some(claim), ..Claims::default() }));
                 }
             }
         }
@@ -172,7 +188,9 @@ impl ContextDraft {
             let claim = Claim::Recycled { order, rank, gap, coupled: noise.is_some() };
             match found.iter_mut().find(|(known, _)| *known == token) {
                 Some((_, claims)) => claims.recycled = Some(claim),
-                None => found.push((token, Claims { suffix: None, recycled: Some(claim) })),
+                None => {
+                    found.push((token, Claims { recycled: Some(claim), ..Claims::default() }));
+                }
             }
         }
         found
@@ -206,8 +224,11 @@ impl ContextDraft {
         let mut path = 1.0;
         loop {
             let depth = tree.nodes()[node].depth + 1;
-            let found =
+            let mut found =
                 self.claimed(&lasts[node], &followed[node], request.coupling.as_ref(), depth);
+            if let Some(history) = &self.history {
+                add_history(&mut found, history, &self.phrase(&tree, node));
+            }
             for (token, probability, claims) in self.ranked(found, shape.width.max(1)) {
                 let path = path * probability;
                 if path >= LEAST {
@@ -233,6 +254,16 @@ impl ContextDraft {
         (tree, claims)
     }
 
+    /// The last tokens of the text that ends with a node, as far as earlier chats are asked.
+    fn phrase(&self, tree: &Tree, node: usize) -> Vec<u32> {
+        let path = tree.ancestors(node).map(|node| tree.nodes()[node].token);
+        // The text ends with the root.
+        let text = self.tokens.iter().rev().skip(1).copied();
+        let mut phrase: Vec<u32> = path.chain(text).take(LONGEST).collect();
+        phrase.reverse();
+        phrase
+    }
+
     /// The longest match of the text's end, the longest of at most half its length, and of a
     /// quarter: those in between hardly know more.
     fn matches(&self) -> Vec<Match> {
@@ -255,6 +286,19 @@ impl ContextDraft {
         }
         let known = self.phrases.text().len();
         self.tokens[known.min(self.tokens.len())..].iter().for_each(|&t| self.phrases.push(t));
+    }
+}
+
+/// Adds what followed `phrase` in earlier chats to what is claimed after it.
+fn add_history(claimed: &mut Vec<(u32, Claims)>, history: &History, phrase: &[u32]) {
+    let Some(followed) = history.after(phrase) else { return };
+    let total = followed.next.iter().map(|(_, count)| count).sum();
+    for (token, count) in followed.next.into_iter().take(CONTINUATIONS) {
+        let claim = Claim::History { length: followed.length, count, total };
+        match claimed.iter_mut().find(|(known, _)| *known == token) {
+            Some((_, claims)) => claims.history = Some(claim),
+            None => claimed.push((token, Claims { history: Some(claim), ..Claims::default() })),
+        }
     }
 }
 

@@ -4,14 +4,15 @@
 //! nothing. Must never make a token.
 //!
 //! From the bottom up: `error`, `files`, `context`, `sizes` and `packed`; `target` and
-//! `shared_target`; `drafter` with its makers `head`, `small` and `texts`; `measure`; `strategies`;
-//! and [`load`]. No file uses one above it.
+//! `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they draw on,
+//! `history`; `measure`; `strategies`; and [`load`]. No file uses one above it.
 
 mod context;
 mod drafter;
 mod error;
 mod files;
 mod head;
+mod history;
 mod measure;
 mod packed;
 mod sampling;
@@ -316,7 +317,8 @@ fn load_drafters(
     }
     all.push(texts::lookahead(ctx));
     let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context, DraftKind::Auto];
-    all.extend(kinds.map(|kind| texts::context(ctx, kind)));
+    let history = history::history(ctx, progress);
+    all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref())));
     Ok(all)
 }
 

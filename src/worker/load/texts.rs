@@ -2,11 +2,14 @@
 //! from the target's own guesses. Must never draft.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::context::LoadContext;
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
-use crate::draft::{ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup, Retrieval};
+use crate::draft::{
+    ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
+};
 use crate::library::Datastore;
 use crate::plan::{DraftKind, DraftSize};
 use crate::settings::LOOKUP;
@@ -49,7 +52,11 @@ pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
 }
 
 /// Drafts from what the conversation and the target's passes have shown.
-pub(super) fn context(ctx: &LoadContext<'_>, kind: DraftKind) -> LoadedDrafter {
+pub(super) fn context(
+    ctx: &LoadContext<'_>,
+    kind: DraftKind,
+    history: Option<&Arc<History>>,
+) -> LoadedDrafter {
     let (sources, reason) = match kind {
         DraftKind::Suffix => (
             ContextSources::Suffix,
@@ -65,8 +72,16 @@ pub(super) fn context(ctx: &LoadContext<'_>, kind: DraftKind) -> LoadedDrafter {
              context.",
         ),
     };
-    let drafter = Box::new(ContextDraft::new(sources, ctx.context));
-    without_weights(ctx, kind, drafter, reason.to_owned())
+    let drafter = ContextDraft::new(sources, ctx.context);
+    let (drafter, reason) = match history {
+        Some(history) if sources != ContextSources::Recycling => {
+            let tokens = history.len();
+            let reason = format!("{reason} {tokens} tokens of earlier chats are drafted from too.");
+            (drafter.with_history(Arc::clone(history)), reason)
+        }
+        _ => (drafter, reason.to_owned()),
+    };
+    without_weights(ctx, kind, Box::new(drafter), reason)
 }
 
 /// A drafter that needs next to no computing.
