@@ -18,6 +18,10 @@ pub struct SharedArgs {
     /// [default: the bundled head with the bundled target, else lookup].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Option<String>,
+    /// Tokens of the target that the draft head scores: the N that its tokenizer merges first, auto
+    /// for a sixth of them, or all [default: those it was trained for].
+    #[arg(long, value_name = "N|auto|all", help_heading = "Models")]
+    pub draft_vocab: Option<String>,
     /// A small language model to draft with: a GGUF file, a folder or a hub id. Its vocabulary may
     /// differ from the target's: what they share is used.
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT_MODEL", help_heading = "Models")]
@@ -139,6 +143,7 @@ impl SharedArgs {
         let texts = [
             ("--target", "target", &self.target),
             ("--draft", "draft", &self.draft),
+            ("--draft-vocab", "draft_vocab", &self.draft_vocab),
             ("--draft-model", "draft_model", &self.draft_model),
             ("--rest-text", "rest_text", &self.rest_text),
             ("--context", "context", &self.context),

@@ -90,6 +90,7 @@ impl Settings {
             let keys = [
                 "strategy",
                 "draft",
+                "draft_vocab",
                 "draft_model",
                 "rest_text",
                 "overlap",
@@ -116,6 +117,7 @@ impl Settings {
                     DraftKind::Head
                 },
             ),
+            ("draft_vocab", DraftKind::Head),
             ("draft_model", DraftKind::Small),
             ("rest_text", DraftKind::Rest),
             ("controls.blocks", DraftKind::Head),

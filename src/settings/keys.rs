@@ -47,11 +47,12 @@ pub const KEYS: &[SettingKey] = {
     &[
         key("target", Named(MODEL, |s, name| s.target = Some(name))),
         key("draft", Named(HEAD, |s, name| s.draft = Some(name))),
+        key("draft_vocab", Other("a count of tokens, \"auto\" or \"all\"", draft_vocab)),
         key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name))),
         key("model_folders", Other("a list of folders", model_folders)),
         key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into()))),
-        key("strategy", Other("the name of a strategy", strategy)),
         key("history", Switch(|s| &mut s.history)),
+        key("strategy", Other("the name of a strategy", strategy)),
         key("system", Other("a text", system)),
         key("max_tokens", Whole(1, 1_000_000, |s, n| s.max_tokens = n)),
         key("thinking", Other("true, false or \"auto\"", thinking)),
@@ -174,6 +175,16 @@ fn strategy(settings: &mut Settings, value: &SettingValue) -> Option<()> {
 fn system(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     let text = value.string()?;
     settings.system = (!text.is_empty()).then(|| text.to_owned());
+    Some(())
+}
+
+/// Tokens that a head scores; all is its own way.
+fn draft_vocab(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.draft_vocab = match value.string().map(str::trim) {
+        Some("all") => None,
+        Some("auto") => Some(Setting::Auto),
+        _ => Some(Setting::Fixed(whole(value, 1, 1 << 24)?)),
+    };
     Some(())
 }
 

@@ -61,16 +61,18 @@ pub struct Settings {
     /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is,
     /// else `lookup`.
     pub draft: Option<String>,
+    /// How many of the target's tokens a draft head scores; `None` are those it was trained for.
+    pub draft_vocab: Option<Setting>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
     /// Folders in which models are looked for, beside the stores of other programs.
     pub model_folders: Vec<String>,
     /// A text file that drafts are looked up in.
     pub rest_text: Option<PathBuf>,
-    /// How is drafted; `None` is `auto`.
-    pub strategy: Option<&'static Strategy>,
     /// Whether drafts may come from earlier chats that are saved here.
     pub history: bool,
+    /// How is drafted; `None` is `auto`.
+    pub strategy: Option<&'static Strategy>,
     /// System prompt; `None` sends none.
     pub system: Option<String>,
     /// Most tokens of an answer.
@@ -141,13 +143,14 @@ impl Default for Settings {
         Self {
             target: None,
             draft: None,
+            draft_vocab: None,
             draft_model: None,
             model_folders: Vec::new(),
             rest_text: None,
+            history: false,
             strategy: None,
             system: None,
             max_tokens: 512,
-            history: false,
             thinking: None,
             stop: Vec::new(),
             context: None,

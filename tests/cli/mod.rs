@@ -1,5 +1,6 @@
 //! The program from outside.
 
+mod drafts;
 mod guards;
 mod models;
 mod program;

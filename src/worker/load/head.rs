@@ -13,10 +13,18 @@ use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::head::{
-    Eagle3Config, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables,
-    Taps, TensorHead,
+    DraftVocabulary, Eagle3Config, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
+    SharedTables, Taps, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, Throughput, place};
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Setting, Throughput, place};
+
+/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge what is
+/// frequent first.
+const AUTO_SHARE: usize = 6;
+/// It is a multiple of this.
+const AUTO_GRAIN: usize = 1024;
+/// And not less than this.
+const AUTO_LEAST: usize = 4096;
 
 /// The head in `files`, for `target`, on the device that was planned.
 pub(super) fn load(
@@ -24,9 +32,10 @@ pub(super) fn load(
     target: &SharedTarget,
     files: &HeadFiles,
 ) -> Result<LoadedDrafter, HeadError> {
-    let config = &files.config;
-    let source = config.features(ctx.files.target.config.layers)?;
-    let mut weights = HeadWeights::load(config, files.tensors.as_ref())?;
+    let source = files.config.features(ctx.files.target.config.layers)?;
+    let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
+    let (mut weights, scored) = scoring(ctx, weights)?;
+    let config = &weights.config.clone();
     let shared = target.tables.clone();
     let capacity = config.capacity(ctx.context);
     let kind = weights.kind();
@@ -57,6 +66,9 @@ pub(super) fn load(
         reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
     }
     let on_gpu = on_device.is_some();
+    if let Some(scored) = scored {
+        reason = format!("{reason} {scored}");
+    }
     if let Some(eagle3) = &config.eagle3 {
         reason = format!("{reason} {}", tapped(eagle3, source.states()));
     }
@@ -89,6 +101,26 @@ pub(super) fn load(
         beside: Some(beside),
         notice,
     })
+}
+
+/// The head with the draft vocabulary that the user asked for, and what became of that.
+fn scoring(
+    ctx: &LoadContext<'_>,
+    weights: HeadWeights,
+) -> Result<(HeadWeights, Option<String>), HeadError> {
+    let Some(setting) = ctx.settings.draft_vocab else { return Ok((weights, None)) };
+    if let Some(own) = weights.config.draft_vocab {
+        let told = format!("The head scores the {own} tokens that it was trained for.");
+        return Ok((weights, Some(told)));
+    }
+    let vocab = weights.config.body.vocab;
+    let count = match setting {
+        Setting::Fixed(count) => count,
+        Setting::Auto => (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST),
+    };
+    let tokens = DraftVocabulary::first(count, vocab, &ctx.files.target.eos);
+    let told = format!("The head scores {} of the target's {vocab} tokens.", tokens.len());
+    Ok((weights.scoring(tokens)?, Some(told)))
 }
 
 /// Which states an EAGLE-3 head reads, and whether that was a guess.

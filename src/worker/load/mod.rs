@@ -43,8 +43,8 @@ use strategies::PlanInputs;
 use target::LoadedTarget;
 
 pub use error::StartError;
-pub use sampling::SampledBy;
 pub use packed::PackedFrom;
+pub use sampling::SampledBy;
 pub use shared_target::SharedTarget;
 
 /// Everything an answer needs.
@@ -67,9 +67,9 @@ pub struct Loaded {
     pub ready: Ready,
     /// The target's tensor formats with their bytes in its files, the most first.
     pub formats: Vec<(Format, u64)>,
-    /// How tokens are sampled, with the origin of each value.
     /// Where the target's packed weights came from.
     pub packed_from: PackedFrom,
+    /// How tokens are sampled, with the origin of each value.
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
@@ -206,8 +206,8 @@ fn load_files(
     notices.extend(target.notices.iter().cloned());
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
-    Ok(Loaded {
     let packed_from = target.packed_from;
+    Ok(Loaded {
         target: target.into_target(),
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer,
@@ -217,8 +217,8 @@ fn load_files(
         planning: planned.planning,
         ready: Ready { sampler: Some(sampled.sampler), ..planned.ready },
         formats,
-        sampling: sampled.origins,
         packed_from,
+        sampling: sampled.origins,
         notices,
         shared,
     })
@@ -291,7 +291,7 @@ fn learned_of(ctx: &LoadContext<'_>, drafters: &[LoadedDrafter]) -> String {
     let (threads, vocabulary) = (ctx.threads(), tokenizer.fingerprint());
     let models = drafters.iter().filter(|drafter| drafter.is_model());
     let models: Vec<String> = models.map(|drafter| drafter.drafter.describe()).collect();
-    let models = models.join("; ");
+    let models = format!("{} {:?}", models.join("; "), ctx.settings.draft_vocab);
     format!("{cpu}, {threads} threads: {name}, {detail}, {bytes} bytes, {vocabulary:x}; {models}")
 }
 

@@ -1,0 +1,63 @@
+//! What a draft may draw on: fewer tokens, earlier chats. The text is the target's own.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::program::{Home, outcome};
+
+const QUESTION: &str = "Tell me a story about a fox.";
+
+/// The summary of `run --json` with these flags, and its text.
+fn summary(home: &Home, flags: &[&str]) -> (String, Value) {
+    let args = [&["run", QUESTION, "--json", "--max-tokens", "48", "--threads", "1"], flags];
+    let (code, out, err) = outcome(&mut home.command(&args.concat()));
+    assert_eq!((code, err.as_str()), (0, ""));
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    (last["text"].as_str().unwrap().to_owned(), last)
+}
+
+#[test]
+fn a_draft_vocabulary_changes_no_text() {
+    let home = Home::new();
+    for sampling in [&["--temperature", "0"][..], &["--temperature", "0.8", "--seed", "5"]] {
+        let plain = summary(&home, &[&["--plain"], sampling].concat()).0;
+        for count in ["1", "1000", "auto", "all"] {
+            let flags = ["--strategy", "dovetail", "--gamma", "12", "--draft-vocab", count];
+            let (text, found) = summary(&home, &[&flags[..], sampling].concat());
+            assert_eq!(text, plain, "{count}");
+            let accepted = found["accepted_by"]["head"].as_u64().unwrap_or(0);
+            assert!(count == "1" || accepted > 0, "{found}");
+        }
+    }
+    let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", "1000"]));
+    // With the tokens that end a turn, if they are not among the first.
+    assert!(code == 0 && out.contains("of the target's 4096 tokens."), "{out}");
+    let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "few"]));
+    assert!(code == 2 && err.contains("a count of tokens"), "{err}");
+}
+
+#[test]
+fn earlier_chats_are_drafted_from_only_where_the_user_wants_it() {
+    let home = Home::new();
+    let flags = ["--strategy", "suffix", "--gamma", "12", "--temperature", "0"];
+    let (plain, _) = summary(&home, &["--plain", "--temperature", "0"]);
+    let chats = home.path().join("data/dovetail/sessions");
+    fs::create_dir_all(&chats).unwrap();
+    let message = |role: &str, text: &str| json!({"role": role, "content": text, "at": 1});
+    let messages = [message("user", QUESTION), message("assistant", &plain)];
+    let chat = json!({"title": "A fox", "created": 1, "updated": 1, "target": "",
+        "messages": messages});
+    fs::write(chats.join("20260101-000000.json"), chat.to_string()).unwrap();
+    let history = |summary: &Value| summary["accepted_by"]["history"].as_u64().unwrap_or(0);
+    let (text, found) = summary(&home, &flags);
+    assert_eq!((text, history(&found)), (plain.clone(), 0), "off by default");
+    home.write_settings("history = true\n");
+    for strategy in ["suffix", "context"] {
+        let (text, found) = summary(&home, &[&["--strategy", strategy], &flags[2..]].concat());
+        assert_eq!(text, plain);
+        assert!(history(&found) > 20, "{strategy}: {found}");
+    }
+    let (text, _) = summary(&home, &["--temperature", "0"]);
+    assert_eq!(text, plain, "auto");
+}
