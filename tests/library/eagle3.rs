@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::eagle3::{EAGLE3_HEADS, eagle3_files};
 use crate::support::golden::{config, golden, json as recorded_json};
+use crate::support::pickled::pickle;
 
 fn target() -> Config {
     config("eagle3/target")
@@ -121,6 +122,32 @@ fn both_maps_of_the_draft_vocabulary_must_agree() {
     // A file may do without.
     all.remove("t2d");
     HeadWeights::load(&config, &all).unwrap();
+}
+
+/// As the first EAGLE-3 heads were published: a PyTorch file, whose `t2d` are flags.
+#[test]
+fn a_pytorch_file_holds_the_same_head() {
+    for name in EAGLE3_HEADS {
+        let source = golden(&format!("eagle3/{name}"));
+        let folder = tempfile::tempdir().unwrap();
+        fs::copy(source.join("config.json"), folder.path().join("config.json")).unwrap();
+        let saved = folder.path().join("pytorch_model.bin");
+        pickle(&source.join("model.safetensors"), &saved);
+        let pickled = open_head(&Spec::Folder(folder.path().to_owned()), &mut |_| {}).unwrap();
+        let files = eagle3_files(name);
+        assert_eq!(pickled.config, files.config);
+        assert_eq!(pickled.tensors.names(), files.tensors.names());
+        for name in files.tensors.names() {
+            let (a, b) = (pickled.tensors.tensor(&name), files.tensors.tensor(&name));
+            let floats = |tensor: &Tensor| {
+                tensor.to_dtype(DType::F64).unwrap().flatten_all().unwrap().to_vec1::<f64>()
+            };
+            let (a, b) = (a.unwrap(), b.unwrap());
+            assert_eq!((a.dtype(), a.dims()), (b.dtype(), b.dims()), "{name}");
+            assert_eq!(floats(&a).unwrap(), floats(&b).unwrap(), "{name}");
+        }
+        HeadWeights::load(&pickled.config, pickled.tensors.as_ref()).unwrap();
+    }
 }
 
 #[test]

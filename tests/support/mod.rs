@@ -11,6 +11,7 @@ pub mod hub;
 pub mod kernels;
 pub mod library;
 pub mod models;
+pub mod pickled;
 pub mod program;
 pub mod pty;
 pub mod toy;
