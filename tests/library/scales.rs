@@ -6,8 +6,8 @@ use candle_core::quantized::GgmlDType;
 use candle_core::{Device, Tensor};
 use dovetail::model::Target;
 
-/// Makes a matrix greater and gives it the scales that take that back; powers of two change no bit
-/// of a product's digits.
+/// Makes a matrix greater and gives it the scales that take that back. Powers of two from 1 on
+/// change no digit of a weight, also of one below the normal half floats.
 fn scale(file: &mut Gguf, name: &str, factors: &[f32]) {
     let weight = file.tensors[&format!("{name}.weight")].dequantize(&Device::Cpu).unwrap();
     let mut shape = vec![1; weight.rank()];
@@ -28,12 +28,12 @@ fn logits(file: &Gguf, name: &str) -> Vec<u32> {
 
 #[test]
 fn matrices_experts_and_fused_tensors_are_multiplied_by_their_scales() {
-    let experts: Vec<f32> = (0..8).map(|i| (1 << i) as f32 / 8.0).collect();
+    let experts: Vec<f32> = (0..8).map(|i| (1 << i) as f32).collect();
     for (name, scaled) in [
         ("qwen3moe", vec![("attn_q", vec![2.0]), ("ffn_up_exps", experts.clone())]),
-        ("mixtral", vec![("attn_output", vec![4.0]), ("ffn_down_exps", vec![0.5])]),
+        ("mixtral", vec![("attn_output", vec![4.0]), ("ffn_down_exps", vec![8.0])]),
         ("phi3", vec![("attn_qkv", vec![4.0]), ("ffn_up", vec![8.0])]),
-        ("deepseek2", vec![("attn_k_b", vec![2.0]), ("attn_kv_a_mqa", vec![0.5])]),
+        ("deepseek2", vec![("attn_k_b", vec![2.0]), ("attn_kv_a_mqa", vec![4.0])]),
     ] {
         let mut file = Gguf::read(&arch_file(&format!("{name}.gguf")));
         let expected = logits(&file, name);
