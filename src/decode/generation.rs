@@ -299,7 +299,9 @@ impl<'a> Generation<'a> {
         let vocab = self.engine.target.vocab();
         let sampled = options.coupled && !options.sampler.is_greedy();
         let coupling = sampled.then_some(Coupling { sampler: options.sampler, root: committed });
-        let request = DraftRequest { root, budget, coupling };
+        let times = options.verify_times.filter(|_| drafter == options.drafter);
+        let least_path = times.map_or(0.0, |times| times.least_path());
+        let request = DraftRequest { root, budget, coupling, least_path };
         let tree = self.engine.drafting.propose(drafter, &request, vocab);
         Some(Drafted { tree, by: Some(DraftedBy { drafter, budget: asked, schedule, request }) })
     }

@@ -33,12 +33,15 @@ pub struct DraftRequest {
     pub budget: Budget,
     /// The target's noise, if candidates are to be ranked with it (coupled drafting).
     pub coupling: Option<Coupling>,
+    /// Nodes whose path is less likely than this will not be verified, so a drafter that knows how
+    /// likely they are need not find them.
+    pub least_path: f64,
 }
 
 impl DraftRequest {
     /// A tree under `root`, its candidates ranked by the draft's probabilities alone.
     pub fn new(root: u32, budget: Budget) -> Self {
-        Self { root, budget, coupling: None }
+        Self { root, budget, coupling: None, least_path: 0.0 }
     }
 
     /// A tree that begins with these candidates and grows as the budget's method has it.

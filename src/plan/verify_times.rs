@@ -15,7 +15,8 @@ pub struct VerifyTimes {
 }
 
 /// How much of a difference the two sizes around a round's own take over, and how much all others:
-/// what slows one pass (a longer context, a busy machine) slows all.
+/// what slows one pass (a longer context, a busy machine) slows all. But a pass over the root alone
+/// learns from its own kind only: behind a draft a pass finds less of the target in the caches.
 const NEAR: f64 = 0.2;
 const FAR: f64 = 0.05;
 
@@ -40,7 +41,8 @@ impl VerifyTimes {
             return;
         }
         let (low, share) = around(nodes);
-        for (at, known) in self.ms.iter_mut().enumerate() {
+        let first = usize::from(nodes > 1);
+        for (at, known) in self.ms.iter_mut().enumerate().skip(first) {
             let near = match at {
                 _ if at == low => 1.0 - share.min(1.0),
                 _ if at == low + 1 => share.min(1.0),
@@ -71,6 +73,14 @@ impl VerifyTimes {
     /// Tokens a millisecond without a draft.
     pub fn plain_rate(&self) -> f64 {
         self.rate(1.0, 1, 0.0)
+    }
+
+    /// The probability of a path below which no further node can pay, whatever the tree: it would
+    /// bring fewer tokens than its time, at the cheapest, gives without a draft.
+    pub fn least_path(&self) -> f64 {
+        let steps = SIZES.windows(2).zip(self.ms.windows(2));
+        let slopes = steps.map(|(size, ms)| (ms[1] - ms[0]) / (size[1] - size[0]) as f64);
+        self.plain_rate() * slopes.fold(f64::INFINITY, f64::min).max(0.0)
     }
 
     /// How many nodes to verify, the root included, of a tree whose further nodes are accepted with
@@ -155,6 +165,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn nodes_below_the_least_path_are_never_verified(
+            passes in prop::collection::vec((1usize..100, 0.5f64..50.0), 0..40),
+            mut paths in prop::collection::vec(0.0f64..1.0, 0..60),
+        ) {
+            let mut times = times(5.0, 0.3, 4);
+            passes.into_iter().for_each(|(nodes, ms)| times.learn(nodes, ms));
+            paths.sort_by(|a, b| b.total_cmp(a));
+            let (nodes, _) = times.best_size(paths.iter().copied(), 0.0);
+            prop_assert!(nodes < 2 || paths[nodes - 2] >= times.least_path() * (1.0 - 1e-9));
+        }
+
         #[test]
         fn times_stay_in_order_whatever_is_measured(
             passes in prop::collection::vec((1usize..100, 0.01f64..100.0), 0..80),

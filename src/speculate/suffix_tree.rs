@@ -6,7 +6,7 @@
 //! node of its own, and a token costs one step of each of them: O(1), and the counts are always
 //! right. It takes up to [`DEPTH`] nodes a token, and tokens can be taken back.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Longest phrase, its continuation included.
 pub const DEPTH: usize = 16;
@@ -58,7 +58,7 @@ pub struct SuffixTree {
     text: Vec<u32>,
     phrases: Vec<Phrase>,
     /// (phrase, token) to the phrase that goes on with the token.
-    children: HashMap<(u32, u32), u32>,
+    children: FxHashMap<(u32, u32), u32>,
     /// The suffixes of the text of fewer than [`DEPTH`] tokens, the empty one first.
     suffixes: Vec<u32>,
 }
@@ -67,7 +67,7 @@ impl Default for SuffixTree {
     fn default() -> Self {
         let root =
             Phrase { token: 0, count: 0, last: 0, link: ROOT, first_child: NONE, sibling: NONE };
-        let (text, children, suffixes) = (Vec::new(), HashMap::new(), vec![ROOT]);
+        let (text, children, suffixes) = (Vec::new(), FxHashMap::default(), vec![ROOT]);
         Self { text, phrases: vec![root], children, suffixes }
     }
 }

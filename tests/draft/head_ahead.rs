@@ -160,7 +160,7 @@ fn coupled_trees_are_drafted_ahead_with_the_noise_to_come() {
     let budget = Budget::new(SHAPES[0], 2);
     let asked = |root, position| {
         let coupling = Some(Coupling { sampler, root: position });
-        DraftRequest { root, budget, coupling }
+        DraftRequest { coupling, ..DraftRequest::new(root, budget) }
     };
     let request = asked(tokens[10], tokens.len());
     let outcomes: Vec<Vec<u32>> =

@@ -222,6 +222,7 @@ impl ContextDraft {
         let mut made = 0;
         let mut node = 0;
         let mut path = 1.0;
+        let least = LEAST.max(request.least_path as f32);
         loop {
             let depth = tree.nodes()[node].depth + 1;
             let mut found =
@@ -231,7 +232,7 @@ impl ContextDraft {
             }
             for (token, probability, claims) in self.ranked(found, shape.width.max(1)) {
                 let path = path * probability;
-                if path >= LEAST {
+                if path >= least {
                     let number = made;
                     made += 1;
                     heap.push(Candidate { path, number, parent: node, token, probability, claims });

@@ -3,7 +3,7 @@
 //! by the last one, two and three: what the target held likely after the same three tokens is right
 //! more often.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::speculate::top_k;
 
@@ -25,8 +25,8 @@ pub(super) type NextTokens = Vec<(u32, f32)>;
 /// Next tokens by context.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recycled {
-    newer: HashMap<Context, NextTokens>,
-    older: HashMap<Context, NextTokens>,
+    newer: FxHashMap<Context, NextTokens>,
+    older: FxHashMap<Context, NextTokens>,
 }
 
 /// The last `order` tokens of `text`, if it has so many.
