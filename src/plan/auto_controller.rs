@@ -4,11 +4,13 @@
 //! nothing pays. It never decides a token. Must never read a clock.
 //!
 //! What lost is tried again from time to time: a trial may begin once the time that it is expected
-//! to lose has been earned, at [`EARNED`] of all rounds' time.
+//! to lose has been earned, at [`EARNED`] of all rounds' time. In the same way a round without a
+//! draft is slipped in where all have one: what they are compared with must not grow old.
 
 use super::choose::Plan;
 use super::confidence_controller::ConfidenceController;
 use super::controller::RoundObservation;
+use super::learned::LearnedRound;
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
 use super::pace::{Mean, Pace};
@@ -20,6 +22,13 @@ const EARNED: f64 = 0.01;
 /// Plain rounds whose time trials may lose before anything is earned, and at most at once.
 const FIRST_CREDIT: f64 = 8.0;
 const MOST_CREDIT: f64 = 16.0;
+/// Rounds that an answer has had before a trial: a short one is over before it could pay.
+const SETTLED: u64 = 6;
+/// Most of the time of the answer so far that a trial may lose: as much again is to be expected of
+/// the answer, in which the winner would have to bring it back.
+const AT_STAKE: f64 = 0.5;
+/// Rounds with a draft before one without.
+const DRAFTED: u64 = 8;
 /// Rounds of a trial, those left out in which the drafter first reads what it has missed.
 const TRIAL: usize = 3;
 /// The draft from the context rests when it gives less than this share of the plain rate, if
@@ -65,6 +74,11 @@ pub struct AutoController {
     trial: Option<(usize, usize)>,
     /// Milliseconds that trials may lose.
     credit_ms: f64,
+    /// Rounds since the last without a draft, and their time.
+    drafted: (u64, f64),
+    /// Rounds of this answer, and their time.
+    rounds: u64,
+    answer_ms: f64,
     /// Whether a tree is wanted for its own sake.
     show: bool,
     /// Positions of the text.
@@ -85,6 +99,9 @@ impl AutoController {
             models: Vec::new(),
             trial: None,
             credit_ms: FIRST_CREDIT * plain_ms,
+            drafted: (0, 0.0),
+            rounds: 0,
+            answer_ms: 0.0,
             show,
             position: 0,
         }
@@ -93,13 +110,12 @@ impl AutoController {
     /// With a model drafter.
     pub(super) fn with_model(&mut self, arm: ModelArm) {
         self.models.push(arm);
-        self.begin_trial();
     }
 
     /// What the draft from the context may spend: nothing while it rests.
     pub(super) fn budget(&mut self, overrides: &TreeOverrides) -> Budget {
         let budget = self.context.budget(overrides);
-        if self.resting > 0 && !overrides.gamma.is_fixed() {
+        if (self.resting > 0 || self.is_plain_due()) && !overrides.gamma.is_fixed() {
             return Budget::new(Shape { gamma: 1, ..budget.shape }, 0);
         }
         budget
@@ -111,6 +127,9 @@ impl AutoController {
 
     /// The model drafter for rounds in which the context promises less.
     pub(super) fn rival(&mut self, overrides: &TreeOverrides) -> Option<RivalPlan> {
+        if self.is_plain_due() && !overrides.gamma.is_fixed() {
+            return None;
+        }
         let verify_times = *self.context.times();
         let (at, rate) = match self.trial {
             Some((at, _)) => (at, f64::INFINITY),
@@ -132,13 +151,20 @@ impl AutoController {
             let context = round.context;
             self.models.iter_mut().for_each(|arm| arm.begin_answer(context));
             (self.resting, self.rest) = (0, FIRST_REST);
+            (self.rounds, self.answer_ms) = (0, 0.0);
         }
+        self.rounds += 1;
         self.position = round.context;
         self.context.observe(round);
         let ms = round.total_ms();
         if !(ms.is_finite() && ms > 0.0) {
             return;
         }
+        self.answer_ms += ms;
+        self.drafted = match (round.tree.len(), self.drafted) {
+            (0 | 1, _) => (0, 0.0),
+            (_, (rounds, time)) => (rounds + 1, time + ms),
+        };
         let most = MOST_CREDIT / self.context.times().plain_rate();
         self.credit_ms = (self.credit_ms + EARNED * ms).min(most);
         let drafted = self.models.iter().position(|arm| arm.kind == round.draft);
@@ -195,6 +221,15 @@ impl AutoController {
         }
     }
 
+    /// Whether what a round without a draft loses has been earned since the last.
+    fn is_plain_due(&self) -> bool {
+        let plain = self.context.times().plain_rate();
+        let (rounds, time) = self.drafted;
+        let best = self.best_model().map_or(0.0, |(_, rate)| rate).max(self.context_rate());
+        let loses = (best / plain - 1.0) / plain;
+        !self.show && self.trial.is_none() && rounds >= DRAFTED && EARNED * time >= loses
+    }
+
     fn context_rate(&self) -> f64 {
         let Mean { tokens, ms } = self.pace.expected();
         tokens / ms
@@ -216,11 +251,15 @@ impl AutoController {
     /// Tries the likeliest of the models that lose and have waited, if what that may lose is
     /// earned.
     fn begin_trial(&mut self) {
+        if self.rounds < SETTLED {
+            return;
+        }
+        let most = self.credit_ms.min(AT_STAKE * self.answer_ms);
         let may = |&at: &usize| {
             let (arm, without) = (&self.models[at], self.rate_without(at));
             arm.may_be_tried()
                 && arm.rate(self.position) <= without
-                && arm.loss(TRIAL, without, self.position) <= self.credit_ms
+                && arm.loss(TRIAL, without, self.position) <= most
         };
         let rate = |at: usize| self.models[at].rate(self.position);
         let likeliest =
@@ -265,21 +304,22 @@ impl AutoController {
 
     /// What the next start should know.
     pub(super) fn learned(&self) -> Learned {
+        let plain_ms = 1.0 / self.context.times().plain_rate();
         Learned {
-            context: self.pace.long(),
-            arms: self.models.iter().map(ModelArm::learned).collect(),
+            context: LearnedRound::of(self.pace.long(), plain_ms),
+            arms: self.models.iter().map(|arm| arm.learned(plain_ms)).collect(),
         }
     }
 
     /// Goes on from what an earlier start has learned.
     pub(super) fn recall(&mut self, learned: &Learned) {
-        self.pace = Pace::recalled(learned.context);
+        let plain_ms = 1.0 / self.context.times().plain_rate();
+        self.pace = Pace::recalled(learned.context.at(plain_ms));
         for arm in &mut self.models {
             let known = learned.arms.iter().find(|known| known.kind == arm.kind);
-            known.into_iter().for_each(|known| arm.recall(known));
+            known.into_iter().for_each(|known| arm.recall(known, plain_ms));
         }
         self.trial = None;
-        self.begin_trial();
     }
 }
 

@@ -138,7 +138,7 @@ fn a_model_that_pays_drafts_within_ten_rounds_and_in_the_next_answer_at_once() {
         let text = Text { context: (1.1, 1.03 * PASS), head, small };
         let mut budgets = started(false);
         let course = answers(&mut budgets, &text, 1, 60);
-        assert!(course.rounds[8..24].iter().all(|&drafted| drafted == kind), "{course:?}");
+        assert!(course.rounds[10..24].iter().all(|&drafted| drafted == kind), "{course:?}");
         assert!(course.share(kind) > 0.8, "{course:?}");
         let next = answers(&mut budgets, &text, 1, 60);
         assert!(next.share(kind) > 0.9, "{next:?}");

@@ -135,6 +135,14 @@ impl Costs {
         }
     }
 
+    /// What a further row of a draft pass through `blocks` blocks takes, in ms.
+    pub fn row_ms(&self, blocks: usize) -> f64 {
+        let [narrow, wide] = [WIDTH.least, WIDTH.most];
+        self.level.as_ref().map_or(0.0, |level| {
+            (level.at(blocks, wide) - level.at(blocks, narrow)).max(0.0) / (wide - narrow) as f64
+        })
+    }
+
     /// T_D + T_V of a round in ms.
     pub fn round_ms(&self, shape: &Shape, blocks: usize) -> f64 {
         self.verify_ms(shape.gamma) + self.draft_ms(shape, blocks)

@@ -2,6 +2,7 @@
 //! it is tried again after it has lost. Must never know the other choices.
 
 use super::controller::{RoundObservation, TreeController};
+use super::learned::LearnedRound;
 use super::overrides::TreeOverrides;
 use super::pace::{Mean, Pace};
 use super::search_space::SearchSpace;
@@ -30,6 +31,8 @@ pub(super) struct ModelArm {
     draft_ms: f64,
     /// Milliseconds for each token that it has missed.
     read_ms: f64,
+    /// How often that was measured.
+    readings: f64,
     /// Positions of the text when it drafted last.
     known: usize,
     /// Whether it has drafted in this answer, and the answer's rounds so far.
@@ -52,7 +55,8 @@ impl ModelArm {
             tree: TreeController::new(plan, space),
             pace: Pace::new(Mean { tokens, ms: ms.max(f64::MIN_POSITIVE) }),
             draft_ms: (ms - plan.costs.verify_ms(plan.budget.shape.gamma)).max(0.0),
-            read_ms: 0.0,
+            read_ms: plan.costs.row_ms(plan.budget.blocks),
+            readings: 0.0,
             known: 0,
             joined: false,
             rounds: 0.0,
@@ -107,8 +111,8 @@ impl ModelArm {
             self.pace.note(round.accepted.len() as f64 + 1.0, ms);
         } else if missed > FEW {
             let each = (draft_ms - self.draft_ms).max(0.0) / missed as f64;
-            let share = if self.read_ms == 0.0 { 1.0 } else { NEAR };
-            self.read_ms += share * (each - self.read_ms);
+            self.read_ms += NEAR.max(1.0 / (1.0 + self.readings)) * (each - self.read_ms);
+            self.readings += 1.0;
         }
         let draft_ms = round.draft_ms.filter(|_| steady);
         self.tree.observe(&RoundObservation { draft_ms, ..*round });
@@ -145,13 +149,15 @@ impl ModelArm {
         self.wait = if won { FIRST_WAIT } else { (2 * self.wait).min(LONGEST_WAIT) };
     }
 
-    pub(super) fn learned(&self) -> LearnedArm {
-        LearnedArm { kind: self.kind, round: self.pace.long(), read_ms: self.read_ms }
+    /// For the next start; `plain_ms` is a round without a draft.
+    pub(super) fn learned(&self, plain_ms: f64) -> LearnedArm {
+        let round = LearnedRound::of(self.pace.long(), plain_ms);
+        LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms }
     }
 
-    pub(super) fn recall(&mut self, learned: &LearnedArm) {
-        self.pace = Pace::recalled(learned.round);
-        self.read_ms = learned.read_ms;
+    pub(super) fn recall(&mut self, learned: &LearnedArm, plain_ms: f64) {
+        self.pace = Pace::recalled(learned.round.at(plain_ms));
+        self.read_ms = learned.read * plain_ms;
         (self.tried, self.wait) = (true, 2 * FIRST_WAIT);
     }
 }

@@ -1,8 +1,6 @@
 //! How fast rounds of one kind are: tokens a millisecond, as this answer shows it, beside what many
 //! answers have shown. Must never know what kind.
 
-use serde::{Deserialize, Serialize};
-
 /// Rounds that the long-run mean counts for beside those of this answer.
 const PRIOR: f64 = 3.0;
 /// How much of what this answer has shown is left after a round: texts change.
@@ -14,7 +12,7 @@ const CARRIED: f64 = 0.4;
 const LONG: f64 = 32.0;
 
 /// Tokens and time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mean {
     pub(super) tokens: f64,
     pub(super) ms: f64,

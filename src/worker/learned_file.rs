@@ -12,7 +12,7 @@ use crate::files::{Access, FNV_START, atomic_write, fnv1a, read_text, user_dirs}
 use crate::plan::Learned;
 
 /// Changes with everything that makes old files misleading.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// No such file is larger.
 const MOST_BYTES: u64 = 1 << 16;
 
@@ -84,8 +84,8 @@ mod tests {
 
     fn learned(tokens: f64) -> Learned {
         let text = format!(
-            r#"{{"context":{{"tokens":{tokens},"ms":4.0}},"arms":[{{"kind":"head",
-            "round":{{"tokens":2.0,"ms":5.5}},"read_ms":0.01}}]}}"#
+            r#"{{"context":{{"tokens":{tokens},"plain_rounds":1.0}},"arms":[{{"kind":"head",
+            "round":{{"tokens":2.0,"plain_rounds":5.5}},"read":0.01}}]}}"#
         );
         serde_json::from_str(&text).unwrap()
     }
@@ -115,7 +115,7 @@ mod tests {
         file.write(learned(1.5));
         let whole = fs::read_to_string(&file.path).unwrap();
         let half = &whole[..whole.len() / 2];
-        let older = whole.replace(r#""version":1"#, r#""version":0"#);
+        let older = whole.replace(&format!(r#""version":{VERSION}"#), r#""version":1"#);
         let absurd = whole.replace("5.5", "-5.5");
         let huge = " ".repeat(MOST_BYTES as usize + 1) + &whole;
         for damaged in ["", "null", "\u{0}\u{0}", half, &older, &absurd, &huge] {

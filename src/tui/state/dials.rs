@@ -68,8 +68,12 @@ impl<'a> DialRanges<'a> {
         };
         let elastic = dial != Dial::Blocks || self.ready.is_none() || self.elastic(controls);
         let fixed = choice.is_fixed() && elastic;
+        // Whoever drafted last may have no blocks.
+        let shown = |value: &usize| *value > 0 || dial != Dial::Blocks;
         let value = match choice {
-            Setting::Auto => auto.map_or("–".to_string(), |value| value.to_string()),
+            Setting::Auto => {
+                auto.filter(shown).map_or("–".to_string(), |value| value.to_string())
+            }
             Setting::Fixed(value) => value.clamp(limits.least, limits.most).to_string(),
         };
         let state = match (elastic, fixed) {

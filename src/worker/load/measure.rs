@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_millis(600);
 /// Committed positions before the measured pass: enough for attention to take part.
 const PREFIX: usize = 16;
 /// γ in the order of their importance to the plan.
-const GAMMAS: [usize; 6] = [1, 16, 8, 32, 4, 64];
+const GAMMAS: [usize; 8] = [1, 16, 2, 8, 4, 3, 32, 64];
 /// Depth of the trees that are drafted for the measurement.
 const DEPTH: usize = 3;
 
