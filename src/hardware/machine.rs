@@ -2,6 +2,7 @@
 
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
+use super::adapters::{self, Adapter};
 use super::gpu::{self, GpuFinding};
 
 /// The processor.
@@ -35,6 +36,8 @@ pub struct Machine {
     pub memory: Memory,
     /// The GPU, or why there is none.
     pub gpu: GpuFinding,
+    /// The GPUs that any build can use, by number.
+    pub adapters: Vec<Adapter>,
     /// GPU back ends this binary was built with: `cuda`, `metal`, or nothing.
     pub built_with: Vec<&'static str>,
 }
@@ -49,10 +52,12 @@ impl Machine {
                 .with_memory(MemoryRefreshKind::nothing().with_ram()),
         )
         .ok();
+        let gpu = gpu::find();
         Self {
+            adapters: adapters::described(gpu.get()),
             cpu: cpu(system.as_ref()),
             memory: system.as_ref().map_or(Memory { total: 0, free: 0 }, memory),
-            gpu: gpu::find(),
+            gpu,
             built_with: built_with(),
         }
     }

@@ -1,11 +1,16 @@
-//! Cores, memory, CPU features (sysinfo), VRAM and load (NVML). Plain records that the plan
-//! reads once ([`Machine`]) and the screen reads once or twice a second ([`Usage`]).
-//! Must never know models.
+//! Cores, memory, CPU features (sysinfo), GPUs (wgpu), VRAM and load (NVML, the kernel's files).
+//! Plain records that the plan reads once ([`Machine`]) and the screen reads once or twice a second
+//! ([`Usage`]). Must never know models.
 
+mod adapters;
 mod gpu;
 mod machine;
 mod usage;
+mod vram;
 
+pub(crate) use adapters::ready;
+pub use adapters::{Adapter, AdapterKind, GpuAdapter, adapters};
 pub use gpu::{Gpu, GpuFinding, GpuUsage};
 pub use machine::{Cpu, Machine, Memory};
 pub use usage::{Usage, UsageMeter};
+pub use vram::Vram;

@@ -6,7 +6,7 @@ use crate::model::TargetError;
 use crate::model::taps::Taps;
 
 /// The first blocks of a target, with their own KV cache behind the same committed positions.
-pub(in crate::model) trait Lower {
+pub(in crate::model) trait Lower: Send {
     /// Runs the embedded rows `[rows, H]` through the blocks in place; row i stands at
     /// `positions[i]` and sees the committed positions and `mask.visible(i)`. Gives `taps` the
     /// states that enter its blocks. Commits nothing.
@@ -21,6 +21,8 @@ pub(in crate::model) trait Lower {
     fn commit(&mut self, path: &[usize]);
     /// Forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
+    /// Bytes of weights and caches on its device.
+    fn bytes(&self) -> u64;
 }
 
 /// No block: the stream is the embedding.
@@ -40,4 +42,8 @@ impl Lower for Nothing {
     fn commit(&mut self, _: &[usize]) {}
 
     fn truncate(&mut self, _: usize) {}
+
+    fn bytes(&self) -> u64 {
+        0
+    }
 }

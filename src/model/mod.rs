@@ -2,7 +2,7 @@
 //! attention, the target and a small model on the CPU, the draft head, what two vocabularies share.
 //! Must never know files or chat.
 //!
-//! One folder a backend: `cpu` and `candle`, each with its block, KV cache and weights; what
+//! One folder a backend: `cpu`, `gpu` and `candle`, each with its block, KV cache and weights; what
 //! the backends share lies beside them. [`head`] puts a draft head on either, `split` puts a
 //! target's first blocks on one and the rest on the other.
 
@@ -10,6 +10,7 @@ mod block_options;
 mod candle;
 mod config;
 mod cpu;
+mod gpu;
 pub mod head;
 mod hf_config;
 mod hf_deepseek;
@@ -33,6 +34,7 @@ pub use candle::DeviceLayers;
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuDraft, CpuTarget, PassTiming, Progress};
+pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, GpuTarget, Traffic};
 #[cfg(test)]
 pub(crate) use hf_families::model_types;
 pub use load_error::LoadError;

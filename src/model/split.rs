@@ -2,11 +2,16 @@
 //! others, the final norm and the head on the CPU. Only the residual stream travels, H floats a
 //! row.
 //!
-//! A GPU's matrix products are not row-invariant, so a split target is exact in law and not in
-//! every bit: its text may differ from that of the same model on the CPU alone. Must never know why
-//! the first blocks were put elsewhere.
+//! Our own shaders are row-invariant, as the CPU's kernels are: a target split by them gives the
+//! same text with speculation and without, bit for bit. The matrix products that candle does on a
+//! GPU are not: a target split by it is exact in law. Either text may differ from that of the same
+//! model on the CPU alone. Must never know why the first blocks were put elsewhere.
+
+use std::sync::Arc;
 
 use super::candle::{DeviceLayers, TensorLayers};
+use super::gpu::{Gpu, GpuLayers};
+use super::lower::Lower;
 use super::{
     CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
 };
@@ -14,7 +19,7 @@ use crate::speculate::Tree;
 
 /// A target whose first blocks are on another device.
 pub struct SplitTarget {
-    lower: TensorLayers,
+    lower: Box<dyn Lower>,
     upper: CpuTarget,
 }
 
@@ -31,7 +36,24 @@ impl SplitTarget {
     ) -> Result<Self, LoadError> {
         let lower = TensorLayers::load(lower_layers, request, progress)?;
         let upper = CpuTarget::load_above(lower_layers.layers, request, progress)?;
-        Ok(Self { lower, upper })
+        Ok(Self { lower: Box::new(lower), upper })
+    }
+
+    /// Puts the first `layers` blocks on `gpu`, in the precision that the checkpoint stores them
+    /// in, and the rest as [`CpuTarget::load`] does.
+    ///
+    /// # Errors
+    /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for such
+    /// blocks.
+    pub fn load_on_gpu(
+        gpu: &Arc<Gpu>,
+        layers: usize,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let lower = GpuLayers::load(gpu, layers, request, progress)?;
+        let upper = CpuTarget::load_above(layers, request, progress)?;
+        Ok(Self { lower: Box::new(lower), upper })
     }
 
     /// The part on the CPU: embedding and head of the whole.
@@ -71,18 +93,18 @@ impl Target for SplitTarget {
     }
 
     fn prefill(&mut self, tokens: &[u32]) -> Result<Verified, TargetError> {
-        self.upper.prefill_above(tokens, &mut self.lower)
+        self.upper.prefill_above(tokens, self.lower.as_mut())
     }
 
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError> {
-        self.upper.verify_above(tree, &mut self.lower)
+        self.upper.verify_above(tree, self.lower.as_mut())
     }
 
     fn commit(&mut self, path: &[usize]) {
-        self.upper.commit_above(path, &mut self.lower);
+        self.upper.commit_above(path, self.lower.as_mut());
     }
 
     fn truncate(&mut self, len: usize) {
-        self.upper.truncate_above(len, &mut self.lower);
+        self.upper.truncate_above(len, self.lower.as_mut());
     }
 }

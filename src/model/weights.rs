@@ -92,6 +92,14 @@ pub enum WeightError {
         /// Why.
         error: PackError,
     },
+    /// A device does not take a matrix.
+    #[error("tensor `{name}`: {reason}")]
+    Device {
+        /// Name of the tensor.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// A vector cannot be read in its format.
     #[error("{origin}: tensor `{name}` ({format}): {reason}")]
     Format {

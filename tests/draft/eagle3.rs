@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
 use crate::support::golden::{assert_close, floats, numbers, tensors};
-use crate::support::heads::{BACKENDS, Backend};
+use crate::support::heads::{Backend, backends};
 
 /// As the vectors' README asks; 1e-4 would hide a wrong epsilon.
 const TOLERANCE: f32 = 5e-5;
@@ -103,7 +103,7 @@ fn the_prefill_is_the_originals() {
                 Tensor::from_slice(&features, (prompt.len(), 192), &candle_core::Device::Cpu);
             let fused = head.net().fuse(&taps.unwrap(), &case.embeddings(&tokens)).unwrap();
             assert_close("fc_out", &floats(&fused.output), &vector("fc_out"), TOLERANCE);
-            for backend in BACKENDS {
+            for backend in backends() {
                 let mut head = case.backend(backend);
                 head.extend(0, Pairs { features: &features, tokens: &tokens }, 1).unwrap();
                 let what = |what: &str| format!("{name} {prompt_name} {backend:?} {what}");
@@ -172,7 +172,7 @@ fn tree_steps_compute_the_originals_rows() {
             assert_eq!(root, root_of(&case, &prompt));
             let width = trees.shape(setting).width;
             let (features, tokens) = pairs(&case, &prompt, root);
-            for backend in BACKENDS {
+            for backend in backends() {
                 let mut head = case.backend(backend);
                 head.extend(0, Pairs { features: &features, tokens: &tokens }, 1).unwrap();
                 let hidden = case.weights.config.body.hidden;
@@ -219,7 +219,7 @@ fn tree_steps_compute_the_originals_rows() {
             }
         }
     }
-    assert_eq!(compared, (4 * 5 + 3 * 3) * BACKENDS.len());
+    assert_eq!(compared, (4 * 5 + 3 * 3) * backends().len());
 }
 
 fn assert_tree(tree: &Tree, golden: &Value, what: &str) {
@@ -251,7 +251,7 @@ fn trees_are_the_originals() {
             let root = expected["root"].as_u64().unwrap() as u32;
             assert_eq!(root, root_of(&case, &prompt));
             let (features, tokens) = pairs(&case, &prompt, root);
-            for backend in BACKENDS {
+            for backend in backends() {
                 let mut drafter = case.drafter(backend);
                 drafter.observe(&features, &tokens).unwrap();
                 let budget = Budget::new(trees.shape(setting), 1);
@@ -262,7 +262,7 @@ fn trees_are_the_originals() {
             }
         }
     }
-    assert_eq!(compared, 33 * BACKENDS.len());
+    assert_eq!(compared, 33 * backends().len());
 }
 
 /// Whole generations, round by round: the trees, what is accepted, the states of what was accepted.
@@ -275,7 +275,7 @@ fn generations_are_the_originals() {
             let (setting, prompt_name) = key.split_once('.').unwrap();
             let budget = Budget::new(trees.shape(setting), 1);
             let saved = expected["taps_saved_for_round"].as_u64();
-            for backend in BACKENDS {
+            for backend in backends() {
                 let what = format!("{name} {key} {backend:?}");
                 let mut text = trees.prompt(prompt_name);
                 let (mut target, mut drafter) = (case.target(), case.drafter(backend));

@@ -13,12 +13,12 @@ use dovetail::speculate::{BeamRow, Ranking, Shape, Tree, top_log_probs};
 use serde_json::Value;
 
 use crate::support::golden::{HEADS, floats, json, numbers, target_of, tensors};
-use crate::support::heads::{BACKENDS, Backend, Case, TOLERANCE};
+use crate::support::heads::{Backend, Case, TOLERANCE, backends};
 
 fn every_case(check: impl Fn(&Case, Backend)) {
     for name in HEADS {
         let case = Case::load(name);
-        for backend in BACKENDS {
+        for backend in backends() {
             check(&case, backend);
         }
     }
@@ -71,7 +71,7 @@ fn a_draft_vocabulary_ranks_its_own_tokens_among_each_other() {
         case.weights = case.weights.scoring(scored.clone()).unwrap();
         let expected = floats(&case.forward["p0.last_logprobs"]);
         let among: f32 = scored.tokens().iter().map(|&t| expected[t as usize].exp()).sum();
-        for backend in BACKENDS {
+        for backend in backends() {
             let (features, tokens) = case.input("p0");
             let mut head = case.backend(backend);
             let blocks = case.weights.config.blocks();
@@ -253,7 +253,7 @@ fn trees_are_the_originals() {
         let case = Case::load(name);
         let prefill = tensors(&format!("prefill_{}.safetensors", target_of(name)));
         let verified = tensors(&format!("tree_{name}.safetensors"));
-        for backend in BACKENDS {
+        for backend in backends() {
             for (key, expected) in golden.trees["trees"][name].as_object().unwrap() {
                 // All gaps between scores of the golden files exceed the error of these sums.
                 assert!(expected["margin"].as_f64().unwrap() > 1e-4, "{name} {key}");
@@ -289,7 +289,7 @@ fn trees_are_the_originals() {
             }
         }
     }
-    assert_eq!((compared, second_rounds), (130 * BACKENDS.len(), 4 * BACKENDS.len()));
+    assert_eq!((compared, second_rounds), (130 * backends().len(), 4 * backends().len()));
 }
 
 /// With the target's features half precision changes log-probabilities a little and no more.
@@ -325,7 +325,7 @@ fn depth_can_change_between_rounds() {
     let hidden = case.weights.config.body.hidden;
     let (features, tokens) = case.input("p0");
     let shape = Shape { gamma: 16, width: 4, depth: 4 };
-    for backend in BACKENDS {
+    for backend in backends() {
         let mut changing = case.drafter(backend);
         assert_eq!(changing.depths(), Depths::Elastic(4));
         // Pairs seen by the end of each round, and the depth of its draft.

@@ -3,6 +3,7 @@
 mod branches;
 mod exact;
 mod golden;
+mod gpu;
 mod loading;
 mod reference;
 mod split;

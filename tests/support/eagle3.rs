@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::golden::{Tensors, golden, json, numbers, recorded_target, tensors};
+use super::gpu::gpu;
 use super::heads::Backend;
 use candle_core::Device;
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::library::{HeadFiles, Spec, check_fit, open_head};
 use dovetail::model::head::{
-    HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table, TensorHead,
+    GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table, TensorHead,
 };
 use dovetail::model::{CpuTarget, FeatureSource, Target};
 use dovetail::speculate::Shape;
@@ -59,6 +60,13 @@ impl Eagle3Case {
         match backend {
             Backend::Tensors(dtype) => Box::new(self.tensor_head(dtype)),
             Backend::Packed => Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32)),
+            Backend::Gpu => {
+                let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
+                let as_stored = (HeadPrecision::Stored, KvFormat::F32);
+                let head =
+                    GpuHead::new(&self.weights, &self.shared, &gpu, &pool, CONTEXT, as_stored);
+                Box::new(head.unwrap())
+            }
         }
     }
 

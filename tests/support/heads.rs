@@ -3,15 +3,21 @@
 use std::sync::Arc;
 
 use super::golden::{Tensors, assert_close, floats, json, target_of, tensors};
+use super::gpu::gpu;
 use candle_core::{DType, Device, Tensor};
 use dovetail::draft::FeatureHead;
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::head::{
-    HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
+    GpuHead, HeadBackend, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, Table,
     TensorHead,
 };
 
-pub const BACKENDS: [Backend; 2] = [Backend::Tensors(DType::F32), Backend::Packed];
+/// Every backend that can be tried here.
+pub fn backends() -> Vec<Backend> {
+    let gpu = gpu().map(|_| Backend::Gpu);
+    [Backend::Tensors(DType::F32), Backend::Packed].into_iter().chain(gpu).collect()
+}
+
 pub const TOLERANCE: f32 = 1e-4;
 
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +26,8 @@ pub enum Backend {
     Tensors(DType),
     /// The CPU's kernels, weights and cache in f32.
     Packed,
+    /// Our shaders, weights and cache in f32.
+    Gpu,
 }
 
 /// A head, its target's matrices and its golden forward pass.
@@ -55,11 +63,17 @@ impl Case {
             Backend::Packed => {
                 Box::new(self.packed(HeadPrecision::Stored, KvFormat::F32, Arc::new(Pool::new(2))))
             }
+            Backend::Gpu => Box::new(self.on_gpu(HeadPrecision::Stored, KvFormat::F32)),
         }
     }
 
     pub fn packed(&self, precision: HeadPrecision, kv: KvFormat, pool: Arc<Pool>) -> PackedHead {
         PackedHead::new(&self.weights, &self.shared, pool, 512, precision, kv).unwrap()
+    }
+
+    pub fn on_gpu(&self, precision: HeadPrecision, kv: KvFormat) -> GpuHead {
+        let (gpu, pool) = (gpu().unwrap(), Pool::new(2));
+        GpuHead::new(&self.weights, &self.shared, &gpu, &pool, 512, (precision, kv)).unwrap()
     }
 
     pub fn drafter(&self, backend: Backend) -> FeatureHead {

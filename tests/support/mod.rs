@@ -6,6 +6,7 @@ pub mod events;
 pub mod generate;
 pub mod gguf;
 pub mod golden;
+pub mod gpu;
 pub mod heads;
 pub mod hub;
 pub mod kernels;

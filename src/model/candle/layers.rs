@@ -91,12 +91,6 @@ impl TensorLayers {
         })
     }
 
-    /// Bytes of weights and cache.
-    pub(in crate::model) fn bytes(&self) -> u64 {
-        let weights: usize = self.blocks.iter().map(Block::elements).sum();
-        (weights * self.dtype.size_in_bytes()) as u64 + self.cache.bytes()
-    }
-
     fn places(&self, positions: &[usize], mask: &TreeMask) -> candle_core::Result<Places> {
         let (rows, len) = (positions.len(), self.len + positions.len());
         let mut bias = vec![f32::NEG_INFINITY; rows * len];
@@ -177,6 +171,11 @@ impl Lower for TensorLayers {
         if len == 0 {
             self.lost = None;
         }
+    }
+
+    fn bytes(&self) -> u64 {
+        let weights: usize = self.blocks.iter().map(Block::elements).sum();
+        (weights * self.dtype.size_in_bytes()) as u64 + self.cache.bytes()
     }
 }
 

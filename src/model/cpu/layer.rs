@@ -1,19 +1,19 @@
-//! One decoder block's packed weights: what a target, a small model and a draft head share. Knows
-//! no names of tensors and no pass.
+//! One decoder block's weights: what a target, a small model and a draft head share, whatever a
+//! matrix is (packed for the CPU unless said otherwise). Knows no names of tensors and no pass.
 
 use crate::kernels::{Matrix, Pool, layer_norm, rms_norm};
 
 /// One decoder block.
-pub(in crate::model) struct Layer {
+pub(in crate::model) struct Layer<M = Matrix> {
     /// `None` in the first block of a draft head and where blocks have no input norms.
     pub(in crate::model) attention_norm: Option<Norm>,
-    pub(in crate::model) attention: Attention,
-    pub(in crate::model) o: Matrix,
+    pub(in crate::model) attention: Attention<M>,
+    pub(in crate::model) o: M,
     pub(in crate::model) o_bias: Option<Vec<f32>>,
     /// Of attention's output, before it is added to the stream.
     pub(in crate::model) attention_out_norm: Option<Norm>,
     pub(in crate::model) mlp_norm: Option<Norm>,
-    pub(in crate::model) mlp: Mlp,
+    pub(in crate::model) mlp: Mlp<M>,
     /// Of the MLP's output, before it is added to the stream.
     pub(in crate::model) mlp_out_norm: Option<Norm>,
     /// Sliding window of this layer.
@@ -25,66 +25,66 @@ pub(in crate::model) struct Layer {
 }
 
 /// The weights that make queries, keys and values.
-pub(in crate::model) enum Attention {
+pub(in crate::model) enum Attention<M = Matrix> {
     /// A matrix each.
-    Grouped(Box<GroupedQuery>),
+    Grouped(Box<GroupedQuery<M>>),
     /// By way of latent vectors.
-    Latent(Box<Latent>),
+    Latent(Box<Latent<M>>),
 }
 
 /// Grouped-query attention.
-pub(in crate::model) struct GroupedQuery {
-    pub(in crate::model) q: Matrix,
-    pub(in crate::model) k: Matrix,
-    pub(in crate::model) v: Matrix,
+pub(in crate::model) struct GroupedQuery<M = Matrix> {
+    pub(in crate::model) q: M,
+    pub(in crate::model) k: M,
+    pub(in crate::model) v: M,
     pub(in crate::model) qkv_bias: Option<[Vec<f32>; 3]>,
     /// Norms of q and of k: `[d]` of each head, or as wide as all heads together.
     pub(in crate::model) qk_norm: Option<[Vec<f32>; 2]>,
 }
 
 /// Multi-head latent attention in its absorbed form.
-pub(in crate::model) struct Latent {
+pub(in crate::model) struct Latent<M = Matrix> {
     /// Makes the latent of the queries, and its norm; `None` takes the stream.
-    pub(in crate::model) q_a: Option<(Matrix, Norm)>,
+    pub(in crate::model) q_a: Option<(M, Norm)>,
     /// `[heads · (nope + rope), q_rank or H]`.
-    pub(in crate::model) q_b: Matrix,
+    pub(in crate::model) q_b: M,
     /// `[kv_rank + rope, H]`.
-    pub(in crate::model) kv_a: Matrix,
+    pub(in crate::model) kv_a: M,
     pub(in crate::model) kv_norm: Norm,
     /// Brings a head's query to the latent, `[kv_rank, nope]` each.
-    pub(in crate::model) k_b: Vec<Matrix>,
+    pub(in crate::model) k_b: Vec<M>,
     /// Makes a head's value from the latent, `[value, kv_rank]` each.
-    pub(in crate::model) v_b: Vec<Matrix>,
+    pub(in crate::model) v_b: Vec<M>,
 }
 
 /// The second half of a block.
-pub(in crate::model) enum Mlp {
+pub(in crate::model) enum Mlp<M = Matrix> {
     /// One MLP for all rows.
-    Dense(Box<Dense>),
+    Dense(Box<Dense<M>>),
     /// A router and MLPs to choose from.
-    Experts(Box<Mixture>),
+    Experts(Box<Mixture<M>>),
 }
 
 /// down(activation(gate) · up), or down(activation(up)) without a gate.
-pub(in crate::model) struct Dense {
-    pub(in crate::model) gate: Option<Matrix>,
-    pub(in crate::model) up: Matrix,
-    pub(in crate::model) down: Matrix,
+pub(in crate::model) struct Dense<M = Matrix> {
+    pub(in crate::model) gate: Option<M>,
+    pub(in crate::model) up: M,
+    pub(in crate::model) down: M,
     pub(in crate::model) gate_bias: Option<Vec<f32>>,
     pub(in crate::model) up_bias: Option<Vec<f32>>,
     pub(in crate::model) down_bias: Option<Vec<f32>>,
 }
 
 /// A mixture of experts.
-pub(in crate::model) struct Mixture {
+pub(in crate::model) struct Mixture<M = Matrix> {
     /// `[E, H]`.
-    pub(in crate::model) router: Matrix,
+    pub(in crate::model) router: M,
     pub(in crate::model) router_bias: Option<Vec<f32>>,
     /// Added to the scores for the choice alone.
     pub(in crate::model) selection_bias: Option<Vec<f32>>,
-    pub(in crate::model) experts: Vec<Dense>,
+    pub(in crate::model) experts: Vec<Dense<M>>,
     /// The expert that every row uses.
-    pub(in crate::model) shared: Option<Dense>,
+    pub(in crate::model) shared: Option<Dense<M>>,
 }
 
 /// A norm: by the root mean square, or, with a bias, by mean and variance.
@@ -108,20 +108,20 @@ impl Norm {
     }
 }
 
-impl Dense {
+impl<M> Dense<M> {
     /// The gated MLP without biases, Llama's.
-    pub(in crate::model) fn gated(gate: Matrix, up: Matrix, down: Matrix) -> Self {
+    pub(in crate::model) fn gated(gate: M, up: M, down: M) -> Self {
         Self { gate: Some(gate), up, down, gate_bias: None, up_bias: None, down_bias: None }
     }
 
-    fn matrices(&self) -> impl Iterator<Item = &Matrix> {
+    fn matrices(&self) -> impl Iterator<Item = &M> {
         self.gate.iter().chain([&self.up, &self.down])
     }
 }
 
-impl Layer {
+impl<M> Layer<M> {
     /// All its matrices.
-    pub(in crate::model) fn matrices(&self) -> Vec<&Matrix> {
+    pub(in crate::model) fn matrices(&self) -> Vec<&M> {
         let mut all = vec![&self.o];
         match &self.attention {
             Attention::Grouped(grouped) => all.extend([&grouped.q, &grouped.k, &grouped.v]),
@@ -143,7 +143,7 @@ impl Layer {
     }
 
     /// The matrix whose format stands for the layer's: that of most weights in mixed files.
-    pub(in crate::model) fn typical(&self) -> &Matrix {
+    pub(in crate::model) fn typical(&self) -> &M {
         match &self.mlp {
             Mlp::Dense(dense) => &dense.up,
             Mlp::Experts(mixture) => mixture.experts.first().map_or(&self.o, |expert| &expert.up),

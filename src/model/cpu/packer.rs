@@ -1,8 +1,9 @@
-//! Packs a model's tensors, one after the other, into the blocks of a pass. Knows the Hugging Face
-//! names by which the weights are asked for, not where they lie.
+//! Packs a model's tensors, one after the other, into the blocks of a pass: for the CPU, or as
+//! another backend holds matrices. Knows the Hugging Face names by which the weights are asked for,
+//! not where they lie.
 
 use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, Norm};
-use crate::kernels::{Format, Matrix, Pool};
+use crate::kernels::{Format, Matrix, PackError, Pool};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
 
@@ -18,25 +19,43 @@ pub struct Progress {
 }
 
 /// Packs matrix after matrix and reports each.
-pub(in crate::model) struct Packer<'a> {
+pub(in crate::model) struct Packer<'a, M = Matrix> {
     source: &'a dyn WeightSource,
-    pool: &'a Pool,
+    make: Make<'a, M>,
     progress: &'a mut dyn FnMut(Progress),
     state: Progress,
 }
+
+/// A tensor of the checkpoint that is to become a matrix.
+pub(in crate::model) struct Unpacked<'a> {
+    name: &'a str,
+    tensor: &'a RawTensor<'a>,
+    rows: usize,
+    cols: usize,
+    /// Row i is row `stored[i]` of the checkpoint's.
+    stored: Option<&'a [usize]>,
+}
+
+/// What becomes of a tensor, and the bytes it takes.
+type Make<'a, M> = Box<dyn FnMut(&Unpacked<'_>) -> Result<(M, u64), WeightError> + 'a>;
 
 /// Where the checkpoint keeps a row of a matrix.
 type Order<'a> = &'a dyn Fn(usize) -> usize;
 
 impl<'a> Packer<'a> {
-    /// Will pack `total` matrices of `source`.
+    /// Will pack `total` matrices of `source` for the CPU.
     pub(in crate::model) fn new(
         source: &'a dyn WeightSource,
         pool: &'a Pool,
         total: usize,
         progress: &'a mut dyn FnMut(Progress),
     ) -> Self {
-        Self { source, pool, progress, state: Progress { done: 0, total, bytes: 0 } }
+        let make = move |unpacked: &Unpacked<'_>| {
+            let matrix = pack(source, pool, unpacked)?.scaled(source.scale(unpacked.name));
+            let bytes = matrix.bytes() as u64;
+            Ok((matrix, bytes))
+        };
+        Self::making(source, Box::new(make), total, progress)
     }
 
     /// Matrices of the blocks from `first` on.
@@ -55,13 +74,25 @@ impl<'a> Packer<'a> {
         };
         blocks.map(|layer| attention + mlp(layer)).sum()
     }
+}
+
+impl<'a, M> Packer<'a, M> {
+    /// Will make `total` matrices of tensors of `source`.
+    pub(in crate::model) fn making(
+        source: &'a dyn WeightSource,
+        make: Make<'a, M>,
+        total: usize,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        Self { source, make, progress, state: Progress { done: 0, total, bytes: 0 } }
+    }
 
     /// The block of this index.
     pub(in crate::model) fn layer(
         &mut self,
         config: &Config,
         layer: usize,
-    ) -> Result<Layer, WeightError> {
+    ) -> Result<Layer<M>, WeightError> {
         let (h, block) = (config.hidden, &config.block);
         let name = |part: &str| layer_name(layer, part);
         let attention = match &block.latent {
@@ -106,7 +137,7 @@ impl<'a> Packer<'a> {
     }
 
     /// A norm by the family's kind.
-    pub(super) fn norm(
+    pub(in crate::model) fn norm(
         &self,
         block: &BlockOptions,
         name: &str,
@@ -134,7 +165,7 @@ impl<'a> Packer<'a> {
         &mut self,
         config: &Config,
         name: &dyn Fn(&str) -> String,
-    ) -> Result<GroupedQuery, WeightError> {
+    ) -> Result<GroupedQuery<M>, WeightError> {
         let (h, q, kv, d) = (config.hidden, config.q_width(), config.kv_width(), config.head_dim);
         let rotary = config.rotary_dim();
         let stored = move |row: usize| stored_row(row, d, 0, rotary);
@@ -184,7 +215,7 @@ impl<'a> Packer<'a> {
         config: &Config,
         latent: &LatentAttention,
         name: &dyn Fn(&str) -> String,
-    ) -> Result<Latent, WeightError> {
+    ) -> Result<Latent<M>, WeightError> {
         let &LatentAttention { q_rank, kv_rank, nope_dim, rope_dim, value_dim } = latent;
         let (h, head) = (config.hidden, nope_dim + rope_dim);
         let of_q = move |row: usize| stored_row(row, head, nope_dim, rope_dim);
@@ -227,7 +258,7 @@ impl<'a> Packer<'a> {
         name: &str,
         width: usize,
         bias: bool,
-    ) -> Result<Dense, WeightError> {
+    ) -> Result<Dense<M>, WeightError> {
         let (h, gated) = (config.hidden, config.block.gated);
         let part = |part: &str| format!("{name}.{part}");
         Ok(Dense {
@@ -247,7 +278,7 @@ impl<'a> Packer<'a> {
         config: &Config,
         experts: &Experts,
         name: &dyn Fn(&str) -> String,
-    ) -> Result<Mixture, WeightError> {
+    ) -> Result<Mixture<M>, WeightError> {
         let (h, count) = (config.hidden, experts.count);
         let router = self.matrix(&name("mlp.gate.weight"), [count, h], None)?;
         let mut all = Vec::with_capacity(count.min(1024));
@@ -269,79 +300,124 @@ impl<'a> Packer<'a> {
         })
     }
 
-    /// Packs a matrix; row i of it is row `order(i)` of the checkpoint's.
-    pub(super) fn matrix(
+    /// Makes a matrix; row i of it is row `order(i)` of the checkpoint's.
+    pub(in crate::model) fn matrix(
         &mut self,
         name: &str,
         [rows, cols]: [usize; 2],
         order: Option<Order<'_>>,
-    ) -> Result<Matrix, WeightError> {
+    ) -> Result<M, WeightError> {
         let tensor = weights::fetch(self.source, name, &[rows, cols])?;
         // A table, since threads cannot share a closure that is not known to be `Sync`.
         let stored: Option<Vec<usize>> = order.map(|order| (0..rows).map(order).collect());
-        let matrix = match self.kept(name, &tensor, [rows, cols], stored.as_deref()) {
-            Some(kept) => kept,
-            None => {
-                let packed = self.pack(&tensor, rows, cols, stored.as_deref());
-                let matrix = packed.map_err(|error| WeightError::Pack {
-                    name: name.to_owned(),
-                    origin: self.source.describe(),
-                    error,
-                })?;
-                if let Some(store) = self.source.packed() {
-                    store.put(name, &matrix);
-                }
-                matrix
-            }
-        };
+        let stored = stored.as_deref();
+        let unpacked = Unpacked { name, tensor: &tensor, rows, cols, stored };
+        let (matrix, bytes) = (self.make)(&unpacked)?;
         drop(tensor);
-        let matrix = matrix.scaled(self.source.scale(name));
         self.source.release(name);
         self.state.done += 1;
-        self.state.bytes += matrix.bytes() as u64;
+        self.state.bytes += bytes;
         (self.progress)(self.state);
         Ok(matrix)
     }
+}
 
-    /// The matrix as an earlier load packed it, if some of it, packed now, is the same.
-    fn kept(
-        &self,
-        name: &str,
-        tensor: &RawTensor<'_>,
-        [rows, cols]: [usize; 2],
-        stored: Option<&[usize]>,
-    ) -> Option<Matrix> {
-        let store = self.source.packed()?;
-        let row = tensor.format.row_bytes(cols)?;
-        if Some(tensor.bytes.len()) != row.checked_mul(rows) {
-            return None;
-        }
-        let matrix = store.get(name, tensor.format, [rows, cols], self.pool)?;
-        let at = |i: usize| &tensor.bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
-        if !matrix.agrees_with(at) {
-            store.refuse(name);
-            return None;
-        }
-        Some(matrix)
+impl Unpacked<'_> {
+    /// Its format.
+    pub(in crate::model) fn format(&self) -> Format {
+        self.tensor.format
     }
 
-    fn pack(
-        &self,
-        tensor: &RawTensor<'_>,
-        rows: usize,
-        cols: usize,
-        stored: Option<&[usize]>,
-    ) -> Result<Matrix, crate::kernels::PackError> {
-        let (format, bytes): (Format, &[u8]) = (tensor.format, &tensor.bytes);
-        match stored {
-            Some(stored) if bytes.len().is_multiple_of(rows) => {
-                let row = bytes.len() / rows;
-                let at = |i: usize| &bytes[stored[i] * row..][..row];
-                Matrix::pack_rows(format, rows, cols, at, self.pool)
-            }
-            _ => Matrix::pack(format, rows, cols, bytes, self.pool),
-        }
+    /// Its name.
+    pub(in crate::model) fn name(&self) -> &str {
+        self.name
     }
+
+    /// Rows and columns.
+    pub(in crate::model) fn shape(&self) -> [usize; 2] {
+        [self.rows, self.cols]
+    }
+
+    /// Appends some of its rows, in the order of the matrix, as they lie in the file.
+    ///
+    /// # Errors
+    /// [`PackError`] if the tensor has more or fewer bytes than its shape needs.
+    pub(in crate::model) fn append_rows(
+        &self,
+        rows: std::ops::Range<usize>,
+        file: &mut Vec<u8>,
+    ) -> Result<(), PackError> {
+        let (format, bytes) = (self.tensor.format, &*self.tensor.bytes);
+        let (outputs, inputs) = (self.rows, self.cols);
+        let row = format.row_bytes(inputs);
+        let row = row.ok_or(PackError::RowLength { format, inputs, block: format.block() })?;
+        let expected = row.saturating_mul(outputs);
+        if bytes.len() != expected {
+            return Err(PackError::Bytes { format, outputs, inputs, expected, got: bytes.len() });
+        }
+        for i in rows {
+            let i = self.stored.map_or(i, |stored| stored[i]);
+            file.extend_from_slice(&bytes[i * row..(i + 1) * row]);
+        }
+        Ok(())
+    }
+
+    /// That a device does not take it.
+    pub(in crate::model) fn not_taken(&self, reason: String) -> WeightError {
+        WeightError::Device { name: self.name.to_owned(), reason }
+    }
+
+    /// That it cannot be packed.
+    pub(in crate::model) fn refused(
+        &self,
+        source: &dyn WeightSource,
+        error: PackError,
+    ) -> WeightError {
+        WeightError::Pack { name: self.name.to_owned(), origin: source.describe(), error }
+    }
+}
+
+/// The matrix packed for the CPU, or as an earlier load packed it.
+fn pack(
+    source: &dyn WeightSource,
+    pool: &Pool,
+    unpacked: &Unpacked<'_>,
+) -> Result<Matrix, WeightError> {
+    if let Some(kept) = kept(source, pool, unpacked) {
+        return Ok(kept);
+    }
+    let &Unpacked { name, tensor, rows, cols, stored } = unpacked;
+    let (format, bytes): (Format, &[u8]) = (tensor.format, &tensor.bytes);
+    let packed = match stored {
+        Some(stored) if bytes.len().is_multiple_of(rows) => {
+            let row = bytes.len() / rows;
+            let at = |i: usize| &bytes[stored[i] * row..][..row];
+            Matrix::pack_rows(format, rows, cols, at, pool)
+        }
+        _ => Matrix::pack(format, rows, cols, bytes, pool),
+    };
+    let matrix = packed.map_err(|error| unpacked.refused(source, error))?;
+    if let Some(store) = source.packed() {
+        store.put(name, &matrix);
+    }
+    Ok(matrix)
+}
+
+/// The matrix as an earlier load packed it, if some of it, packed now, is the same.
+fn kept(source: &dyn WeightSource, pool: &Pool, unpacked: &Unpacked<'_>) -> Option<Matrix> {
+    let store = source.packed()?;
+    let &Unpacked { name, tensor, rows, cols, stored } = unpacked;
+    let row = tensor.format.row_bytes(cols)?;
+    if Some(tensor.bytes.len()) != row.checked_mul(rows) {
+        return None;
+    }
+    let matrix = store.get(name, tensor.format, [rows, cols], pool)?;
+    let at = |i: usize| &tensor.bytes[stored.map_or(i, |stored| stored[i]) * row..][..row];
+    if !matrix.agrees_with(at) {
+        store.refuse(name);
+        return None;
+    }
+    Some(matrix)
 }
 
 /// Where an interleaved checkpoint keeps row `row` of q or k: of the `rotary` components of a head

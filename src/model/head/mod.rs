@@ -3,12 +3,15 @@
 //! know how a tree is grown, where the weights lie on disk or why its device was chosen.
 //!
 //! [`HeadBackend`] is what drafting needs of a head. [`TensorHead`] computes it with candle on any
-//! device; [`PackedHead`] with the CPU's kernels, several times faster there.
+//! device; [`PackedHead`] with the CPU's kernels, several times faster there; [`GpuHead`] with our
+//! own shaders on any GPU.
 
 mod backend;
 mod config;
 mod draft_vocab;
 mod eagle3;
+mod gpu_fusion;
+mod gpu_head;
 mod kind;
 mod misfit;
 mod net;
@@ -25,6 +28,7 @@ pub use backend::{Candidates, HeadBackend, Origin, Pairs};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use gpu_head::GpuHead;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
 pub use net::{Fused, HeadNet};

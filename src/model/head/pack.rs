@@ -1,4 +1,5 @@
-//! The head's weights packed for the CPU's kernels. Must never know passes.
+//! The head's weights packed for the CPU's kernels, or as another backend holds matrices. Must
+//! never know passes.
 
 use std::sync::Arc;
 
@@ -12,18 +13,18 @@ use crate::model::candle::{BlockWeights, Table};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 
 /// How feature and token become the blocks' input.
-pub(super) enum PackedFusion {
+pub(super) enum PackedFusion<M = Matrix> {
     /// Rows of these matrices are outputs, unlike the checkpoint's.
-    Dgf { w_1: Matrix, w_2: Matrix, w_z: Matrix, norm: Vec<f32> },
+    Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32> },
     /// Embedding first, feature second.
-    Eagle { fc: Matrix, bias: Option<Vec<f32>> },
+    Eagle { fc: M, bias: Option<Vec<f32>> },
     /// EAGLE-3's.
-    Eagle3(Box<PackedEagle3>),
+    Eagle3(Box<PackedEagle3<M>>),
 }
 
 /// What an EAGLE-3 head has beside its block.
-pub(super) struct PackedEagle3 {
-    pub(super) fc: Matrix,
+pub(super) struct PackedEagle3<M = Matrix> {
+    pub(super) fc: M,
     pub(super) bias: Option<Vec<f32>>,
     pub(super) tap_norm: Option<PackedTapNorm>,
     pub(super) embedding_norm: Vec<f32>,
@@ -51,7 +52,7 @@ impl PackedFusion {
     }
 }
 
-/// How a head's matrices are held on the CPU. No text depends on it, only how often the draft is
+/// How a head's matrices are held. No text depends on it, only how often the draft is
 /// right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadPrecision {
@@ -63,14 +64,30 @@ pub enum HeadPrecision {
     Stored,
 }
 
-/// Packs tensors in one precision.
-pub(super) struct Packer<'a> {
-    pub(super) precision: HeadPrecision,
-    pub(super) pool: &'a Pool,
+/// A matrix in the bytes of a file.
+pub(super) struct Encoded {
+    pub(super) format: Format,
+    pub(super) outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) bytes: Vec<u8>,
 }
 
-impl Packer<'_> {
-    pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion, HeadError> {
+/// Packs tensors in one precision.
+pub(super) struct Packer<'a, M = Matrix> {
+    pub(super) precision: HeadPrecision,
+    /// What becomes of a matrix.
+    pub(super) make: &'a dyn Fn(&Encoded) -> Result<M, HeadError>,
+}
+
+/// Packs a matrix for the CPU.
+pub(super) fn on_cpu(pool: &Pool, encoded: &Encoded) -> Result<Matrix, HeadError> {
+    let &Encoded { format, outputs, inputs, ref bytes } = encoded;
+    Matrix::pack(format, outputs, inputs, bytes, pool)
+        .map_err(|error| HeadError::Device(error.to_string()))
+}
+
+impl<M> Packer<'_, M> {
+    pub(super) fn fusion(&self, weights: &HeadWeights) -> Result<PackedFusion<M>, HeadError> {
         let transposed = |tensor: &Tensor| self.matrix(&tensor.t()?.contiguous()?);
         Ok(match &weights.fusion {
             FusionWeights::Dgf { w_1, w_2, w_z, norm } => PackedFusion::Dgf {
@@ -94,7 +111,7 @@ impl Packer<'_> {
         &self,
         own: &Eagle3Weights,
         config: Option<&Eagle3Config>,
-    ) -> Result<PackedEagle3, HeadError> {
+    ) -> Result<PackedEagle3<M>, HeadError> {
         let tap_norm = own.tap_norm.as_ref().map(|weight| {
             let together = config.map_or(1, Eagle3Config::normed_together);
             Ok::<_, HeadError>(PackedTapNorm { ones: vec![1.0; together], weight: floats(weight)? })
@@ -111,7 +128,7 @@ impl Packer<'_> {
         })
     }
 
-    pub(super) fn layer(&self, block: &BlockWeights) -> Result<Layer, HeadError> {
+    pub(super) fn layer(&self, block: &BlockWeights) -> Result<Layer<M>, HeadError> {
         let BlockWeights { q, k, v, .. } = block;
         let grouped = GroupedQuery {
             q: self.matrix(&q.weight)?,
@@ -143,12 +160,18 @@ impl Packer<'_> {
         })
     }
 
+    pub(super) fn matrix(&self, tensor: &Tensor) -> Result<M, HeadError> {
+        (self.make)(&encoded(tensor, self.precision)?)
+    }
+}
+
+impl Packer<'_> {
     /// The matrix behind a table: the target's own, or a tensor packed as it is stored.
     pub(super) fn table(&self, table: &Table) -> Result<Arc<Matrix>, HeadError> {
         match table {
             Table::Packed(matrix) => Ok(Arc::clone(matrix)),
             Table::Tensor(tensor) => {
-                let as_stored = Packer { precision: HeadPrecision::Stored, pool: self.pool };
+                let as_stored = Packer { precision: HeadPrecision::Stored, make: self.make };
                 Ok(Arc::new(as_stored.matrix(tensor)?))
             }
         }
@@ -158,27 +181,25 @@ impl Packer<'_> {
     pub(super) fn rows(&self, table: &Table, rows: &[u32]) -> Result<Matrix, HeadError> {
         self.matrix(&table.rows(rows)?)
     }
+}
 
-    pub(super) fn matrix(&self, tensor: &Tensor) -> Result<Matrix, HeadError> {
-        let (outputs, inputs) = tensor.dims2()?;
-        let values = floats(tensor)?;
-        // A width that has no whole blocks stays as it is.
-        let eight =
-            self.precision == HeadPrecision::Eight && inputs.is_multiple_of(Format::Q8_0.block());
-        let (format, bytes): (_, Vec<u8>) = match tensor.dtype() {
-            _ if eight => (Format::Q8_0, values.chunks(32).flat_map(q8_0).collect()),
-            DType::F16 => {
-                (Format::F16, values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect())
-            }
-            DType::BF16 => (
-                Format::BF16,
-                values.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
-            ),
-            _ => (Format::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect()),
-        };
-        Matrix::pack(format, outputs, inputs, &bytes, self.pool)
-            .map_err(|error| HeadError::Device(error.to_string()))
-    }
+/// A matrix in the bytes of a file of this precision.
+pub(super) fn encoded(tensor: &Tensor, precision: HeadPrecision) -> Result<Encoded, HeadError> {
+    let (outputs, inputs) = tensor.dims2()?;
+    let values = floats(tensor)?;
+    // A width that has no whole blocks stays as it is.
+    let eight = precision == HeadPrecision::Eight && inputs.is_multiple_of(Format::Q8_0.block());
+    let (format, bytes): (_, Vec<u8>) = match tensor.dtype() {
+        _ if eight => (Format::Q8_0, values.chunks(32).flat_map(q8_0).collect()),
+        DType::F16 => {
+            (Format::F16, values.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect())
+        }
+        DType::BF16 => {
+            (Format::BF16, values.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect())
+        }
+        _ => (Format::F32, values.iter().flat_map(|x| x.to_le_bytes()).collect()),
+    };
+    Ok(Encoded { format, outputs, inputs, bytes })
 }
 
 fn floats(tensor: &Tensor) -> Result<Vec<f32>, HeadError> {
@@ -214,7 +235,8 @@ mod tests {
             let weights: Vec<f32> = weights.iter().map(|x| x * 10f32.powi(size)).collect();
             let tensor = Tensor::from_slice(&weights, (2, 64), &Device::Cpu).unwrap();
             let pool = Pool::new(1);
-            let packer = Packer { precision: HeadPrecision::Eight, pool: &pool };
+            let make = |encoded: &Encoded| on_cpu(&pool, encoded);
+            let packer = Packer { precision: HeadPrecision::Eight, make: &make };
             let matrix = packer.matrix(&tensor).unwrap();
             prop_assert_eq!(matrix.format(), Format::Q8_0);
             let mut row = vec![0.0; 64];
@@ -234,7 +256,8 @@ mod tests {
     #[test]
     fn what_has_no_whole_blocks_is_packed_as_stored() {
         let pool = Pool::new(1);
-        let packer = Packer { precision: HeadPrecision::Eight, pool: &pool };
+        let make = |encoded: &Encoded| on_cpu(&pool, encoded);
+        let packer = Packer { precision: HeadPrecision::Eight, make: &make };
         for (dtype, format) in
             [(DType::F32, Format::F32), (DType::F16, Format::F16), (DType::BF16, Format::BF16)]
         {

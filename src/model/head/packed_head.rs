@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::backend::{Origin, RowCounts};
-use super::pack::{PackedFusion, Packer};
+use super::pack::{Encoded, PackedFusion, Packer, on_cpu};
 use super::packed_eagle3::Eagle3Buffers;
 use super::{
     Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
@@ -81,7 +81,8 @@ impl PackedHead {
         kv: KvFormat,
     ) -> Result<Self, HeadError> {
         let config = weights.config.body.clone();
-        let packer = Packer { precision, pool: &pool };
+        let make = |encoded: &Encoded| on_cpu(&pool, encoded);
+        let packer = Packer { precision, make: &make };
         let own = weights.embedding.clone().map(Table::Tensor);
         let embedding = packer.table(own.as_ref().unwrap_or(&shared.embedding))?;
         let (lm_head, own_lm_head) = match (&weights.lm_head, &weights.draft_vocab) {

@@ -1,0 +1,481 @@
+//! Decoder blocks on the device: their weights, their KV cache, the buffers of a pass and the steps
+//! that run it. Must never know whose blocks they are.
+
+use std::sync::Arc;
+
+use super::buffer::Buffer;
+use super::cache::Cache;
+use super::device::{Gpu, floats_of};
+use super::error::GpuError;
+use super::kernels::Kernel;
+use super::matrix::{GpuMatrix, Product};
+use super::places::{Places, Rows};
+use super::step::{At, Grid, Recorder, Step};
+use crate::kernels::{Activation, Format, KvFormat};
+use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
+use crate::model::{Config, RopeTable};
+
+/// Threads of an element-wise workgroup.
+pub(super) const THREADS: usize = 64;
+/// The widest head that the kernels take.
+const MOST_HEAD_DIM: usize = 256;
+/// A norm or a product is added to what its output holds.
+const ADD: u32 = 1;
+
+/// How large the buffers of some blocks are.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Shape {
+    /// Most rows of a pass, a multiple of eight.
+    pub(in crate::model) rows: usize,
+    /// Positions that the model is used for: rotary scalings may depend on it.
+    pub(in crate::model) capacity: usize,
+    /// Slots of the KV cache: committed positions and rows in flight.
+    pub(in crate::model) slots: usize,
+    /// Elements of the cache.
+    pub(in crate::model) kv: KvFormat,
+}
+
+/// Some blocks of a model on a device.
+pub(in crate::model) struct Blocks {
+    gpu: Arc<Gpu>,
+    config: Config,
+    layers: Vec<BlockSteps>,
+    cache: Cache,
+    places: Places,
+    buffers: Buffers,
+}
+
+/// A block's weights and its steps.
+struct BlockSteps {
+    steps: Vec<Step>,
+    matrices: Vec<GpuMatrix>,
+    /// Norms and biases.
+    vectors: Vec<Buffer>,
+}
+
+/// Buffers of a pass, `[rows, …]`, shared by all blocks.
+struct Buffers {
+    /// The residual stream.
+    stream: Buffer,
+    /// A norm of it, or what is to be added to it.
+    branch: Buffer,
+    qkv: Buffer,
+    q: Buffer,
+    attended: Buffer,
+    gate_up: Buffer,
+    inner: Buffer,
+}
+
+impl Buffers {
+    fn new(gpu: &Gpu, config: &Config, rows: usize) -> Result<Self, GpuError> {
+        let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
+        Ok(Self {
+            stream: of(config.hidden)?,
+            branch: of(config.hidden)?,
+            qkv: of(config.q_width() + 2 * config.kv_width())?,
+            q: of(config.q_width())?,
+            attended: of(config.q_width())?,
+            gate_up: of(2 * config.intermediate)?,
+            inner: of(config.intermediate)?,
+        })
+    }
+
+    fn bytes(&self) -> u64 {
+        let Self { stream, branch, qkv, q, attended, gate_up, inner } = self;
+        [stream, branch, qkv, q, attended, gate_up, inner].map(Buffer::bytes).iter().sum()
+    }
+}
+
+impl Blocks {
+    /// Why blocks of this kind cannot run on the device; nothing if they can.
+    pub(in crate::model) fn unsupported(config: &Config) -> Option<String> {
+        let block = &config.block;
+        let what = if block.experts.is_some() {
+            "a mixture of experts"
+        } else if block.latent.is_some() {
+            "latent attention"
+        } else if block.sinks {
+            "attention sinks"
+        } else if block.norm != crate::model::NormKind::Rms {
+            "layer norms with a bias"
+        } else if !block.gated || block.mlp_bias {
+            "an MLP without a gate or with biases"
+        } else if block.qk_norm_over_heads {
+            "norms over all heads at once"
+        } else if !matches!(block.activation, Activation::Silu | Activation::GeluTanh) {
+            "a clamped activation"
+        } else if config.head_dim > MOST_HEAD_DIM {
+            "heads wider than 256"
+        } else {
+            return None;
+        };
+        Some(format!("its kernels have no {what}: such blocks stay on the CPU"))
+    }
+
+    /// Room for the blocks of a model, none of which is there yet: `blocks` of them.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full, lost or lacks what such blocks need.
+    pub(in crate::model) fn new(
+        gpu: &Arc<Gpu>,
+        config: &Config,
+        blocks: usize,
+        shape: Shape,
+    ) -> Result<Self, GpuError> {
+        if let Some(reason) = Self::unsupported(config) {
+            return Err(GpuError::Unsupported(reason));
+        }
+        let tables = RopeTable::of(config, shape.capacity);
+        Ok(Self {
+            cache: Cache::new(gpu, config, blocks, shape.slots, shape.kv)?,
+            places: Places::new(gpu, config, tables, shape.rows)?,
+            buffers: Buffers::new(gpu, config, shape.rows)?,
+            gpu: Arc::clone(gpu),
+            config: config.clone(),
+            layers: Vec::new(),
+        })
+    }
+
+    /// Puts the next block's weights in their place. Attention reads `input`, rows as wide as q
+    /// takes, or the residual stream, normed where the block has a norm.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full or lost.
+    pub(in crate::model) fn push(
+        &mut self,
+        layer: Layer<GpuMatrix>,
+        input: Option<&Buffer>,
+    ) -> Result<(), GpuError> {
+        let index = self.layers.len();
+        let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
+            return Err(GpuError::Unsupported("such blocks stay on the CPU".to_owned()));
+        };
+        let Self { gpu, config, buffers, .. } = self;
+        let mut maker = Maker { gpu, config, buffers, steps: Vec::new(), vectors: Vec::new() };
+        maker.attend(
+            (&attention, self.cache.block(index)),
+            input,
+            (layer.attention_norm.as_ref(), layer.rope.map(|table| &self.places.angles[table])),
+            (&self.places.paths, layer.window, self.cache.format()),
+        )?;
+        maker.join(
+            (&layer.o, layer.o_bias.as_deref(), &buffers.attended),
+            layer.attention_out_norm.as_ref(),
+        )?;
+        maker.transform(&mlp, layer.mlp_norm.as_ref(), layer.mlp_out_norm.as_ref())?;
+        let Maker { steps, vectors, .. } = maker;
+        let (attention, mlp) = (*attention, *mlp);
+        let mut matrices = vec![attention.q, attention.k, attention.v, layer.o, mlp.up, mlp.down];
+        matrices.extend(mlp.gate);
+        self.layers.push(BlockSteps { steps, matrices, vectors });
+        Ok(())
+    }
+
+    /// The device.
+    pub(in crate::model) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// The residual stream `[rows, H]`.
+    pub(in crate::model) fn stream(&self) -> &Buffer {
+        &self.buffers.stream
+    }
+
+    /// Room for a norm of the stream.
+    pub(in crate::model) fn branch(&self) -> &Buffer {
+        &self.buffers.branch
+    }
+
+    /// Committed positions.
+    pub(in crate::model) fn len(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Slots of the KV cache.
+    pub(in crate::model) fn slots(&self) -> usize {
+        self.cache.slots()
+    }
+
+    /// Keeps these rows of the last pass, ascending, as the next committed positions.
+    pub(in crate::model) fn commit(&mut self, path: &[usize]) {
+        self.cache.commit(path);
+    }
+
+    /// Says that what was committed from `len` on is in flight again.
+    pub(in crate::model) fn leave_in_flight(&mut self, len: usize) {
+        self.cache.leave_in_flight(len);
+    }
+
+    /// The format of the first block's MLP: that of most weights in mixed files.
+    pub(in crate::model) fn format(&self) -> Option<Format> {
+        // In the order of `push`: q, k, v, o, up.
+        self.layers.first().and_then(|layer| layer.matrices.get(4)).map(GpuMatrix::format)
+    }
+
+    /// Forgets every position from `len` on.
+    pub(in crate::model) fn truncate(&mut self, len: usize) {
+        self.cache.truncate(len);
+    }
+
+    /// Begins a pass over a slice of rows: sends their places and records what is left of the last
+    /// commit. Returns what the steps of the pass are run with.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost or the rows see too many others.
+    pub(in crate::model) fn begin(
+        &mut self,
+        rows: Rows<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<At, GpuError> {
+        let len = self.cache.len();
+        self.cache.settle(&self.gpu, recorder);
+        self.places.send(&self.gpu, rows, len)?;
+        Ok(At {
+            rows: rows.positions.len() as u32,
+            base: (len + rows.mask.first() + rows.first) as u32,
+            stable: len as u32,
+        })
+    }
+
+    /// Records the passage of the stream through a block.
+    pub(in crate::model) fn run(&self, block: usize, recorder: &mut Recorder<'_>, at: At) {
+        recorder.run_all(&self.layers[block].steps, at);
+    }
+
+    /// Blocks whose weights are there.
+    pub(in crate::model) fn count(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Says that the first `len` slots hold committed positions: rows of a causal pass are where
+    /// they belong as they are written.
+    pub(in crate::model) fn place_at(&mut self, len: usize) {
+        self.cache.place_at(len);
+    }
+
+    /// Keys (after RoPE) and values of one block, `[kv_heads, slots, d]` each, of the first
+    /// `slots`, where no commit is left to be carried out. For inspection.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost.
+    pub(in crate::model) fn by_head(
+        &self,
+        block: usize,
+        slots: usize,
+    ) -> Result<(Vec<f32>, Vec<f32>), GpuError> {
+        let words = slots * self.cache.slot_bytes() / 4;
+        let recorder = Recorder::new(&self.gpu);
+        let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
+        let numbers: Vec<f32> = match self.cache.format() {
+            KvFormat::F32 => floats_of(&read),
+            KvFormat::F16 => {
+                let halves = read.as_chunks().0.iter();
+                halves.map(|&half| half::f16::from_le_bytes(half).to_f32()).collect()
+            }
+        };
+        let (width, dim) = (self.config.kv_width(), self.config.head_dim);
+        let from = |first: usize| -> Vec<f32> {
+            let heads = (0..self.config.kv_heads).map(|head| first + head * dim);
+            let all = heads.flat_map(|at| {
+                numbers.chunks_exact(2 * width).flat_map(move |slot| &slot[at..at + dim])
+            });
+            all.copied().collect()
+        };
+        Ok((from(0), from(width)))
+    }
+
+    /// Bytes of weights, cache and buffers.
+    pub(in crate::model) fn bytes(&self) -> u64 {
+        let of_layer = |layer: &BlockSteps| {
+            layer.matrices.iter().map(GpuMatrix::bytes).sum::<u64>()
+                + layer.vectors.iter().map(Buffer::bytes).sum::<u64>()
+        };
+        let layers: u64 = self.layers.iter().map(of_layer).sum();
+        layers + self.cache.bytes() + self.places.bytes() + self.buffers.bytes()
+    }
+}
+
+/// Makes the steps of a block.
+struct Maker<'a> {
+    gpu: &'a Gpu,
+    config: &'a Config,
+    buffers: &'a Buffers,
+    steps: Vec<Step>,
+    vectors: Vec<Buffer>,
+}
+
+impl Maker<'_> {
+    /// From the stream to what attention makes of it.
+    fn attend(
+        &mut self,
+        (weights, cache): (&GroupedQuery<GpuMatrix>, &Buffer),
+        input: Option<&Buffer>,
+        (norm, angles): (Option<&Norm>, Option<&Buffer>),
+        (paths, window, kv): (&Buffer, Option<usize>, KvFormat),
+    ) -> Result<(), GpuError> {
+        let &mut Self { gpu, config, buffers: b, .. } = self;
+        let input = match (input, norm) {
+            (Some(input), _) => input,
+            (None, None) => &b.stream,
+            (None, Some(norm)) => {
+                self.norm(norm, &b.stream, &b.branch, None)?;
+                &b.branch
+            }
+        };
+        let (q, kv_width) = (config.q_width(), config.kv_width());
+        let width = q + 2 * kv_width;
+        let bias = |part: usize| weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
+        for (matrix, part, at) in
+            [(&weights.q, 0, 0), (&weights.k, 1, q), (&weights.v, 2, q + kv_width)]
+        {
+            let product = Product::new(matrix, input, &b.qkv).into_columns(at, width);
+            self.product(product.with_bias(bias(part)))?;
+        }
+        let normed = weights.qk_norm.is_some();
+        let norms = weights.qk_norm.clone().unwrap_or_default();
+        let norms = [gpu.filled(&norms[0])?, gpu.filled(&norms[1])?];
+        let half = if angles.is_some() { config.rotary_dim() / 2 } else { 0 };
+        let words = [
+            config.heads as u32,
+            config.kv_heads as u32,
+            config.head_dim as u32,
+            half as u32,
+            config.rms_eps.to_bits(),
+        ];
+        // Where nothing is rotated the angles are not read.
+        let angles = angles.unwrap_or(paths);
+        let heads = config.heads + 2 * config.kv_heads;
+        self.steps.push(Step::new(
+            gpu,
+            Kernel::Rotate(kv),
+            &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
+            (u32::from(normed), &words),
+            Grid::ForRow(heads as u32),
+        ));
+        self.vectors.extend(norms);
+        let scale = config.block.attention_scale;
+        let scale = scale.unwrap_or_else(|| 1.0 / (config.head_dim as f32).sqrt());
+        let words = [
+            config.heads as u32,
+            config.kv_heads as u32,
+            config.head_dim as u32,
+            window.unwrap_or(0) as u32,
+            scale.to_bits(),
+            config.block.attention_softcap.unwrap_or(0.0).to_bits(),
+        ];
+        self.steps.push(Step::new(
+            gpu,
+            Kernel::Attention(kv),
+            &[&b.q, cache, paths, &b.attended],
+            (0, &words),
+            Grid::ForRow(config.heads as u32),
+        ));
+        Ok(())
+    }
+
+    /// The MLP, and its part of the stream.
+    fn transform(
+        &mut self,
+        mlp: &Dense<GpuMatrix>,
+        norm: Option<&Norm>,
+        out_norm: Option<&Norm>,
+    ) -> Result<(), GpuError> {
+        let &mut Self { gpu, config, buffers: b, .. } = self;
+        let Some(gate) = &mlp.gate else {
+            return Err(GpuError::Unsupported("an MLP without a gate stays on the CPU".into()));
+        };
+        let input = match norm {
+            None => &b.stream,
+            Some(norm) => {
+                self.norm(norm, &b.stream, &b.branch, None)?;
+                &b.branch
+            }
+        };
+        let width = config.intermediate;
+        self.product(Product::new(gate, input, &b.gate_up).into_columns(0, 2 * width))?;
+        self.product(Product::new(&mlp.up, input, &b.gate_up).into_columns(width, 2 * width))?;
+        self.steps.push(Step::new(
+            gpu,
+            Kernel::Gated,
+            &[&b.gate_up, &b.inner],
+            (u32::from(config.block.activation == Activation::GeluTanh), &[width as u32]),
+            Grid::ForRow(width.div_ceil(THREADS) as u32),
+        ));
+        self.join((&mlp.down, None, &b.inner), out_norm)
+    }
+
+    /// stream += the product, normed where the family does that.
+    fn join(
+        &mut self,
+        (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &Buffer),
+        norm: Option<&Norm>,
+    ) -> Result<(), GpuError> {
+        let &mut Self { config, buffers: b, .. } = self;
+        let factor = config.block.residual_scale;
+        match norm {
+            None => {
+                self.product(Product::new(matrix, input, &b.stream).with_bias(bias).adding(factor))
+            }
+            Some(norm) => {
+                self.product(Product::new(matrix, input, &b.branch).with_bias(bias))?;
+                self.norm(norm, &b.branch, &b.stream, Some(factor))
+            }
+        }
+    }
+
+    fn product(&mut self, product: Product<'_>) -> Result<(), GpuError> {
+        let steps = product.steps(self.gpu, &mut self.vectors)?;
+        self.steps.extend(steps);
+        Ok(())
+    }
+
+    fn norm(
+        &mut self,
+        norm: &Norm,
+        from: &Buffer,
+        to: &Buffer,
+        adding: Option<f32>,
+    ) -> Result<(), GpuError> {
+        let weight = self.gpu.filled(&norm.weight)?;
+        let (width, eps) = (norm.weight.len(), self.config.rms_eps);
+        let columns = Columns { width, segments: 1, into: (0, width) };
+        self.steps.push(norm_step(self.gpu, (&weight, eps), (from, to), columns, adding));
+        self.vectors.push(weight);
+        Ok(())
+    }
+}
+
+/// The columns that a norm takes and gives.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Columns {
+    /// Numbers that are normed together.
+    pub(in crate::model) width: usize,
+    /// How many such runs a row has.
+    pub(in crate::model) segments: usize,
+    /// First column and width of a row of the output.
+    pub(in crate::model) into: (usize, usize),
+}
+
+/// RMS norm of rows of `from` into rows of `to`, or times a factor added to them.
+pub(in crate::model) fn norm_step(
+    gpu: &Gpu,
+    (weight, eps): (&Buffer, f32),
+    (from, to): (&Buffer, &Buffer),
+    columns: Columns,
+    adding: Option<f32>,
+) -> Step {
+    let Columns { width, segments, into: (at, stride) } = columns;
+    let words = [
+        width as u32,
+        width as u32,
+        (width * segments) as u32,
+        0,
+        stride as u32,
+        at as u32,
+        adding.unwrap_or(1.0).to_bits(),
+        eps.to_bits(),
+    ];
+    let flags = if adding.is_some() { ADD } else { 0 };
+    let grid = Grid::ForRow(segments as u32);
+    Step::new(gpu, Kernel::Norm, &[from, weight, to], (flags, &words), grid)
+}

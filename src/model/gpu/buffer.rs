@@ -1,0 +1,35 @@
+//! A buffer on the device, counted from its making to its end. Must never know what it holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A buffer on a device. Its memory is given back when it is dropped.
+pub(in crate::model) struct Buffer {
+    raw: wgpu::Buffer,
+    bytes: u64,
+    held: Arc<AtomicU64>,
+}
+
+impl Buffer {
+    pub(super) fn new(raw: wgpu::Buffer, bytes: u64, held: Arc<AtomicU64>) -> Self {
+        held.fetch_add(bytes, Ordering::Relaxed);
+        Self { raw, bytes, held }
+    }
+
+    /// Its size.
+    pub(in crate::model) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn raw(&self) -> &wgpu::Buffer {
+        &self.raw
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // At once, although bind groups may name it still: they are never used again.
+        self.raw.destroy();
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,144 @@
+//! The KV cache of some blocks on the device: committed positions, then rows in flight. Must never
+//! know whose blocks they are.
+
+use super::buffer::Buffer;
+use super::device::{Gpu, bytes_of_words};
+use super::error::GpuError;
+use super::kernels::Kernel;
+use super::step::{At, Grid, Recorder, Step};
+use crate::kernels::KvFormat;
+use crate::model::Config;
+
+/// Threads of a workgroup.
+const THREADS: usize = 64;
+
+/// Keys and values of some blocks.
+pub(super) struct Cache {
+    format: KvFormat,
+    slots: usize,
+    /// Pairs of numbers in a slot: keys, then values.
+    pairs: usize,
+    blocks: Vec<Buffer>,
+    /// The rows to keep of the last pass.
+    path: Buffer,
+    keep: Vec<Step>,
+    /// Committed positions.
+    len: usize,
+    /// The rows that were kept since the last pass and are to be moved, before the next.
+    moves: Vec<u32>,
+    /// Committed positions before these.
+    moved_from: usize,
+}
+
+impl Cache {
+    /// Room for `slots` positions and rows in flight of `blocks` blocks.
+    pub(super) fn new(
+        gpu: &Gpu,
+        config: &Config,
+        blocks: usize,
+        slots: usize,
+        format: KvFormat,
+    ) -> Result<Self, GpuError> {
+        let pairs = config.kv_width();
+        let bytes = pairs * slots * pair_bytes(format);
+        let blocks: Vec<Buffer> =
+            (0..blocks).map(|_| gpu.buffer(bytes as u64)).collect::<Result<_, _>>()?;
+        let path = gpu.buffer(4 * slots as u64)?;
+        let grid = Grid::Fixed(pairs.div_ceil(THREADS) as u32);
+        let keep = blocks.iter().map(|block| {
+            Step::new(gpu, Kernel::Keep(format), &[&path, block], (0, &[pairs as u32]), grid)
+        });
+        let keep = keep.collect();
+        Ok(Self {
+            format,
+            slots,
+            pairs,
+            blocks,
+            path,
+            keep,
+            len: 0,
+            moves: Vec::new(),
+            moved_from: 0,
+        })
+    }
+
+    pub(super) fn format(&self) -> KvFormat {
+        self.format
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn block(&self, block: usize) -> &Buffer {
+        &self.blocks[block]
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.iter().map(Buffer::bytes).sum::<u64>() + self.path.bytes()
+    }
+
+    /// Says that the first `len` slots are committed positions.
+    pub(super) fn place_at(&mut self, len: usize) {
+        self.moves.clear();
+        self.len = len;
+    }
+
+    /// Keeps rows of the last pass, ascending, as the next committed positions.
+    pub(super) fn commit(&mut self, path: &[usize]) {
+        let base = if self.moves.is_empty() { self.len } else { self.moved_from };
+        let kept = (base..self.len).chain(path.iter().map(|row| self.len + row));
+        let kept: Vec<usize> = kept.map(|slot| self.lies_at(slot)).collect();
+        // What is kept where it lies needs no move; the numbers count from behind it.
+        let stay = (base..).zip(&kept).take_while(|&(slot, &from)| slot == from).count();
+        self.moved_from = base + stay;
+        self.moves = kept[stay..].iter().map(|from| (from - self.moved_from) as u32).collect();
+        self.len += path.len();
+    }
+
+    /// Says that what was committed from `len` on is in flight again.
+    pub(super) fn leave_in_flight(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Where a slot's numbers are as long as moves are left to be made.
+    fn lies_at(&self, slot: usize) -> usize {
+        let moved = slot.checked_sub(self.moved_from).and_then(|i| self.moves.get(i));
+        moved.map_or(slot, |&from| self.moved_from + from as usize)
+    }
+
+    /// Forgets every position from `len` on.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+        let left = self.len.saturating_sub(self.moved_from);
+        self.moves.truncate(left);
+    }
+
+    /// Records the moves that the last commit left open: rows are then where a pass looks for
+    /// them.
+    pub(super) fn settle(&mut self, gpu: &Gpu, recorder: &mut Recorder<'_>) {
+        if self.moves.is_empty() {
+            return;
+        }
+        let moves = std::mem::take(&mut self.moves);
+        gpu.write(&self.path, 0, &bytes_of_words(&moves));
+        let at = At { rows: moves.len() as u32, base: 0, stable: self.moved_from as u32 };
+        recorder.run_all(&self.keep, at);
+    }
+
+    /// Bytes of a slot.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.pairs * pair_bytes(self.format)
+    }
+}
+
+fn pair_bytes(format: KvFormat) -> usize {
+    match format {
+        KvFormat::F16 => 4,
+        KvFormat::F32 => 8,
+    }
+}

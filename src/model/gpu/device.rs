@@ -1,0 +1,362 @@
+//! One opened device: its queue, its pipelines, what goes up and down, the bytes that are held
+//! there, and whether it still answers. Must never know what is computed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
+
+use wgpu::{BufferUsages, PollType};
+
+use super::buffer::Buffer;
+use super::error::GpuError;
+use super::kernels::{self, Kernel, Kernels, Pipeline};
+use crate::hardware::{GpuAdapter, ready};
+
+/// Bytes of weights that may wait in main memory for their transfer.
+const UNSENT: u64 = 64 << 20;
+
+/// What may be asked of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuLimits {
+    /// Most bytes that we hold there.
+    pub room: u64,
+    /// Most bytes of one buffer, where that is less than the device takes.
+    pub binding: u64,
+    /// How long a pass may take before the device counts as hanging.
+    pub patience: Duration,
+}
+
+impl Default for GpuLimits {
+    fn default() -> Self {
+        Self { room: u64::MAX, binding: u64::MAX, patience: Duration::from_secs(20) }
+    }
+}
+
+/// What went over the bus so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Submissions of work.
+    pub submissions: u64,
+    /// Bytes from main memory to the device.
+    pub up: u64,
+    /// Bytes back.
+    pub down: u64,
+}
+
+impl Traffic {
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            submissions: self.submissions - before.submissions,
+            up: self.up - before.up,
+            down: self.down - before.down,
+        }
+    }
+}
+
+/// An opened device. Shared by all that lies on it.
+pub struct Gpu {
+    name: String,
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    kernels: Kernels,
+    limits: GpuLimits,
+    most_groups: u32,
+    held: Arc<AtomicU64>,
+    submissions: AtomicU64,
+    up: AtomicU64,
+    down: AtomicU64,
+    unsent: AtomicU64,
+    /// Why it can no longer be used.
+    failure: Arc<OnceLock<GpuError>>,
+    /// Where results are read back, kept from one pass to the next.
+    landing: Mutex<Option<Buffer>>,
+}
+
+impl Gpu {
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// [`GpuError::Lacks`] or [`GpuError::Closed`].
+    pub fn open(adapter: &GpuAdapter, given: GpuLimits) -> Result<Arc<Self>, GpuError> {
+        let name = adapter.info().name.clone();
+        let (raw, limits) = (adapter.raw(), adapter.raw().limits());
+        let lacks = |what: String| Err(GpuError::Lacks { name: name.clone(), what });
+        if !raw.features().contains(wgpu::Features::IMMEDIATES) {
+            return lacks("immediate data (push constants)".to_owned());
+        }
+        for (what, has, needs) in [
+            ("bytes of immediate data", limits.max_immediate_size, kernels::IMMEDIATE_BYTES),
+            ("threads in a group", limits.max_compute_invocations_per_workgroup, 256),
+            ("buffers in a shader", limits.max_storage_buffers_per_shader_stage, 6),
+        ] {
+            if has < needs {
+                return lacks(format!("{needs} {what}: it has {has}"));
+            }
+        }
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("dovetail"),
+            required_features: wgpu::Features::IMMEDIATES,
+            required_limits: limits.clone(),
+            memory_hints: wgpu::MemoryHints::MemoryUsage,
+            ..Default::default()
+        };
+        let (device, queue) = ready(raw.request_device(&descriptor))
+            .map_err(|error| GpuError::Closed { name: name.clone(), reason: error.to_string() })?;
+        let failure = Arc::new(OnceLock::new());
+        let lost = Arc::clone(&failure);
+        device.set_device_lost_callback(move |reason, message| {
+            let told = if message.is_empty() { format!("{reason:?}") } else { message };
+            let _ = lost.set(GpuError::Lost(told));
+        });
+        // Without a handler of its own the library would panic.
+        let failed = Arc::clone(&failure);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+            tracing::error!("GPU: {error}");
+            let lines = error.to_string();
+            let lines: Vec<&str> = lines.split_whitespace().collect();
+            let told = lines.join(" ");
+            let _ = failed.set(GpuError::Lost(told));
+        }));
+        Ok(Arc::new(Self {
+            name,
+            device,
+            queue,
+            kernels: Kernels::default(),
+            most_groups: limits.max_compute_workgroups_per_dimension,
+            limits: GpuLimits {
+                binding: given
+                    .binding
+                    .min(limits.max_storage_buffer_binding_size)
+                    .min(limits.max_buffer_size),
+                ..given
+            },
+            held: Arc::default(),
+            submissions: AtomicU64::new(0),
+            up: AtomicU64::new(0),
+            down: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
+            failure,
+            landing: Mutex::new(None),
+        }))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes that we hold there: every buffer, counted as it is made and given back.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// What went over the bus so far.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            submissions: self.submissions.load(Ordering::Relaxed),
+            up: self.up.load(Ordering::Relaxed),
+            down: self.down.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether it can still be used.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(&self) -> Result<(), GpuError> {
+        self.failure.get().cloned().map_or(Ok(()), Err)
+    }
+
+    /// Takes the device away, as an unplugged or reset card goes: every later pass fails. For tests
+    /// of what happens then.
+    pub fn destroy(&self) {
+        self.device.destroy();
+    }
+
+    /// Most bytes of one binding.
+    pub(super) fn most_binding(&self) -> u64 {
+        self.limits.binding
+    }
+
+    /// Most workgroups in one dimension.
+    pub(super) fn most_groups(&self) -> u32 {
+        self.most_groups
+    }
+
+    pub(super) fn raw(&self) -> &wgpu::Device {
+        &self.device
+    }
+
+    pub(super) fn pipeline(&self, kernel: Kernel) -> &Pipeline {
+        self.kernels.get(&self.device, kernel)
+    }
+
+    /// A buffer of at least `bytes` zeros that kernels can bind.
+    ///
+    /// # Errors
+    /// [`GpuError::Full`], [`GpuError::Buffer`] or [`GpuError::Lost`].
+    pub(in crate::model) fn buffer(&self, bytes: u64) -> Result<Buffer, GpuError> {
+        let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
+        self.allocate(bytes, usage)
+    }
+
+    /// A buffer that holds `data`.
+    ///
+    /// # Errors
+    /// As for [`Self::buffer`].
+    pub(in crate::model) fn filled(&self, data: &[f32]) -> Result<Buffer, GpuError> {
+        let buffer = self.buffer(4 * data.len() as u64)?;
+        self.write(&buffer, 0, &bytes_of(data));
+        Ok(buffer)
+    }
+
+    fn allocate(&self, bytes: u64, usage: BufferUsages) -> Result<Buffer, GpuError> {
+        self.check()?;
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let bytes = bytes.next_multiple_of(16).max(16);
+        if bytes > self.most_binding() {
+            return Err(GpuError::Buffer { asked: mib(bytes), most: self.most_binding() >> 20 });
+        }
+        let full = || GpuError::Full { asked: mib(bytes), held: mib(self.held()) };
+        if self.held().saturating_add(bytes) > self.limits.room {
+            return Err(full());
+        }
+        let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let raw = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size: bytes,
+            usage,
+            mapped_at_creation: false,
+        });
+        match ready(scope.pop()) {
+            Some(_) => Err(full()),
+            None => Ok(Buffer::new(raw, bytes, Arc::clone(&self.held))),
+        }
+    }
+
+    /// Sends `data` to `buffer`, from byte `at` on; it is there before the next submission.
+    pub(in crate::model) fn write(&self, buffer: &Buffer, at: u64, data: &[u8]) {
+        if data.is_empty() || self.check().is_err() {
+            return;
+        }
+        self.queue.write_buffer(buffer.raw(), at, data);
+        self.up.fetch_add(data.len() as u64, Ordering::Relaxed);
+    }
+
+    /// [`Self::write`] of weights, which are sent before too many of them wait in main memory.
+    pub(super) fn write_weights(&self, buffer: &Buffer, at: u64, data: &[u8]) {
+        self.write(buffer, at, data);
+        let unsent = self.unsent.fetch_add(data.len() as u64, Ordering::Relaxed);
+        if unsent + data.len() as u64 > UNSENT {
+            self.unsent.store(0, Ordering::Relaxed);
+            let sent = self.queue.submit([]);
+            let _ = self.wait(sent);
+        }
+    }
+
+    /// Submits recorded work.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`] if the device is lost already.
+    pub(super) fn submit(&self, work: wgpu::CommandBuffer) -> Result<(), GpuError> {
+        self.check()?;
+        self.queue.submit([work]);
+        self.submissions.fetch_add(1, Ordering::Relaxed);
+        self.check()
+    }
+
+    /// Submits recorded work, the last of which copies `bytes` to the buffer of [`Self::landing`],
+    /// waits for it and gives these bytes.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    pub(super) fn submit_and_read(
+        &self,
+        work: wgpu::CommandBuffer,
+        landing: &Buffer,
+        bytes: u64,
+    ) -> Result<Vec<u8>, GpuError> {
+        self.check()?;
+        let submission = self.queue.submit([work]);
+        self.submissions.fetch_add(1, Ordering::Relaxed);
+        let slice = landing.raw().slice(..bytes);
+        let (answer, mapped) = mpsc::channel();
+        slice.map_async(wgpu::MapMode::Read, move |result| _ = answer.send(result));
+        self.wait(submission)?;
+        // Another thread that waits for its own work may be the one that is told.
+        match mapped.recv_timeout(self.limits.patience) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(self.fail(GpuError::Lost(error.to_string()))),
+            Err(_) => return Err(self.fail(self.hangs())),
+        }
+        let view = slice.get_mapped_range();
+        let view = view.map_err(|error| self.fail(GpuError::Lost(error.to_string())))?;
+        let data = view.to_vec();
+        drop(view);
+        landing.raw().unmap();
+        self.down.fetch_add(bytes, Ordering::Relaxed);
+        self.check()?;
+        Ok(data)
+    }
+
+    /// The buffer that results are read from, of at least `bytes`; to be put back by
+    /// [`Self::put_back`].
+    pub(super) fn landing(&self, bytes: u64) -> Result<Buffer, GpuError> {
+        let kept = self.landing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match kept {
+            Some(buffer) if buffer.bytes() >= bytes => Ok(buffer),
+            _ => {
+                let room = bytes.next_power_of_two();
+                self.allocate(room, BufferUsages::MAP_READ | BufferUsages::COPY_DST)
+            }
+        }
+    }
+
+    pub(super) fn put_back(&self, landing: Buffer) {
+        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = Some(landing);
+    }
+
+    fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
+        let timeout = Some(self.limits.patience);
+        let poll = PollType::Wait { submission_index: Some(submission), timeout };
+        let polled = self.device.poll(poll);
+        self.check()?;
+        match polled {
+            Ok(_) => Ok(()),
+            Err(wgpu::PollError::Timeout) => Err(self.fail(self.hangs())),
+            Err(error) => Err(self.fail(GpuError::Lost(error.to_string()))),
+        }
+    }
+
+    fn hangs(&self) -> GpuError {
+        GpuError::Hangs(self.limits.patience.as_secs())
+    }
+
+    /// Notes that the device cannot be used any more; gives the first such reason.
+    fn fail(&self, error: GpuError) -> GpuError {
+        self.failure.get_or_init(|| error).clone()
+    }
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gpu({}, {} bytes)", self.name, self.held())
+    }
+}
+
+/// Floats as the device takes them.
+pub(in crate::model) fn bytes_of(data: &[f32]) -> Vec<u8> {
+    data.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// Words as the device takes them.
+pub(in crate::model) fn bytes_of_words(data: &[u32]) -> Vec<u8> {
+    data.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+/// What the device gives, as floats.
+pub(in crate::model) fn floats_of(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
+}

@@ -1,0 +1,47 @@
+//! Why a GPU cannot do what is asked. Must never know what it was asked for.
+
+/// Why a device cannot be used, or can no longer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GpuError {
+    /// It lacks something that every kernel needs.
+    #[error("{name} lacks {what}")]
+    Lacks {
+        /// The device.
+        name: String,
+        /// What.
+        what: String,
+    },
+    /// It cannot be opened.
+    #[error("{name} cannot be opened: {reason}")]
+    Closed {
+        /// The device.
+        name: String,
+        /// What its driver says.
+        reason: String,
+    },
+    /// Its memory is full, or what it may hold of ours.
+    #[error("its memory is full: {asked} MiB more were asked for beside {held} MiB held")]
+    Full {
+        /// What was asked for, MiB, rounded up.
+        asked: u64,
+        /// What this program holds there, MiB.
+        held: u64,
+    },
+    /// A single buffer is larger than the device takes.
+    #[error("it takes no buffer of {asked} MiB, {most} MiB at most: shorten the context")]
+    Buffer {
+        /// What was asked for, MiB.
+        asked: u64,
+        /// The most, MiB.
+        most: u64,
+    },
+    /// It was removed, reset or destroyed, or its driver failed.
+    #[error("it is lost ({0})")]
+    Lost(String),
+    /// It does not answer.
+    #[error("it has not answered for {0} s")]
+    Hangs(u64),
+    /// The kernels do not cover this.
+    #[error("{0}")]
+    Unsupported(String),
+}

@@ -1,0 +1,226 @@
+//! A model's blocks on the device, from the checkpoint's tensors, and the first of them in front of
+//! the CPU's (method.md, Split target). Must never know what runs the other blocks.
+
+use std::sync::Arc;
+
+use super::block::{Blocks, Shape};
+use super::device::{Gpu, bytes_of, floats_of};
+use super::error::GpuError;
+use super::matrix::{GpuMatrix, UploadError};
+use super::places::Rows;
+use super::step::Recorder;
+use crate::kernels::{Pool, TreeMask};
+use crate::model::cpu::packer::{Packer, Unpacked};
+use crate::model::lower::Lower;
+use crate::model::taps::Taps;
+use crate::model::weights::{WeightError, WeightSource};
+use crate::model::{LoadError, LoadRequest, Progress, TargetError};
+
+/// Rows of a submission.
+pub(super) const ROWS: usize = 64;
+
+impl From<GpuError> for TargetError {
+    fn from(error: GpuError) -> Self {
+        Self::Device(error.to_string())
+    }
+}
+
+/// The first blocks of a target on a device.
+pub(in crate::model) struct GpuLayers {
+    blocks: Blocks,
+    hidden: usize,
+}
+
+impl GpuLayers {
+    /// Puts the first `layers` blocks on `gpu`.
+    ///
+    /// # Errors
+    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks;
+    /// [`LoadError::Weights`].
+    pub(in crate::model) fn load(
+        gpu: &Arc<Gpu>,
+        layers: usize,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let config = request.config;
+        if layers >= config.layers {
+            let most = config.layers.saturating_sub(1);
+            let reason = format!("at most {most} of its {} can leave the CPU", config.layers);
+            return Err(LoadError::Device { layers, reason });
+        }
+        let blocks = load_blocks(gpu, layers, request, 0, progress)?;
+        Ok(Self { blocks, hidden: config.hidden })
+    }
+
+    fn run(
+        &mut self,
+        stream: &mut [f32],
+        positions: &[usize],
+        mask: &TreeMask,
+        taps: &mut Taps<'_>,
+    ) -> Result<(), GpuError> {
+        let hidden = self.hidden;
+        let mut tapped = Tapped::below(self.blocks.count(), taps);
+        let gpu = Arc::clone(self.blocks.gpu());
+        for (slice, positions) in positions.chunks(ROWS).enumerate() {
+            let first = slice * ROWS;
+            let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
+            gpu.write(self.blocks.stream(), 0, &bytes_of(rows));
+            let mut recorder = Recorder::new(&gpu);
+            tapped.record(&mut self.blocks, Rows { positions, mask, first }, &mut recorder)?;
+            let own = (self.blocks.stream(), 0, rows.len());
+            let read = floats_of(&tapped.submit_and_read(recorder, &[own], rows.len())?);
+            rows.copy_from_slice(&read[..rows.len()]);
+            tapped.keep(&read[rows.len()..], rows.len());
+        }
+        tapped.give(taps);
+        Ok(())
+    }
+}
+
+impl Lower for GpuLayers {
+    fn pass(
+        &mut self,
+        stream: &mut [f32],
+        positions: &[usize],
+        mask: &TreeMask,
+        taps: &mut Taps<'_>,
+    ) -> Result<(), TargetError> {
+        Ok(self.run(stream, positions, mask, taps)?)
+    }
+
+    fn commit(&mut self, path: &[usize]) {
+        self.blocks.commit(path);
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.blocks.truncate(len);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.blocks.bytes()
+    }
+}
+
+/// The first `count` blocks of a model, with `in_flight` cache slots behind the request's
+/// positions.
+pub(super) fn load_blocks(
+    gpu: &Arc<Gpu>,
+    count: usize,
+    request: &LoadRequest<'_>,
+    in_flight: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Blocks, LoadError> {
+    let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+    let failed = |error: GpuError| LoadError::Device { layers: count, reason: error.to_string() };
+    let slots = capacity.saturating_add(in_flight);
+    let shape = Shape { rows: ROWS, capacity, slots, kv };
+    let mut blocks = Blocks::new(gpu, config, count, shape).map_err(failed)?;
+    let total = Packer::count(config, 0..count);
+    let mut packer = uploader(gpu, source, pool, total, progress);
+    for index in 0..count {
+        let layer = packer.layer(config, index).map_err(|error| of_device(count, error))?;
+        blocks.push(layer, None).map_err(failed)?;
+    }
+    Ok(blocks)
+}
+
+/// Puts matrix after matrix on a device.
+pub(super) fn uploader<'a>(
+    gpu: &'a Gpu,
+    source: &'a dyn WeightSource,
+    pool: &'a Pool,
+    total: usize,
+    progress: &'a mut dyn FnMut(Progress),
+) -> Packer<'a, GpuMatrix> {
+    let make = move |unpacked: &Unpacked<'_>| {
+        let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
+            Ok(unpacked.append_rows(rows, file)?)
+        };
+        if source.scale(unpacked.name()) != 1.0 {
+            let told = "its kernels have no scales of whole tensors (NVFP4): these stay on the CPU";
+            return Err(unpacked.not_taken(told.to_owned()));
+        }
+        let (format, shape) = (unpacked.format(), unpacked.shape());
+        let matrix = GpuMatrix::upload(gpu, format, shape, pool, &mut fill);
+        let matrix = matrix.map_err(|error| match error {
+            UploadError::Pack(error) => unpacked.refused(source, error),
+            other => unpacked.not_taken(other.to_string()),
+        })?;
+        let bytes = matrix.bytes();
+        Ok((matrix, bytes))
+    };
+    Packer::making(source, Box::new(make), total, progress)
+}
+
+/// What a device did not take, told of the blocks it was asked for.
+pub(super) fn of_device(layers: usize, error: WeightError) -> LoadError {
+    match error {
+        WeightError::Device { reason, .. } => LoadError::Device { layers, reason },
+        other => other.into(),
+    }
+}
+
+/// States of the residual stream that are read on the way through some blocks.
+pub(super) struct Tapped {
+    /// The states below the blocks' end, and what was read of each so far.
+    states: Vec<(usize, Vec<f32>)>,
+    /// Where they wait for the end of a pass.
+    waiting: Vec<super::Buffer>,
+}
+
+impl Tapped {
+    /// The states that enter the first `blocks` blocks.
+    pub(super) fn below(blocks: usize, taps: &Taps<'_>) -> Self {
+        let states = (0..blocks).filter(|&state| taps.want(state));
+        Self { states: states.map(|state| (state, Vec::new())).collect(), waiting: Vec::new() }
+    }
+
+    /// Records a slice's passage through all blocks.
+    pub(super) fn record(
+        &mut self,
+        blocks: &mut Blocks,
+        rows: Rows<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), GpuError> {
+        while self.waiting.len() < self.states.len() {
+            self.waiting.push(blocks.gpu().buffer(blocks.stream().bytes())?);
+        }
+        let at = blocks.begin(rows, recorder)?;
+        for block in 0..blocks.count() {
+            if let Some(i) = self.states.iter().position(|(state, _)| *state == block) {
+                let floats = (blocks.stream().bytes() / 4) as usize;
+                recorder.copy((blocks.stream(), 0), (&self.waiting[i], 0), floats);
+            }
+            blocks.run(block, recorder, at);
+        }
+        Ok(())
+    }
+
+    /// Submits and reads these parts, then `floats` floats of each state.
+    pub(super) fn submit_and_read(
+        &self,
+        recorder: Recorder<'_>,
+        parts: &[(&super::Buffer, usize, usize)],
+        floats: usize,
+    ) -> Result<Vec<u8>, GpuError> {
+        let states = self.waiting.iter().map(|buffer| (buffer, 0, floats));
+        let parts: Vec<_> = parts.iter().copied().chain(states).collect();
+        recorder.submit_and_read(&parts)
+    }
+
+    /// Takes what was read of each state of a slice.
+    pub(super) fn keep(&mut self, read: &[f32], floats: usize) {
+        for ((_, all), part) in self.states.iter_mut().zip(read.chunks_exact(floats.max(1))) {
+            all.extend_from_slice(part);
+        }
+    }
+
+    /// Gives the states of all slices.
+    pub(super) fn give(self, taps: &mut Taps<'_>) {
+        for (state, stream) in self.states {
+            taps.take(state, &stream);
+        }
+    }
+}

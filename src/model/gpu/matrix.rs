@@ -1,0 +1,215 @@
+//! A weight matrix on the device, in parts where a binding cannot hold it, and the steps that
+//! multiply rows by it. Must never know what the weights mean.
+
+use std::ops::Range;
+
+use super::buffer::Buffer;
+use super::device::Gpu;
+use super::encode::{Encoding, encode};
+use super::error::GpuError;
+use super::kernels::Kernel;
+use super::step::{Grid, Step};
+use crate::kernels::{Format, PackError, Pool};
+
+/// Outputs that a workgroup makes.
+const OUTPUTS: u32 = 4;
+/// Bytes of a file that are encoded at a time.
+const AT_ONCE: usize = 4 << 20;
+/// Columns that a lane takes at a time.
+const COLUMNS: usize = 8;
+
+const ADD_TO_OUTPUT: u32 = 1;
+const WITH_BIAS: u32 = 2;
+const WITH_SILU: u32 = 4;
+
+/// Weights `[outputs, inputs]` on a device.
+pub(in crate::model) struct GpuMatrix {
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    parts: Vec<Part>,
+}
+
+/// Appends a run of a matrix's rows as a file of its format holds them.
+pub(in crate::model) type Fill<'a> =
+    &'a mut dyn FnMut(Range<usize>, &mut Vec<u8>) -> Result<(), UploadError>;
+
+/// Some rows of a matrix.
+struct Part {
+    first: usize,
+    rows: usize,
+    codes: Buffer,
+    scales: Buffer,
+}
+
+/// Why a matrix cannot be put on a device.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::model) enum UploadError {
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    /// Its rows cannot be read.
+    #[error("{0}")]
+    Source(String),
+}
+
+impl GpuMatrix {
+    /// Puts a matrix on the device; `fill` appends a run of its rows as a file of this format holds
+    /// them.
+    ///
+    /// # Errors
+    /// [`UploadError`].
+    pub(in crate::model) fn upload(
+        gpu: &Gpu,
+        format: Format,
+        [outputs, inputs]: [usize; 2],
+        pool: &Pool,
+        fill: Fill<'_>,
+    ) -> Result<Self, UploadError> {
+        if !inputs.is_multiple_of(COLUMNS) {
+            let told = format!(
+                "its kernels take no rows of {inputs} weights, only multiples of 8: these stay on \
+                 the CPU"
+            );
+            return Err(GpuError::Unsupported(told).into());
+        }
+        let encoding = Encoding::of(format);
+        let (code, scale) = (encoding.code_bytes(inputs), encoding.scale_bytes(inputs));
+        let by_binding = (gpu.most_binding() as usize / code.max(scale).max(1)).max(1);
+        let most = by_binding.min((gpu.most_groups() * OUTPUTS) as usize);
+        let run = (AT_ONCE / code.max(1)).max(1);
+        let (mut parts, mut file) = (Vec::new(), Vec::new());
+        for first in (0..outputs).step_by(most) {
+            let rows = most.min(outputs - first);
+            let part = Part {
+                first,
+                rows,
+                codes: gpu.buffer((rows * code) as u64)?,
+                scales: gpu.buffer((rows * scale) as u64)?,
+            };
+            for at in (0..rows).step_by(run) {
+                let range = first + at..first + rows.min(at + run);
+                let count = range.len();
+                file.clear();
+                fill(range, &mut file)?;
+                let (codes, scales) = encode(format, [count, inputs], &file, pool)?;
+                gpu.write_weights(&part.codes, (at * code) as u64, &codes);
+                gpu.write_weights(&part.scales, (at * scale) as u64, &scales);
+            }
+            parts.push(part);
+        }
+        gpu.check()?;
+        Ok(Self { format, outputs, inputs, parts })
+    }
+
+    /// Rows: numbers that a product gives.
+    pub(in crate::model) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Columns.
+    pub(in crate::model) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// The format it was made from.
+    pub(in crate::model) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Bytes held.
+    pub(in crate::model) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.codes.bytes() + part.scales.bytes()).sum()
+    }
+}
+
+/// A product: output = epilogue(matrix · input) for every row of a pass.
+pub(in crate::model) struct Product<'a> {
+    matrix: &'a GpuMatrix,
+    input: (&'a Buffer, usize, usize),
+    output: (&'a Buffer, usize, usize),
+    bias: Option<&'a [f32]>,
+    flags: u32,
+    factor: f32,
+}
+
+impl<'a> Product<'a> {
+    /// Of rows of `input` that are as wide as the matrix takes, into rows of `output` that are as
+    /// wide as it gives.
+    pub(in crate::model) fn new(
+        matrix: &'a GpuMatrix,
+        input: &'a Buffer,
+        output: &'a Buffer,
+    ) -> Self {
+        let (input, output) = ((input, matrix.inputs, 0), (output, matrix.outputs, 0));
+        Self { matrix, input, output, bias: None, flags: 0, factor: 1.0 }
+    }
+
+    /// Rows of the output are `stride` wide; what the matrix gives begins at `at`.
+    #[must_use]
+    pub(in crate::model) fn into_columns(mut self, at: usize, stride: usize) -> Self {
+        (self.output.1, self.output.2) = (stride, at);
+        self
+    }
+
+    /// With a bias before all else.
+    #[must_use]
+    pub(in crate::model) fn with_bias(mut self, bias: Option<&'a [f32]>) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    /// With SiLU.
+    #[must_use]
+    pub(in crate::model) fn with_silu(mut self) -> Self {
+        self.flags |= WITH_SILU;
+        self
+    }
+
+    /// Times `factor`, added to what the output holds.
+    #[must_use]
+    pub(in crate::model) fn adding(mut self, factor: f32) -> Self {
+        (self.flags, self.factor) = (self.flags | ADD_TO_OUTPUT, factor);
+        self
+    }
+
+    /// The steps, with the buffers that they need beside those given.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full or lost.
+    pub(in crate::model) fn steps(
+        &self,
+        gpu: &Gpu,
+        kept: &mut Vec<Buffer>,
+    ) -> Result<Vec<Step>, GpuError> {
+        let encoding = Encoding::of(self.matrix.format);
+        let (input, in_stride, in_at) = self.input;
+        let (output, out_stride, out_at) = self.output;
+        let mut steps = Vec::new();
+        for part in &self.matrix.parts {
+            let bias = self.bias.map(|bias| &bias[part.first..part.first + part.rows]);
+            let flags = self.flags | if bias.is_some() { WITH_BIAS } else { 0 };
+            let bias = gpu.filled(bias.unwrap_or(&[]))?;
+            let words = [
+                self.matrix.inputs as u32,
+                part.rows as u32,
+                in_stride as u32,
+                in_at as u32,
+                out_stride as u32,
+                (out_at + part.first) as u32,
+                self.factor.to_bits(),
+                encoding.group_shift(),
+            ];
+            steps.push(Step::new(
+                gpu,
+                Kernel::Product(encoding.layout),
+                &[&part.codes, &part.scales, input, &bias, output],
+                (flags, &words),
+                Grid::ForEight((part.rows as u32).div_ceil(OUTPUTS)),
+            ));
+            kept.push(bias);
+        }
+        Ok(steps)
+    }
+}

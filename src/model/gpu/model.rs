@@ -1,0 +1,190 @@
+//! A whole model on the device but for its embeddings, a row of which is all that a token needs:
+//! blocks, final norm and LM head. What a target and a drafting model there have alike. Must never
+//! know what a pass is for.
+
+use std::sync::Arc;
+
+use super::block::Blocks;
+use super::buffer::Buffer;
+use super::device::{Gpu, bytes_of, floats_of};
+use super::error::GpuError;
+use super::layers::{ROWS, Tapped, load_blocks, of_device, uploader};
+use super::places::Rows;
+use super::scores::Scores;
+use super::step::Recorder;
+use crate::kernels::{Format, Matrix, Pool, TreeMask, softcap};
+use crate::model::taps::Taps;
+use crate::model::weights::{EMBEDDING, HEAD, NORM};
+use crate::model::{Config, LoadError, LoadRequest, Progress};
+
+/// A model on a device.
+pub(super) struct GpuModel {
+    pub(super) config: Config,
+    pub(super) blocks: Blocks,
+    /// Positions it can be used for; the cache may have slots behind them.
+    pub(super) capacity: usize,
+    embedding: Arc<Matrix>,
+    pool: Arc<Pool>,
+    scores: Scores,
+    norm: Buffer,
+}
+
+/// Which rows' logits a pass gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logits {
+    /// Those of the last row.
+    Last,
+    /// Those of every row.
+    All,
+}
+
+impl GpuModel {
+    /// Puts a model with these embeddings on `gpu`, with `in_flight` cache slots behind the
+    /// request's positions.
+    ///
+    /// # Errors
+    /// [`LoadError::Device`] if the device has no room or no kernels for the model;
+    /// [`LoadError::Weights`].
+    pub(super) fn load(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        embedding: Arc<Matrix>,
+        in_flight: usize,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let &LoadRequest { config, source, ref pool, capacity, .. } = request;
+        let layers = config.layers;
+        let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
+        let blocks = load_blocks(gpu, layers, request, in_flight, progress)?;
+        let mut packer = uploader(gpu, source, pool, 1, progress);
+        let of_device = |error| of_device(layers, error);
+        let name = if config.tied_head { EMBEDDING } else { HEAD };
+        let shape = [config.vocab, config.hidden];
+        let head = packer.matrix(name, shape, None).map_err(of_device)?;
+        let norm = packer.norm(&config.block, NORM, config.hidden).map_err(of_device)?;
+        drop(packer);
+        let norm = gpu.filled(&norm.weight).map_err(failed)?;
+        let weight = Some((&norm, config.rms_eps));
+        let scores = Scores::new(&blocks, head, weight, ROWS).map_err(failed)?;
+        Ok(Self {
+            config: config.clone(),
+            blocks,
+            capacity,
+            embedding,
+            pool: Arc::clone(pool),
+            scores,
+            norm,
+        })
+    }
+
+    /// Runs a row for each of `tokens`. Row i stands at `positions[i]` and sees the committed
+    /// positions and `mask.visible(i)`; the rows' keys and values stay in flight. `features` gets
+    /// the final norm's output, `[rows, H]`, where it is as long, and `taps` the states on the way.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost or hangs.
+    pub(super) fn pass(
+        &mut self,
+        tokens: &[u32],
+        (positions, mask): (&[usize], &TreeMask),
+        (features, taps): (&mut [f32], &mut Taps<'_>),
+        logits: Logits,
+    ) -> Result<Vec<f32>, GpuError> {
+        let (hidden, layers) = (self.config.hidden, self.config.layers);
+        let gpu = Arc::clone(self.blocks.gpu());
+        let wants_last = taps.want(layers);
+        let mut tapped = Tapped::below(layers, taps);
+        let (mut last, mut all) = (Vec::new(), Vec::new());
+        let vocab = self.scores.vocab();
+        for (slice, tokens) in tokens.chunks(ROWS).enumerate() {
+            let (first, rows) = (slice * ROWS, tokens.len());
+            gpu.write(self.blocks.stream(), 0, &bytes_of(&self.embed(tokens)));
+            let mut recorder = Recorder::new(&gpu);
+            let positions = &positions[first..first + rows];
+            tapped.record(&mut self.blocks, Rows { positions, mask, first }, &mut recorder)?;
+            match logits {
+                Logits::All => self.scores.record(&mut recorder, rows),
+                Logits::Last => self.scores.record_norm(&mut recorder, rows),
+            }
+            let floats = rows * hidden;
+            let mut parts = vec![(self.blocks.branch(), 0, floats)];
+            if wants_last {
+                parts.push((self.blocks.stream(), 0, floats));
+            }
+            if logits == Logits::All {
+                parts.push((self.scores.logits(), 0, rows * vocab));
+            }
+            let read = floats_of(&tapped.submit_and_read(recorder, &parts, floats)?);
+            let (normed, mut rest) = read.split_at(floats);
+            if let Some(features) = features.get_mut(first * hidden..first * hidden + floats) {
+                features.copy_from_slice(normed);
+            }
+            if wants_last {
+                last.extend_from_slice(&rest[..floats]);
+                rest = &rest[floats..];
+            }
+            if logits == Logits::All {
+                all.extend_from_slice(&rest[..rows * vocab]);
+                rest = &rest[rows * vocab..];
+            }
+            tapped.keep(rest, floats);
+        }
+        tapped.give(taps);
+        if wants_last {
+            taps.take(layers, &last);
+        }
+        if logits == Logits::Last {
+            all = self.last_logits((tokens.len() - 1) % ROWS)?;
+        }
+        self.finish(&mut all);
+        Ok(all)
+    }
+
+    /// The logits of one row of the last slice, whose norms still lie there.
+    fn last_logits(&self, row: usize) -> Result<Vec<f32>, GpuError> {
+        let gpu = self.blocks.gpu();
+        let mut recorder = Recorder::new(gpu);
+        if row > 0 {
+            let (branch, hidden) = (self.blocks.branch(), self.config.hidden);
+            // By way of the stream: a buffer is not copied into itself.
+            recorder.copy((branch, row * hidden), (self.blocks.stream(), 0), hidden);
+            recorder.copy((self.blocks.stream(), 0), (branch, 0), hidden);
+        }
+        self.scores.record_product(&mut recorder, 1);
+        let parts = [(self.scores.logits(), 0, self.scores.vocab())];
+        Ok(floats_of(&recorder.submit_and_read(&parts)?))
+    }
+
+    fn embed(&self, tokens: &[u32]) -> Vec<f32> {
+        let (hidden, scale) = (self.config.hidden, self.config.block.embedding_scale);
+        let mut rows = vec![0.0; tokens.len() * hidden];
+        for (&token, row) in tokens.iter().zip(rows.chunks_exact_mut(hidden)) {
+            self.embedding.row(token as usize, row);
+            if scale != 1.0 {
+                row.iter_mut().for_each(|x| *x *= scale);
+            }
+        }
+        rows
+    }
+
+    /// What families do to logits.
+    fn finish(&self, logits: &mut [f32]) {
+        let options = &self.config.block;
+        if options.logit_divisor != 1.0 {
+            logits.iter_mut().for_each(|x| *x /= options.logit_divisor);
+        }
+        if let Some(cap) = options.final_softcap {
+            softcap(&self.pool, logits, cap);
+        }
+    }
+
+    /// The format of most weights.
+    pub(super) fn format(&self) -> Format {
+        self.blocks.format().unwrap_or(Format::F16)
+    }
+
+    /// Bytes on the device.
+    pub(super) fn bytes(&self) -> u64 {
+        self.blocks.bytes() + self.scores.bytes() + self.norm.bytes()
+    }
+}

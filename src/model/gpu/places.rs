@@ -1,0 +1,128 @@
+//! Where the rows of a pass stand and what they see, as the kernels read it. Must never know the
+//! rows' contents.
+
+use super::buffer::Buffer;
+use super::device::{Gpu, bytes_of, bytes_of_words};
+use super::error::GpuError;
+use crate::kernels::TreeMask;
+use crate::model::rope::Rotations;
+use crate::model::{Config, RopeTable};
+
+/// Rows in flight that a row may see, in the mean over a pass.
+const PATH: usize = 512;
+
+/// The rows of a pass: their positions and the mask by which they see each other, of which a slice
+/// may be run at a time.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Rows<'a> {
+    /// Position of each row.
+    pub(in crate::model) positions: &'a [usize],
+    /// Of all rows of the pass.
+    pub(in crate::model) mask: &'a TreeMask,
+    /// First row of the slice.
+    pub(in crate::model) first: usize,
+}
+
+/// Rotary angles and paths of a pass's rows.
+pub(super) struct Places {
+    /// For each rope table cosine and sine of each pair, `[rows, rotary / 2]`.
+    pub(super) angles: Vec<Buffer>,
+    /// `[rows]` of positions seen in a row, begin and length of the list, then the lists.
+    pub(super) paths: Buffer,
+    most_words: usize,
+    tables: Vec<RopeTable>,
+    rotary: usize,
+    rotations: Rotations,
+}
+
+impl Places {
+    /// Room for `rows` rows.
+    pub(super) fn new(
+        gpu: &Gpu,
+        config: &Config,
+        tables: Vec<RopeTable>,
+        rows: usize,
+    ) -> Result<Self, GpuError> {
+        let rotary = config.rotary_dim();
+        let most_words = rows * (3 + PATH);
+        let angles = tables.iter().map(|_| gpu.buffer((4 * rows * rotary) as u64));
+        Ok(Self {
+            angles: angles.collect::<Result<_, _>>()?,
+            paths: gpu.buffer(4 * most_words as u64)?,
+            most_words,
+            tables,
+            rotary,
+            rotations: Rotations::default(),
+        })
+    }
+
+    /// Sends the places of a slice's rows, `committed` positions before them.
+    pub(super) fn send(
+        &mut self,
+        gpu: &Gpu,
+        rows: Rows<'_>,
+        committed: usize,
+    ) -> Result<(), GpuError> {
+        let Self { angles, tables, rotations, rotary, .. } = self;
+        for (table, buffer) in tables.iter().zip(angles) {
+            rotations.fit(rows.positions.len(), *rotary);
+            for (row, &position) in rows.positions.iter().enumerate() {
+                rotations.set(row, position, table);
+            }
+            let (cos, sin) = rotations.rows();
+            let both: Vec<f32> = cos.iter().zip(sin).flat_map(|(&c, &s)| [c, s]).collect();
+            gpu.write(buffer, 0, &bytes_of(&both));
+        }
+        let words = paths(rows, committed);
+        if words.len() > self.most_words {
+            let told = format!("a tree whose rows see {} others", words.len());
+            return Err(GpuError::Unsupported(told));
+        }
+        gpu.write(&self.paths, 0, &bytes_of_words(&words));
+        Ok(())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.angles.iter().map(Buffer::bytes).sum::<u64>() + self.paths.bytes()
+    }
+}
+
+/// The words of [`Places::paths`]. What a row sees of those in flight in their own order from the
+/// first on lies behind the committed positions as if it were committed.
+fn paths(rows: Rows<'_>, committed: usize) -> Vec<u32> {
+    let count = rows.positions.len();
+    let (mut heads, mut lists) = (Vec::with_capacity(3 * count), Vec::new());
+    for row in rows.first..rows.first + count {
+        let seen = rows.mask.visible(row);
+        let straight = (0u32..).zip(seen).take_while(|&(i, &slot)| i == slot).count();
+        let list = &seen[straight..];
+        let begin = (3 * count + lists.len()) as u32;
+        heads.extend([(committed + straight) as u32, begin, list.len() as u32]);
+        lists.extend_from_slice(list);
+    }
+    heads.extend(lists);
+    heads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_needs_no_lists() {
+        let mask = TreeMask::causal(3);
+        let rows = Rows { positions: &[5, 6, 7], mask: &mask, first: 0 };
+        assert_eq!(paths(rows, 5), [6, 9, 0, 7, 9, 0, 8, 9, 0]);
+    }
+
+    #[test]
+    fn a_branch_lists_what_lies_behind_its_first_gap() {
+        let mask = TreeMask::tree([0, 0, 0, 2]);
+        let rows = Rows { positions: &[4, 5, 5, 6], mask: &mask, first: 0 };
+        let words = paths(rows, 4);
+        assert_eq!(words[..12], [5, 12, 0, 6, 12, 0, 5, 12, 1, 5, 13, 2]);
+        assert_eq!(words[12..], [2, 2, 3]);
+        let slice = Rows { positions: &[5, 6], mask: &mask, first: 2 };
+        assert_eq!(paths(slice, 4), [5, 6, 1, 5, 7, 2, 2, 2, 3]);
+    }
+}

@@ -1,0 +1,164 @@
+//! A kernel with its buffers, made once and run in many passes; and the recording of a pass, which
+//! is one submission. Must never know what a pass computes.
+
+use super::buffer::Buffer;
+use super::device::Gpu;
+use super::error::GpuError;
+use super::kernels::{Kernel, WORDS};
+
+/// Rows that a product makes in one workgroup.
+const PRODUCT_ROWS: u32 = 8;
+
+/// What differs from pass to pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::model) struct At {
+    /// Rows of the pass.
+    pub(in crate::model) rows: u32,
+    /// Cache slot of the first row.
+    pub(in crate::model) base: u32,
+    /// Committed positions.
+    pub(in crate::model) stable: u32,
+}
+
+/// Workgroups of a step.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) enum Grid {
+    /// So many for each row.
+    ForRow(u32),
+    /// So many for each eight rows.
+    ForEight(u32),
+    /// One for each row, along x.
+    Row,
+    /// So many, whatever the rows.
+    Fixed(u32),
+}
+
+/// A kernel with its buffers and the numbers that do not change.
+pub(in crate::model) struct Step {
+    kernel: Kernel,
+    bind: wgpu::BindGroup,
+    flags: u32,
+    words: Vec<u32>,
+    grid: Grid,
+}
+
+impl Step {
+    /// A step on `buffers`, in the order of the kernel's bindings; `words` are the kernel's own
+    /// numbers.
+    pub(in crate::model) fn new(
+        gpu: &Gpu,
+        kernel: Kernel,
+        buffers: &[&Buffer],
+        (flags, words): (u32, &[u32]),
+        grid: Grid,
+    ) -> Self {
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
+            .zip(buffers)
+            .map(|(binding, buffer)| wgpu::BindGroupEntry {
+                binding,
+                resource: buffer.raw().as_entire_binding(),
+            })
+            .collect();
+        let bind = gpu.raw().create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: &gpu.pipeline(kernel).layout,
+            entries: &entries,
+        });
+        Self { kernel, bind, flags, words: words.to_vec(), grid }
+    }
+}
+
+/// Records the work of one submission.
+pub(in crate::model) struct Recorder<'a> {
+    gpu: &'a Gpu,
+    encoder: wgpu::CommandEncoder,
+    pass: Option<wgpu::ComputePass<'static>>,
+}
+
+impl<'a> Recorder<'a> {
+    pub(in crate::model) fn new(gpu: &'a Gpu) -> Self {
+        let encoder = gpu.raw().create_command_encoder(&Default::default());
+        Self { gpu, encoder, pass: None }
+    }
+
+    /// Runs a step behind all that was recorded.
+    pub(in crate::model) fn run(&mut self, step: &Step, at: At) {
+        let grid = match step.grid {
+            Grid::ForRow(x) => (x, at.rows),
+            Grid::ForEight(x) => (x, at.rows.div_ceil(PRODUCT_ROWS)),
+            Grid::Row => (at.rows, 1),
+            Grid::Fixed(x) => (x, 1),
+        };
+        if grid.0 == 0 || grid.1 == 0 {
+            return;
+        }
+        let pass = self.pass.get_or_insert_with(|| {
+            self.encoder.begin_compute_pass(&Default::default()).forget_lifetime()
+        });
+        let mut words = [0u32; WORDS];
+        words[..4].copy_from_slice(&[at.rows, at.base, at.stable, step.flags]);
+        words[4..4 + step.words.len()].copy_from_slice(&step.words);
+        let bytes = words.map(u32::to_le_bytes);
+        pass.set_pipeline(&self.gpu.pipeline(step.kernel).raw);
+        pass.set_bind_group(0, &step.bind, &[]);
+        pass.set_immediates(0, bytes.as_flattened());
+        pass.dispatch_workgroups(grid.0, grid.1, 1);
+    }
+
+    /// Runs steps one after the other.
+    pub(in crate::model) fn run_all<'s>(
+        &mut self,
+        steps: impl IntoIterator<Item = &'s Step>,
+        at: At,
+    ) {
+        steps.into_iter().for_each(|step| self.run(step, at));
+    }
+
+    /// Copies `floats` floats from one buffer to another, each from its own place on, in floats.
+    pub(in crate::model) fn copy(
+        &mut self,
+        (from, from_at): (&Buffer, usize),
+        (to, to_at): (&Buffer, usize),
+        floats: usize,
+    ) {
+        self.pass = None;
+        let bytes = |floats: usize| 4 * floats as u64;
+        self.encoder.copy_buffer_to_buffer(
+            from.raw(),
+            bytes(from_at),
+            to.raw(),
+            bytes(to_at),
+            bytes(floats),
+        );
+    }
+
+    /// Submits what was recorded.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`].
+    pub(in crate::model) fn submit(mut self) -> Result<(), GpuError> {
+        self.pass = None;
+        self.gpu.submit(self.encoder.finish())
+    }
+
+    /// Submits what was recorded, waits for it and reads these parts of buffers: (buffer, first
+    /// word, words), one after the other.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost, full or hangs.
+    pub(in crate::model) fn submit_and_read(
+        mut self,
+        parts: &[(&Buffer, usize, usize)],
+    ) -> Result<Vec<u8>, GpuError> {
+        let bytes: u64 = parts.iter().map(|part| 4 * part.2 as u64).sum();
+        let landing = self.gpu.landing(bytes)?;
+        let mut to = 0;
+        for &(buffer, first, words) in parts {
+            self.copy((buffer, first), (&landing, to), words);
+            to += words;
+        }
+        let read = self.gpu.submit_and_read(self.encoder.finish(), &landing, bytes)?;
+        self.gpu.put_back(landing);
+        Ok(read)
+    }
+}

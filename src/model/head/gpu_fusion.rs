@@ -1,0 +1,258 @@
+//! How feature and token become a head's input on a GPU (method.md, Draft heads and EAGLE-3): the
+//! steps before and behind its blocks. Must never know trees.
+
+use super::backend::Origin;
+use super::pack::{PackedEagle3, PackedFusion};
+use super::{HeadConfig, HeadError};
+use crate::model::gpu::{
+    Blocks, Buffer, Columns, Gpu, GpuMatrix, Grid, Kernel, Product, Step, bytes_of_words, norm_step,
+};
+
+/// Threads of an element-wise workgroup.
+const THREADS: usize = 64;
+/// Rows are those that a list names.
+const BY_LIST: u32 = 1;
+
+/// The steps around a head's blocks, with their weights and buffers.
+pub(super) struct GpuFusion {
+    buffers: Buffers,
+    /// Whether attention reads the joined inputs and not the stream.
+    joins_attention: bool,
+    of_target: Vec<Step>,
+    of_head: Vec<Step>,
+    /// Behind either of these.
+    common: Vec<Step>,
+    after: Vec<Step>,
+    /// The norm of what the LM head reads, if it has one: weight and epsilon.
+    scored: Option<(Buffer, f32)>,
+    matrices: Vec<GpuMatrix>,
+    vectors: Vec<Buffer>,
+}
+
+/// What a pass reads, `[rows, …]`.
+struct Buffers {
+    /// As wide as the target's features, or the head's own outputs.
+    features: Buffer,
+    embeddings: Buffer,
+    /// Which of the head's own outputs rows go on from.
+    chosen: Buffer,
+    /// Two inputs side by side, `[rows, 2H]`.
+    joined: Buffer,
+}
+
+impl GpuFusion {
+    /// The steps for a head whose own outputs lie in `sources`, for passes of `rows` rows.
+    pub(super) fn new(
+        gpu: &Gpu,
+        config: &HeadConfig,
+        weights: PackedFusion<GpuMatrix>,
+        (blocks, sources): (&Blocks, &Buffer),
+        rows: usize,
+    ) -> Result<Self, HeadError> {
+        let (hidden, eps) = (config.body.hidden, config.body.rms_eps);
+        let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
+        let buffers = Buffers {
+            features: of(config.feature_width())?,
+            embeddings: of(hidden)?,
+            chosen: gpu.buffer(4 * rows as u64)?,
+            joined: of(2 * hidden)?,
+        };
+        let (stream, branch) = (blocks.stream(), blocks.branch());
+        let mut maker = Maker { gpu, hidden, eps, steps: Vec::new(), vectors: Vec::new() };
+        let mut of_target = Vec::new();
+        let mut after = Vec::new();
+        let mut scored = None;
+        let joins_attention = matches!(weights, PackedFusion::Eagle3(_));
+        let chosen_into = if joins_attention { stream } else { &buffers.features };
+        maker.rows((sources, &buffers.chosen, BY_LIST), chosen_into, (0, hidden));
+        let of_head = maker.take();
+        let Buffers { features, embeddings, chosen, joined } = &buffers;
+        let matrices = match weights {
+            PackedFusion::Dgf { w_1, w_2, w_z, norm } => {
+                let columns = |at: usize| (at, 2 * hidden);
+                let (at, stride) = columns(0);
+                maker.product(Product::new(&w_1, features, joined).into_columns(at, stride))?;
+                maker.norm(&norm, (embeddings, branch), (0, hidden))?;
+                let (at, stride) = columns(hidden);
+                let second = Product::new(&w_2, branch, joined).into_columns(at, stride);
+                maker.product(second.with_silu())?;
+                // The gate's logits take the place of what is read already.
+                maker.product(Product::new(&w_z, joined, embeddings))?;
+                maker.blend(embeddings, joined, stream);
+                vec![w_1, w_2, w_z]
+            }
+            PackedFusion::Eagle { fc, bias } => {
+                maker.rows((embeddings, chosen, 0), joined, (0, 2 * hidden));
+                maker.rows((features, chosen, 0), joined, (hidden, 2 * hidden));
+                maker.product(Product::new(&fc, joined, stream).with_bias(bias.as_deref()))?;
+                vec![fc]
+            }
+            PackedFusion::Eagle3(own) => {
+                maker.taps(&own, config.feature_width(), (features, stream), rows)?;
+                of_target = maker.take();
+                maker.norm(&own.embedding_norm, (embeddings, joined), (0, 2 * hidden))?;
+                maker.norm(&own.state_norm, (stream, joined), (hidden, 2 * hidden))?;
+                let common = if own.norm_before_residual {
+                    maker.norm(&own.state_norm, (stream, branch), (0, hidden))?;
+                    maker.rows((branch, chosen, 0), stream, (0, hidden));
+                    maker.take()
+                } else {
+                    maker.take()
+                };
+                if own.norm_output {
+                    maker.norm(&own.norm, (stream, branch), (0, hidden))?;
+                    maker.rows((branch, chosen, 0), stream, (0, hidden));
+                    after = maker.take();
+                } else {
+                    scored = Some((gpu.filled(&own.norm)?, eps));
+                }
+                maker.steps = common;
+                vec![own.fc]
+            }
+        };
+        let Maker { steps: common, vectors, .. } = maker;
+        Ok(Self {
+            buffers,
+            joins_attention,
+            of_target,
+            of_head,
+            common,
+            after,
+            scored,
+            matrices,
+            vectors,
+        })
+    }
+
+    /// Where the target's features are written, `[rows, feature width]`.
+    pub(super) fn features(&self) -> &Buffer {
+        &self.buffers.features
+    }
+
+    /// Where the tokens' embeddings are written, `[rows, H]`.
+    pub(super) fn embeddings(&self) -> &Buffer {
+        &self.buffers.embeddings
+    }
+
+    /// What attention reads in the place of the stream.
+    pub(super) fn attention_input(&self) -> Option<&Buffer> {
+        self.joins_attention.then_some(&self.buffers.joined)
+    }
+
+    /// Says from which of the head's own outputs the rows of the next pass go on.
+    pub(super) fn choose(&self, gpu: &Gpu, sources: &[u32]) {
+        gpu.write(&self.buffers.chosen, 0, &bytes_of_words(sources));
+    }
+
+    /// The steps before the blocks.
+    pub(super) fn before(&self, origin: Origin) -> impl Iterator<Item = &Step> {
+        let own = match origin {
+            Origin::Target => &self.of_target,
+            Origin::Head => &self.of_head,
+        };
+        own.iter().chain(&self.common)
+    }
+
+    /// The steps behind them.
+    pub(super) fn after(&self) -> impl Iterator<Item = &Step> {
+        self.after.iter()
+    }
+
+    /// The norm of what the LM head reads, if it has one: weight and epsilon.
+    pub(super) fn scored_norm(&self) -> Option<(&Buffer, f32)> {
+        self.scored.as_ref().map(|(weight, eps)| (weight, *eps))
+    }
+
+    /// Bytes of weights and buffers.
+    pub(super) fn bytes(&self) -> u64 {
+        let Buffers { features, embeddings, chosen, joined } = &self.buffers;
+        let buffers = [features, embeddings, chosen, joined].map(Buffer::bytes);
+        let scored = self.scored.as_ref().map_or(0, |(weight, _)| weight.bytes());
+        buffers.iter().sum::<u64>()
+            + self.matrices.iter().map(GpuMatrix::bytes).sum::<u64>()
+            + self.vectors.iter().map(Buffer::bytes).sum::<u64>()
+            + scored
+    }
+}
+
+/// Makes steps on rows of H numbers.
+struct Maker<'a> {
+    gpu: &'a Gpu,
+    hidden: usize,
+    eps: f32,
+    steps: Vec<Step>,
+    vectors: Vec<Buffer>,
+}
+
+impl Maker<'_> {
+    fn take(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::ForRow(self.hidden.div_ceil(THREADS) as u32)
+    }
+
+    /// Copies rows, or those that a list names, into columns of rows `stride` wide.
+    fn rows(
+        &mut self,
+        (from, list, flags): (&Buffer, &Buffer, u32),
+        to: &Buffer,
+        (at, stride): (usize, usize),
+    ) {
+        let words = [self.hidden, self.hidden, 0, stride, at].map(|word| word as u32);
+        let buffers = [from, list, to];
+        let step = Step::new(self.gpu, Kernel::Rows, &buffers, (flags, &words), self.grid());
+        self.steps.push(step);
+    }
+
+    fn product(&mut self, product: Product<'_>) -> Result<(), HeadError> {
+        let steps = product.steps(self.gpu, &mut self.vectors)?;
+        self.steps.extend(steps);
+        Ok(())
+    }
+
+    fn norm(
+        &mut self,
+        weight: &[f32],
+        buffers: (&Buffer, &Buffer),
+        into: (usize, usize),
+    ) -> Result<(), HeadError> {
+        let weight = self.gpu.filled(weight)?;
+        let columns = Columns { width: self.hidden, segments: 1, into };
+        self.steps.push(norm_step(self.gpu, (&weight, self.eps), buffers, columns, None));
+        self.vectors.push(weight);
+        Ok(())
+    }
+
+    fn blend(&mut self, gate: &Buffer, both: &Buffer, to: &Buffer) {
+        let words = [self.hidden as u32];
+        let buffers = [gate, both, to];
+        let step = Step::new(self.gpu, Kernel::Blend, &buffers, (0, &words), self.grid());
+        self.steps.push(step);
+    }
+
+    /// `fc` of the tapped states, normed where the head does that.
+    fn taps(
+        &mut self,
+        own: &PackedEagle3<GpuMatrix>,
+        width: usize,
+        (features, stream): (&Buffer, &Buffer),
+        rows: usize,
+    ) -> Result<(), HeadError> {
+        let bias = own.bias.as_deref();
+        let Some(norm) = &own.tap_norm else {
+            return self.product(Product::new(&own.fc, features, stream).with_bias(bias));
+        };
+        let weight = self.gpu.filled(&norm.weight)?;
+        let normed = self.gpu.buffer(4 * (rows * width) as u64)?;
+        let together = norm.ones.len();
+        let segments = width / together.max(1);
+        let columns = Columns { width: together, segments, into: (0, width) };
+        let (weighted, to) = ((&weight, self.eps), (features, &normed));
+        self.steps.push(norm_step(self.gpu, weighted, to, columns, None));
+        self.product(Product::new(&own.fc, &normed, stream).with_bias(bias))?;
+        self.vectors.extend([weight, normed]);
+        Ok(())
+    }
+}

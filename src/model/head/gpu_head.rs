@@ -1,0 +1,281 @@
+//! The head on a GPU by our own shaders: only the blocks that are used lie there, and of a level
+//! only tokens and probabilities come back. Must never know drafting.
+
+use std::sync::Arc;
+
+use super::backend::{Origin, RowCounts};
+use super::gpu_fusion::GpuFusion;
+use super::pack::{Encoded, Packer};
+use super::{
+    Candidates, DraftVocabulary, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs,
+    SharedTables,
+};
+use crate::kernels::{KvFormat, Pool, TreeMask};
+use crate::model::candle::Table;
+use crate::model::gpu::{
+    Blocks, Buffer, Gpu, GpuError, GpuMatrix, Recorder, Rows, Scores, Shape, UploadError, bytes_of,
+    floats_of,
+};
+use crate::speculate::{BeamRow, Ranking};
+
+/// KV slots behind the context for the rows of a tree and of those grown ahead of the target.
+const TREE_ROWS: usize = 1024;
+/// Rows of a submission.
+const ROWS: usize = 32;
+
+/// A head on a GPU with its caches.
+pub struct GpuHead {
+    gpu: Arc<Gpu>,
+    precision: HeadPrecision,
+    hidden: usize,
+    capacity: usize,
+    blocks: Blocks,
+    fusion: GpuFusion,
+    scores: Scores,
+    /// Embeddings stay in main memory: a row of them is all that a token needs.
+    embedding: Table,
+    draft_vocab: Option<DraftVocabulary>,
+    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
+    /// from.
+    sources: Buffer,
+    /// Blocks of the last `extend`.
+    depth: usize,
+    rows: RowCounts,
+    /// Rows of the last pass that the stream still holds.
+    last: usize,
+}
+
+impl From<GpuError> for HeadError {
+    fn from(error: GpuError) -> Self {
+        Self::Device(error.to_string())
+    }
+}
+
+impl From<UploadError> for HeadError {
+    fn from(error: UploadError) -> Self {
+        Self::Device(error.to_string())
+    }
+}
+
+impl GpuHead {
+    /// Puts a head on `gpu` for contexts of up to `capacity` positions.
+    ///
+    /// # Errors
+    /// [`HeadError::Device`] if the device has no room, fails or lacks what the head needs.
+    pub fn new(
+        weights: &HeadWeights,
+        shared: &SharedTables,
+        gpu: &Arc<Gpu>,
+        pool: &Pool,
+        capacity: usize,
+        (precision, kv): (HeadPrecision, KvFormat),
+    ) -> Result<Self, HeadError> {
+        let config = &weights.config.body;
+        let make = |encoded: &Encoded| upload(gpu, encoded, pool);
+        let packer = Packer { precision, make: &make };
+        let slots = capacity.saturating_add(TREE_ROWS);
+        let shape = Shape { rows: ROWS, capacity, slots, kv };
+        let mut blocks = Blocks::new(gpu, config, config.layers, shape)?;
+        let sources = gpu.buffer(4 * ((1 + TREE_ROWS) * config.hidden) as u64)?;
+        let own = packer.fusion(weights)?;
+        let fusion = GpuFusion::new(gpu, &weights.config, own, (&blocks, &sources), ROWS)?;
+        for block in &weights.blocks {
+            blocks.push(packer.layer(block)?, fusion.attention_input())?;
+        }
+        let own = weights.embedding.clone().map(Table::Tensor);
+        let lm_head = match (&weights.lm_head, &weights.draft_vocab) {
+            (Some(own), _) => packer.matrix(own)?,
+            (None, Some(scored)) => packer.matrix(&shared.lm_head.rows(scored.tokens())?)?,
+            (None, None) => upload_table(gpu, &shared.lm_head, precision, pool)?,
+        };
+        Ok(Self {
+            scores: Scores::new(&blocks, lm_head, fusion.scored_norm(), ROWS)?,
+            gpu: Arc::clone(gpu),
+            precision,
+            hidden: config.hidden,
+            capacity,
+            fusion,
+            embedding: own.unwrap_or_else(|| shared.embedding.clone()),
+            draft_vocab: weights.draft_vocab.clone(),
+            sources,
+            depth: config.layers,
+            blocks,
+            rows: RowCounts::default(),
+            last: 0,
+        })
+    }
+
+    /// The device.
+    pub fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Records the passage of up to [`ROWS`] rows whose inputs lie in the fusion's buffers.
+    fn record(
+        &mut self,
+        recorder: &mut Recorder<'_>,
+        (tokens, origin): (&[u32], Origin),
+        rows: Rows<'_>,
+    ) -> Result<(), HeadError> {
+        let mut embeddings = vec![0.0; tokens.len() * self.hidden];
+        embed(&self.embedding, tokens, &mut embeddings)?;
+        self.gpu.write(self.fusion.embeddings(), 0, &bytes_of(&embeddings));
+        let at = self.blocks.begin(rows, recorder)?;
+        recorder.run_all(self.fusion.before(origin), at);
+        for block in 0..self.depth {
+            self.blocks.run(block, recorder, at);
+        }
+        recorder.run_all(self.fusion.after(), at);
+        self.last = tokens.len();
+        Ok(())
+    }
+
+    /// Submits what was recorded with the ranking of the first `rows` rows of the stream.
+    fn rank(
+        &mut self,
+        mut recorder: Recorder<'_>,
+        rows: usize,
+        ranking: &Ranking,
+    ) -> Result<Candidates, HeadError> {
+        let tokens = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
+        let token = |id: u32| tokens.map_or(id, |tokens| tokens[id as usize]);
+        self.scores.record(&mut recorder, rows);
+        Ok(self.scores.rank(recorder, rows, ranking, token)?)
+    }
+}
+
+impl HeadBackend for GpuHead {
+    fn describe(&self) -> String {
+        let bits = match self.precision {
+            HeadPrecision::Eight => "8 bits",
+            HeadPrecision::Stored => "stored precision",
+        };
+        format!("{bits} on {}", self.gpu.name())
+    }
+
+    fn extend(&mut self, start: usize, pairs: Pairs<'_>, blocks: usize) -> Result<(), HeadError> {
+        let Pairs { features, tokens } = pairs;
+        let rows = tokens.len();
+        if start + rows > self.capacity {
+            let (wanted, room) = (start + rows, self.capacity);
+            return Err(HeadError::Device(format!(
+                "{wanted} positions asked for, room for {room}"
+            )));
+        }
+        self.depth = blocks.min(self.blocks.count());
+        self.blocks.place_at(start);
+        let width = features.len() / rows.max(1);
+        let gpu = Arc::clone(&self.gpu);
+        for (tokens, features) in tokens.chunks(ROWS).zip(features.chunks(ROWS * width.max(1))) {
+            let begin = self.blocks.len();
+            self.gpu.write(self.fusion.features(), 0, &bytes_of(features));
+            let positions: Vec<usize> = (begin..begin + tokens.len()).collect();
+            let mask = TreeMask::causal(tokens.len());
+            let mut recorder = Recorder::new(&gpu);
+            let rows = Rows { positions: &positions, mask: &mask, first: 0 };
+            self.record(&mut recorder, (tokens, Origin::Target), rows)?;
+            let last = (tokens.len() - 1) * self.hidden;
+            recorder.copy((self.blocks.stream(), last), (&self.sources, 0), self.hidden);
+            recorder.submit()?;
+            self.blocks.place_at(begin + tokens.len());
+        }
+        self.rows = RowCounts::stable(start + rows);
+        Ok(())
+    }
+
+    fn rank_root(&mut self, ranking: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
+        let gpu = Arc::clone(&self.gpu);
+        let mut recorder = Recorder::new(&gpu);
+        recorder.copy((&self.sources, 0), (self.blocks.stream(), 0), self.hidden);
+        self.last = 1;
+        Ok(self.rank(recorder, 1, ranking)?.pop().unwrap_or_default())
+    }
+
+    fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
+        if self.rows.scratch + beam.len() > TREE_ROWS {
+            // The tree is as large as it can be.
+            return Ok(Vec::new());
+        }
+        let gpu = Arc::clone(&self.gpu);
+        let mut candidates = Vec::with_capacity(beam.len());
+        for beam in beam.chunks(ROWS) {
+            let sources: Vec<u32> =
+                beam.iter().map(|row| RowCounts::feature_of(row) as u32).collect();
+            self.fusion.choose(&gpu, &sources);
+            let tokens: Vec<u32> = beam.iter().map(|row| row.token).collect();
+            let positions: Vec<usize> = beam.iter().map(|row| self.rows.position(row)).collect();
+            let ancestors = beam.iter().map(|row| row.ancestors.as_slice());
+            let mask = TreeMask::level(self.rows.scratch, ancestors);
+            let mut recorder = Recorder::new(&gpu);
+            let rows = Rows { positions: &positions, mask: &mask, first: 0 };
+            self.record(&mut recorder, (&tokens, Origin::Head), rows)?;
+            let to = (1 + self.rows.scratch) * self.hidden;
+            let floats = beam.len() * self.hidden;
+            recorder.copy((self.blocks.stream(), 0), (&self.sources, to), floats);
+            candidates.extend(self.rank(recorder, beam.len(), ranking)?);
+            self.rows.scratch += beam.len();
+        }
+        Ok(candidates)
+    }
+
+    /// Of a pass of more rows than a submission has, the last ones.
+    fn outputs(&self) -> Result<Vec<f32>, HeadError> {
+        let parts = [(self.blocks.stream(), 0, self.last * self.hidden)];
+        Ok(floats_of(&Recorder::new(&self.gpu).submit_and_read(&parts)?))
+    }
+
+    fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
+        Ok(self.blocks.by_head(block, self.rows.total())?)
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.blocks.bytes() + self.fusion.bytes() + self.scores.bytes() + self.sources.bytes()
+    }
+}
+
+fn upload(gpu: &Gpu, encoded: &Encoded, pool: &Pool) -> Result<GpuMatrix, HeadError> {
+    let &Encoded { format, outputs, inputs, ref bytes } = encoded;
+    let row = bytes.len() / outputs.max(1);
+    let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
+        file.extend_from_slice(&bytes[rows.start * row..rows.end * row]);
+        Ok(())
+    };
+    Ok(GpuMatrix::upload(gpu, format, [outputs, inputs], pool, &mut fill)?)
+}
+
+/// A table in this precision, a few rows at a time.
+fn upload_table(
+    gpu: &Gpu,
+    table: &Table,
+    precision: HeadPrecision,
+    pool: &Pool,
+) -> Result<GpuMatrix, HeadError> {
+    let (outputs, inputs) = table.shape();
+    let rows_of = |rows: std::ops::Range<usize>| -> Result<Encoded, HeadError> {
+        let rows: Vec<u32> = rows.map(|row| row as u32).collect();
+        super::pack::encoded(&table.rows(&rows)?, precision)
+    };
+    let format = rows_of(0..1.min(outputs))?.format;
+    let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
+        let encoded = rows_of(rows).map_err(|error| UploadError::Source(error.to_string()))?;
+        file.extend(encoded.bytes);
+        Ok(())
+    };
+    Ok(GpuMatrix::upload(gpu, format, [outputs, inputs], pool, &mut fill)?)
+}
+
+/// Embeddings of tokens, `[tokens, H]`.
+fn embed(table: &Table, tokens: &[u32], out: &mut [f32]) -> Result<(), HeadError> {
+    match table {
+        Table::Packed(matrix) => {
+            for (&token, row) in tokens.iter().zip(out.chunks_exact_mut(matrix.inputs())) {
+                matrix.row(token as usize, row);
+            }
+        }
+        Table::Tensor(_) => {
+            let rows = table.rows(tokens)?.to_dtype(candle_core::DType::F32)?;
+            out.copy_from_slice(&rows.flatten_all()?.to_vec1::<f32>()?);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,388 @@
+//! Models on a GPU: near the CPU's numbers, and among themselves the same bits however a token is
+//! come to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dovetail::kernels::{Activation, Format, KvFormat, Pool};
+use dovetail::model::{
+    BlockOptions, Config, CpuDraft, CpuTarget, DraftRow, FeatureSource, Gpu, GpuDraft, GpuLimits,
+    GpuTarget, LoadRequest, RandomWeights, RopeLayout, SlidingWindow, SmallLm, SplitTarget, Target,
+    TargetError, Verified,
+};
+use dovetail::speculate::Tree;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+
+use crate::support::golden::assert_close;
+use crate::support::gpu::{another_gpu, gpu};
+use crate::support::kernels::bits;
+use crate::support::models::small_config;
+
+const CAPACITY: usize = 320;
+
+fn config() -> Config {
+    Config { vocab: 280, layers: 3, ..small_config() }
+}
+
+/// Wide enough for the 256-column formats.
+fn wide() -> Config {
+    Config { hidden: 256, intermediate: 512, head_dim: 64, layers: 2, ..config() }
+}
+
+fn request<'a>(config: &'a Config, source: &'a RandomWeights, kv: KvFormat) -> LoadRequest<'a> {
+    LoadRequest { config, source, pool: Arc::new(Pool::new(2)), capacity: CAPACITY, kv }
+}
+
+fn whole(gpu: &Arc<Gpu>, config: &Config, format: Format, kv: KvFormat) -> GpuTarget {
+    let source = RandomWeights::new(config, format, 5);
+    GpuTarget::load(gpu, &request(config, &source, kv), &mut |_| {}).unwrap()
+}
+
+fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> SplitTarget {
+    let source = RandomWeights::new(config, format, 5);
+    let request = request(config, &source, KvFormat::F32);
+    SplitTarget::load_on_gpu(gpu, layers, &request, &mut |_| {}).unwrap()
+}
+
+fn on_cpu(config: &Config, format: Format) -> CpuTarget {
+    let source = RandomWeights::new(config, format, 5);
+    CpuTarget::load(&request(config, &source, KvFormat::F32), &mut |_| {}).unwrap()
+}
+
+/// Node 3 is the child of node 1, node 5 of node 3: a path with gaps.
+fn tree() -> Tree {
+    let mut tree = Tree::root(7);
+    for (parent, token) in [(0, 11), (0, 12), (1, 13), (2, 14), (3, 15), (3, 16)] {
+        tree.push(parent, token, -1.0);
+    }
+    tree
+}
+
+/// A prompt longer than a submission, a tree, a path with gaps, a second tree, a step back, a
+/// third.
+fn journey(target: &mut dyn Target) -> Vec<Verified> {
+    let prompt: Vec<u32> = (0..150).map(|i| i % 70).collect();
+    let mut seen = vec![target.prefill(&prompt).unwrap(), target.verify(&tree()).unwrap()];
+    target.commit(&[0, 1, 3, 5]);
+    assert_eq!(target.len(), 154);
+    seen.push(target.verify(&tree()).unwrap());
+    target.commit(&[0]);
+    target.truncate(140);
+    seen.push(target.verify(&tree()).unwrap());
+    target.commit(&[0, 2, 4]);
+    seen.push(target.prefill(&[1, 2, 3]).unwrap());
+    seen
+}
+
+fn assert_alike(what: &str, found: &[Verified], expected: &[Verified], tolerance: f32) {
+    assert_eq!(found.len(), expected.len());
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let (features, logits) = (&expected.features, &expected.logits);
+        assert_close(&format!("{what}: features {i}"), &found.features, features, tolerance);
+        assert_close(&format!("{what}: logits {i}"), &found.logits, logits, tolerance);
+    }
+}
+
+/// What families change in a block, as far as the kernels have it.
+fn families() -> Vec<(&'static str, Config)> {
+    let block = |options: BlockOptions| Config { block: options, ..config() };
+    let window = SlidingWindow { size: 9, layers: vec![true, false, true] };
+    vec![
+        ("plain", config()),
+        ("biases", Config { qkv_bias: true, o_bias: true, ..config() }),
+        ("norms of heads", Config { qk_norm: true, tied_head: true, ..config() }),
+        ("interleaved", Config { rope_layout: RopeLayout::Interleaved, ..config() }),
+        (
+            "window and caps",
+            block(BlockOptions {
+                window: Some(window),
+                attention_softcap: Some(20.0),
+                final_softcap: Some(15.0),
+                attention_scale: Some(0.3),
+                local_rope_theta: Some(500.0),
+                ..BlockOptions::default()
+            }),
+        ),
+        (
+            "scales",
+            block(BlockOptions {
+                activation: Activation::GeluTanh,
+                embedding_scale: 3.0,
+                residual_scale: 0.5,
+                logit_divisor: 2.0,
+                rotary_dim: Some(8),
+                no_rope_every: 2,
+                ..BlockOptions::default()
+            }),
+        ),
+    ]
+}
+
+#[test]
+fn a_target_on_the_gpu_computes_what_the_cpu_does() {
+    let Some(gpu) = gpu() else { return };
+    for (name, config) in families() {
+        let expected = journey(&mut on_cpu(&config, Format::F32));
+        let mut target = whole(&gpu, &config, Format::F32, KvFormat::F32);
+        assert_alike(name, &journey(&mut target), &expected, 5e-4);
+        let mut target = split(&gpu, &config, Format::F32, 2);
+        assert_alike(name, &journey(&mut target), &expected, 5e-4);
+    }
+}
+
+#[test]
+fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
+    let Some(gpu) = gpu() else { return };
+    let (config, source) = (config(), FeatureSource::States(vec![0, 2, 3]));
+    let mut target = on_cpu(&config, Format::F32);
+    target.set_features(source.clone());
+    let expected = journey(&mut target);
+    let whole = whole(&gpu, &config, Format::F32, KvFormat::F32);
+    let split = split(&gpu, &config, Format::F32, 2);
+    let both: [(&str, Box<dyn Target>); 2] =
+        [("whole", Box::new(whole)), ("split", Box::new(split))];
+    for (name, mut target) in both {
+        target.set_features(source.clone());
+        assert_alike(name, &journey(target.as_mut()), &expected, 5e-4);
+    }
+}
+
+/// On the CPU activations are rounded to 8 bits, here they are not: only near.
+#[test]
+fn every_format_computes_near_what_the_cpu_does() {
+    let Some(gpu) = gpu() else { return };
+    for format in Format::ALL {
+        let expected = on_cpu(&wide(), format).prefill(&[5, 6, 7, 8]).unwrap();
+        let mut target = whole(&gpu, &wide(), format, KvFormat::F16);
+        let found = target.prefill(&[5, 6, 7, 8]).unwrap();
+        let size = expected.logits.iter().map(|x| x * x).sum::<f32>();
+        let pairs = found.logits.iter().zip(&expected.logits);
+        let off = pairs.map(|(a, b)| (a - b).powi(2)).sum::<f32>();
+        assert!(off <= 0.01 * size, "{format}: {}", (off / size).sqrt());
+    }
+}
+
+/// Row `row` of a pass over `rows` rows.
+fn row(config: &Config, pass: &Verified, row: usize) -> (Vec<u32>, Vec<u32>) {
+    let (v, h) = (config.vocab, config.hidden);
+    (bits(&pass.logits[row * v..(row + 1) * v]), bits(&pass.features[row * h..(row + 1) * h]))
+}
+
+/// Plain decoding of `tokens`: one pass and one commit each.
+fn plain(target: &mut dyn Target, tokens: &[u32]) -> Vec<Verified> {
+    let mut step = |&token: &u32| {
+        let pass = target.verify(&Tree::root(token)).unwrap();
+        target.commit(&[0]);
+        pass
+    };
+    tokens.iter().map(&mut step).collect()
+}
+
+fn path_to(tree: &Tree, node: usize) -> Vec<usize> {
+    let mut path: Vec<usize> = tree.ancestors(node).collect();
+    path.reverse();
+    path
+}
+
+fn trees() -> impl Strategy<Value = Tree> {
+    let node = (any::<prop::sample::Index>(), 0..280u32);
+    (0..280u32, prop::collection::vec(node, 1..20)).prop_map(|(root, nodes)| {
+        let mut tree = Tree::root(root);
+        for (parent, token) in nodes {
+            tree.push(parent.index(tree.len()), token, -1.0);
+        }
+        tree
+    })
+}
+
+/// The deepest path of a tree against plain decoding along it, then the commit of this path.
+fn tree_is_plain(target: &mut dyn Target, config: &Config, tree: &Tree) {
+    let prompt = [3, 1, 4, 1, 5, 9, 2, 6];
+    target.truncate(0);
+    target.prefill(&prompt).unwrap();
+    let pass = target.verify(tree).unwrap();
+    let deepest = (0..tree.len()).max_by_key(|&node| tree.nodes()[node].depth).unwrap();
+    let path = path_to(tree, deepest);
+    target.commit(&path);
+    let after = plain(target, &[17, 18]);
+    target.truncate(prompt.len());
+    let tokens: Vec<u32> = path.iter().map(|&node| tree.nodes()[node].token).collect();
+    for (&node, one) in path.iter().zip(plain(target, &tokens)) {
+        assert_eq!(row(config, &one, 0), row(config, &pass, node), "node {node} of {path:?}");
+    }
+    for (found, expected) in after.iter().zip(plain(target, &[17, 18])) {
+        assert_eq!(row(config, found, 0), row(config, &expected, 0), "after {path:?}");
+    }
+}
+
+#[test]
+fn a_tree_is_plain_decoding_in_every_bit() {
+    let Some(gpu) = gpu() else { return };
+    let mut runner = TestRunner::deterministic();
+    for format in [Format::F32, Format::F16, Format::BF16, Format::Q8_0, Format::Q4K, Format::Q5K] {
+        let tree = trees().new_tree(&mut runner).unwrap().current();
+        tree_is_plain(&mut whole(&gpu, &wide(), format, KvFormat::F16), &wide(), &tree);
+        tree_is_plain(&mut split(&gpu, &wide(), format, 1), &wide(), &tree);
+    }
+    for (_, config) in families() {
+        let tree = trees().new_tree(&mut runner).unwrap().current();
+        let mut target = whole(&gpu, &config, Format::F32, KvFormat::F16);
+        tree_is_plain(&mut target, &config, &tree);
+    }
+}
+
+/// A row alone and as the last of any number of rows up to 64, and beyond a submission.
+#[test]
+fn a_row_is_the_same_bits_among_any_number_of_rows() {
+    let Some(gpu) = gpu() else { return };
+    for (format, counts) in [(Format::Q4K, (1..=64).collect()), (Format::F16, vec![1, 7, 65, 90])] {
+        let config = wide();
+        let mut target = whole(&gpu, &config, format, KvFormat::F16);
+        target.prefill(&[1, 2, 3]).unwrap();
+        let star = |rows: usize| {
+            let mut tree = Tree::root(9);
+            (1..rows).for_each(|i| _ = tree.push(0, (i as u32 * 31) % 280, -1.0));
+            tree
+        };
+        let all = target.verify(&star(90)).unwrap();
+        for rows in counts {
+            let pass = target.verify(&star(rows)).unwrap();
+            for at in [0, rows / 2, rows - 1] {
+                assert_eq!(row(&config, &pass, at), row(&config, &all, at), "{at} of {rows}");
+            }
+        }
+    }
+}
+
+#[test]
+fn prefill_in_any_slices_is_plain_decoding() {
+    let Some(gpu) = gpu() else { return };
+    let config = config();
+    let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
+    let text: Vec<u32> = (0..100).map(|i| i * 13 % 280).collect();
+    let expected = plain(&mut target, &text);
+    for cuts in [vec![100], vec![1, 99], vec![63, 2, 35], vec![64, 36]] {
+        target.truncate(0);
+        let mut at = 0;
+        for cut in cuts {
+            let read = target.prefill(&text[at..at + cut]).unwrap();
+            let h = config.hidden;
+            for i in 0..cut {
+                let feature = bits(&read.features[i * h..(i + 1) * h]);
+                assert_eq!(feature, bits(&expected[at + i].features), "position {}", at + i);
+            }
+            at += cut;
+            assert_eq!(bits(&read.logits), bits(&expected[at - 1].logits));
+        }
+    }
+}
+
+#[test]
+fn a_matrix_too_large_for_a_binding_is_held_in_parts() {
+    let Some(gpu) = gpu() else { return };
+    // Less than the matrices of an MLP, more than all else.
+    let limits = GpuLimits { binding: 300 << 10, ..GpuLimits::default() };
+    let small = another_gpu(limits).unwrap();
+    let expected = journey(&mut whole(&gpu, &wide(), Format::F32, KvFormat::F16));
+    let found = journey(&mut whole(&small, &wide(), Format::F32, KvFormat::F16));
+    assert!(found == expected, "other bits");
+}
+
+/// The numbers of a drafting model's rows, whatever it runs on.
+fn growth(lm: &mut dyn SmallLm) -> Vec<Vec<f32>> {
+    let rows = |rows: &[(Option<usize>, u32)]| -> Vec<DraftRow> {
+        rows.iter().map(|&(parent, token)| DraftRow { parent, token }).collect()
+    };
+    let mut seen = vec![lm.read(&[4, 8, 15, 16, 23]).unwrap().to_vec()];
+    seen.push(lm.grow(&rows(&[(None, 1), (None, 2)])).unwrap().to_vec());
+    seen.push(lm.grow(&rows(&[(Some(1), 3), (Some(0), 4), (Some(1), 5)])).unwrap().to_vec());
+    seen.push(lm.grow(&rows(&[(Some(2), 6), (Some(4), 7)])).unwrap().to_vec());
+    // Rows 2 and 5 stay below row 1, 4 and 6 as well; then one of them is kept, at once.
+    assert_eq!(lm.keep(&[1]), [2, 4, 5, 6]);
+    assert_eq!(lm.keep(&[1]), [3]);
+    seen.push(lm.grow(&rows(&[(Some(0), 9), (None, 10)])).unwrap().to_vec());
+    assert_eq!(lm.len(), 7);
+    lm.truncate(3);
+    seen.push(lm.read(&[42]).unwrap().to_vec());
+    seen
+}
+
+#[test]
+fn a_small_model_drafts_on_the_gpu_as_on_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let config = config();
+    let source = RandomWeights::new(&config, Format::F32, 7);
+    let request = request(&config, &source, KvFormat::F32);
+    let expected = growth(&mut CpuDraft::load(&request, &mut |_| {}).unwrap());
+    let mut lm = GpuDraft::load(&gpu, &request, &mut |_| {}).unwrap();
+    for (i, (found, expected)) in growth(&mut lm).iter().zip(&expected).enumerate() {
+        assert_close(&format!("step {i}"), found, expected, 5e-4);
+    }
+}
+
+#[test]
+fn what_is_held_is_counted_and_given_back() {
+    let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+    let before = gpu.held();
+    for _ in 0..20 {
+        let target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
+        assert_eq!(gpu.held() - before, target.device_bytes());
+    }
+    assert_eq!(gpu.held(), before);
+}
+
+#[test]
+fn a_full_device_is_told_with_its_figures() {
+    let limits = GpuLimits { room: 1 << 20, ..GpuLimits::default() };
+    let Some(gpu) = another_gpu(limits) else { return };
+    let (config, held) = (wide(), gpu.held());
+    let source = RandomWeights::new(&config, Format::F16, 5);
+    let request = request(&config, &source, KvFormat::F16);
+    let error = GpuTarget::load(&gpu, &request, &mut |_| {}).err().unwrap().to_string();
+    assert!(error.contains("its memory is full: 1 MiB more"), "{error}");
+    assert_eq!(gpu.held(), held);
+    gpu.check().unwrap();
+}
+
+#[test]
+fn what_the_kernels_lack_stays_on_the_cpu() {
+    let Some(gpu) = gpu() else { return };
+    let block = BlockOptions { sinks: true, ..BlockOptions::default() };
+    let config = Config { block, ..config() };
+    let source = RandomWeights::new(&config, Format::F16, 5);
+    let request = request(&config, &source, KvFormat::F16);
+    let error = SplitTarget::load_on_gpu(&gpu, 1, &request, &mut |_| {}).err().unwrap();
+    assert!(error.to_string().contains("no attention sinks"), "{error}");
+}
+
+#[test]
+fn a_lost_device_is_told_and_never_waited_for() {
+    let patience = Duration::from_secs(5);
+    let limits = GpuLimits { patience, ..GpuLimits::default() };
+    let Some(gpu) = another_gpu(limits) else { return };
+    let mut target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
+    target.prefill(&[1, 2, 3]).unwrap();
+    gpu.destroy();
+    let error = target.verify(&Tree::root(4)).unwrap_err();
+    assert!(matches!(&error, TargetError::Device(reason) if reason.contains("lost")), "{error}");
+    assert_eq!(target.len(), 3);
+    assert!(target.prefill(&[5]).is_err());
+    assert!(gpu.check().is_err());
+}
+
+/// A pass is one submission, and only what is asked for goes over the bus.
+#[test]
+fn a_pass_is_one_submission() {
+    let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+    let config = config();
+    let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
+    target.prefill(&[1, 2, 3]).unwrap();
+    let before = gpu.traffic();
+    target.verify(&tree()).unwrap();
+    let passed = gpu.traffic().since(before);
+    assert_eq!(passed.submissions, 1);
+    assert_eq!(passed.down as usize, 4 * 7 * (config.vocab + config.hidden));
+    assert!((passed.up as usize) < 4 * 7 * (config.hidden + config.head_dim + 16), "{passed:?}");
+}
