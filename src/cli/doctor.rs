@@ -11,9 +11,9 @@ use super::exit::{Code, CommandResult, Failure, report};
 use super::logging;
 use super::output::stdout;
 use crate::draft::Depths;
-use crate::hardware::{GpuFinding, Machine};
+use crate::hardware::{Adapter, GpuFinding, Machine};
 use crate::kernels::{Format, Storage};
-use crate::plan::Strategy;
+use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings;
 use crate::worker::{Loaded, PackedFrom, Purpose, load};
@@ -82,6 +82,20 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
         }
         GpuFinding::Absent { reason } => report.row("GPU", reason),
     }
+    for adapter in &machine.adapters {
+        let Adapter { number, name, kind, interface, driver, .. } = adapter;
+        let memory = match adapter.memory {
+            Some(memory) => {
+                format!("{} in all, {} free", gib(memory.total), gib(memory.free()))
+            }
+            None if adapter.shares_memory() => "the main memory".to_owned(),
+            None => "memory unknown (setting `vram`)".to_owned(),
+        };
+        let kind = kind.name();
+        let line = format!("{name}, {kind}, {interface}, {driver}; {memory}");
+        report.row(&format!("gpu:{number}"), line);
+    }
+    report.row("taken", taken(&machine.adapters));
     report.title("Build");
     report.row("version", env!("CARGO_PKG_VERSION"));
     report.row("GPU support", list(&machine.built_with));
@@ -95,6 +109,23 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     let log = logging::folder().map(|path| path.display().to_string());
     report.row("log", log.unwrap_or_else(nowhere));
     report.0
+}
+
+/// Which adapter `device = "gpu"` takes, and why.
+fn taken(adapters: &[Adapter]) -> String {
+    match (best_adapter(adapters), adapters) {
+        (Some(best), _) => format!(
+            "gpu:{} by itself: the first {} one, and memory of its own comes before the main \
+             memory's",
+            best.number,
+            best.kind.name()
+        ),
+        (None, []) => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
+        (None, some) => format!(
+            "no GPU by itself: software is taken only where it is named (--device gpu:{})",
+            some[0].number
+        ),
+    }
 }
 
 /// The target's formats by how their products are computed, with the cost of each way.

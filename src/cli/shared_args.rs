@@ -35,11 +35,14 @@ pub struct SharedArgs {
     /// Precision of the target's KV cache: f32 or f16.
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv: Option<String>,
-    /// Where the draft runs: auto, cpu, cuda or metal.
+    /// Where the draft runs: auto, cpu, gpu, gpu:N (numbers as `doctor` lists them), cuda or metal.
     #[arg(long, value_name = "DEVICE", env = "DOVETAIL_DEVICE", help_heading = "Models")]
     pub device: Option<String>,
-    /// Blocks of the target on the GPU, or auto for as many as fit [default: 0].
-    #[arg(long, value_name = "N|auto", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
+    /// Video memory that may be taken, such as 4GiB, where it is not known or less is meant.
+    #[arg(long, value_name = "BYTES", env = "DOVETAIL_VRAM", help_heading = "Models")]
+    pub vram: Option<String>,
+    /// Blocks of the target on the GPU, auto for as many as fit, or all [default: 0].
+    #[arg(long, value_name = "N|auto|all", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
     pub gpu_layers: Option<String>,
     /// Keep packed weights in the cache folder, at most so many gigabytes, and read them at the
     /// next start [default: 32; without the flag nothing is kept].
@@ -149,6 +152,7 @@ impl SharedArgs {
             ("--context", "context", &self.context),
             ("--kv", "kv", &self.kv),
             ("--device", "device", &self.device),
+            ("--vram", "vram", &self.vram),
             ("--gpu-layers", "gpu_layers", &self.gpu_layers),
             ("--pack-cache", "pack_cache", &self.pack_cache),
             ("--threads", "threads", &self.threads),

@@ -1,8 +1,8 @@
 //! How many of the target's blocks move to the GPU (method.md, Split target): as many as fit beside
 //! the draft, from the bottom up. Must never move one.
 
-use super::overrides::{Limits, Setting};
-use super::place::{DraftDevice, room};
+use super::overrides::{DeviceChoice, Limits, Setting};
+use super::place::{DraftDevice, NoRoom, Room, room};
 use crate::hardware::Machine;
 
 /// Blocks of the target that may be asked for on the GPU.
@@ -15,6 +15,8 @@ pub struct LayerSize {
     pub layers: usize,
     /// One block on the GPU, its KV cache included.
     pub layer: u64,
+    /// Final norm and LM head, which go there with the last block.
+    pub head: u64,
     /// What the draft will need there.
     pub draft: u64,
 }
@@ -24,7 +26,9 @@ pub struct LayerSize {
 pub struct LayerPlacement {
     /// Where.
     pub device: DraftDevice,
-    /// How many; 0 leaves the whole target on the CPU.
+    /// Most bytes that may be taken there.
+    pub room: u64,
+    /// How many; 0 leaves the whole target on the CPU, and all of them take the LM head with them.
     pub layers: usize,
     /// Whether any were requested.
     pub requested: bool,
@@ -32,11 +36,18 @@ pub struct LayerPlacement {
     pub reason: String,
 }
 
-/// Decides how many blocks of the target leave the CPU. The last one, the final norm and the head
-/// stay: the features that the draft reads are made there.
-pub fn place_layers(setting: Setting, machine: &Machine, size: &LayerSize) -> LayerPlacement {
+/// Decides how many blocks of the target leave the CPU. On candle's devices the last one, the final
+/// norm and the head stay: the features that the draft reads are made there. `vram` is the memory
+/// that the user says a GPU has.
+pub fn place_layers(
+    setting: Setting,
+    (choice, vram): (DeviceChoice, Option<u64>),
+    machine: &Machine,
+    size: &dyn Fn(DraftDevice) -> LayerSize,
+) -> LayerPlacement {
     let stay = |reason: String| LayerPlacement {
         device: DraftDevice::Cpu,
+        room: 0,
         layers: 0,
         requested: setting != Setting::Fixed(0),
         reason: format!("The whole target stays on the CPU: {reason}."),
@@ -44,12 +55,18 @@ pub fn place_layers(setting: Setting, machine: &Machine, size: &LayerSize) -> La
     if setting == Setting::Fixed(0) {
         return stay("as you asked".to_owned());
     }
-    let (device, name, room) = match room(machine) {
+    let Room { device, name, bytes: room, .. } = match room(choice, machine, vram) {
         Ok(found) => found,
-        Err(reason) => return stay(reason),
+        Err(NoRoom { reason, .. }) => return stay(reason),
     };
-    let most = size.layers.saturating_sub(1);
-    let fit = (room.saturating_sub(size.draft) / size.layer.max(1)) as usize;
+    let size = size(device);
+    let by_us = matches!(device, DraftDevice::Gpu(_));
+    let most = if by_us { size.layers } else { size.layers.saturating_sub(1) };
+    let left = room.saturating_sub(size.draft);
+    let mut fit = (left / size.layer.max(1)).min(most as u64) as usize;
+    if fit == size.layers && left - fit as u64 * size.layer < size.head {
+        fit = size.layers.saturating_sub(1);
+    }
     let asked = setting.or(most).min(most);
     let layers = asked.min(fit);
     if layers == 0 {
@@ -60,23 +77,33 @@ pub fn place_layers(setting: Setting, machine: &Machine, size: &LayerSize) -> La
             room >> 20
         ));
     }
-    let wanted = if setting.is_fixed() && layers < setting.or(0) {
-        format!(" (you asked for {})", setting.or(0))
+    let wanted = if setting.is_fixed() && layers < setting.or(0).min(size.layers) {
+        format!(" (you asked for {})", setting.or(0).min(size.layers))
     } else {
         String::new()
     };
-    let reason = format!(
-        "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text is \
-         that of this mixture.",
-        size.layers
-    );
-    LayerPlacement { device, layers, requested: true, reason }
+    let reason = match device {
+        DraftDevice::Gpu(_) if layers == size.layers => {
+            format!("The whole target runs on {name}: the text is that of this device.")
+        }
+        DraftDevice::Gpu(_) => format!(
+            "{layers} of the target's {} blocks run on {name}{wanted}: the text is that of this \
+             mixture.",
+            size.layers
+        ),
+        _ => format!(
+            "{layers} of the target's {} blocks run on {name} in half precision{wanted}: the text \
+             is that of this mixture.",
+            size.layers
+        ),
+    };
+    LayerPlacement { device, room, layers, requested: true, reason }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
+    use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory};
 
     const MIB: u64 = 1 << 20;
 
@@ -91,44 +118,72 @@ mod tests {
                 vram_free: free,
                 bandwidth: None,
             }),
+            adapters: Vec::new(),
             built_with: built,
         }
     }
 
     fn size() -> LayerSize {
-        LayerSize { layers: 32, layer: 400 * MIB, draft: 2700 * MIB }
+        LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB, draft: 2700 * MIB }
+    }
+
+    fn placed_on(setting: Setting, machine: &Machine) -> LayerPlacement {
+        place_layers(setting, (DeviceChoice::Auto, None), machine, &|_| size())
     }
 
     #[test]
     fn what_the_draft_leaves_is_filled_from_the_bottom() {
         // Nine tenths of 8 GiB, less the context's 400 MiB and the draft: 4272 MiB.
-        let placed = place_layers(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]), &size());
+        let placed = placed_on(Setting::Auto, &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!((placed.device, placed.layers), (DraftDevice::Cuda, 10));
         assert!(placed.reason.starts_with("10 of the target's 32 blocks run on a card"));
-        let asked = place_layers(Setting::Fixed(4), &machine(8192 * MIB, vec!["cuda"]), &size());
+        let asked = placed_on(Setting::Fixed(4), &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!(asked.layers, 4);
-        let greedy = place_layers(Setting::Fixed(20), &machine(8192 * MIB, vec!["cuda"]), &size());
+        let greedy = placed_on(Setting::Fixed(20), &machine(8192 * MIB, vec!["cuda"]));
         assert_eq!(greedy.layers, 10);
         assert!(greedy.reason.contains("(you asked for 20)"), "{}", greedy.reason);
     }
 
     #[test]
     fn the_last_block_stays_however_large_the_card() {
-        let placed = place_layers(Setting::Auto, &machine(1 << 40, vec!["cuda"]), &size());
+        let placed = placed_on(Setting::Auto, &machine(1 << 40, vec!["cuda"]));
         assert_eq!(placed.layers, 31);
     }
 
     #[test]
+    fn all_of_it_goes_where_our_own_kernels_run_if_the_head_fits_too() {
+        let all = |vram: u64| {
+            let mut machine = machine(0, Vec::new());
+            machine.adapters.push(Adapter {
+                number: 0,
+                name: "a Radeon".into(),
+                kind: AdapterKind::Discrete,
+                interface: "Vulkan".into(),
+                driver: "radv".into(),
+                memory: None,
+            });
+            let choice = (DeviceChoice::Auto, Some(vram * MIB));
+            place_layers(Setting::Fixed(LAYERS.most), choice, &machine, &|_| size())
+        };
+        let whole = all(2700 + 32 * 400 + 250);
+        assert_eq!((whole.device, whole.layers), (DraftDevice::Gpu(0), 32));
+        assert!(whole.reason.starts_with("The whole target runs on a Radeon"), "{}", whole.reason);
+        let almost = all(2700 + 32 * 400 + 249);
+        assert_eq!(almost.layers, 31);
+        assert!(almost.reason.contains("(you asked for 32)"), "{}", almost.reason);
+    }
+
+    #[test]
     fn without_room_or_card_or_build_the_reason_is_said() {
-        let small = place_layers(Setting::Auto, &machine(3000 * MIB, vec!["cuda"]), &size());
+        let small = placed_on(Setting::Auto, &machine(3000 * MIB, vec!["cuda"]));
         assert_eq!(small.layers, 0);
         assert!(small.reason.contains("needs 400 MiB beside the draft's 2700"), "{}", small.reason);
-        let unbuilt = place_layers(Setting::Auto, &machine(8192 * MIB, Vec::new()), &size());
-        assert!(unbuilt.reason.contains("--features cuda"), "{}", unbuilt.reason);
+        let unlisted = placed_on(Setting::Auto, &machine(8192 * MIB, Vec::new()));
+        assert!(unlisted.reason.contains("no Vulkan driver"), "{}", unlisted.reason);
         let reason = "no NVIDIA GPU: its driver is not installed".to_owned();
         let bare = Machine { gpu: GpuFinding::Absent { reason }, ..machine(0, vec!["cuda"]) };
-        let absent = place_layers(Setting::Auto, &bare, &size());
+        let absent = placed_on(Setting::Auto, &bare);
         assert_eq!((absent.device, absent.layers), (DraftDevice::Cpu, 0));
-        assert!(absent.reason.contains("no NVIDIA GPU"), "{}", absent.reason);
+        assert!(absent.reason.contains("no GPU: no driver"), "{}", absent.reason);
     }
 }

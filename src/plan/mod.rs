@@ -56,7 +56,7 @@ use learned::LearnedArm;
 pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
-pub use place::{DraftDevice, Placement, place};
+pub use place::{DraftDevice, HeadSizes, Placement, best_adapter, place};
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

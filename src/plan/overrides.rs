@@ -101,6 +101,9 @@ pub enum DeviceChoice {
     Auto,
     /// The CPU.
     Cpu,
+    /// A GPU by its own driver: that of this number, or the best one; or the CPU with the reason
+    /// said.
+    Gpu(Option<usize>),
     /// An NVIDIA GPU, or the CPU with the reason said.
     Cuda,
     /// An Apple GPU, or the CPU with the reason said.

@@ -2,16 +2,18 @@
 
 use super::cost_inputs::DraftSize;
 use super::overrides::DeviceChoice;
-use crate::hardware::{GpuFinding, Machine};
+use crate::hardware::{Adapter, AdapterKind, GpuFinding, Machine};
 
 /// A kind of device a draft can run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DraftDevice {
     /// The CPU, which it then shares with the target.
     Cpu,
-    /// The first NVIDIA GPU.
+    /// The GPU of this number, by our own shaders.
+    Gpu(usize),
+    /// The first NVIDIA GPU, by CUDA.
     Cuda,
-    /// The Apple GPU.
+    /// The Apple GPU, by Metal's libraries.
     Metal,
 }
 
@@ -20,6 +22,8 @@ pub enum DraftDevice {
 pub struct Placement {
     /// Where.
     pub device: DraftDevice,
+    /// Most bytes that may be taken there.
+    pub room: u64,
     /// Blocks of the head that fit there; the whole head unless it is elastic.
     pub blocks: usize,
     /// Why these are not all of its blocks, a clause; `None` where they are.
@@ -32,106 +36,200 @@ pub struct Placement {
 
 /// What a CUDA context and candle's kernels take before the first tensor, generously.
 const CONTEXT_BYTES: u64 = 400 << 20;
+/// What the buffers of a pass take on a GPU beside weights and cache.
+const BUFFER_BYTES: u64 = 32 << 20;
 
-/// The GPU that this build can use, its name and the bytes it has to give; else why there is none.
-pub(super) fn room(machine: &Machine) -> Result<(DraftDevice, &str, u64), String> {
+/// What a head takes on a device: its size there, and its KV cache for one block.
+pub type HeadSizes<'a> = &'a dyn Fn(DraftDevice) -> (DraftSize, u64);
+
+/// A device with what it has to give.
+pub(super) struct Room {
+    pub(super) device: DraftDevice,
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    /// Its memory in words.
+    told: String,
+}
+
+/// Why no device but the CPU is taken.
+pub(super) struct NoRoom {
+    pub(super) reason: String,
+    /// Whether the user asked for one.
+    pub(super) refused: bool,
+}
+
+/// The device that is wanted and can be used; else why there is none. `vram` is the memory that the
+/// user says a GPU has.
+pub(super) fn room(
+    choice: DeviceChoice,
+    machine: &Machine,
+    vram: Option<u64>,
+) -> Result<Room, NoRoom> {
     let built = |name: &str| machine.built_with.contains(&name);
-    if built("metal") {
-        // Its memory is the machine's own: half of what is free leaves room for the rest.
-        return Ok((DraftDevice::Metal, "the Apple GPU", machine.memory.free / 2));
+    let none = |reason: String, refused: bool| Err(NoRoom { reason, refused });
+    let best = best_adapter(&machine.adapters);
+    let on = |adapter: &Adapter| Ok(adapter_room(adapter, machine, vram));
+    match choice {
+        DeviceChoice::Cpu => none("as you asked".into(), false),
+        DeviceChoice::Gpu(Some(number)) => match machine.adapters.get(number) {
+            Some(adapter) => on(adapter),
+            None => none(no_adapter(number, &machine.adapters), true),
+        },
+        DeviceChoice::Gpu(None) => match best {
+            Some(adapter) => on(adapter),
+            None => none(no_hardware(&machine.adapters), true),
+        },
+        DeviceChoice::Metal if !built("metal") => {
+            none("this build has no Metal (build with --features metal)".into(), true)
+        }
+        DeviceChoice::Cuda if !built("cuda") => {
+            none("this build has no CUDA (build with --features cuda)".into(), true)
+        }
+        DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => Ok(Room {
+            device: DraftDevice::Metal,
+            name: "the Apple GPU".to_owned(),
+            // Its memory is the machine's own: half of what is free leaves room for the rest.
+            bytes: machine.memory.free / 2,
+            told: String::new(),
+        }),
+        DeviceChoice::Auto | DeviceChoice::Metal | DeviceChoice::Cuda => match &machine.gpu {
+            GpuFinding::Found(gpu) if built("cuda") => Ok(Room {
+                device: DraftDevice::Cuda,
+                name: gpu.name.clone(),
+                bytes: (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES),
+                told: free_of(gpu.vram_free, gpu.vram_total),
+            }),
+            GpuFinding::Absent { reason } if choice == DeviceChoice::Cuda => {
+                none(reason.clone(), true)
+            }
+            finding => match (best, finding) {
+                (Some(adapter), _) => on(adapter),
+                (None, GpuFinding::Found(gpu)) => {
+                    none(format!("{} has no Vulkan driver that it can be used by", gpu.name), false)
+                }
+                (None, GpuFinding::Absent { .. }) => none(no_hardware(&machine.adapters), false),
+            },
+        },
     }
-    let gpu = match &machine.gpu {
-        GpuFinding::Absent { reason } => return Err(reason.clone()),
-        GpuFinding::Found(gpu) => gpu,
+}
+
+/// The adapter to take where none is named: one with memory of its own before one without, never
+/// software.
+pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
+    let rank = |adapter: &&Adapter| match adapter.kind {
+        AdapterKind::Discrete => 0,
+        AdapterKind::Virtual => 1,
+        AdapterKind::Integrated => 2,
+        AdapterKind::Unknown => 3,
+        AdapterKind::Software => 4,
     };
-    if !built("cuda") {
-        return Err(idle(&gpu.name));
+    let usable = adapters.iter().filter(|adapter| adapter.kind != AdapterKind::Software);
+    usable.min_by_key(rank)
+}
+
+fn no_hardware(adapters: &[Adapter]) -> String {
+    match adapters.first() {
+        None => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
+        Some(adapter) => format!(
+            "no GPU: {} is software, which is taken only where it is named (gpu:{})",
+            adapter.name, adapter.number
+        ),
     }
-    Ok((DraftDevice::Cuda, &gpu.name, (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES)))
 }
 
-fn idle(gpu: &str) -> String {
-    format!("{gpu} is idle because this build has no CUDA (build with --features cuda)")
+fn no_adapter(number: usize, adapters: &[Adapter]) -> String {
+    let there: Vec<String> =
+        adapters.iter().map(|adapter| format!("gpu:{} {}", adapter.number, adapter.name)).collect();
+    match there.as_slice() {
+        [] => format!("there is no gpu:{number}, nor any other"),
+        some => format!("there is no gpu:{number}, only {}", some.join(", ")),
+    }
 }
 
-/// Decides where `draft` runs. `cache_bytes` is its KV cache for one block at the context in use.
-/// A GPU is taken when this build can use it and the head (of an elastic one, at least one block)
-/// fits into its free memory with a tenth to spare: then the target keeps the CPU to itself and
-/// drafting costs it nothing (method.md, Cost model). Everything else drafts on the CPU.
+fn free_of(free: u64, total: u64) -> String {
+    format!(" ({} of {} MiB free)", free >> 20, total >> 20)
+}
+
+fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room {
+    let (bytes, told) = match (vram, adapter.memory) {
+        (Some(vram), _) => (vram, format!(" ({} MiB as you said)", vram >> 20)),
+        (None, _) if adapter.shares_memory() => {
+            (machine.memory.free / 2, " (with the main memory)".to_owned())
+        }
+        (None, Some(memory)) => (memory.free() / 10 * 9, free_of(memory.free(), memory.total)),
+        // Its driver will say when it is full.
+        (None, None) => (u64::MAX, " (memory unknown: say `vram = \"4GiB\"`)".to_owned()),
+    };
+    let (device, name) = (DraftDevice::Gpu(adapter.number), adapter.name.clone());
+    Room { device, name, bytes, told }
+}
+
+/// Decides where a draft of this size runs. A GPU is taken when this build can use it and the head
+/// (of an elastic one, at least one block) fits into its free memory with a tenth to spare: then
+/// the target keeps the CPU to itself and drafting costs it nothing (method.md, Cost model).
+/// Everything else drafts on the CPU.
 pub fn place(
     choice: DeviceChoice,
     machine: &Machine,
-    draft: &DraftSize,
-    cache_bytes: u64,
+    vram: Option<u64>,
+    sizes: HeadSizes<'_>,
 ) -> Placement {
-    let built = |name: &str| machine.built_with.contains(&name);
+    let all = sizes(DraftDevice::Cpu).0.blocks;
     let cpu = |reason: String, refused: bool| Placement {
         device: DraftDevice::Cpu,
-        blocks: draft.blocks,
+        room: 0,
+        blocks: all,
         limit: None,
         reason: format!("Drafting runs on the CPU: {reason}."),
         refused,
     };
-    match choice {
-        DeviceChoice::Cpu => return cpu("as you asked".into(), false),
-        DeviceChoice::Metal if !built("metal") => {
-            return cpu("this build has no Metal (build with --features metal)".into(), true);
-        }
-        DeviceChoice::Cuda if !built("cuda") => {
-            return cpu("this build has no CUDA (build with --features cuda)".into(), true);
-        }
-        DeviceChoice::Auto | DeviceChoice::Metal if built("metal") => {
-            return Placement {
-                device: DraftDevice::Metal,
-                blocks: draft.blocks,
-                limit: None,
-                reason: "Drafting runs on the Apple GPU, which shares the main memory.".into(),
-                refused: false,
-            };
-        }
-        _ => {}
-    }
-    let asked = choice == DeviceChoice::Cuda;
-    let gpu = match &machine.gpu {
-        GpuFinding::Absent { reason } => return cpu(reason.clone(), asked),
-        GpuFinding::Found(gpu) => gpu,
+    let room = match room(choice, machine, vram) {
+        Ok(room) => room,
+        Err(NoRoom { reason, refused }) => return cpu(reason, refused),
     };
-    if !built("cuda") {
-        return cpu(idle(&gpu.name), false);
+    let Room { device, name, bytes, told } = room;
+    let (draft, cache_bytes) = sizes(device);
+    if device == DraftDevice::Metal {
+        return Placement {
+            device,
+            room: bytes,
+            blocks: draft.blocks,
+            limit: None,
+            reason: "Drafting runs on the Apple GPU, which shares the main memory.".into(),
+            refused: false,
+        };
     }
-    let room = (gpu.vram_free / 10 * 9).saturating_sub(CONTEXT_BYTES);
+    let beside = match device {
+        DraftDevice::Gpu(_) => BUFFER_BYTES,
+        _ => 0,
+    };
     let need = |blocks: usize| {
         let weights = (draft.fixed + draft.lookup + blocks as u64 * draft.block) as f64;
-        (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes
+        (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes + beside
     };
     let least = if draft.elastic { 1 } else { draft.blocks };
-    let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= room) else {
+    let Some(blocks) = (least..=draft.blocks).rev().find(|&blocks| need(blocks) <= bytes) else {
+        let context = if device == DraftDevice::Cuda { CONTEXT_BYTES } else { 0 };
         let reason = format!(
-            "the draft needs {} MiB of video memory and {} has {} MiB free",
-            (need(least) + CONTEXT_BYTES) >> 20,
-            gpu.name,
-            gpu.vram_free >> 20
+            "the draft needs {} MiB of video memory and {name} has {} MiB to give{told}",
+            (need(least) + context) >> 20,
+            bytes >> 20
         );
-        return cpu(reason, asked);
+        return cpu(reason, !matches!(choice, DeviceChoice::Auto));
     };
-    let limit = (blocks < draft.blocks).then(|| {
-        format!("{} has room for {blocks} of the head's {} blocks", gpu.name, draft.blocks)
-    });
+    let limit = (blocks < draft.blocks)
+        .then(|| format!("{name} has room for {blocks} of the head's {} blocks", draft.blocks));
     let fit = if blocks < draft.blocks {
         format!(", where {blocks} of its {} blocks fit", draft.blocks)
     } else {
         String::new()
     };
     Placement {
-        device: DraftDevice::Cuda,
+        device,
+        room: bytes,
         blocks,
         limit,
-        reason: format!(
-            "Drafting runs on {}{fit} ({} of {} MiB free), so the CPU only verifies.",
-            gpu.name,
-            gpu.vram_free >> 20,
-            gpu.vram_total >> 20
-        ),
+        reason: format!("Drafting runs on {name}{fit}{told}, so the CPU only verifies."),
         refused: false,
     }
 }

@@ -22,7 +22,7 @@ fn machine(cpu: Cpu, gpu: Option<(u64, f64)>, built_with: &[&'static str]) -> Ma
         }),
     };
     let memory = Memory { total: 64 * GIB, free: 60 * GIB };
-    Machine { cpu, memory, gpu, built_with: built_with.to_vec() }
+    Machine { cpu, memory, gpu, adapters: Vec::new(), built_with: built_with.to_vec() }
 }
 
 /// Llama-2 7B in 16 bits and a DGF head of five blocks.
@@ -38,7 +38,7 @@ const HEAD_7B: DraftSize = DraftSize {
 };
 
 fn inputs(machine: &Machine, target: TargetSize, head: DraftSize) -> (CostInputs, Placement) {
-    let placed = place(DeviceChoice::Auto, machine, &head, 0);
+    let placed = place(DeviceChoice::Auto, machine, None, &|_| (head, 0));
     let verifier = Throughput::of_cpu(&machine.cpu, machine.cpu.physical);
     let throughput = match placed.device {
         DraftDevice::Cpu => verifier,
@@ -101,7 +101,7 @@ fn reasons_are_sentences_with_the_figures_chosen() {
 #[test]
 fn placement_says_what_stands_in_the_way() {
     let on = |wish, gpu, built: &[&'static str], head: DraftSize| {
-        let placed = place(wish, &machine(cpu(8, &[]), gpu, built), &head, 64 << 20);
+        let placed = place(wish, &machine(cpu(8, &[]), gpu, built), None, &|_| (head, 64 << 20));
         (placed.device, placed.blocks, placed.refused, placed.reason)
     };
     let fixed = DraftSize { elastic: false, ..HEAD_7B };

@@ -64,14 +64,10 @@ pub const KEYS: &[SettingKey] = {
         ])),
         key("threads", Whole(1, 1024, |s, n| s.threads = Some(n))),
         key("draft_threads", Whole(1, 1024, |s, n| s.draft_threads = Some(n))),
-        key("device", OneOf(&[
-            ("auto", |s| s.device = DeviceChoice::Auto),
-            ("cpu", |s| s.device = DeviceChoice::Cpu),
-            ("cuda", |s| s.device = DeviceChoice::Cuda),
-            ("metal", |s| s.device = DeviceChoice::Metal),
-        ])),
+        key("device", Other("auto, cpu, gpu, gpu:N with its number, cuda or metal", device)),
+        key("vram", Other("an amount of memory such as \"4GiB\" or \"900MiB\"", vram)),
         key("pack_cache", Other("true, false or the most gigabytes, 1 to 10000", pack_cache)),
-        key("gpu_layers", Automatic(LAYERS, |s| &mut s.gpu_layers)),
+        key("gpu_layers", Other("a whole number from 0 to 4096, \"auto\" or \"all\"", gpu_layers)),
         key("prefer", OneOf(&[
             ("auto", |s| s.prefer = Prefer::Auto),
             ("speed", |s| s.prefer = Prefer::Speed),
@@ -168,6 +164,43 @@ fn number(value: &SettingValue, least: f64, most: f64) -> Option<f32> {
 
 fn strategy(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     settings.strategy = Some(Strategy::named(value.string()?.trim())?);
+    Some(())
+}
+
+/// A kind of device, or the number of a GPU.
+fn device(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.device = match value.string()?.trim() {
+        "auto" => DeviceChoice::Auto,
+        "cpu" => DeviceChoice::Cpu,
+        "cuda" => DeviceChoice::Cuda,
+        "metal" => DeviceChoice::Metal,
+        "gpu" => DeviceChoice::Gpu(None),
+        other => DeviceChoice::Gpu(Some(other.strip_prefix("gpu:")?.parse().ok()?)),
+    };
+    Some(())
+}
+
+/// Bytes with a unit, in powers of 1024 whether it is spelt `GiB`, `GB` or `G`.
+fn vram(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    let text = value.string()?.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "g" | "gb" | "gib" => 30,
+        "m" | "mb" | "mib" => 20,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * (1u64 << shift) as f64;
+    (bytes >= 1.0 && bytes < (1u64 << 50) as f64).then(|| settings.vram = Some(bytes as u64))
+}
+
+/// Blocks of the target on a GPU: how many, as many as pay, or all with the LM head.
+fn gpu_layers(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.gpu_layers = match value.string().map(str::trim) {
+        Some("auto") => Setting::Auto,
+        Some("all") => Setting::Fixed(LAYERS.most),
+        _ => Setting::Fixed(whole(value, LAYERS.least, LAYERS.most)?),
+    };
     Some(())
 }
 

@@ -91,6 +91,9 @@ pub struct Settings {
     pub draft_threads: Option<usize>,
     /// Where the draft runs.
     pub device: DeviceChoice,
+    /// Video memory that may be taken, bytes, where neither driver nor kernel tells or less is
+    /// meant.
+    pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
     /// Blocks of the target that run on the GPU: none, a number, or as many as fit.
@@ -158,6 +161,7 @@ impl Default for Settings {
             threads: None,
             draft_threads: None,
             device: DeviceChoice::default(),
+            vram: None,
             pack_cache: 0,
             gpu_layers: Setting::Fixed(0),
             prefer: Prefer::default(),

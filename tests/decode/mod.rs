@@ -4,6 +4,7 @@ mod architectures;
 mod coupled;
 mod duo;
 mod engine;
+mod gpu;
 mod lossless;
 mod overlap;
 mod rivals;

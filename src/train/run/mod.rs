@@ -327,7 +327,8 @@ fn stages(
 /// The device to learn on.
 fn device(wish: DeviceChoice) -> Result<Device, RunError> {
     let found = match wish {
-        DeviceChoice::Cpu => Ok(Device::Cpu),
+        // Our own shaders have no way back for gradients.
+        DeviceChoice::Cpu | DeviceChoice::Gpu(_) => Ok(Device::Cpu),
         DeviceChoice::Cuda => Device::new_cuda(0),
         DeviceChoice::Metal => Device::new_metal(0),
         DeviceChoice::Auto if cfg!(feature = "metal") => Device::metal_if_available(0),

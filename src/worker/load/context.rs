@@ -1,30 +1,62 @@
 //! What every model is loaded with: the settings, the machine, threads, context length and devices.
 //! Must never know a model's tensors.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use candle_core::Device;
 
 use super::files::ModelFiles;
-use crate::hardware::Machine;
+use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
-use crate::model;
+use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
     DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
     split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
 
-/// Opens the device of a placement; `None` for the CPU.
-pub(super) type OpenDevice = fn(DraftDevice) -> candle_core::Result<Option<Device>>;
+/// A device of a placement, opened.
+pub(super) enum OpenedDevice {
+    /// By candle.
+    Candle(Device),
+    /// By our own shaders.
+    Gpu(Arc<Gpu>),
+}
 
-/// The candle device; `None` for the CPU. Only what this build was compiled with is ever placed.
-pub(super) fn open_device(kind: DraftDevice) -> candle_core::Result<Option<Device>> {
+/// Opens the device of a placement, of which so many bytes may be taken; `None` for the CPU.
+pub(super) type OpenDevice = fn(DraftDevice, u64) -> Result<Option<OpenedDevice>, String>;
+
+/// The device; `None` for the CPU. Of candle's only what this build was compiled with is ever
+/// placed.
+pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+    let candle = |device: candle_core::Result<Device>| match device {
+        Ok(device) => Ok(Some(OpenedDevice::Candle(device))),
+        Err(error) => Err(error.to_string()),
+    };
     match kind {
         DraftDevice::Cpu => Ok(None),
-        DraftDevice::Cuda => Device::new_cuda(0).map(Some),
-        DraftDevice::Metal => Device::new_metal(0).map(Some),
+        DraftDevice::Gpu(number) => open_gpu(number, room).map(|gpu| Some(OpenedDevice::Gpu(gpu))),
+        DraftDevice::Cuda => candle(Device::new_cuda(0)),
+        DraftDevice::Metal => candle(Device::new_metal(0)),
     }
+}
+
+/// The GPU of this number: one device for all models that are on it at a time, so that its bytes
+/// are counted together, within the room that it was first opened with.
+fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
+    static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    // One that was lost is opened anew.
+    opened.retain(|(_, gpu)| gpu.upgrade().is_some_and(|gpu| gpu.check().is_ok()));
+    let same = |entry: &&(usize, Weak<Gpu>)| entry.0 == number;
+    if let Some(gpu) = opened.iter().find(same).and_then(|(_, gpu)| gpu.upgrade()) {
+        return Ok(gpu);
+    }
+    let adapter = adapters().get(number).ok_or_else(|| format!("there is no gpu:{number}"))?;
+    let limits = GpuLimits { room, ..GpuLimits::default() };
+    let gpu = Gpu::open(adapter, limits).map_err(|error| error.to_string())?;
+    opened.push((number, Arc::downgrade(&gpu)));
+    Ok(gpu)
 }
 
 /// What models are loaded from and for.

@@ -5,6 +5,7 @@ use super::error::StartError;
 use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, Recommended, Spec, TargetFiles};
+use crate::plan::DraftDevice;
 use crate::settings::{KvPrecision, LOOKUP, Settings};
 
 /// The models of a session on disk.
@@ -85,7 +86,7 @@ impl ModelFiles {
     /// Bytes of the drafters' weights.
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
-        let head = |head| sizes::most_head_bytes(head, Settings::AUTO_CONTEXT);
+        let head = |head| sizes::most_head_bytes(head, Settings::AUTO_CONTEXT, DraftDevice::Cpu);
         small + self.head.as_ref().map_or(0, head)
     }
 

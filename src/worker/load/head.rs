@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device};
+use candle_core::DType;
 
-use super::context::LoadContext;
+use super::context::{LoadContext, OpenedDevice};
 use super::drafter::LoadedDrafter;
 use super::shared_target::SharedTarget;
-use super::sizes::{self, EIGHT_BITS, HALF};
+use super::sizes::{self, CODES, EIGHT_BITS, HALF};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::head::{
-    DraftVocabulary, Eagle3Config, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
-    SharedTables, Taps, TensorHead,
+    DraftVocabulary, Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights,
+    PackedHead, SharedTables, Taps, TensorHead,
 };
 use crate::plan::{DraftDevice, DraftKind, DraftSize, Setting, Throughput, place};
 
@@ -40,23 +40,33 @@ pub(super) fn load(
     let capacity = config.capacity(ctx.context);
     let kind = weights.kind();
     let size = |bytes| sizes::of_head(config, kind, target.tied_head, bytes);
-    let cache = sizes::device_cache(&config.body, capacity);
-    let placed = place(ctx.settings.device, ctx.machine, &size(HALF), cache);
+    let on_device = |device: DraftDevice| {
+        let size = match device {
+            // The embedding stays in main memory.
+            DraftDevice::Gpu(_) => DraftSize { lookup: 0, ..size(CODES) },
+            _ => size(HALF),
+        };
+        (size, sizes::device_cache(&config.body, capacity, device))
+    };
+    let (choice, vram) = (ctx.settings.device, ctx.settings.vram);
+    let placed = place(choice, ctx.machine, vram, &on_device);
     let mut reason = placed.reason;
     let mut notice = placed.refused.then(|| reason.clone());
 
-    let on_device = match (ctx.open_device)(placed.device) {
+    let on_device = match (ctx.open_device)(placed.device, placed.room) {
         Ok(None) => None,
-        Ok(Some(device)) => match upload(&weights, placed.blocks, &shared, &device) {
-            Ok((head, uploaded)) => {
-                weights = uploaded;
-                Some(head)
+        Ok(Some(device)) => {
+            match upload(ctx, &weights, (placed.blocks, capacity), &shared, &device) {
+                Ok((head, uploaded)) => {
+                    weights = uploaded;
+                    Some(head)
+                }
+                Err(error) => {
+                    notice = Some(format!("The GPU cannot take the draft ({error})."));
+                    None
+                }
             }
-            Err(error) => {
-                notice = Some(format!("The GPU cannot take the draft ({error})."));
-                None
-            }
-        },
+        }
         Err(error) => {
             notice = Some(format!("The GPU cannot be used ({error})."));
             None
@@ -75,7 +85,11 @@ pub(super) fn load(
     let limit = placed.limit.filter(|_| on_gpu);
     // From here on the head is the part that was uploaded, also if the GPU fails later.
     let config = &weights.config.clone();
-    let bytes_per_weight = if on_gpu { HALF } else { EIGHT_BITS };
+    let bytes_per_weight = match placed.device {
+        _ if !on_gpu => EIGHT_BITS,
+        DraftDevice::Gpu(_) => CODES,
+        _ => HALF,
+    };
     let size = size(bytes_per_weight);
     let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu);
     let cores = Arc::clone(&pool);
@@ -85,7 +99,7 @@ pub(super) fn load(
     };
     let new = |backend| FeatureHead::new(config, kind, backend, ctx.context).reading(source);
     let head: FeatureHead = match on_device {
-        Some(head) => new(Box::new(head)).with_fallback(Box::new(on_cpu)),
+        Some(head) => new(head).with_fallback(Box::new(on_cpu)),
         None => new(on_cpu()?),
     };
     let most = config.blocks();
@@ -140,11 +154,21 @@ fn tapped(config: &Eagle3Config, states: &[usize]) -> String {
 
 /// The first `blocks` blocks of a head on a device, and the weights that went there.
 fn upload(
+    ctx: &LoadContext<'_>,
     weights: &HeadWeights,
-    blocks: usize,
+    (blocks, capacity): (usize, usize),
     shared: &SharedTables,
-    device: &Device,
-) -> Result<(TensorHead, HeadWeights), HeadError> {
+    device: &OpenedDevice,
+) -> Result<(Box<dyn HeadBackend>, HeadWeights), HeadError> {
     let planned = weights.first_blocks(blocks);
-    Ok((TensorHead::new(&planned, shared, device, DType::F16)?, planned))
+    let head: Box<dyn HeadBackend> = match device {
+        OpenedDevice::Candle(device) => {
+            Box::new(TensorHead::new(&planned, shared, device, DType::F16)?)
+        }
+        OpenedDevice::Gpu(gpu) => {
+            let held = (HeadPrecision::Eight, KvFormat::F16);
+            Box::new(GpuHead::new(&planned, shared, gpu, &ctx.pool, capacity, held)?)
+        }
+    };
+    Ok((head, planned))
 }

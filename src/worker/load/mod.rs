@@ -309,7 +309,7 @@ fn load_drafters(
         all.push(head::load(ctx, target, head).map_err(refused)?);
     }
     if let Some(small) = &ctx.files.small {
-        all.push(small::load(ctx, target.size, small, progress)?);
+        all.push(small::load(ctx, target, small, progress)?);
     }
     all.push(texts::lookup(ctx));
     if let Some(path) = &ctx.settings.rest_text {

@@ -31,6 +31,8 @@ pub struct SharedTarget {
     pub(super) reason: Option<String>,
     /// Bytes on the GPU.
     pub(super) device_bytes: u64,
+    /// Whether nothing of it is left for the CPU to compute.
+    pub(super) is_on_gpu: bool,
 }
 
 impl SharedTarget {
@@ -46,6 +48,7 @@ impl SharedTarget {
             missing_gpu_layers: target.missing_gpu_layers(),
             reason: target.reason(),
             device_bytes: target.device_bytes(),
+            is_on_gpu: target.is_on_gpu(),
         }
     }
 

@@ -3,21 +3,37 @@
 use crate::library::{HeadFiles, TargetFiles};
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
-use crate::plan::{DraftSize, LayerSize, TargetSize};
+use crate::plan::{DraftDevice, DraftSize, LayerSize, TargetSize};
 
 /// Bytes of a weight on a GPU.
 pub(super) const HALF: f64 = 2.0;
+/// Bytes of a head's weight on a GPU by our own shaders: a code, and its part of a run's scale.
+pub(super) const CODES: f64 = 36.0 / 32.0;
+/// How much more than in its file a weight of the target takes there at most: Q6_K's has 10 bits in
+/// the place of 6.6.
+const WIDENED: f64 = 1.55;
+/// Slots of a head's cache behind the context, for the rows of a tree.
+const TREE_ROWS: usize = 1024;
 /// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.
 pub(in crate::worker) const EIGHT_BITS: f64 = 34.0 / 32.0;
 
-/// Bytes of one block's keys and values on a device: half precision, room that grows by doubling.
-pub(super) fn device_cache(config: &Config, capacity: usize) -> u64 {
-    4 * (config.kv_width() * capacity.next_power_of_two()) as u64
+/// Bytes of one block's keys and values on a device in half precision: on candle's room that grows
+/// by doubling, on ours the context and a tree.
+pub(super) fn device_cache(config: &Config, capacity: usize, device: DraftDevice) -> u64 {
+    let slots = match device {
+        DraftDevice::Gpu(_) => capacity + TREE_ROWS,
+        _ => capacity.next_power_of_two(),
+    };
+    4 * (config.kv_width() * slots) as u64
 }
 
 /// The target as the cost model sees it.
 pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
-    let layers = target.layers();
+    // What the CPU computes; of a target that is elsewhere, the whole.
+    let layers = match target.layers() {
+        0 => files.config.layers,
+        some => some,
+    };
     TargetSize {
         weights: Config { layers, ..files.config.clone() }.linear_weights(),
         bytes: target.pass_bytes(),
@@ -26,13 +42,31 @@ pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
 }
 
 /// The target's blocks as placement sees them, beside what the draft takes on the device.
-pub(super) fn of_layers(config: &Config, head: Option<&HeadFiles>, context: usize) -> LayerSize {
+pub(super) fn of_layers(
+    files: &TargetFiles,
+    head: Option<&HeadFiles>,
+    context: usize,
+    device: DraftDevice,
+) -> LayerSize {
+    let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
-    let block = (config.linear_weights() - head_weights) / config.layers.max(1) as u64;
+    let linear = config.linear_weights();
+    let block = (linear - head_weights) / config.layers.max(1) as u64;
+    let bytes_per_weight = match device {
+        DraftDevice::Gpu(_) => {
+            let lookup = if config.tied_head { 0 } else { head_weights };
+            let stored = files.bytes as f64 / (linear + lookup).max(1) as f64;
+            // Never wider than 16 bits, but where the file is.
+            (stored * WIDENED).min(stored.max(HALF))
+        }
+        _ => HALF,
+    };
+    let bytes = |weights: u64| (weights as f64 * bytes_per_weight) as u64;
     LayerSize {
         layers: config.layers,
-        layer: (block as f64 * HALF) as u64 + device_cache(config, context),
-        draft: head.map_or(0, |head| most_head_bytes(head, context)),
+        layer: bytes(block) + device_cache(config, context, device),
+        head: bytes(head_weights),
+        draft: head.map_or(0, |head| most_head_bytes(head, context, device)),
     }
 }
 
@@ -81,14 +115,19 @@ pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
 }
 
 /// What a head takes on a GPU at most, KV cache included.
-pub(super) fn most_head_bytes(files: &HeadFiles, context: usize) -> u64 {
+pub(super) fn most_head_bytes(files: &HeadFiles, context: usize, device: DraftDevice) -> u64 {
     let body = &files.config.body;
     let (h, blocks) = (body.hidden as u64, files.config.blocks() as u64);
     // DGF's fusion is the widest of one feature; an EAGLE-3 head's attention is wider, too.
     let taps = files.config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
-    let weights = h * (4 * h + taps) + 2 * h * body.vocab as u64 + blocks * head_block(body);
-    let cache = device_cache(body, files.config.capacity(context));
-    (weights as f64 * HALF) as u64 + blocks * cache
+    // Our own shaders leave the embedding in main memory.
+    let (tables, bytes_per_weight) = match device {
+        DraftDevice::Gpu(_) => (1, CODES),
+        _ => (2, HALF),
+    };
+    let weights = h * (4 * h + taps) + tables * h * body.vocab as u64 + blocks * head_block(body);
+    let cache = device_cache(body, files.config.capacity(context), device);
+    (weights as f64 * bytes_per_weight) as u64 + blocks * cache
 }
 
 /// Weights of one block of a head.

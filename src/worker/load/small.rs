@@ -3,15 +3,16 @@
 
 use std::sync::Arc;
 
-use super::context::{LoadContext, percents};
+use super::context::{LoadContext, OpenedDevice, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::packed::{WithPacked, with_packed};
+use super::shared_target::SharedTarget;
 use super::sizes;
 use crate::draft::SmallModel;
 use crate::library::{self, TargetFiles};
-use crate::model::{CpuDraft, LoadRequest, SharedVocabulary};
-use crate::plan::{DeviceChoice, DraftKind, DraftSize, TargetSize};
+use crate::model::{CpuDraft, GpuDraft, LoadError, LoadRequest, SharedVocabulary, SmallLm};
+use crate::plan::{self, DeviceChoice, DraftDevice, DraftKind, DraftSize, Placement, Throughput};
 
 /// Makes a drafter of the model in `files`. Its context is the target's, or as much of it as the
 /// model was made for.
@@ -21,7 +22,7 @@ use crate::plan::{DeviceChoice, DraftKind, DraftSize, TargetSize};
 /// memory.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
-    target: TargetSize,
+    target: &SharedTarget,
     files: &TargetFiles,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<LoadedDrafter, StartError> {
@@ -29,27 +30,90 @@ pub(super) fn load(
     let config = &files.config;
     let capacity = ctx.context.min(config.max_positions);
     let size = sizes::of_small(&files.config, files.bytes);
-    let (pool, beside) = ctx.draft_pool(target, size, false);
-    let WithPacked { loaded: lm, not_kept, .. } = with_packed(ctx, files, |source| {
-        let (pool, kv) = (Arc::clone(&pool), ctx.kv());
-        let request = LoadRequest { config, source, pool, capacity, kv };
-        CpuDraft::load(&request, &mut percents(&files.name, progress))
-    })?;
+    let placed = place(ctx, target, files);
+    let gpu = match (ctx.open_device)(placed.device, placed.room) {
+        Ok(Some(OpenedDevice::Gpu(gpu))) => Some(gpu),
+        // Candle's devices hold draft heads only.
+        _ => None,
+    };
+    let mut refused = None;
+    let on_gpu = match &gpu {
+        None => None,
+        Some(gpu) => {
+            let WithPacked { loaded, .. } = with_packed(ctx, files, |source| {
+                let (pool, kv) = (Arc::clone(&ctx.pool), ctx.kv());
+                let request = LoadRequest { config, source, pool, capacity, kv };
+                match GpuDraft::load(gpu, &request, &mut percents(&files.name, progress)) {
+                    Ok(lm) => Ok(Some(lm)),
+                    Err(error @ LoadError::Device { .. }) => {
+                        refused = Some(format!("The small model drafts on the CPU: {error}."));
+                        Ok(None)
+                    }
+                    Err(error) => Err(error),
+                }
+            })?;
+            loaded
+        }
+    };
+    let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu.is_some());
+    let mut not_kept = None;
+    let (lm, bytes): (Box<dyn SmallLm>, u64) = match on_gpu {
+        Some(lm) => {
+            let bytes = lm.bytes();
+            (Box::new(lm), bytes)
+        }
+        None => {
+            let WithPacked { loaded: lm, not_kept: notice, .. } =
+                with_packed(ctx, files, |source| {
+                    let (pool, kv) = (Arc::clone(&pool), ctx.kv());
+                    let request = LoadRequest { config, source, pool, capacity, kv };
+                    CpuDraft::load(&request, &mut percents(&files.name, progress))
+                })?;
+            not_kept = notice;
+            let bytes = lm.pass_bytes();
+            (Box::new(lm), bytes)
+        }
+    };
+    let is_on_gpu = gpu.is_some() && refused.is_none();
     let weights = config.linear_weights();
-    let bytes_per_weight = lm.pass_bytes() as f64 / weights.max(1) as f64;
-    let reason = reason(ctx, files, &words, capacity);
+    let bytes_per_weight = bytes as f64 / weights.max(1) as f64;
+    let device = gpu.filter(|_| is_on_gpu);
+    let device = device.as_ref().map_or("the CPU", |gpu| gpu.name());
+    let reason = reason(ctx, files, &words, (capacity, device));
     Ok(LoadedDrafter {
         kind: DraftKind::Small,
-        drafter: Box::new(SmallModel::new(&files.name, Box::new(lm), words).with_pool(pool)),
-        on_gpu: false,
+        drafter: Box::new(SmallModel::new(&files.name, lm, words).with_pool(pool)),
+        on_gpu: is_on_gpu,
         size: DraftSize { bytes_per_weight, ..size },
-        throughput: ctx.cpu,
+        throughput: if is_on_gpu { Throughput::of_gpu(ctx.machine.gpu.get()) } else { ctx.cpu },
         blocks: (0, 0),
         limit: None,
         reason,
         beside: Some(beside),
-        notice: not_kept.or_else(|| notice(ctx)),
+        notice: refused.or(not_kept).or_else(|| notice(ctx)),
     })
+}
+
+/// Where it goes: to a GPU that is asked for or has memory of its own, unless the target is there
+/// as a whole, for then the CPU is free.
+fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> Placement {
+    let choice = if target.is_on_gpu { DeviceChoice::Cpu } else { ctx.settings.device };
+    let size = |device: DraftDevice| {
+        let cache = sizes::device_cache(&files.config, ctx.context, device);
+        let layers = sizes::of_layers(files, None, ctx.context, device);
+        let blocks = layers.layers as u64 * (layers.layer - cache);
+        // As bytes, whatever the weights.
+        let whole = DraftSize {
+            fixed: blocks + layers.head + layers.layers as u64 * cache,
+            lookup: 0,
+            block: 0,
+            bytes_per_weight: 1.0,
+            blocks: 0,
+            elastic: false,
+        };
+        (whole, 0)
+    };
+    plan::place(choice, ctx.machine, ctx.settings.vram, &size)
 }
 
 /// For a user who asked for a GPU.
@@ -65,7 +129,7 @@ fn reason(
     ctx: &LoadContext<'_>,
     files: &TargetFiles,
     words: &SharedVocabulary,
-    capacity: usize,
+    (capacity, device): (usize, &str),
 ) -> String {
     let shared = if words.is_identical() {
         "with the target's vocabulary".to_owned()
@@ -78,5 +142,5 @@ fn reason(
     } else {
         String::new()
     };
-    format!("{} drafts on the CPU {shared}{short}.", files.name)
+    format!("{} drafts on {device} {shared}{short}.", files.name)
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use candle_core::DType;
 
-use super::context::{LoadContext, percents};
+use super::context::{LoadContext, OpenedDevice, percents};
 use super::error::StartError;
 use super::packed::{PackedFrom, WithPacked, with_packed};
 use super::sizes;
-use crate::model::{self, CpuTarget, DeviceLayers, LoadRequest, SplitTarget, Target, WeightSource};
-use crate::plan::{LayerPlacement, Setting, place_layers};
+use crate::model::{
+    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, SplitTarget, Target, WeightSource,
+};
+use crate::plan::{DraftDevice, LayerPlacement, Setting, place_layers};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
@@ -28,6 +30,32 @@ enum Parts {
     Whole(Box<CpuTarget>),
     /// Its first blocks elsewhere.
     Split(Box<SplitTarget>),
+    /// All of it on a GPU.
+    OnGpu(Box<GpuTarget>),
+}
+
+impl Parts {
+    /// The first `layers` blocks on `device`, or the whole target where these are all.
+    fn load(
+        device: OpenedDevice,
+        layers: usize,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(model::Progress),
+    ) -> Result<Self, model::LoadError> {
+        Ok(match device {
+            OpenedDevice::Candle(device) => {
+                let lower = DeviceLayers { layers, device, dtype: DType::F16 };
+                Self::Split(Box::new(SplitTarget::load(&lower, request, progress)?))
+            }
+            OpenedDevice::Gpu(gpu) if layers == request.config.layers => {
+                Self::OnGpu(Box::new(GpuTarget::load(&gpu, request, progress)?))
+            }
+            OpenedDevice::Gpu(gpu) => {
+                let split = SplitTarget::load_on_gpu(&gpu, layers, request, progress)?;
+                Self::Split(Box::new(split))
+            }
+        })
+    }
 }
 
 impl LoadedTarget {
@@ -57,12 +85,10 @@ impl LoadedTarget {
             kv: ctx.kv(),
         };
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
-        match (ctx.open_device)(placed.device) {
+        match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(device)) if placed.layers > 0 => {
-                let lower = DeviceLayers { layers: placed.layers, device, dtype: DType::F16 };
-                match SplitTarget::load(&lower, &request, &mut percent) {
-                    Ok(split) => {
-                        let parts = Parts::Split(Box::new(split));
+                match Parts::load(device, placed.layers, &request, &mut percent) {
+                    Ok(parts) => {
                         let packed_from = PackedFrom::Files;
                         return Ok(Self { parts, placed, notices: Vec::new(), packed_from });
                     }
@@ -86,6 +112,7 @@ impl LoadedTarget {
         match &self.parts {
             Parts::Whole(target) => target,
             Parts::Split(target) => target.cpu(),
+            Parts::OnGpu(target) => target.cpu(),
         }
     }
 
@@ -93,6 +120,7 @@ impl LoadedTarget {
         match &mut self.parts {
             Parts::Whole(target) => target.as_mut(),
             Parts::Split(target) => target.as_mut(),
+            Parts::OnGpu(target) => target.as_mut(),
         }
     }
 
@@ -100,6 +128,7 @@ impl LoadedTarget {
         match self.parts {
             Parts::Whole(target) => target,
             Parts::Split(target) => target,
+            Parts::OnGpu(target) => target,
         }
     }
 
@@ -108,21 +137,27 @@ impl LoadedTarget {
         match &self.parts {
             Parts::Whole(_) => 0,
             Parts::Split(target) => target.device_bytes(),
+            Parts::OnGpu(target) => target.device_bytes(),
         }
+    }
+
+    /// Whether nothing of it is left for the CPU to compute.
+    pub(super) fn is_on_gpu(&self) -> bool {
+        matches!(self.parts, Parts::OnGpu(_))
     }
 
     /// Where it runs, if that is worth a sentence.
     pub(super) fn reason(&self) -> Option<String> {
         match self.parts {
             Parts::Whole(_) => None,
-            Parts::Split(_) => Some(self.placed.reason.clone()),
+            Parts::Split(_) | Parts::OnGpu(_) => Some(self.placed.reason.clone()),
         }
     }
 
     /// What a strategy lacks that needs blocks of the target on a GPU, with the remedy.
     pub(super) fn missing_gpu_layers(&self) -> Option<String> {
         match self.parts {
-            Parts::Split(_) => None,
+            Parts::Split(_) | Parts::OnGpu(_) => None,
             Parts::Whole(_) if self.placed.requested => {
                 let reason = self.placed.reason.trim_end_matches('.');
                 Some(format!("target blocks on a GPU ({reason})"))
@@ -141,6 +176,8 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         (setting, _) => setting,
     };
     let files = ctx.files;
-    let size = sizes::of_layers(&files.target.config, files.head.as_ref(), ctx.context);
-    place_layers(setting, ctx.machine, &size)
+    let size = |device: DraftDevice| {
+        sizes::of_layers(&files.target, files.head.as_ref(), ctx.context, device)
+    };
+    place_layers(setting, (ctx.settings.device, ctx.settings.vram), ctx.machine, &size)
 }

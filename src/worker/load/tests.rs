@@ -3,12 +3,14 @@ use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
 use crate::library::{self, Spec};
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
 use crate::settings::LOOKUP;
+use context::OpenedDevice;
 
 fn machine() -> Machine {
     Machine {
         cpu: Cpu { name: "test".into(), physical: 2, logical: 2, features: vec!["AVX2"] },
         memory: Memory { total: 8 << 30, free: 6 << 30 },
         gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: its driver is not installed".into() },
+        adapters: Vec::new(),
         built_with: Vec::new(),
     }
 }
@@ -37,7 +39,7 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
     assert!(ready.gamma >= 8 && ready.depth >= 3 && ready.width >= 3, "{ready:?}");
     assert_eq!(ready.context, loaded.target.capacity());
     assert!(ready.draft.as_ref().is_some_and(|draft| draft.contains("DGF")), "{ready:?}");
-    assert!(ready.reasons[0].starts_with("Drafting runs on the CPU: no NVIDIA GPU"));
+    assert!(ready.reasons[0].starts_with("Drafting runs on the CPU: no GPU"));
     assert!(ready.reasons.iter().any(|line| line.starts_with("Each round is drafted by")));
     assert!(loaded.notices.is_empty());
     assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
@@ -61,7 +63,7 @@ fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
         let notice = &loaded.notices[0];
-        assert!(notice.starts_with("The whole target stays on the CPU: no NVIDIA GPU"), "{notice}");
+        assert!(notice.starts_with("The whole target stays on the CPU: no GPU"), "{notice}");
     }
 }
 
@@ -70,7 +72,7 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
     for name in ["offload", "partial"] {
         let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
         let error = refused(&settings);
-        assert!(error.contains(name) && error.contains("no NVIDIA GPU"), "{error}");
+        assert!(error.contains(name) && error.contains("no GPU"), "{error}");
     }
     let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
     let statuses = &loaded.ready.strategies;
@@ -164,7 +166,7 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
         Err(error) => panic!("{error}"),
     };
     head.config.body.layers = blocks;
-    let room = sizes::most_head_bytes(&head, context);
+    let room = sizes::most_head_bytes(&head, context, DraftDevice::Cuda);
     // A tenth is left free, and 400 MiB are the driver's.
     let free = (room + (400 << 20)).div_ceil(9) * 10;
     let gpu = GpuFinding::Found(Gpu {
@@ -179,8 +181,10 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
 
 /// The card is played by memory that candle's CPU device takes.
 fn on_card(settings: &Settings, machine: &Machine) -> Loaded {
-    let open: OpenDevice =
-        |device| Ok((device == DraftDevice::Cuda).then_some(candle_core::Device::Cpu));
+    let open: OpenDevice = |device, _| {
+        Ok((device == DraftDevice::Cuda).then_some(candle_core::Device::Cpu))
+            .map(|device| device.map(OpenedDevice::Candle))
+    };
     let loaded = load_on(settings, machine, Purpose::Text, open, &mut |_, _| {});
     loaded.unwrap_or_else(|error| panic!("{error}"))
 }
@@ -223,9 +227,9 @@ fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
 fn a_card_that_is_lost_at_once_leaves_the_whole_head_to_the_cpu() {
     let (machine, _) = card_for(2, 2048);
     let settings = Settings { context: Some(2048), ..Settings::default() };
-    let full: OpenDevice = |device| match device {
+    let full: OpenDevice = |device, _| match device {
         DraftDevice::Cpu => Ok(None),
-        _ => Err(candle_core::Error::Msg("out of memory".into())),
+        _ => Err("out of memory".into()),
     };
     let loaded = load_on(&settings, &machine, Purpose::Text, full, &mut |_, _| {});
     let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
