@@ -11,6 +11,7 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
+use crate::plan::{DeviceChoice, best_adapter};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::Purpose;
 
@@ -31,10 +32,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         system: settings.system.clone(),
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
-        gpu: match Machine::probe().gpu {
-            GpuFinding::Found(gpu) => gpu.name,
-            GpuFinding::Absent { reason } => reason,
-        },
+        gpu: gpu_name(settings.device, &Machine::probe()),
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let store = SessionStore::in_data_folder()
@@ -58,6 +56,21 @@ fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
             Some("the chat needs a full-screen terminal, and TERM does not name one")
         }
         _ => None,
+    }
+}
+
+/// The GPU that the screen speaks of: the one that is named, else NVML's, else the one that would
+/// be taken; or why there is none.
+fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
+    let named = match choice {
+        DeviceChoice::Gpu(Some(number)) => machine.adapters.get(number),
+        _ => None,
+    };
+    match (named, &machine.gpu, best_adapter(&machine.adapters)) {
+        (Some(adapter), _, _) => adapter.name.clone(),
+        (None, GpuFinding::Found(gpu), _) => gpu.name.clone(),
+        (None, GpuFinding::Absent { .. }, Some(adapter)) => adapter.name.clone(),
+        (None, GpuFinding::Absent { reason }, None) => reason.clone(),
     }
 }
 

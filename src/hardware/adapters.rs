@@ -92,6 +92,11 @@ impl GpuAdapter {
         &self.info
     }
 
+    /// Its place on the PCI bus, `0000:01:00.0`; empty where its driver does not tell.
+    pub(super) fn bus(&self) -> &str {
+        &self.bus
+    }
+
     /// The library's handle, to open the device.
     pub(crate) fn raw(&self) -> &wgpu::Adapter {
         &self.raw

@@ -1,5 +1,6 @@
 //! Load and memory use, cheap enough to sample once or twice a second. Must never know models.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sysinfo::{
@@ -7,8 +8,10 @@ use sysinfo::{
     System,
 };
 
+use super::adapters::{GpuAdapter, adapters};
 use super::gpu::{GpuUsage, Probe};
 use super::machine::memory;
+use super::vram::{self, Vram};
 
 /// One sample of the machine's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +36,8 @@ pub struct UsageMeter {
     system: Option<System>,
     pid: Pid,
     gpu: Option<Probe>,
+    /// A card that NVML does not know, by its place on the PCI bus.
+    card: Option<String>,
     last: Usage,
     taken: Option<Instant>,
     /// Processor time this process had used up by then, milliseconds.
@@ -42,10 +47,12 @@ pub struct UsageMeter {
 impl UsageMeter {
     /// Opens what is needed; a machine without a GPU is asked for one only here.
     pub fn new() -> Self {
+        let gpu = Probe::open().ok();
         Self {
             system: System::new().ok(),
             pid: Pid::from_u32(std::process::id()),
-            gpu: Probe::open().ok(),
+            card: if gpu.is_none() { card() } else { None },
+            gpu,
             last: Usage::default(),
             taken: None,
             worked: 0,
@@ -60,7 +67,10 @@ impl UsageMeter {
             return self.last;
         }
         self.last = self.look().unwrap_or_default();
-        self.last.gpu = self.gpu.as_ref().and_then(|gpu| gpu.usage(self.pid.as_u32()));
+        self.last.gpu = match &self.gpu {
+            Some(gpu) => gpu.usage(self.pid.as_u32()),
+            None => self.card.as_deref().and_then(card_usage),
+        };
         self.taken = Some(Instant::now());
         self.last
     }
@@ -94,6 +104,17 @@ impl UsageMeter {
             gpu: None,
         })
     }
+}
+
+/// The first card of which the kernel's files tell the memory.
+fn card() -> Option<String> {
+    let buses = adapters().iter().map(GpuAdapter::bus);
+    buses.filter(|bus| vram::of(Path::new(vram::DEVICES), bus).is_some()).map(str::to_owned).next()
+}
+
+fn card_usage(bus: &str) -> Option<GpuUsage> {
+    let Vram { total, used } = vram::of(Path::new(vram::DEVICES), bus)?;
+    Some(GpuUsage { load: None, vram_used: used, vram_total: total, vram_ours: None })
 }
 
 impl Default for UsageMeter {

@@ -1,6 +1,7 @@
 //! The drafters.
 
 mod eagle3;
+mod gpu;
 mod head;
 mod head_ahead;
 mod small_model;

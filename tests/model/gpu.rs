@@ -372,6 +372,17 @@ fn a_lost_device_is_told_and_never_waited_for() {
     assert!(gpu.check().is_err());
 }
 
+#[test]
+fn a_device_that_does_not_answer_in_time_is_told() {
+    let limits = GpuLimits { patience: Duration::from_nanos(1), ..GpuLimits::default() };
+    let Some(gpu) = another_gpu(limits) else { return };
+    let mut target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
+    let error = target.prefill(&[1; 100]).unwrap_err();
+    assert!(error.to_string().contains("it has not answered"), "{error}");
+    assert_eq!(target.len(), 0);
+    assert!(gpu.check().is_err(), "it is not asked again");
+}
+
 /// A pass is one submission, and only what is asked for goes over the bus.
 #[test]
 fn a_pass_is_one_submission() {

@@ -223,7 +223,12 @@ fn gpu(state: &ScreenState, usage: &Usage, width: u16, styles: &Styles) -> Vec<L
         // "no NVIDIA GPU: why"; the details overlay has room for the reason.
         let fits = state.gpu.chars().count() + 7 <= usize::from(width);
         let words = if fits { &state.gpu } else { state.gpu.split(':').next().unwrap_or_default() };
-        return vec![Line::from(figure("gpu   ", words.to_string(), styles))];
+        let name = Line::from(figure("gpu   ", words.to_string(), styles));
+        // Nobody tells of a card's memory but its driver; our own bytes are known.
+        let ours = state.ready.as_ref().map_or(0, |ready| ready.vram_used);
+        let held = format!("ours {}", figures::bytes(ours));
+        let vram = (ours > 0).then(|| Line::from(figure("vram  ", held, styles)));
+        return std::iter::once(name).chain(vram).collect();
     };
     let load = gpu.load.map_or("–".to_string(), |load| figures::percent(f64::from(load)));
     let ours = gpu.vram_ours.or(state.ready.as_ref().map(|ready| ready.vram_used)).unwrap_or(0);
