@@ -7,7 +7,7 @@
 use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::FeatureSource;
-use crate::speculate::Tree;
+use crate::speculate::{ModelRates, Source, Tree, merged};
 
 /// Drafters that may fail at any time, by index.
 pub(super) struct DrafterSet {
@@ -17,6 +17,8 @@ pub(super) struct DrafterSet {
     /// The text's token at position 0.
     first: u32,
     pub(super) notices: Vec<String>,
+    /// How often what a model proposed was right.
+    rates: ModelRates,
     /// Where one of them works while the target does.
     pub(super) thread: LazyDraftThread,
 }
@@ -36,8 +38,9 @@ impl DrafterSet {
             DrafterSlot { drafter: Some(drafter), reported_full: false }
         };
         let slots = drafters.into_iter().map(slot).collect();
-        let (notices, thread) = (Vec::new(), LazyDraftThread::default());
-        Self { slots, observed: 0, first: 0, notices, thread }
+        let (notices, rates) = (Vec::new(), ModelRates::default());
+        let thread = LazyDraftThread::default();
+        Self { slots, observed: 0, first: 0, notices, rates, thread }
     }
 
     /// The drafter of this index, if it works.
@@ -114,6 +117,23 @@ impl DrafterSet {
                 Tree::root(root)
             }
         }
+    }
+
+    /// Whether the trees of the first can be merged into those of the second, a model's.
+    pub(super) fn merge(&self, calibrated: usize, model: usize) -> bool {
+        let models = [Some(Source::Head), Some(Source::SmallModel)];
+        self.drafter(calibrated).is_some_and(Drafter::is_calibrated)
+            && self.drafter(model).is_some_and(|drafter| models.contains(&drafter.source()))
+    }
+
+    /// The likeliest nodes, at most `most`, of a model's tree and a calibrated one.
+    pub(super) fn merged(&self, model: &Tree, calibrated: &Tree, most: usize) -> Tree {
+        merged(model, &self.rates, calibrated, most)
+    }
+
+    /// Learns how good the model's proposals were from its own tree and what followed the root.
+    pub(super) fn learn_rates(&mut self, model: &Tree, tokens: impl IntoIterator<Item = u32>) {
+        self.rates.learn(model, tokens);
     }
 
     /// Whether the drafter's last tree was drafted ahead.

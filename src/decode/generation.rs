@@ -41,6 +41,8 @@ struct Drafted {
     tree: Tree,
     /// `None` for the root alone, which nobody was asked for.
     by: Option<DraftedBy>,
+    /// The model's own tree, where this is that and another's.
+    model: Option<Tree>,
 }
 
 /// Whose tree it is, what it was allowed to spend, and what was asked within the room there is.
@@ -55,7 +57,7 @@ struct DraftedBy {
 impl Drafted {
     /// The root alone.
     fn nothing(root: u32) -> Self {
-        Self { tree: Tree::root(root), by: None }
+        Self { tree: Tree::root(root), by: None, model: None }
     }
 }
 
@@ -158,7 +160,7 @@ impl<'a> Generation<'a> {
     pub fn step(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
         let start = Instant::now();
         self.sampler.settings = options.sampler;
-        let Drafted { tree, by } = self.draft(options);
+        let Drafted { tree, by, model } = self.draft(options);
         let draft_ms = milliseconds(start);
         let drafter = by.map(|by| by.drafter);
         let drafted_ahead =
@@ -180,6 +182,10 @@ impl<'a> Generation<'a> {
         let position = self.engine.target.len();
         let Accepted { path, bonus } =
             accept(&tree, &verified.logits, &mut self.sampler, position, &mut self.history);
+        if let Some(model) = model {
+            let accepted = path[1..].iter().map(|&node| tree.nodes()[node].token);
+            self.engine.drafting.learn_rates(&model, accepted.chain([bonus]));
+        }
         let mut committed = Vec::with_capacity(path.len());
         for next in 1..=path.len() {
             let (token, origin) = match path.get(next) {
@@ -266,16 +272,33 @@ impl<'a> Generation<'a> {
         if let Some(rival) = options.rival.filter(|rival| rival.rate > promised) {
             let Rival { drafter, budget, schedule, .. } = rival;
             if let Some(drafted) = self.propose(options, Proposer { drafter, budget, schedule }) {
-                return drafted;
+                return self.merge(options.drafter, first, drafted);
             }
         }
-        let Some(Drafted { tree, mut by }) = first else { return Drafted::nothing(root) };
+        let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
         let tree = tree.most_likely(nodes);
         if let (Some(by), Some(_)) = (&mut by, options.verify_times) {
             // γ is what the round verifies, not the larger tree it was chosen from.
             by.budget.shape.gamma = tree.len();
         }
-        Drafted { tree, by }
+        Drafted { tree, by, model }
+    }
+
+    /// A model's tree with what the first drafter proposed beside it: of both together the
+    /// likeliest nodes, as many as the model may have.
+    fn merge(&self, first: usize, beside: Option<Drafted>, drafted: Drafted) -> Drafted {
+        let Some(by) = drafted.by else { return drafted };
+        let drafting = &self.engine.drafting;
+        // What is drafted ahead goes on from the drafter's own tree.
+        if by.schedule == Schedule::Overlap || !drafting.merge(first, by.drafter) {
+            return drafted;
+        }
+        let most = by.request.budget.shape.gamma;
+        let tree = match &beside {
+            Some(beside) => drafting.merged(&drafted.tree, &beside.tree, most),
+            None => drafted.tree.clone(),
+        };
+        Drafted { tree, by: drafted.by, model: Some(drafted.tree) }
     }
 
     /// A drafter's tree; `None` if nothing is to be drafted or there is no room for it.
@@ -303,7 +326,8 @@ impl<'a> Generation<'a> {
         let least_path = times.map_or(0.0, |times| times.least_path());
         let request = DraftRequest { root, budget, coupling, least_path };
         let tree = self.engine.drafting.propose(drafter, &request, vocab);
-        Some(Drafted { tree, by: Some(DraftedBy { drafter, budget: asked, schedule, request }) })
+        let by = Some(DraftedBy { drafter, budget: asked, schedule, request });
+        Some(Drafted { tree, by, model: None })
     }
 
     /// Appends a token to the answer and decides whether the answer ends with it.

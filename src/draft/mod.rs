@@ -107,6 +107,11 @@ pub trait Drafter: Send {
     fn source(&self) -> Option<Source> {
         None
     }
+    /// Whether the probabilities of its trees are rates at which such tokens were accepted. Only
+    /// such a tree can be merged with a model's.
+    fn is_calibrated(&self) -> bool {
+        false
+    }
     /// Which M can be chosen; none where there are no blocks.
     fn depths(&self) -> Depths {
         Depths::Fixed(0)

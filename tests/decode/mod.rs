@@ -6,5 +6,6 @@ mod duo;
 mod engine;
 mod gpu;
 mod lossless;
+mod merged;
 mod overlap;
 mod rivals;

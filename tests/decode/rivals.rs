@@ -1,19 +1,20 @@
 //! Whoever drafts in a round, and however the choice falls: the text is the plain one. The choice
 //! depends on the clock; these tests make every choice at random.
 
-use crate::support::generate::{generate, options, plain, request, samplers};
+use crate::support::generate::{generate, options, plain, request, samplers, verify_times};
 use crate::support::toy::{Beside, Guess, Letters, Toy, ToyDrafter};
 use dovetail::decode::{Engine, Rival, Round, RoundOptions};
 use dovetail::draft::{Budget, ContextDraft, ContextSources, Drafter, Lookahead, PromptLookup};
-use dovetail::plan::{CostInputs, Costs, Schedule, TargetSize, Throughput, VerifyTimes};
-use dovetail::speculate::{Shape, Source};
+use dovetail::plan::{Schedule, VerifyTimes};
+use dovetail::speculate::{Node, Shape, Source};
 use proptest::prelude::*;
 
 const VOCAB: usize = 30;
 const CONTEXT: usize = 400;
 
 fn toys() -> Vec<Box<dyn Drafter>> {
-    let knowing = ToyDrafter::new(Guess::Knowing, 3, VOCAB);
+    let mut knowing = ToyDrafter::new(Guess::Knowing, 3, VOCAB);
+    knowing.source = Some(Source::SmallModel);
     let mut late = ToyDrafter::new(Guess::Wild, 3, VOCAB);
     late.beside = Beside::Stale;
     vec![
@@ -23,13 +24,6 @@ fn toys() -> Vec<Box<dyn Drafter>> {
         Box::new(PromptLookup::new(CONTEXT)),
         Box::new(Lookahead::new(CONTEXT)),
     ]
-}
-
-/// T_V of some target.
-fn verify_times() -> VerifyTimes {
-    let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
-    let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
-    VerifyTimes::of(&Costs::guess(&CostInputs { verifier: throughput, target, draft: None }))
 }
 
 /// One round's choices: the first drafter, its rival, and what decides between them.
@@ -149,4 +143,39 @@ fn accepted_tokens_are_credited_to_those_who_proposed_them() {
     }
     let credited: usize = answer.summary().accepted_by.iter().map(|(_, count)| count).sum();
     assert!(accepted > 0 && credited == accepted, "{credited} of {accepted}");
+}
+
+/// Where a model drafts, what the context proposes is in the same tree: tokens that both propose
+/// are one node, credited to both, and the tree is no larger than the model's may be.
+#[test]
+fn a_models_tree_and_the_contexts_are_one() {
+    let sampler = samplers()[0];
+    let shape = Shape { gamma: 9, width: 3, depth: 2 };
+    let base = options(shape, true, sampler);
+    let with = |schedule| RoundOptions {
+        rival: Some(Rival {
+            drafter: 1,
+            budget: base.budget,
+            schedule,
+            rate: f64::INFINITY,
+            verify_times: verify_times(),
+        }),
+        ..base
+    };
+    let prompt = [1, 2, 3, 1, 2, 3, 1, 2];
+    let mut alone = Engine::new(Box::new(Toy::new(3, VOCAB, CONTEXT)), None);
+    let want = generate(&mut alone, &Letters, request(&prompt, 120), plain(sampler)).0;
+    for (schedule, merges) in [(Schedule::Alternate, true), (Schedule::Overlap, false)] {
+        let mut engine = Engine::new(Box::new(Toy::new(3, VOCAB, CONTEXT)), toys());
+        let (got, rounds, _) =
+            generate(&mut engine, &Letters, request(&prompt, 120), |_| with(schedule));
+        assert_eq!(got, want);
+        let nodes = || rounds.iter().flat_map(|round| &round.tree.nodes()[1..]);
+        let of = |node: &Node| node.sources.iter().collect::<Vec<_>>();
+        let model = nodes().any(|node| of(node) == [Source::SmallModel]);
+        let both = nodes().any(|node| of(node).contains(&Source::SmallModel) && of(node).len() > 1);
+        let context = nodes().any(|node| !of(node).contains(&Source::SmallModel));
+        assert_eq!((model, both, context), (true, merges, merges), "{schedule:?}");
+        assert!(rounds.iter().all(|round| round.tree.len() <= shape.gamma));
+    }
 }

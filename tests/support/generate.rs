@@ -6,6 +6,7 @@ use super::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::Budget;
 use dovetail::hardware::Machine;
+use dovetail::plan::{CostInputs, Costs, TargetSize, Throughput, VerifyTimes};
 use dovetail::settings::Settings;
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{Backend, Purpose, load};
@@ -39,6 +40,13 @@ pub fn samplers() -> [SamplerSettings; 4] {
 /// Options of a tree with this shape.
 pub fn options(shape: Shape, speculate: bool, sampler: SamplerSettings) -> RoundOptions {
     RoundOptions { speculate, ..RoundOptions::new(Budget::new(shape, 2), sampler) }
+}
+
+/// T_V of some target.
+pub fn verify_times() -> VerifyTimes {
+    let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
+    let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
+    VerifyTimes::of(&Costs::guess(&CostInputs { verifier: throughput, target, draft: None }))
 }
 
 /// Plain decoding.

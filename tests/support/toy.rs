@@ -6,7 +6,7 @@ use dovetail::decode::{
 };
 use dovetail::draft::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use dovetail::model::{FeatureSource, Target, TargetError, Verified};
-use dovetail::speculate::{Node, Shape, Tree, argmax};
+use dovetail::speculate::{Node, Shape, Source, Tree, argmax};
 use std::sync::atomic::Ordering;
 
 /// Width of the toy features: position, token, hash of the text so far.
@@ -165,6 +165,8 @@ pub struct ToyDrafter {
     pub failures: Vec<usize>,
     /// Times it can move to another device.
     pub reserves: usize,
+    /// Who is credited with its tokens.
+    pub source: Option<Source>,
     /// First token of the text (no pair tells it), then the token of every pair.
     text: Vec<u32>,
     /// What it was told of the text's first token.
@@ -182,6 +184,7 @@ impl ToyDrafter {
             capacity: usize::MAX,
             failures: Vec::new(),
             reserves: 0,
+            source: None,
             text: Vec::new(),
             first: None,
         }
@@ -202,6 +205,9 @@ impl ToyDrafter {
 impl Drafter for ToyDrafter {
     fn describe(&self) -> String {
         format!("toy ({:?})", self.guess)
+    }
+    fn source(&self) -> Option<Source> {
+        self.source
     }
     fn depths(&self) -> Depths {
         Depths::Elastic(4)

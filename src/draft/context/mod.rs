@@ -318,6 +318,10 @@ impl Drafter for ContextDraft {
         .into()
     }
 
+    fn is_calibrated(&self) -> bool {
+        true
+    }
+
     fn depths(&self) -> Depths {
         Depths::Fixed(0)
     }

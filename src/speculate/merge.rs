@@ -1,0 +1,199 @@
+//! Two draft trees made one: what both propose is one node that knows both sources, and all nodes
+//! are ranked by the probability that the target accepts them. A model's own probabilities are no
+//! such rates, so how often its proposals were right corrects them. Must never know a drafter.
+
+use std::collections::HashMap;
+
+use super::{Sources, Tree};
+
+/// Upper ends of the classes of a model's probability; what is above the last is one more.
+const CLASSES: [f32; 9] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95];
+/// Weight of the model's own word, in observations.
+const PRIOR: f32 = 8.0;
+/// Observations after which the old ones count half: the text changes.
+const MEMORY: f32 = 512.0;
+/// Nothing is certain, so a path is never as likely as its beginning.
+const MOST: f32 = 0.999;
+
+/// How often a model's proposals were right, by the probability that it gave them.
+#[derive(Clone, Debug, Default)]
+pub struct ModelRates {
+    /// Right ones and all, of each class.
+    classes: [(f32, f32); CLASSES.len() + 1],
+}
+
+impl ModelRates {
+    fn class(q: f32) -> usize {
+        CLASSES.iter().filter(|&&end| q > end).count()
+    }
+
+    /// The probability that a proposal of the model's probability `q` is accepted.
+    pub fn probability(&self, q: f32) -> f32 {
+        let (right, tried) = self.classes[Self::class(q)];
+        ((right + PRIOR * q) / (tried + PRIOR)).clamp(1e-6, MOST)
+    }
+
+    /// Learns from a model's tree and the tokens that followed its root.
+    pub fn learn(&mut self, tree: &Tree, tokens: impl IntoIterator<Item = u32>) {
+        let mut node = 0;
+        for token in tokens {
+            for child in tree.children(node) {
+                let child = tree.nodes()[child];
+                let (right, tried) = &mut self.classes[Self::class(child.log_prob.exp())];
+                if *tried >= MEMORY {
+                    (*right, *tried) = (0.5 * *right, 0.5 * *tried);
+                }
+                *right += f32::from(u8::from(child.token == token));
+                *tried += 1.0;
+            }
+            let Some(next) = tree.child(node, token) else { break };
+            node = next;
+        }
+    }
+}
+
+/// A node of either tree or of both.
+struct Merged {
+    parent: usize,
+    token: u32,
+    probability: f32,
+    sources: Sources,
+}
+
+/// The `most` likeliest nodes, the root included, of a model's tree and of one whose probabilities
+/// are rates of acceptance. Of a node in both the surer probability holds.
+#[must_use]
+pub fn merged(model: &Tree, rates: &ModelRates, other: &Tree, most: usize) -> Tree {
+    let mut nodes: Vec<Merged> = Vec::with_capacity(model.len() + other.len());
+    let mut known: HashMap<(usize, u32), usize> = HashMap::new();
+    let mut add = |tree: &Tree, probability: &dyn Fn(f32) -> f32| {
+        let mut places = vec![0; tree.len()];
+        for (at, node) in tree.nodes().iter().enumerate().skip(1) {
+            let (parent, token) = (places[node.parent], node.token);
+            let probability = probability(node.log_prob.exp()).min(MOST);
+            places[at] = *known.entry((parent, token)).or_insert_with(|| {
+                let sources = Sources::NONE;
+                nodes.push(Merged { parent, token, probability, sources });
+                nodes.len()
+            });
+            let merged = &mut nodes[places[at] - 1];
+            merged.sources = merged.sources.and(node.sources);
+            merged.probability = merged.probability.max(probability);
+        }
+    };
+    add(other, &|p| p);
+    add(model, &|q| rates.probability(q));
+    let mut all = Tree::root(model.nodes()[0].token);
+    for Merged { parent, token, probability, sources } in nodes {
+        let node = all.push(parent, token, probability.ln());
+        all.credit(node, sources);
+    }
+    all.most_likely(most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speculate::Source;
+    use proptest::prelude::*;
+
+    /// A tree by (parent, token, probability); the nodes are of one source.
+    fn tree(source: Source, nodes: &[(usize, u32, f32)]) -> Tree {
+        let mut tree = Tree::root(7);
+        for &(parent, token, probability) in nodes {
+            let node = tree.push(parent, token, probability.ln());
+            tree.credit(node, Sources::of(source));
+        }
+        tree
+    }
+
+    #[test]
+    fn what_both_propose_is_one_node_that_knows_both() {
+        let model = tree(Source::Head, &[(0, 1, 0.5), (1, 2, 0.5), (0, 3, 0.2)]);
+        let context = tree(Source::Suffix, &[(0, 1, 0.9), (1, 4, 0.8), (0, 5, 0.05)]);
+        let rates = ModelRates::default();
+        let all = merged(&model, &rates, &context, 99);
+        let found: Vec<(u32, u32, Vec<Source>)> = all.nodes()[1..]
+            .iter()
+            .map(|node| (all.nodes()[node.parent].token, node.token, node.sources.iter().collect()))
+            .collect();
+        let (head, suffix) = (vec![Source::Head], vec![Source::Suffix]);
+        let both = vec![Source::Head, Source::Suffix];
+        assert_eq!(
+            found,
+            [
+                (7, 1, both),
+                (1, 4, suffix.clone()),
+                (7, 5, suffix),
+                (1, 2, head.clone()),
+                (7, 3, head)
+            ]
+        );
+        assert!((all.nodes()[1].log_prob.exp() - 0.9).abs() < 1e-6, "the surer probability");
+        let best = merged(&model, &rates, &context, 3);
+        let tokens: Vec<u32> = best.nodes().iter().map(|node| node.token).collect();
+        assert_eq!(tokens, [7, 1, 4]);
+    }
+
+    #[test]
+    fn a_model_that_promises_too_much_is_believed_less() {
+        let model = tree(Source::Head, &[(0, 1, 0.9), (1, 2, 0.9)]);
+        let mut rates = ModelRates::default();
+        assert!((rates.probability(0.9) - 0.9).abs() < 1e-6);
+        (0..100).for_each(|i| rates.learn(&model, if i % 4 == 0 { [1, 9] } else { [8, 2] }));
+        // One of four at the first level, none of these at the second.
+        assert!((rates.probability(0.9) - 0.22).abs() < 0.06, "{}", rates.probability(0.9));
+        assert_eq!(rates.probability(0.3), 0.3, "another class");
+        let context = tree(Source::Suffix, &[(0, 5, 0.5)]);
+        assert_eq!(merged(&model, &rates, &context, 2).nodes()[1].token, 5);
+        (0..5000).for_each(|_| rates.learn(&model, [1, 2]));
+        assert!(rates.probability(0.9) > 0.95);
+    }
+
+    proptest! {
+        /// Every path of the merged tree is one of either tree, siblings differ, and it is no
+        /// larger than allowed.
+        #[test]
+        fn a_merged_tree_has_the_paths_of_both(
+            nodes in prop::collection::vec((any::<usize>(), 0u32..4, 0.01f32..1.0), 0..40),
+            split in any::<prop::sample::Index>(),
+            most in 1usize..40,
+        ) {
+            let build = |source, nodes: &[(usize, u32, f32)]| {
+                let mut built = Tree::root(7);
+                for &(parent, token, p) in nodes {
+                    let parent = parent % built.len();
+                    if built.child(parent, token).is_none() {
+                        let node = built.push(parent, token, p.ln());
+                        built.credit(node, Sources::of(source));
+                    }
+                }
+                built
+            };
+            let (a, b) = nodes.split_at(split.index(nodes.len() + 1));
+            let (a, b) = (build(Source::Head, a), build(Source::Suffix, b));
+            let path = |tree: &Tree, node: usize| -> Vec<u32> {
+                tree.ancestors(node).map(|node| tree.nodes()[node].token).collect()
+            };
+            let paths = |tree: &Tree| -> Vec<Vec<u32>> {
+                (1..tree.len()).map(|node| path(tree, node)).collect()
+            };
+            let (of_a, of_b) = (paths(&a), paths(&b));
+            let all = merged(&a, &ModelRates::default(), &b, most);
+            let mut union = [of_a.clone(), of_b.clone()].concat();
+            union.sort();
+            union.dedup();
+            prop_assert_eq!(all.len(), most.min(union.len() + 1));
+            let mut seen = paths(&all);
+            for (node, path) in (1..all.len()).zip(&seen) {
+                let sources = all.nodes()[node].sources;
+                let has = |source| sources.iter().any(|found| found == source);
+                prop_assert_eq!(has(Source::Head), of_a.contains(path));
+                prop_assert_eq!(has(Source::Suffix), of_b.contains(path));
+            }
+            seen.sort();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), all.len() - 1);
+        }
+    }
+}
