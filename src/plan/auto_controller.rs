@@ -144,15 +144,20 @@ impl AutoController {
         Some(RivalPlan { kind: arm.kind, budget: arm.budget(overrides), rate, verify_times })
     }
 
+    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those of
+    /// the text before.
+    pub(super) fn begin_answer(&mut self, context: usize, reused: usize) {
+        self.pace.begin_answer();
+        self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));
+        (self.resting, self.rest) = (0, FIRST_REST);
+        (self.rounds, self.answer_ms) = (0, 0.0);
+        // One that was left unfinished says nothing of this text.
+        self.trial = None;
+        self.position = context;
+    }
+
     /// Learns from a round.
     pub(super) fn observe(&mut self, round: &RoundObservation<'_>) {
-        if round.opens {
-            self.pace.begin_answer();
-            let context = round.context;
-            self.models.iter_mut().for_each(|arm| arm.begin_answer(context));
-            (self.resting, self.rest) = (0, FIRST_REST);
-            (self.rounds, self.answer_ms) = (0, 0.0);
-        }
         self.rounds += 1;
         self.position = round.context;
         self.context.observe(round);

@@ -76,7 +76,8 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
     let overrides = TreeOverrides::default();
     for _ in 0..count {
         let mut context = 40;
-        for round in 0..length {
+        budgets.begin_answer(context, 0);
+        for _ in 0..length {
             let first = budgets.budget(&overrides);
             let rests = first.shape.gamma <= 1;
             let promised = if rests { 1.0 / PASS } else { text.context.0 / text.context.1 };
@@ -106,7 +107,6 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
                 other_ms: 0.0,
                 draft: kind,
                 context,
-                opens: round == 0,
             });
             course.tokens += tokens;
             course.ms += ms;
@@ -230,6 +230,9 @@ proptest! {
         let overrides = TreeOverrides::default();
         let mut context = 0;
         for (at, (who, ms, accepted)) in rounds.into_iter().enumerate() {
+            if at % 20 == 0 {
+                budgets.begin_answer(context, context / 2);
+            }
             let budget: Budget = budgets.budget(&overrides);
             let rival = budgets.rival(&overrides);
             prop_assert!(rival.is_none_or(|rival| rival.budget.shape.gamma > 1));
@@ -248,7 +251,6 @@ proptest! {
                 other_ms: ms,
                 draft: kinds[who],
                 context,
-                opens: at % 20 == 0,
             });
         }
         prop_assert!(budgets.learned().is_some_and(|learned| learned.is_sound()));

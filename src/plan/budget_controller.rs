@@ -108,6 +108,15 @@ impl BudgetController {
         }
     }
 
+    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those of
+    /// the text before.
+    pub fn begin_answer(&mut self, context: usize, reused: usize) {
+        match &mut self.rule {
+            Rule::Auto(controller) => controller.begin_answer(context, reused),
+            Rule::Tree(_) | Rule::Duo(_) | Rule::Confidence(_) => {}
+        }
+    }
+
     /// Learns from a round, speculative or not.
     pub fn observe(&mut self, round: &RoundObservation<'_>) {
         match &mut self.rule {

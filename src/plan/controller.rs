@@ -44,8 +44,6 @@ pub struct RoundObservation<'a> {
     pub draft: DraftKind,
     /// Committed positions after the round.
     pub context: usize,
-    /// Whether it is the first of its answer.
-    pub opens: bool,
 }
 
 impl RoundObservation<'_> {

@@ -206,7 +206,6 @@ mod tests {
                 other_ms: 0.0,
                 draft: crate::plan::DraftKind::Small,
                 context: 0,
-                opens: false,
             };
             controller.observe(&round);
         }

@@ -80,14 +80,13 @@ impl ModelArm {
         self.tree.reasons()
     }
 
-    pub(super) fn begin_answer(&mut self, context: usize) {
+    /// Another answer begins, to a text whose first `reused` positions are those of the one before.
+    pub(super) fn begin_answer(&mut self, reused: usize) {
         self.pace.begin_answer();
         (self.joined, self.rounds) = (false, 0.0);
         // Another text may suit it better.
         self.wait = self.wait.min(2 * FIRST_WAIT);
-        if context < self.known {
-            self.known = 0;
-        }
+        self.known = self.known.min(reused);
     }
 
     /// Notes that a round went by, in which somebody else drafted or nobody.

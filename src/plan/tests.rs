@@ -358,7 +358,6 @@ impl World {
                 other_ms: 0.0,
                 draft: DraftKind::Head,
                 context: 0,
-                opens: false,
             });
             if round >= rounds / 2 {
                 tokens += 1.0 + accepted.len() as f64;

@@ -74,6 +74,8 @@ impl Backend {
                 return Err(error.into());
             }
         };
+        let Summary { prompt_tokens, reused_tokens, .. } = *answer.summary();
+        planner.begin_answer(prompt_tokens, reused_tokens);
         let cancelled = |mut answer: Generation<'_>| {
             answer.cancel();
             Ok(answer.summary().clone())

@@ -39,6 +39,11 @@ pub struct RoundPlan {
 
 /// Resolves what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
+    /// An answer to a prompt of `context` tokens begins, the first `reused` of which are those of the
+    /// text before.
+    fn begin_answer(&mut self, context: usize, reused: usize) {
+        let _ = (context, reused);
+    }
     /// How the next round is drafted.
     fn choose(&mut self, controls: &Controls) -> RoundPlan;
     /// Learns from a round.

@@ -67,6 +67,10 @@ impl StrategyPlanner {
 }
 
 impl Planner for StrategyPlanner {
+    fn begin_answer(&mut self, context: usize, reused: usize) {
+        self.controllers.iter_mut().for_each(|each| each.budgets.begin_answer(context, reused));
+    }
+
     fn choose(&mut self, controls: &Controls) -> RoundPlan {
         let wanted = self.wanted(controls.strategy);
         if wanted != self.current {
@@ -92,8 +96,7 @@ impl Planner for StrategyPlanner {
     fn observe(&mut self, round: &Round) {
         // A drafter that was just switched to, or that is new to the text, first reads what it has
         // missed; `auto` counts that itself, for each of its drafters.
-        let opens = round.index == 0;
-        let fresh = std::mem::replace(&mut self.fresh, false) || opens;
+        let fresh = std::mem::replace(&mut self.fresh, false) || round.index == 0;
         let controller = &mut self.controllers[self.current];
         let steady = !fresh || controller.strategy.draft == DraftKind::Auto;
         let draft = round.drafter.and_then(|at| self.drafters.get(at).copied());
@@ -107,7 +110,6 @@ impl Planner for StrategyPlanner {
             other_ms: round.timing.other_ms,
             draft: draft.unwrap_or(DraftKind::None),
             context: round.context,
-            opens,
         };
         controller.budgets.observe(&observation);
     }
