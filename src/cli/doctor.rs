@@ -98,7 +98,9 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.row("taken", taken(&machine.adapters));
     report.title("Build");
     report.row("version", env!("CARGO_PKG_VERSION"));
-    report.row("GPU support", list(&machine.built_with));
+    let libraries = machine.built_with.iter().map(|name| format!(", {name} by candle"));
+    let own = "Vulkan, Metal or DirectX 12 by our shaders".to_owned();
+    report.row("GPU support", libraries.fold(own, |all, more| all + &more));
     report.title("Files");
     let settings_file = config.or_else(settings::default_path).map(|path| {
         let there = if path.exists() { "" } else { " (not there: defaults)" };

@@ -144,8 +144,8 @@ impl AutoController {
         Some(RivalPlan { kind: arm.kind, budget: arm.budget(overrides), rate, verify_times })
     }
 
-    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those of
-    /// the text before.
+    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those
+    /// of the text before.
     pub(super) fn begin_answer(&mut self, context: usize, reused: usize) {
         self.pace.begin_answer();
         self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));

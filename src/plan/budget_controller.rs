@@ -108,8 +108,8 @@ impl BudgetController {
         }
     }
 
-    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those of
-    /// the text before.
+    /// An answer to a prompt of `context` positions begins, of which the first `reused` are those
+    /// of the text before.
     pub fn begin_answer(&mut self, context: usize, reused: usize) {
         match &mut self.rule {
             Rule::Auto(controller) => controller.begin_answer(context, reused),

@@ -39,8 +39,8 @@ pub struct RoundPlan {
 
 /// Resolves what the user leaves automatic. It never decides a token.
 pub trait Planner: Send {
-    /// An answer to a prompt of `context` tokens begins, the first `reused` of which are those of the
-    /// text before.
+    /// An answer to a prompt of `context` tokens begins, the first `reused` of which are those of
+    /// the text before.
     fn begin_answer(&mut self, context: usize, reused: usize) {
         let _ = (context, reused);
     }
