@@ -31,7 +31,10 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files(&path, found);
+            // What the fuzz targets' build leaves is not ours.
+            if !path.ends_with("target") {
+                files(&path, found);
+            }
         } else if path.extension().is_some_and(|end| end == "rs") {
             found.push(path);
         }
