@@ -2,7 +2,7 @@
 //! the forward pass reads, instead of a copy of the pass for each family. Knows no tensor names.
 
 use super::ConfigError;
-use crate::kernels::Activation;
+use crate::kernels::{Activation, Pool, softcap};
 
 /// The options of a decoder block. The default is Llama's: pre-norm RMSNorm, full causal attention,
 /// SwiGLU.
@@ -167,6 +167,23 @@ impl BlockOptions {
     /// The experts of a layer, if it has any.
     pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
         self.experts.as_ref().filter(|experts| layer >= experts.dense_layers)
+    }
+
+    /// What the family does to a token's embedding.
+    pub(super) fn scale_embedding(&self, row: &mut [f32]) {
+        if self.embedding_scale != 1.0 {
+            row.iter_mut().for_each(|x| *x *= self.embedding_scale);
+        }
+    }
+
+    /// What the family does to the LM head's products.
+    pub(super) fn finish_logits(&self, pool: &Pool, logits: &mut [f32]) {
+        if self.logit_divisor != 1.0 {
+            logits.iter_mut().for_each(|x| *x /= self.logit_divisor);
+        }
+        if let Some(cap) = self.final_softcap {
+            softcap(pool, logits, cap);
+        }
     }
 
     /// Whether the block is Llama's but for biases and norms of q and k, which every backend runs.

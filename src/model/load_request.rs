@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Config, WeightSource};
+use super::{Config, LoadError, WeightSource};
 use crate::kernels::{KvFormat, Pool};
 
 /// What a model is loaded from and for.
@@ -18,4 +18,16 @@ pub struct LoadRequest<'a> {
     pub capacity: usize,
     /// Elements of the KV cache.
     pub kv: KvFormat,
+}
+
+impl LoadRequest<'_> {
+    /// # Errors
+    /// [`LoadError::Capacity`] if the model was not made for so many positions.
+    pub(super) fn check_capacity(&self) -> Result<(), LoadError> {
+        let (capacity, most) = (self.capacity, self.config.max_positions);
+        if capacity == 0 || capacity > most {
+            return Err(LoadError::Capacity { capacity, most });
+        }
+        Ok(())
+    }
 }

@@ -16,6 +16,7 @@ mod hf_config;
 mod hf_deepseek;
 mod hf_families;
 mod hf_fields;
+mod in_flight;
 mod load_error;
 mod load_request;
 mod lower;

@@ -40,6 +40,29 @@ pub enum TargetError {
     Device(String),
 }
 
+/// Counts `tokens` if they can be run behind `len` positions of a target of these bounds.
+///
+/// # Errors
+/// [`TargetError::Token`] or [`TargetError::ContextFull`].
+pub(super) fn count_runnable(
+    tokens: impl IntoIterator<Item = u32>,
+    vocab: usize,
+    (len, capacity): (usize, usize),
+) -> Result<usize, TargetError> {
+    let mut count = 0;
+    for token in tokens {
+        if token as usize >= vocab {
+            return Err(TargetError::Token { token, vocab });
+        }
+        count += 1;
+    }
+    let needed = len + count;
+    if needed > capacity {
+        return Err(TargetError::ContextFull { needed, capacity });
+    }
+    Ok(count)
+}
+
 /// A target model with its KV cache. Positions 0..`len` are committed; the rows of a tree lie
 /// behind them until `commit` keeps a path or the next pass overwrites them.
 pub trait Target: Send {

@@ -17,10 +17,13 @@ use proptest::test_runner::TestRunner;
 
 use crate::support::golden::assert_close;
 use crate::support::gpu::{another_gpu, gpu};
+use crate::support::journey::{assert_alike, gapped_tree, journey};
 use crate::support::kernels::bits;
 use crate::support::models::small_config;
 
 const CAPACITY: usize = 320;
+/// Tokens of a prompt longer than a submission.
+const PROMPT: usize = 150;
 
 fn config() -> Config {
     Config { vocab: 280, layers: 3, ..small_config() }
@@ -49,40 +52,6 @@ fn split(gpu: &Arc<Gpu>, config: &Config, format: Format, layers: usize) -> Spli
 fn on_cpu(config: &Config, format: Format) -> CpuTarget {
     let source = RandomWeights::new(config, format, 5);
     CpuTarget::load(&request(config, &source, KvFormat::F32), &mut |_| {}).unwrap()
-}
-
-/// Node 3 is the child of node 1, node 5 of node 3: a path with gaps.
-fn tree() -> Tree {
-    let mut tree = Tree::root(7);
-    for (parent, token) in [(0, 11), (0, 12), (1, 13), (2, 14), (3, 15), (3, 16)] {
-        tree.push(parent, token, -1.0);
-    }
-    tree
-}
-
-/// A prompt longer than a submission, a tree, a path with gaps, a second tree, a step back, a
-/// third.
-fn journey(target: &mut dyn Target) -> Vec<Verified> {
-    let prompt: Vec<u32> = (0..150).map(|i| i % 70).collect();
-    let mut seen = vec![target.prefill(&prompt).unwrap(), target.verify(&tree()).unwrap()];
-    target.commit(&[0, 1, 3, 5]);
-    assert_eq!(target.len(), 154);
-    seen.push(target.verify(&tree()).unwrap());
-    target.commit(&[0]);
-    target.truncate(140);
-    seen.push(target.verify(&tree()).unwrap());
-    target.commit(&[0, 2, 4]);
-    seen.push(target.prefill(&[1, 2, 3]).unwrap());
-    seen
-}
-
-fn assert_alike(what: &str, found: &[Verified], expected: &[Verified], tolerance: f32) {
-    assert_eq!(found.len(), expected.len());
-    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let (features, logits) = (&expected.features, &expected.logits);
-        assert_close(&format!("{what}: features {i}"), &found.features, features, tolerance);
-        assert_close(&format!("{what}: logits {i}"), &found.logits, logits, tolerance);
-    }
 }
 
 /// What families change in a block, as far as the kernels have it.
@@ -124,11 +93,11 @@ fn families() -> Vec<(&'static str, Config)> {
 fn a_target_on_the_gpu_computes_what_the_cpu_does() {
     let Some(gpu) = gpu() else { return };
     for (name, config) in families() {
-        let expected = journey(&mut on_cpu(&config, Format::F32));
+        let expected = journey(&mut on_cpu(&config, Format::F32), PROMPT);
         let mut target = whole(&gpu, &config, Format::F32, KvFormat::F32);
-        assert_alike(name, &journey(&mut target), &expected, 5e-4);
+        assert_alike(name, &journey(&mut target, PROMPT), &expected, 5e-4);
         let mut target = split(&gpu, &config, Format::F32, 2);
-        assert_alike(name, &journey(&mut target), &expected, 5e-4);
+        assert_alike(name, &journey(&mut target, PROMPT), &expected, 5e-4);
     }
 }
 
@@ -138,14 +107,14 @@ fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
     let (config, source) = (config(), FeatureSource::States(vec![0, 2, 3]));
     let mut target = on_cpu(&config, Format::F32);
     target.set_features(source.clone());
-    let expected = journey(&mut target);
+    let expected = journey(&mut target, PROMPT);
     let whole = whole(&gpu, &config, Format::F32, KvFormat::F32);
     let split = split(&gpu, &config, Format::F32, 2);
     let both: [(&str, Box<dyn Target>); 2] =
         [("whole", Box::new(whole)), ("split", Box::new(split))];
     for (name, mut target) in both {
         target.set_features(source.clone());
-        assert_alike(name, &journey(target.as_mut()), &expected, 5e-4);
+        assert_alike(name, &journey(target.as_mut(), PROMPT), &expected, 5e-4);
     }
 }
 
@@ -285,8 +254,8 @@ fn a_matrix_too_large_for_a_binding_is_held_in_parts() {
     // Less than the matrices of an MLP, more than all else.
     let limits = GpuLimits { binding: 300 << 10, ..GpuLimits::default() };
     let small = another_gpu(limits).unwrap();
-    let expected = journey(&mut whole(&gpu, &wide(), Format::F32, KvFormat::F16));
-    let found = journey(&mut whole(&small, &wide(), Format::F32, KvFormat::F16));
+    let expected = journey(&mut whole(&gpu, &wide(), Format::F32, KvFormat::F16), PROMPT);
+    let found = journey(&mut whole(&small, &wide(), Format::F32, KvFormat::F16), PROMPT);
     assert!(found == expected, "other bits");
 }
 
@@ -391,7 +360,7 @@ fn a_pass_is_one_submission() {
     let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
     target.prefill(&[1, 2, 3]).unwrap();
     let before = gpu.traffic();
-    target.verify(&tree()).unwrap();
+    target.verify(&gapped_tree()).unwrap();
     let passed = gpu.traffic().since(before);
     assert_eq!(passed.submissions, 1);
     assert_eq!(passed.down as usize, 4 * 7 * (config.vocab + config.hidden));

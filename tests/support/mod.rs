@@ -9,6 +9,7 @@ pub mod golden;
 pub mod gpu;
 pub mod heads;
 pub mod hub;
+pub mod journey;
 pub mod kernels;
 pub mod library;
 pub mod models;

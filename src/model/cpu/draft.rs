@@ -6,16 +6,13 @@ use super::CHUNK;
 use super::model::CpuModel;
 use super::packer::Progress;
 use crate::kernels::{Format, TreeMask};
+use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
 use crate::model::{Config, DraftRow, LoadError, LoadRequest, SmallLm, TargetError};
-
-/// Cache slots behind the positions, for rows in flight: more than any tree has.
-const FLIGHT: usize = 1024;
 
 /// A small language model on the CPU.
 pub struct CpuDraft {
     model: CpuModel,
-    /// For each row in flight the rows it sees, from the first level down, itself last.
-    flight: Vec<Vec<usize>>,
+    flight: RowsInFlight,
     features: Vec<f32>,
     logits: Vec<f32>,
 }
@@ -30,8 +27,13 @@ impl CpuDraft {
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let model = CpuModel::load(request, 0, FLIGHT, progress)?;
-        Ok(Self { model, flight: Vec::new(), features: Vec::new(), logits: Vec::new() })
+        let model = CpuModel::load(request, 0, SLOTS, progress)?;
+        Ok(Self {
+            model,
+            flight: RowsInFlight::default(),
+            features: Vec::new(),
+            logits: Vec::new(),
+        })
     }
 
     /// Bytes of weights that one pass reads.
@@ -39,21 +41,9 @@ impl CpuDraft {
         self.model.weights.pass_bytes()
     }
 
-    /// Whether `tokens` can be run with the last of them at position `last`.
-    fn check(
-        &self,
-        tokens: impl IntoIterator<Item = u32>,
-        last: Option<usize>,
-    ) -> Result<(), TargetError> {
-        let vocab = self.model.config.vocab;
-        if let Some(token) = tokens.into_iter().find(|&token| token as usize >= vocab) {
-            return Err(TargetError::Token { token, vocab });
-        }
-        let needed = last.map_or(0, |position| position + 1);
-        if needed > self.model.capacity {
-            return Err(TargetError::ContextFull { needed, capacity: self.model.capacity });
-        }
-        Ok(())
+    fn bounds(&self) -> Bounds {
+        let (vocab, capacity) = (self.vocab(), self.capacity());
+        Bounds { vocab, capacity, slots: self.model.cache.capacity(), len: self.len() }
     }
 
     /// Runs a row for each of `tokens` on `mask`, which lead behind the committed positions.
@@ -89,7 +79,7 @@ impl SmallLm for CpuDraft {
     }
 
     fn room(&self) -> usize {
-        self.model.cache.capacity() - self.model.cache.len() - self.flight.len()
+        self.model.cache.capacity() - self.model.cache.len() - self.flight.count()
     }
 
     fn len(&self) -> usize {
@@ -100,7 +90,7 @@ impl SmallLm for CpuDraft {
         if tokens.is_empty() {
             return Ok(&[]);
         }
-        self.check(tokens.iter().copied(), Some(self.len() + tokens.len() - 1))?;
+        self.bounds().check(tokens.iter().copied(), Some(self.len() + tokens.len() - 1))?;
         self.flight.clear();
         let mut last = 0;
         for chunk in tokens.chunks(CHUNK) {
@@ -115,42 +105,20 @@ impl SmallLm for CpuDraft {
         if rows.is_empty() {
             return Ok(&[]);
         }
-        let first = self.flight.len();
-        let above: Vec<&[usize]> = rows
-            .iter()
-            .map(|row| row.parent.map_or(&[][..], |parent| self.flight[parent].as_slice()))
-            .collect();
-        let deepest = above.iter().map(|path| self.len() + path.len()).max();
-        self.check(rows.iter().map(|row| row.token), deepest)?;
-        if rows.len() > self.room() {
-            let (capacity, needed) = (self.model.cache.capacity(), self.len() + first + rows.len());
-            return Err(TargetError::ContextFull { needed, capacity });
-        }
-        let mask = TreeMask::level(first, above.iter().copied());
-        let flight: Vec<Vec<usize>> = above
-            .iter()
-            .enumerate()
-            .map(|(row, path)| path.iter().copied().chain([first + row]).collect())
-            .collect();
-        self.flight.extend(flight);
-        let tokens: Vec<u32> = rows.iter().map(|row| row.token).collect();
-        self.pass(&tokens, &mask);
+        let further = self.flight.further(rows, self.bounds())?;
+        self.pass(&further.tokens, &further.mask);
+        self.flight.extend(further);
         Ok(self.head(0))
     }
 
     fn keep(&mut self, path: &[usize]) -> Vec<usize> {
-        let Some(&last) = path.last() else { return (0..self.flight.len()).collect() };
-        assert_eq!(self.flight[last], path, "rows from the first level down");
-        let below = |row: &usize| *row != last && self.flight[*row].contains(&last);
-        let stay: Vec<usize> = (last..self.flight.len()).filter(below).collect();
-        // Rows come after their parents, so all of them ascend; what lies behind the path after
-        // the move is in flight again.
-        let len = self.model.cache.len() + path.len();
-        self.model.cache.commit(&self.model.pool, &[path, &stay].concat());
-        self.model.cache.truncate(len);
-        let number = |row: &usize| stay.binary_search(row).ok();
-        self.flight =
-            stay.iter().map(|&row| self.flight[row].iter().filter_map(number).collect()).collect();
+        let stay = self.flight.keep(path);
+        if !path.is_empty() {
+            // What lies behind the path after the move is in flight again.
+            let len = self.len() + path.len();
+            self.model.cache.commit(&self.model.pool, &[path, &stay].concat());
+            self.model.cache.truncate(len);
+        }
         stay
     }
 

@@ -36,10 +36,7 @@ impl CpuModel {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
-        let most = config.max_positions;
-        if capacity == 0 || capacity > most {
-            return Err(LoadError::Capacity { capacity, most });
-        }
+        request.check_capacity()?;
         let (layers, slots) = (config.layers - first, capacity.saturating_add(in_flight));
         // Before the weights: it fails sooner.
         let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)

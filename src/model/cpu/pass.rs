@@ -3,7 +3,7 @@
 
 use super::scratch::Blocks;
 use super::weights::Weights;
-use crate::kernels::{TreeMask, softcap};
+use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
 
 /// What a pass works with.
@@ -34,10 +34,7 @@ impl Pass<'_> {
         blocks.place(tokens.len(), |row| len + depth(row), &weights.rope);
         pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
             weights.embedding.row(tokens[row] as usize, stream);
-            let scale = config.block.embedding_scale;
-            if scale != 1.0 {
-                stream.iter_mut().for_each(|x| *x *= scale);
-            }
+            config.block.scale_embedding(stream);
         });
         &mut blocks.scratch.stream
     }
@@ -61,12 +58,6 @@ impl Pass<'_> {
     /// The LM head on `features`, `[rows, H]`, into `logits`, `[rows, V]`.
     pub(super) fn head(&mut self, features: &[f32], logits: &mut [f32]) {
         self.blocks.products(features, &mut [(self.weights.head(), &mut *logits)]);
-        let options = &self.blocks.config.block;
-        if options.logit_divisor != 1.0 {
-            logits.iter_mut().for_each(|x| *x /= options.logit_divisor);
-        }
-        if let Some(cap) = options.final_softcap {
-            softcap(self.blocks.pool, logits, cap);
-        }
+        self.blocks.config.block.finish_logits(self.blocks.pool, logits);
     }
 }

@@ -10,6 +10,7 @@ use super::scratch::PassTiming;
 use crate::kernels::{Format, KvFormat, Matrix, Pool, TreeMask, random_row};
 use crate::model::lower::{Lower, Nothing};
 use crate::model::taps::Taps;
+use crate::model::target::count_runnable;
 use crate::model::{
     Config, FeatureSource, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified,
 };
@@ -148,18 +149,7 @@ impl CpuTarget {
     }
 
     fn check(&self, tokens: impl IntoIterator<Item = u32>) -> Result<usize, TargetError> {
-        let mut count = 0;
-        for token in tokens {
-            if token as usize >= self.model.config.vocab {
-                return Err(TargetError::Token { token, vocab: self.model.config.vocab });
-            }
-            count += 1;
-        }
-        let needed = self.model.cache.len() + count;
-        if needed > self.model.capacity {
-            return Err(TargetError::ContextFull { needed, capacity: self.model.capacity });
-        }
-        Ok(count)
+        count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
     }
 
     /// Commits the first `rows` rows of the last pass where they lie.

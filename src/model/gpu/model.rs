@@ -12,7 +12,7 @@ use super::layers::{ROWS, Tapped, load_blocks, of_device, uploader};
 use super::places::Rows;
 use super::scores::Scores;
 use super::step::Recorder;
-use crate::kernels::{Format, Matrix, Pool, TreeMask, softcap};
+use crate::kernels::{Format, Matrix, Pool, TreeMask};
 use crate::model::taps::Taps;
 use crate::model::weights::{EMBEDDING, HEAD, NORM};
 use crate::model::{Config, LoadError, LoadRequest, Progress};
@@ -136,7 +136,7 @@ impl GpuModel {
         if logits == Logits::Last {
             all = self.last_logits((tokens.len() - 1) % ROWS)?;
         }
-        self.finish(&mut all);
+        self.config.block.finish_logits(&self.pool, &mut all);
         Ok(all)
     }
 
@@ -156,26 +156,13 @@ impl GpuModel {
     }
 
     fn embed(&self, tokens: &[u32]) -> Vec<f32> {
-        let (hidden, scale) = (self.config.hidden, self.config.block.embedding_scale);
+        let hidden = self.config.hidden;
         let mut rows = vec![0.0; tokens.len() * hidden];
         for (&token, row) in tokens.iter().zip(rows.chunks_exact_mut(hidden)) {
             self.embedding.row(token as usize, row);
-            if scale != 1.0 {
-                row.iter_mut().for_each(|x| *x *= scale);
-            }
+            self.config.block.scale_embedding(row);
         }
         rows
-    }
-
-    /// What families do to logits.
-    fn finish(&self, logits: &mut [f32]) {
-        let options = &self.config.block;
-        if options.logit_divisor != 1.0 {
-            logits.iter_mut().for_each(|x| *x /= options.logit_divisor);
-        }
-        if let Some(cap) = options.final_softcap {
-            softcap(&self.pool, logits, cap);
-        }
     }
 
     /// The format of most weights.

@@ -8,6 +8,7 @@ use super::device::Gpu;
 use super::model::{GpuModel, Logits};
 use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
+use crate::model::target::count_runnable;
 use crate::model::{
     CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
 };
@@ -50,19 +51,7 @@ impl GpuTarget {
     }
 
     fn check(&self, tokens: impl IntoIterator<Item = u32>) -> Result<usize, TargetError> {
-        let vocab = self.vocab();
-        let mut count = 0;
-        for token in tokens {
-            if token as usize >= vocab {
-                return Err(TargetError::Token { token, vocab });
-            }
-            count += 1;
-        }
-        let (needed, capacity) = (self.len() + count, self.capacity());
-        if needed > capacity {
-            return Err(TargetError::ContextFull { needed, capacity });
-        }
-        Ok(count)
+        count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
     }
 
     /// Runs rows behind the committed positions.
