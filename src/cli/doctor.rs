@@ -10,13 +10,14 @@ use super::backend;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::logging;
 use super::output::stdout;
+use crate::chat::{Message, Role};
 use crate::draft::Depths;
 use crate::hardware::{Adapter, GpuFinding, Machine};
 use crate::kernels::{Format, Storage};
 use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
-use crate::settings;
-use crate::worker::{Loaded, PackedFrom, Purpose, load};
+use crate::settings::{self, Settings};
+use crate::worker::{Backend, Event, Job, Loaded, PackedFrom, Purpose, load};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
@@ -34,7 +35,10 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
         }
     });
     match loaded {
-        Ok(loaded) => Ok(out.write_all(chosen(&loaded).as_bytes())?),
+        Ok(loaded) => {
+            out.write_all(chosen(&loaded).as_bytes())?;
+            Ok(out.write_all(traffic(loaded, &settings).as_bytes())?)
+        }
         Err(error) => Err(Failure::new(Code::Model, error)),
     }
 }
@@ -205,6 +209,37 @@ fn chosen(loaded: &Loaded) -> String {
     for reason in ready.reasons.iter().chain(&loaded.notices) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
+    report.0
+}
+
+/// Tokens of the answer that is made to see what goes over the bus.
+const SAMPLE: usize = 16;
+
+/// What a round takes over the bus, by a short answer; nothing where no part is on a GPU.
+fn traffic(loaded: Loaded, settings: &Settings) -> String {
+    let mut backend = Backend::from(loaded);
+    if !backend.engine.is_on_gpu() {
+        return String::new();
+    }
+    let generation = 1;
+    let controls = backend::controls(settings);
+    controls.update(|controls| controls.generation = generation);
+    let messages = vec![Message::new(Role::User, "Tell me a story.".to_owned())];
+    let job = Job { generation, messages, max_tokens: SAMPLE, thinking: settings.thinking };
+    let mut words = String::new();
+    backend.answer(&job, &controls, &mut |event| {
+        match event {
+            Event::Finished { summary, .. } if summary.rounds > 0 => {
+                let (rounds, all) = (summary.rounds, summary.traffic);
+                words = format!("{} (mean of {rounds})", all.a_round(rounds));
+            }
+            Event::Failed { error, .. } => words = error,
+            _ => {}
+        }
+        true
+    });
+    let mut report = Report(String::from("\nBus to the GPU\n"));
+    report.row("a round", words);
     report.0
 }
 

@@ -6,7 +6,7 @@
 
 use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
 use crate::draft::{Budget, DraftRequest, Drafter};
-use crate::model::FeatureSource;
+use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{ModelRates, Source, Tree, merged};
 
 /// Drafters that may fail at any time, by index.
@@ -57,6 +57,12 @@ impl DrafterSet {
     pub(super) fn features(&self) -> FeatureSource {
         let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
         drafters.filter_map(Drafter::features).next().unwrap_or_default()
+    }
+
+    /// The counters of the GPUs that the drafters run on.
+    pub(super) fn traffic_meters(&self) -> impl Iterator<Item = TrafficMeter> {
+        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
+        drafters.filter_map(Drafter::traffic)
     }
 
     /// Notices for the user since the last call.

@@ -2,7 +2,7 @@
 
 use super::drafter_set::DrafterSet;
 use crate::draft::Drafter;
-use crate::model::{Target, TargetError};
+use crate::model::{Target, TargetError, Traffic, TrafficMeter};
 use crate::speculate::Tree;
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,8 @@ pub struct Engine {
     /// not known yet: `[rows, feature width]`, the first one of position `drafting.observed()`.
     pending_features: Vec<f32>,
     chunk: PrefillChunk,
+    /// Of the GPUs that target and drafters were put on, each once.
+    meters: Vec<TrafficMeter>,
 }
 
 impl Engine {
@@ -63,12 +65,14 @@ impl Engine {
         target.truncate(0);
         let drafting = DrafterSet::new(drafters.into_iter().collect());
         target.set_features(drafting.features());
+        let meters = meters(target.as_ref(), &drafting);
         Self {
             target,
             drafting,
             text: Vec::new(),
             pending_features: Vec::new(),
             chunk: PrefillChunk::default(),
+            meters,
         }
     }
 
@@ -87,7 +91,20 @@ impl Engine {
     pub fn replace_drafters(&mut self, drafters: impl IntoIterator<Item = Box<dyn Drafter>>) {
         self.drafting = DrafterSet::new(drafters.into_iter().collect());
         self.target.set_features(self.drafting.features());
+        self.meters = meters(self.target.as_ref(), &self.drafting);
         self.forget();
+    }
+
+    /// What went over the buses to the GPUs so far.
+    pub fn traffic(&self) -> Traffic {
+        let mut all = Traffic::default();
+        self.meters.iter().for_each(|meter| all += meter.read());
+        all
+    }
+
+    /// Whether any part of it was put on a GPU by our own shaders.
+    pub fn is_on_gpu(&self) -> bool {
+        !self.meters.is_empty()
     }
 
     /// Truncates all KV caches, so that no prefix is reused.
@@ -163,6 +180,17 @@ impl Engine {
             self.pending_features.drain(..pairs * width);
         }
     }
+}
+
+/// The counters of all devices, each once: target and drafts may share one.
+fn meters(target: &dyn Target, drafting: &DrafterSet) -> Vec<TrafficMeter> {
+    let mut meters: Vec<TrafficMeter> = Vec::new();
+    for meter in target.traffic().into_iter().chain(drafting.traffic_meters()) {
+        if !meters.iter().any(|other| other.is_same(&meter)) {
+            meters.push(meter);
+        }
+    }
+    meters
 }
 
 /// Rows of a prefill chunk: many for speed, few enough to be cancelled within a second.

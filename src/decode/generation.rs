@@ -159,6 +159,7 @@ impl<'a> Generation<'a> {
     /// [`DecodeError::Target`]; nothing was committed then.
     pub fn step(&mut self, options: &RoundOptions) -> Result<Round, DecodeError> {
         let start = Instant::now();
+        let traffic = self.engine.traffic();
         self.sampler.settings = options.sampler;
         let Drafted { tree, by, model } = self.draft(options);
         let draft_ms = milliseconds(start);
@@ -223,6 +224,7 @@ impl<'a> Generation<'a> {
             drafter,
             drafted_ahead,
             timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
+            traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),
             finish: self.summary.finish,
         };

@@ -2,6 +2,7 @@
 //! read this one. Must never know how it is shown.
 
 use crate::draft::Budget;
+use crate::model::Traffic;
 use crate::speculate::{Credits, Tree};
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +126,9 @@ pub struct Round {
     pub drafted_ahead: bool,
     /// Where its time went.
     pub timing: Timing,
+    /// What went over the bus to the GPU and back; nothing without one.
+    #[serde(default, skip_serializing_if = "Traffic::is_none")]
+    pub traffic: Traffic,
     /// Committed positions of the target after the round.
     pub context: usize,
     /// Set on the last round of an answer.
@@ -172,6 +176,9 @@ pub struct Summary {
     /// Where the time of all rounds went.
     #[serde(flatten)]
     pub timing: Timing,
+    /// What went over the bus to the GPU and back in all rounds; nothing without one.
+    #[serde(default, skip_serializing_if = "Traffic::is_none")]
+    pub traffic: Traffic,
     /// Why the answer ended.
     pub finish: Option<Finish>,
 }
@@ -188,6 +195,7 @@ impl Summary {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);
         self.timing += round.timing;
+        self.traffic += round.traffic;
         self.accepted_by.add_all(&round.credits());
         // The prefill gave the first token.
         let won = self.tokens.saturating_sub(1) as f64;

@@ -20,7 +20,7 @@ pub use small_model::SmallModel;
 
 pub use crate::speculate::Budget;
 
-use crate::model::FeatureSource;
+use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -180,5 +180,9 @@ pub trait Drafter: Send {
     /// Bytes held on the drafter's device: weights and caches.
     fn device_bytes(&self) -> u64 {
         0
+    }
+    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    fn traffic(&self) -> Option<TrafficMeter> {
+        None
     }
 }

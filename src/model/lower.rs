@@ -2,8 +2,8 @@
 //! device, or nothing. Must never know a backend.
 
 use crate::kernels::TreeMask;
-use crate::model::TargetError;
 use crate::model::taps::Taps;
+use crate::model::{TargetError, TrafficMeter};
 
 /// The first blocks of a target, with their own KV cache behind the same committed positions.
 pub(in crate::model) trait Lower: Send {
@@ -23,6 +23,10 @@ pub(in crate::model) trait Lower: Send {
     fn truncate(&mut self, len: usize);
     /// Bytes of weights and caches on its device.
     fn bytes(&self) -> u64;
+    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    fn traffic(&self) -> Option<TrafficMeter> {
+        None
+    }
 }
 
 /// No block: the stream is the embedding.

@@ -1,7 +1,7 @@
 //! What drafting needs of a small language model of its own, whatever computes it. Must never know
 //! a backend.
 
-use super::TargetError;
+use super::{TargetError, TrafficMeter};
 
 /// A row to be run: a token behind the committed positions, or behind a row in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,4 +57,8 @@ pub trait SmallLm: Send {
     fn truncate(&mut self, len: usize);
     /// Bytes of weights and caches.
     fn bytes(&self) -> u64;
+    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    fn traffic(&self) -> Option<TrafficMeter> {
+        None
+    }
 }

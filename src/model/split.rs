@@ -13,7 +13,8 @@ use super::candle::{DeviceLayers, TensorLayers};
 use super::gpu::{Gpu, GpuLayers};
 use super::lower::Lower;
 use super::{
-    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
+    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter,
+    Verified,
 };
 use crate::speculate::Tree;
 
@@ -106,5 +107,9 @@ impl Target for SplitTarget {
 
     fn truncate(&mut self, len: usize) {
         self.upper.truncate_above(len, self.lower.as_mut());
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        self.lower.traffic()
     }
 }

@@ -1,6 +1,6 @@
 //! What decoding needs of a target model, whatever it is made of. Must never know a backend.
 
-use crate::model::FeatureSource;
+use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::Tree;
 
 /// Rows that one forward pass returns, row-major.
@@ -99,4 +99,8 @@ pub trait Target: Send {
     fn commit(&mut self, path: &[usize]);
     /// Rolls the KV cache back: forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
+    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    fn traffic(&self) -> Option<TrafficMeter> {
+        None
+    }
 }

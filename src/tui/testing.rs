@@ -10,6 +10,7 @@ use super::update::{Effect, ScreenEvent, update};
 use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
+use crate::model::Traffic;
 use crate::plan::{DraftKind, STRATEGIES, Strategy};
 use crate::speculate::{Shape, Tree};
 use crate::worker::{Controls, Event, ModelChoice, Ready, StrategyStatus};
@@ -49,6 +50,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         drafter: Some(0),
         drafted_ahead: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
+        traffic: Traffic::default(),
         context: 100,
         finish: None,
     }

@@ -18,7 +18,7 @@ use dovetail::model::head::{
 };
 use dovetail::model::{
     CpuTarget, Gpu, GpuDraft, GpuLimits, GpuTarget, LoadError, LoadRequest, SharedVocabulary,
-    SmallLm, SplitTarget, Target,
+    SmallLm, SplitTarget, Target, Traffic,
 };
 use dovetail::plan::{DraftKind, STRATEGIES, Schedule};
 use dovetail::speculate::{Method, Shape, Tree};
@@ -226,6 +226,46 @@ fn steady(blocks: usize, drafter: usize) -> impl Fn(usize) -> RoundOptions {
         let options = RoundOptions::new(Budget::new(shape, blocks), samplers()[0]);
         RoundOptions { drafter, schedule, ..options }
     }
+}
+
+/// What the rounds say is all that the device has counted.
+#[test]
+fn rounds_say_what_went_over_the_bus() {
+    let files = files("qwen3");
+    let request = request(&prompt("qwen3"), LENGTH);
+    for placement in [Placement::DraftOnGpu, Placement::Split, Placement::TargetOnGpu] {
+        let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+        let mut engine = engine(&files, &gpu, placement);
+        assert!(engine.is_on_gpu());
+        let options = steady(2, 0);
+        let mut answer = engine.generate(request.clone(), &Letters).unwrap();
+        answer.first_token(&options(0)).unwrap();
+        let before = gpu.traffic();
+        let mut all = Traffic::default();
+        for number in 0.. {
+            if answer.finish().is_some() {
+                break;
+            }
+            let Traffic { submissions, up, down } = {
+                let round = answer.step(&options(number)).unwrap();
+                all += round.traffic;
+                round.traffic
+            };
+            // The last round may have no room for a draft.
+            let last = answer.finish().is_some();
+            let is_asked = !(last && matches!(placement, Placement::DraftOnGpu));
+            assert!(!is_asked || submissions > 0 && up > 0 && down > 0, "{placement:?} {number}");
+        }
+        assert_eq!(all, gpu.traffic().since(before), "{placement:?}");
+        assert_eq!(answer.summary().traffic, all);
+    }
+    let target = CpuTarget::load(&load_request(&files, &Arc::new(Pool::new(2))), &mut |_| {});
+    let mut engine = Engine::new(Box::new(target.unwrap()), []);
+    let mut answer = engine.generate(request, &Letters).unwrap();
+    answer.first_token(&plain(samplers()[0])(0)).unwrap();
+    let round = answer.step(&plain(samplers()[0])(0)).unwrap();
+    assert!(round.traffic.is_none());
+    assert!(!serde_json::to_string(&round).unwrap().contains("traffic"));
 }
 
 #[test]

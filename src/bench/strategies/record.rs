@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Taken;
 use crate::hardware::Machine;
+use crate::model::Traffic;
 use crate::speculate::Credits;
 use crate::worker::Ready;
 
@@ -47,6 +48,9 @@ pub struct AnswerRecord {
     pub ahead_ms: f64,
     /// Of `decode_ms`, the target's waiting for the drafter beside it.
     pub wait_ms: f64,
+    /// What went over the bus to the GPU and back in all rounds; nothing without one.
+    #[serde(default, skip_serializing_if = "Traffic::is_none")]
+    pub traffic: Traffic,
     /// Accepted tokens by who proposed them.
     #[serde(default, skip_serializing_if = "Credits::is_empty")]
     pub accepted_by: Credits,

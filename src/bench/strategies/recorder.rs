@@ -55,6 +55,7 @@ impl AnswerRecorder {
                 answer.verify_ms += round.timing.verify_ms;
                 answer.ahead_ms += round.timing.ahead_ms;
                 answer.wait_ms += round.timing.wait_ms;
+                answer.traffic += round.traffic;
                 let depth = round.accepted.len();
                 if answer.accepted.len() < depth {
                     answer.accepted.resize(depth, 0);
@@ -94,6 +95,7 @@ mod tests {
     use super::*;
     use crate::decode::{Committed, Origin, Round, Summary, Timing};
     use crate::draft::Budget;
+    use crate::model::Traffic;
     use crate::speculate::{Shape, Tree};
 
     fn committed(token: u32) -> Committed {
@@ -120,6 +122,7 @@ mod tests {
             drafter: Some(0),
             drafted_ahead: accepted == 2,
             timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
+            traffic: Traffic { submissions: 2, up: 100, down: 30 },
             context: 0,
             finish: None,
         };
@@ -142,6 +145,7 @@ mod tests {
         assert_eq!((answer.rounds, answer.drafted, answer.prompt_tokens), (3, 9, 7));
         assert_eq!((answer.drafted_ahead, answer.accepted), (1, vec![2, 2, 1]));
         assert_eq!((answer.draft_ms, answer.verify_ms), (3.0, 6.0));
+        assert_eq!(answer.traffic, Traffic { submissions: 6, up: 300, down: 90 });
         assert_eq!(tokens, [5, 20, 21, 22, 20, 20, 21, 22, 23]);
         assert_eq!(answer.tokens, tokens.len());
         assert!(text.starts_with("<5><20><21>"), "{text}");

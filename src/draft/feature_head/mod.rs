@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
-use crate::model::FeatureSource;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
+use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{BeamRow, Source, Tree};
 use ahead::DraftedAhead;
 use scratch_tree::{GrowingTree, ScratchTree};
@@ -290,6 +290,10 @@ impl Drafter for FeatureHead {
         self.held.fill(0);
         self.clear_scratch();
         Ok(())
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        self.backend.traffic()
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::draft_state::{DraftState, RowMap};
 use super::{AheadRequest, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
-use crate::model::{SharedVocabulary, SmallLm};
+use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::{Growth, Method, Source, Tree};
 use sequences::Prepared;
 
@@ -130,6 +130,10 @@ impl Drafter for SmallModel {
 
     fn device_bytes(&self) -> u64 {
         self.state.lm().bytes()
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        self.state.lm().traffic()
     }
 }
 

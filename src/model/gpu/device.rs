@@ -10,6 +10,7 @@ use wgpu::{BufferUsages, PollType};
 use super::buffer::Buffer;
 use super::error::GpuError;
 use super::kernels::{self, Kernel, Kernels, Pipeline};
+use super::traffic::{Traffic, TrafficMeter};
 use crate::hardware::{GpuAdapter, ready};
 
 /// Bytes of weights that may wait in main memory for their transfer.
@@ -32,29 +33,6 @@ impl Default for GpuLimits {
     }
 }
 
-/// What went over the bus so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Submissions of work.
-    pub submissions: u64,
-    /// Bytes from main memory to the device.
-    pub up: u64,
-    /// Bytes back.
-    pub down: u64,
-}
-
-impl Traffic {
-    /// What was added since `before`.
-    #[must_use]
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            submissions: self.submissions - before.submissions,
-            up: self.up - before.up,
-            down: self.down - before.down,
-        }
-    }
-}
-
 /// An opened device. Shared by all that lies on it.
 pub struct Gpu {
     name: String,
@@ -64,9 +42,7 @@ pub struct Gpu {
     limits: GpuLimits,
     most_groups: u32,
     held: Arc<AtomicU64>,
-    submissions: AtomicU64,
-    up: AtomicU64,
-    down: AtomicU64,
+    traffic: TrafficMeter,
     unsent: AtomicU64,
     /// Why it can no longer be used.
     failure: Arc<OnceLock<GpuError>>,
@@ -133,9 +109,7 @@ impl Gpu {
                 ..given
             },
             held: Arc::default(),
-            submissions: AtomicU64::new(0),
-            up: AtomicU64::new(0),
-            down: AtomicU64::new(0),
+            traffic: TrafficMeter::default(),
             unsent: AtomicU64::new(0),
             failure,
             landing: Mutex::new(None),
@@ -154,11 +128,12 @@ impl Gpu {
 
     /// What went over the bus so far.
     pub fn traffic(&self) -> Traffic {
-        Traffic {
-            submissions: self.submissions.load(Ordering::Relaxed),
-            up: self.up.load(Ordering::Relaxed),
-            down: self.down.load(Ordering::Relaxed),
-        }
+        self.traffic.read()
+    }
+
+    /// Its counters, for whoever wants to read them later.
+    pub fn traffic_meter(&self) -> TrafficMeter {
+        self.traffic.clone()
     }
 
     /// Whether it can still be used.
@@ -238,16 +213,24 @@ impl Gpu {
 
     /// Sends `data` to `buffer`, from byte `at` on; it is there before the next submission.
     pub(in crate::model) fn write(&self, buffer: &Buffer, at: u64, data: &[u8]) {
-        if data.is_empty() || self.check().is_err() {
-            return;
+        if self.send(buffer, at, data) {
+            self.traffic.went_up(data.len());
         }
-        self.queue.write_buffer(buffer.raw(), at, data);
-        self.up.fetch_add(data.len() as u64, Ordering::Relaxed);
     }
 
-    /// [`Self::write`] of weights, which are sent before too many of them wait in main memory.
+    /// Returns whether anything was sent.
+    fn send(&self, buffer: &Buffer, at: u64, data: &[u8]) -> bool {
+        if data.is_empty() || self.check().is_err() {
+            return false;
+        }
+        self.queue.write_buffer(buffer.raw(), at, data);
+        true
+    }
+
+    /// [`Self::write`] of weights that are loaded, which are sent before too many of them wait in
+    /// main memory. They are no traffic of a pass.
     pub(super) fn write_weights(&self, buffer: &Buffer, at: u64, data: &[u8]) {
-        self.write(buffer, at, data);
+        self.send(buffer, at, data);
         let unsent = self.unsent.fetch_add(data.len() as u64, Ordering::Relaxed);
         if unsent + data.len() as u64 > UNSENT {
             self.unsent.store(0, Ordering::Relaxed);
@@ -263,7 +246,7 @@ impl Gpu {
     pub(super) fn submit(&self, work: wgpu::CommandBuffer) -> Result<(), GpuError> {
         self.check()?;
         self.queue.submit([work]);
-        self.submissions.fetch_add(1, Ordering::Relaxed);
+        self.traffic.submitted();
         self.check()
     }
 
@@ -280,7 +263,7 @@ impl Gpu {
     ) -> Result<Vec<u8>, GpuError> {
         self.check()?;
         let submission = self.queue.submit([work]);
-        self.submissions.fetch_add(1, Ordering::Relaxed);
+        self.traffic.submitted();
         let slice = landing.raw().slice(..bytes);
         let (answer, mapped) = mpsc::channel();
         slice.map_async(wgpu::MapMode::Read, move |result| _ = answer.send(result));
@@ -296,7 +279,7 @@ impl Gpu {
         let data = view.to_vec();
         drop(view);
         landing.raw().unmap();
-        self.down.fetch_add(bytes, Ordering::Relaxed);
+        self.traffic.came_down(bytes);
         self.check()?;
         Ok(data)
     }

@@ -10,7 +10,9 @@ use crate::model::cpu::packer::Packer;
 use crate::model::in_flight::{Bounds, RowsInFlight, SLOTS};
 use crate::model::taps::Taps;
 use crate::model::weights::EMBEDDING;
-use crate::model::{DraftRow, LoadError, LoadRequest, Progress, SmallLm, TargetError};
+use crate::model::{
+    DraftRow, LoadError, LoadRequest, Progress, SmallLm, TargetError, TrafficMeter,
+};
 
 /// A small language model on a GPU.
 pub struct GpuDraft {
@@ -116,5 +118,9 @@ impl SmallLm for GpuDraft {
 
     fn bytes(&self) -> u64 {
         self.model.bytes()
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        Some(self.model.blocks.gpu().traffic_meter())
     }
 }

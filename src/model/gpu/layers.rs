@@ -14,7 +14,7 @@ use crate::model::cpu::packer::{Packer, Unpacked};
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::weights::{WeightError, WeightSource};
-use crate::model::{LoadError, LoadRequest, Progress, TargetError};
+use crate::model::{LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
 
 /// Rows of a submission.
 pub(super) const ROWS: usize = 64;
@@ -100,6 +100,10 @@ impl Lower for GpuLayers {
 
     fn bytes(&self) -> u64 {
         self.blocks.bytes()
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        Some(self.blocks.gpu().traffic_meter())
     }
 }
 

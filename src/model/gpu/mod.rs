@@ -2,10 +2,10 @@
 //! needs no toolkit and any card will do. What draft heads, small models and a target's blocks
 //! share there. Must never know fusion, trees or why a device was chosen.
 //!
-//! From the bottom up: `error`, `device` (one opened device with its counters), `buffer`, `kernels`
-//! (the shaders and their pipelines), `step` (a kernel with its buffers, and the recording of a
-//! pass), `encode` and `matrix` (weights as they lie on the device), `cache`, `places`, `block` and
-//! `scores`, `layers` (a target's first), `model` (a whole one) with `target` and `draft`.
+//! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters), `buffer`,
+//! `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and the recording
+//! of a pass), `encode` and `matrix` (weights as they lie on the device), `cache`, `places`, `block`
+//! and `scores`, `layers` (a target's first), `model` (a whole one) with `target` and `draft`.
 //!
 //! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
 //! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
@@ -26,10 +26,11 @@ mod places;
 mod scores;
 mod step;
 mod target;
+mod traffic;
 
 pub(super) use block::{Blocks, Columns, Shape, norm_step};
 pub(super) use buffer::Buffer;
-pub use device::{Gpu, GpuLimits, Traffic};
+pub use device::{Gpu, GpuLimits};
 pub(super) use device::{bytes_of, bytes_of_words, floats_of};
 pub use draft::GpuDraft;
 pub use error::GpuError;
@@ -40,3 +41,4 @@ pub(super) use places::Rows;
 pub(super) use scores::Scores;
 pub(super) use step::{Grid, Recorder, Step};
 pub use target::GpuTarget;
+pub use traffic::{Traffic, TrafficMeter};

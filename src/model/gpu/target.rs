@@ -10,7 +10,8 @@ use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
 use crate::model::target::count_runnable;
 use crate::model::{
-    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, Verified,
+    CpuTarget, FeatureSource, LoadError, LoadRequest, Progress, Target, TargetError, TrafficMeter,
+    Verified,
 };
 use crate::speculate::Tree;
 
@@ -143,5 +144,9 @@ impl Target for GpuTarget {
     fn truncate(&mut self, len: usize) {
         self.model.blocks.truncate(len);
         self.pending = 0;
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        Some(self.model.blocks.gpu().traffic_meter())
     }
 }

@@ -1,6 +1,7 @@
 //! What drafting needs of a head, whatever computes it. Must never know a backend.
 
 use super::HeadError;
+use crate::model::TrafficMeter;
 use crate::speculate::{BeamRow, Ranking};
 
 /// For each row its likeliest children, (token, log-probability), likeliest first.
@@ -64,6 +65,11 @@ pub trait HeadBackend: Send {
 
     /// Bytes held on the device: weights and caches.
     fn device_bytes(&self) -> u64;
+
+    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    fn traffic(&self) -> Option<TrafficMeter> {
+        None
+    }
 }
 
 /// Where the features of a pass come from. Decides in EAGLE-3 alone, which has `fc` for the

@@ -11,6 +11,7 @@ use super::{
     SharedTables,
 };
 use crate::kernels::{KvFormat, Pool, TreeMask};
+use crate::model::TrafficMeter;
 use crate::model::candle::Table;
 use crate::model::gpu::{
     Blocks, Buffer, Gpu, GpuError, GpuMatrix, Recorder, Rows, Scores, Shape, UploadError, bytes_of,
@@ -230,6 +231,10 @@ impl HeadBackend for GpuHead {
 
     fn device_bytes(&self) -> u64 {
         self.blocks.bytes() + self.fusion.bytes() + self.scores.bytes() + self.sources.bytes()
+    }
+
+    fn traffic(&self) -> Option<TrafficMeter> {
+        Some(self.gpu.traffic_meter())
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::decode::{Round, Summary, Timing};
+use crate::model::Traffic;
 
 /// How far the prompt has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,11 @@ impl Meters {
     /// Where the time of all rounds went.
     pub fn spent(&self) -> Timing {
         self.total(|summary| summary.timing)
+    }
+
+    /// What went over the bus to the GPU and back in all rounds.
+    pub fn traffic(&self) -> Traffic {
+        self.total(|summary| summary.traffic)
     }
 
     /// Tokens per second over the answer, prefill excluded.

@@ -215,6 +215,10 @@ fn machine(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static
         Line::from(figure("memory", memory, styles)),
     ];
     rows.extend(gpu(state, usage, width, styles));
+    let (traffic, rounds) = (state.meters.traffic(), state.meters.rounds());
+    if !traffic.is_none() {
+        rows.push(Line::from(figure("bus   ", traffic.a_round(rounds), styles)));
+    }
     rows.into_iter().map(|row| cut(row, usize::from(width))).collect()
 }
 

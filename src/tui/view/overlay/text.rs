@@ -135,6 +135,9 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
                 figures::rate(meters.overall())
             ),
         ));
+        if !summary.traffic.is_none() {
+            lines.push(row("bus", format!("{} a round", summary.traffic.a_round(summary.rounds))));
+        }
     }
     boxed(frame, areas, "details", lines, styles);
 }

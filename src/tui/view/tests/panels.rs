@@ -2,6 +2,7 @@
 
 use super::{answering, check, drawn, text};
 use crate::decode::Timing;
+use crate::model::Traffic;
 use crate::tui::testing::{say, type_keys};
 use crate::worker::Event;
 
@@ -42,4 +43,19 @@ fn drafting_beside_the_target_shows_in_the_meters() {
     let screen = text(&drawn(&mut state));
     assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
     assert!(screen.contains(", ahead 30 ms"), "{screen}");
+}
+
+#[test]
+fn what_goes_over_the_bus_shows_in_meters_and_details() {
+    let mut state = answering(120, 40, 16);
+    assert!(!text(&drawn(&mut state)).contains("submissions"), "nothing without a GPU");
+    let mut round = state.rounds.latest().unwrap().clone();
+    let rounds = 1 + state.meters.rounds() as u64;
+    round.traffic = Traffic { submissions: 6 * rounds, up: 24_000 * rounds, down: 900 * rounds };
+    say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("bus    6.0 submissions, 24 kB up"), "{screen}");
+    type_keys(&mut state, "/stats<enter>");
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down a round"), "{screen}");
 }

@@ -1,0 +1,113 @@
+//! What goes over the bus to a device: counted by the device, read by whoever has its meter. Must
+//! never know what is sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+/// What went over the bus so far, the weights that were loaded excepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Submissions of work.
+    pub submissions: u64,
+    /// Bytes from main memory to the device.
+    #[serde(rename = "bytes_up")]
+    pub up: u64,
+    /// Bytes back.
+    #[serde(rename = "bytes_down")]
+    pub down: u64,
+}
+
+impl Traffic {
+    /// What was added since `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            submissions: self.submissions - before.submissions,
+            up: self.up - before.up,
+            down: self.down - before.down,
+        }
+    }
+
+    /// Whether nothing went there or back.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Traffic {
+    /// The mean over so many rounds, in words: `2.5 submissions, 12 kB up, 0.4 kB down`.
+    pub fn a_round(&self, rounds: usize) -> String {
+        let mean = |count: u64| count as f64 / rounds.max(1) as f64;
+        let bytes = |count: u64| match mean(count) {
+            bytes @ ..10e3 => format!("{:.1} kB", bytes / 1e3),
+            bytes @ ..1e6 => format!("{:.0} kB", bytes / 1e3),
+            bytes @ ..10e6 => format!("{:.1} MB", bytes / 1e6),
+            bytes => format!("{:.0} MB", bytes / 1e6),
+        };
+        let submissions = mean(self.submissions);
+        format!("{submissions:.1} submissions, {} up, {} down", bytes(self.up), bytes(self.down))
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.submissions += other.submissions;
+        self.up += other.up;
+        self.down += other.down;
+    }
+}
+
+/// The counters of a device. Does not keep the device open.
+#[derive(Clone, Debug, Default)]
+pub struct TrafficMeter(Arc<Counters>);
+
+#[derive(Debug, Default)]
+struct Counters {
+    submissions: AtomicU64,
+    up: AtomicU64,
+    down: AtomicU64,
+}
+
+impl TrafficMeter {
+    /// What went over the bus so far.
+    pub fn read(&self) -> Traffic {
+        Traffic {
+            submissions: self.0.submissions.load(Ordering::Relaxed),
+            up: self.0.up.load(Ordering::Relaxed),
+            down: self.0.down.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether both are of one device.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(super) fn submitted(&self) {
+        self.0.submissions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn went_up(&self, bytes: usize) {
+        self.0.up.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn came_down(&self, bytes: u64) {
+        self.0.down.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_is_said_in_words() {
+        let traffic = Traffic { submissions: 10, up: 48_000, down: 1_600 };
+        assert_eq!(traffic.a_round(4), "2.5 submissions, 12 kB up, 0.4 kB down");
+        let traffic = Traffic { submissions: 1, up: 3_210_000, down: 45_000_000 };
+        assert_eq!(traffic.a_round(0), "1.0 submissions, 3.2 MB up, 45 MB down");
+        assert!(!traffic.is_none() && traffic.since(traffic).is_none());
+    }
+}

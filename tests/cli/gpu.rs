@@ -1,0 +1,83 @@
+//! The program with a GPU that is named: the first that the machine has, a software one in most
+//! places.
+
+use crate::support::program::{Home, outcome};
+use dovetail::hardware::adapters;
+use serde_json::Value;
+
+/// Whether there is a `gpu:0`.
+fn has_gpu() -> bool {
+    let found = !adapters().is_empty();
+    if !found {
+        println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
+    }
+    found
+}
+
+/// The counts of a record's `traffic`; 0 where it has none.
+fn counts(record: &Value) -> [u64; 3] {
+    ["submissions", "bytes_up", "bytes_down"]
+        .map(|name| record["traffic"][name].as_u64().unwrap_or_default())
+}
+
+#[test]
+fn json_says_what_each_round_sent_over_the_bus() {
+    if !has_gpu() {
+        return;
+    }
+    // A tree that is asked for, since none pays on a software device.
+    let drafts = ["--strategy", "dovetail", "--gamma", "8"];
+    let args = [&["run", "--json", "Hello", "--max-tokens", "24"][..], &drafts].concat();
+    let run = |device| {
+        let (code, out, err) = outcome(Home::new().command(&args).args(["--device", device]));
+        assert_eq!(code, 0, "{err}");
+        let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.collect::<Vec<_>>()
+    };
+    let lines = run("gpu:0");
+    let (summary, rounds) = lines.split_last().unwrap();
+    let mut all = [0; 3];
+    for round in rounds {
+        counts(round).iter().zip(&mut all).for_each(|(count, sum)| *sum += count);
+    }
+    assert!(all.iter().all(|&count| count > 0), "{all:?}");
+    assert_eq!(counts(summary), all);
+    assert!(counts(&rounds[0])[0] > 1, "a tree takes several passes: {:?}", rounds[0]["traffic"]);
+    assert!(run("cpu").iter().all(|line| line.get("traffic").is_none()));
+}
+
+#[test]
+fn doctor_says_what_a_round_sends_over_the_bus() {
+    if !has_gpu() {
+        return;
+    }
+    let doctor = |device: &str| {
+        let args = ["doctor", "--device", device, "--strategy", "dovetail"];
+        let (code, out, err) = outcome(&mut Home::new().command(&args));
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let out = doctor("gpu:0");
+    let (_, bus) = out.split_once("Bus to the GPU\n").unwrap_or_else(|| panic!("{out}"));
+    assert!(bus.contains(" submissions, ") && bus.contains(" kB down (mean of "), "{bus}");
+    assert!(!doctor("cpu").contains("Bus to the GPU"));
+}
+
+#[test]
+fn a_bench_keeps_what_each_answer_sent_over_the_bus() {
+    if !has_gpu() {
+        return;
+    }
+    let home = Home::new();
+    let file = home.path().join("result.json");
+    let args = ["bench", "--limit", "1", "--max-tokens", "16", "--device", "gpu:0"];
+    let mut command = home.command(&args);
+    command.args(["--prompts", "everyday", "--strategies", "plain,dovetail", "--gamma", "8"]);
+    let (code, _, err) = outcome(command.arg("--save").arg(&file));
+    assert_eq!(code, 0, "{err}");
+    let saved: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    for answer in saved["answers"].as_array().unwrap() {
+        let drafts = answer["strategy"] == "dovetail";
+        assert_eq!(counts(answer).iter().all(|&count| count > 0), drafts, "{answer}");
+    }
+}
