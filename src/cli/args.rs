@@ -97,6 +97,10 @@ pub struct RunArgs {
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Only what to expect of every placement of target and draft on the GPU, measured with some of
+    /// the target's blocks.
+    #[arg(long)]
+    pub placements: bool,
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: SharedArgs,

@@ -17,7 +17,9 @@ use crate::kernels::{Format, Storage};
 use crate::plan::{Strategy, best_adapter};
 use crate::printable::printable_line;
 use crate::settings::{self, Settings};
-use crate::worker::{Backend, Event, Job, Loaded, PackedFrom, Purpose, load};
+use crate::worker::{
+    Backend, Event, Job, Loaded, PackedFrom, Placements, Purpose, load, placements,
+};
 
 /// Prints the report. The machine is described even when the models cannot be loaded.
 pub fn doctor(args: &DoctorArgs) -> CommandResult {
@@ -28,12 +30,18 @@ pub fn doctor(args: &DoctorArgs) -> CommandResult {
     out.flush()?;
     let talk = io::stderr().is_terminal();
     let mut last = String::new();
-    let loaded = load(&settings, &machine, Purpose::Chat, &mut |stage, _| {
+    let mut progress = |stage: &str, _| {
         if talk && stage != last {
             report(&format!("… {stage}"));
             stage.clone_into(&mut last);
         }
-    });
+    };
+    if args.placements {
+        let found = placements(&settings, &machine, &mut progress);
+        let found = found.map_err(|error| Failure::new(Code::Model, error))?;
+        return Ok(out.write_all(placement_table(&found).as_bytes())?);
+    }
+    let loaded = load(&settings, &machine, Purpose::Chat, &mut progress);
     match loaded {
         Ok(loaded) => {
             out.write_all(chosen(&loaded).as_bytes())?;
@@ -207,6 +215,39 @@ fn chosen(loaded: &Loaded) -> String {
     }
     report.title("Why");
     for reason in ready.reasons.iter().chain(&loaded.notices) {
+        let _ = writeln!(report.0, "  {}", printable_line(reason));
+    }
+    report.0
+}
+
+/// Every placement with what to expect of it.
+fn placement_table(found: &Result<Placements, String>) -> String {
+    let mut report = Report::default();
+    report.title("\nPlacements");
+    let Placements { rows, best, reasons } = match found {
+        Ok(found) => found,
+        Err(reason) => {
+            let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(reason));
+            return report.0;
+        }
+    };
+    let _ = writeln!(report.0, "  tokens/s  T_V ms  T_D ms    γ  M     Ω");
+    for row in rows {
+        let (shape, blocks) = (row.budget.shape, row.budget.blocks);
+        let mark = if row == best { " (best)" } else { "" };
+        let _ = writeln!(
+            report.0,
+            "  {:>8.1} {:>7.2} {:>7.2} {:>4} {blocks:>2} {:>5.2}  {}{mark}",
+            row.rate,
+            row.verify_ms,
+            row.draft_ms,
+            shape.gamma,
+            row.omega,
+            row.name()
+        );
+    }
+    report.title("Why");
+    for reason in reasons {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0

@@ -41,7 +41,8 @@ pub struct SharedArgs {
     /// Video memory that may be taken, such as 4GiB, where it is not known or less is meant.
     #[arg(long, value_name = "BYTES", env = "DOVETAIL_VRAM", help_heading = "Models")]
     pub vram: Option<String>,
-    /// Blocks of the target on the GPU, auto for as many as fit, or all [default: 0].
+    /// Blocks of the target on the GPU, auto for as many as fit, or all [default: as many as pay,
+    /// which is measured where `device` is left open too].
     #[arg(long, value_name = "N|auto|all", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
     pub gpu_layers: Option<String>,
     /// Keep packed weights in the cache folder, at most so many gigabytes, and read them at the

@@ -88,6 +88,16 @@ const MOST_HEAD_DIM: usize = 1 << 12;
 const MOST_POSITIONS: usize = 1 << 28;
 
 impl Config {
+    /// The same model cut behind its first `layers` blocks: for measuring.
+    #[must_use]
+    pub fn with_layers(&self, layers: usize) -> Self {
+        let mut cut = Self { layers, ..self.clone() };
+        if let Some(window) = &mut cut.block.window {
+            window.layers.truncate(layers);
+        }
+        cut
+    }
+
     /// Width of all query heads.
     pub fn q_width(&self) -> usize {
         self.heads * self.head_dim

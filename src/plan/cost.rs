@@ -197,7 +197,13 @@ fn surprise(seen: f64, expected: f64) -> f64 {
 }
 
 /// T = max(T_c, T_p) + β·min(T_c, T_p) of one forward pass, plus what its products lose each.
-fn pass_ms(throughput: &Throughput, rows: usize, weights: f64, bytes: f64, products: usize) -> f64 {
+pub(super) fn pass_ms(
+    throughput: &Throughput,
+    rows: usize,
+    weights: f64,
+    bytes: f64,
+    products: usize,
+) -> f64 {
     let compute = rows as f64 * weights / throughput.multiply_adds;
     let stream = bytes / throughput.bandwidth;
     let seconds = compute.max(stream) + BETA * compute.min(stream);

@@ -32,6 +32,8 @@ mod model_arm;
 mod overrides;
 mod pace;
 mod place;
+mod placement_reasons;
+mod placements;
 mod prior;
 mod reasons;
 mod search_space;
@@ -56,7 +58,13 @@ use learned::LearnedArm;
 pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
-pub use place::{DraftDevice, HeadSizes, Placement, best_adapter, place};
+pub use place::{DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, place};
+pub use placement_reasons::{
+    beats_offload, beside_target, offload_ms, placement_reasons, token_ms,
+};
+pub use placements::{
+    BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
+};
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

@@ -51,6 +51,35 @@ pub(super) struct Room {
     told: String,
 }
 
+/// A GPU by our own shaders, with what it has to give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuRoom {
+    /// Its number.
+    pub number: usize,
+    /// Its name.
+    pub name: String,
+    /// Bytes that may be taken there.
+    pub bytes: u64,
+}
+
+/// The GPU that would be taken by our own shaders, or a clause that says why there is none.
+///
+/// # Errors
+/// The reason.
+pub fn gpu_room(
+    choice: DeviceChoice,
+    machine: &Machine,
+    vram: Option<u64>,
+) -> Result<GpuRoom, String> {
+    match room(choice, machine, vram) {
+        Ok(Room { device: DraftDevice::Gpu(number), name, bytes, .. }) => {
+            Ok(GpuRoom { number, name, bytes })
+        }
+        Ok(Room { name, .. }) => Err(format!("{name} is used by candle's libraries")),
+        Err(NoRoom { reason, .. }) => Err(reason),
+    }
+}
+
 /// Why no device but the CPU is taken.
 pub(super) struct NoRoom {
     pub(super) reason: String,
@@ -164,6 +193,20 @@ fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room
     Room { device, name, bytes, told }
 }
 
+impl Placement {
+    /// A draft of so many blocks on the CPU; `reason` is a clause.
+    pub fn on_cpu(blocks: usize, reason: &str) -> Self {
+        Self {
+            device: DraftDevice::Cpu,
+            room: 0,
+            blocks,
+            limit: None,
+            reason: format!("Drafting runs on the CPU: {reason}."),
+            refused: false,
+        }
+    }
+}
+
 /// Decides where a draft of this size runs. A GPU is taken when this build can use it and the head
 /// (of an elastic one, at least one block) fits into its free memory with a tenth to spare: then
 /// the target keeps the CPU to itself and drafting costs it nothing (method.md, Cost model).
@@ -175,14 +218,8 @@ pub fn place(
     sizes: HeadSizes<'_>,
 ) -> Placement {
     let all = sizes(DraftDevice::Cpu).0.blocks;
-    let cpu = |reason: String, refused: bool| Placement {
-        device: DraftDevice::Cpu,
-        room: 0,
-        blocks: all,
-        limit: None,
-        reason: format!("Drafting runs on the CPU: {reason}."),
-        refused,
-    };
+    let cpu =
+        |reason: String, refused: bool| Placement { refused, ..Placement::on_cpu(all, &reason) };
     let room = match room(choice, machine, vram) {
         Ok(room) => room,
         Err(NoRoom { reason, refused }) => return cpu(reason, refused),

@@ -25,12 +25,22 @@ pub fn gain(budget: &Budget) -> f64 {
         return 0.0;
     }
     let by_nodes = (1.0 + nodes as f64 / 2.0).ln() / (1.0f64 + 15.0 / 2.0).ln();
-    let by_width = (1.0 - 0.25 / shape.width as f64) / (1.0 - 0.25 / 10.0);
-    let unbounded = PAPER_GAIN * by_nodes * by_width * quality(budget.blocks);
+    let unbounded = PAPER_GAIN * by_nodes * by_width(shape.width) * quality(budget.blocks);
     // As if every level held with the same chance p: p + p² + … = unbounded, cut after D + 1 terms.
     let p = unbounded / (1.0 + unbounded);
     let levels = |depth: usize| 1.0 - p.powi(depth as i32 + 1);
     (unbounded * levels(shape.depth) / levels(7)).min(nodes as f64)
+}
+
+/// The chance that a token of a chain is right, by the same assumption.
+pub fn chain_acceptance(blocks: usize) -> f64 {
+    let unbounded = PAPER_GAIN * by_width(1) * quality(blocks);
+    unbounded / (1.0 + unbounded)
+}
+
+/// What a tree so wide gains, as a share of one with ten abreast.
+fn by_width(width: usize) -> f64 {
+    (1.0 - 0.25 / width as f64) / (1.0 - 0.25 / 10.0)
 }
 
 /// What a head of `blocks` blocks gains, as a share of one with five: each further block adds half

@@ -96,7 +96,8 @@ pub struct Settings {
     pub vram: Option<u64>,
     /// Most gigabytes of packed weights to keep on the disk; 0 keeps none.
     pub pack_cache: usize,
-    /// Blocks of the target that run on the GPU: none, a number, or as many as fit.
+    /// Blocks of the target that run on the GPU: none, a number, or as many as fit; if nobody has
+    /// set it, as many as pay.
     pub gpu_layers: Setting,
     /// What automatic control strives for.
     pub prefer: Prefer,
@@ -163,7 +164,7 @@ impl Default for Settings {
             device: DeviceChoice::default(),
             vram: None,
             pack_cache: 0,
-            gpu_layers: Setting::Fixed(0),
+            gpu_layers: Setting::Auto,
             prefer: Prefer::default(),
             speculate: true,
             overlap: false,

@@ -11,7 +11,7 @@ mod controls;
 mod forecast;
 mod gate;
 mod handle;
-mod learned_file;
+mod kept_file;
 mod load;
 mod loader;
 mod protocol;
@@ -27,9 +27,10 @@ pub use backend::{Backend, Planner, PromptTokens, Prompter, RoundPlan};
 pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
-pub use learned_file::learned_folder;
+pub use kept_file::learned_folder;
 pub use load::{
-    Loaded, LoadedDrafts, PackedFrom, Purpose, SampledBy, SharedTarget, StartError, load,
+    Loaded, LoadedDrafts, PackedFrom, Placements, Purpose, SampledBy, SharedTarget, StartError,
+    load, placements,
 };
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};

@@ -1,10 +1,10 @@
 //! One planner for every strategy: each has its own controller, with its own costs and acceptance
 //! history, so that what is learned under one does not distort another. Must never decide a token.
 
-use super::learned_file::LearnedFile;
+use super::kept_file::KeptFile;
 use super::{Controls, Planner, RoundPlan};
 use crate::decode::{Rival, Round};
-use crate::plan::{BudgetController, DraftKind, RivalPlan, RoundObservation, Strategy};
+use crate::plan::{BudgetController, DraftKind, Learned, RivalPlan, RoundObservation, Strategy};
 use crate::speculate::Budget;
 
 /// A strategy that can run here.
@@ -30,7 +30,7 @@ pub struct StrategyPlanner {
     /// Whether no round has been run since the strategy was switched to.
     fresh: bool,
     /// Where what was learned is kept, if it is.
-    learned: Option<LearnedFile>,
+    learned: Option<KeptFile<Learned>>,
 }
 
 impl StrategyPlanner {
@@ -47,7 +47,7 @@ impl StrategyPlanner {
     }
 
     /// Goes on from what `file` holds, and keeps in it what is learned from now on.
-    pub(super) fn with_learned(mut self, mut file: LearnedFile) -> Self {
+    pub(super) fn with_learned(mut self, mut file: KeptFile<Learned>) -> Self {
         if let Some(learned) = file.read() {
             self.controllers.iter_mut().for_each(|each| each.budgets.recall(&learned));
         }

@@ -81,3 +81,21 @@ fn a_bench_keeps_what_each_answer_sent_over_the_bus() {
         assert_eq!(counts(answer).iter().all(|&count| count > 0), drafts, "{answer}");
     }
 }
+
+#[test]
+fn doctor_prints_the_placements_of_a_device() {
+    if !has_gpu() {
+        return;
+    }
+    let table = |device: &str| {
+        let args = ["doctor", "--placements", "--device", device];
+        let (code, out, err) = outcome(&mut Home::new().command(&args));
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let out = table("gpu:0");
+    for words in ["tokens/s", "plain, target on the CPU", "duo: ", "(best)", "T_offload"] {
+        assert!(out.contains(words), "{words} is missing from\n{out}");
+    }
+    assert!(table("cpu").contains("all on the CPU: as you asked"));
+}

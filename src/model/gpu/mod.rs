@@ -4,8 +4,9 @@
 //!
 //! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters), `buffer`,
 //! `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and the recording
-//! of a pass), `encode` and `matrix` (weights as they lie on the device), `cache`, `places`, `block`
-//! and `scores`, `layers` (a target's first), `model` (a whole one) with `target` and `draft`.
+//! of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as they lie on the
+//! device), `cache`, `places`, `block` and `scores`, `layers` (a target's first), `model` (a whole
+//! one) with `target` and `draft`.
 //!
 //! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
 //! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
@@ -23,6 +24,7 @@ mod layers;
 mod matrix;
 mod model;
 mod places;
+mod probe;
 mod scores;
 mod step;
 mod target;

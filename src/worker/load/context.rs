@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use candle_core::Device;
 
+use super::advice::Advice;
 use super::files::ModelFiles;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
@@ -14,6 +15,9 @@ use crate::plan::{
     split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
+
+/// Why a draft stays on the CPU although there is a GPU, a clause.
+pub(super) const ELSEWHERE: &str = "that is expected to be the fastest here";
 
 /// A device of a placement, opened.
 pub(super) enum OpenedDevice {
@@ -71,6 +75,8 @@ pub(super) struct LoadContext<'a> {
     /// KV positions of the target.
     pub(super) context: usize,
     pub(super) open_device: OpenDevice,
+    /// Where things should run, if that is left to the plan and could be measured.
+    pub(super) advice: Option<Advice>,
     threads: usize,
 }
 
@@ -94,6 +100,7 @@ impl<'a> LoadContext<'a> {
             cpu: Throughput::of_cpu(&machine.cpu, threads),
             context,
             open_device,
+            advice: None,
             threads,
         };
         (ctx, notice)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::DType;
 
-use super::context::{LoadContext, OpenedDevice};
+use super::context::{ELSEWHERE, LoadContext, OpenedDevice};
 use super::drafter::LoadedDrafter;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, EIGHT_BITS, HALF};
@@ -16,7 +16,7 @@ use crate::model::head::{
     DraftVocabulary, Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights,
     PackedHead, SharedTables, Taps, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, Setting, Throughput, place};
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Placement, Setting, Throughput, place};
 
 /// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge what is
 /// frequent first.
@@ -49,7 +49,11 @@ pub(super) fn load(
         (size, sizes::device_cache(&config.body, capacity, device))
     };
     let (choice, vram) = (ctx.settings.device, ctx.settings.vram);
-    let placed = place(choice, ctx.machine, vram, &on_device);
+    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Head));
+    let placed = match advised {
+        Some(false) => Placement::on_cpu(config.blocks(), ELSEWHERE),
+        _ => place(choice, ctx.machine, vram, &on_device),
+    };
     let mut reason = placed.reason;
     let mut notice = placed.refused.then(|| reason.clone());
 

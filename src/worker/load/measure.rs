@@ -37,7 +37,7 @@ pub(super) fn measure(
     target.set_features(features.unwrap_or_default());
     match target.prefill(&prompt) {
         Ok(read) => {
-            found.verify = verify_times(target, token);
+            found.verify = verify_times(target, token, &GAMMAS, LIMIT);
             for (drafter, blocks) in drafters {
                 levels.push(level_times(drafter, &read.features, &prompt, blocks));
                 drafter.truncate(0);
@@ -49,19 +49,25 @@ pub(super) fn measure(
     (found, levels)
 }
 
-fn verify_times(target: &mut dyn Target, token: u32) -> Vec<(usize, f64)> {
+/// T_V of `gammas` behind what is committed, ms, as far as `limit` lasts.
+pub(super) fn verify_times(
+    target: &mut dyn Target,
+    token: u32,
+    gammas: &[usize],
+    limit: Duration,
+) -> Vec<(usize, f64)> {
     let began = Instant::now();
     let mut found: Vec<(usize, f64)> = Vec::new();
-    for gamma in GAMMAS {
+    for &gamma in gammas {
         let room = target.capacity().saturating_sub(target.len());
         // At worst every node costs as much as a pass of its own.
         let single = found.first().map_or(0.0, |&(_, ms)| ms);
-        let left = LIMIT.saturating_sub(began.elapsed()).as_secs_f64() * 1e3;
+        let left = limit.saturating_sub(began.elapsed()).as_secs_f64() * 1e3;
         if gamma > room || (gamma > 1 && single * gamma as f64 / 2.0 > left) {
             continue;
         }
         let tree = bushy(token, gamma);
-        match best_of(3, began + LIMIT, || target.verify(&tree).map(|_| ())) {
+        match best_of(3, began + limit, || target.verify(&tree).map(|_| ())) {
             Ok(ms) => found.push((gamma, ms)),
             Err(error) => {
                 let error: TargetError = error;

@@ -3,10 +3,11 @@
 //! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
 //! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `context`, `sizes` and `packed`; `target` and
+//! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `target` and
 //! `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they draw on,
-//! `history`; `measure`; `strategies`; and [`load`]. No file uses one above it.
+//! `history`; `measure`; `placements`; `strategies`; and [`load`]. No file uses one above it.
 
+mod advice;
 mod context;
 mod drafter;
 mod error;
@@ -15,6 +16,7 @@ mod head;
 mod history;
 mod measure;
 mod packed;
+mod placements;
 mod sampling;
 mod shared_target;
 pub(super) mod sizes;
@@ -25,7 +27,7 @@ mod texts;
 
 use std::sync::Arc;
 
-use super::learned_file::LearnedFile;
+use super::kept_file::KeptFile;
 use super::protocol::{ModelChoice, Ready, StrategyStatus};
 use super::strategy_planner::StrategyPlanner;
 use crate::chat::ChatTemplate;
@@ -34,8 +36,9 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{DraftKind, LevelCost, Measured, Plan, Prefer, Strategy};
+use crate::plan::{DraftKind, LevelCost, Measured, PlacementForecast, Plan, Prefer, Strategy};
 use crate::settings::Settings;
+use advice::Advice;
 use context::{LoadContext, OpenDevice};
 use drafter::{LoadedDrafter, drafters_of};
 use files::ModelFiles;
@@ -127,7 +130,7 @@ pub fn load_beside(
 ) -> Result<Loaded, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room(settings, machine)?;
-    load_files(settings, machine, purpose, files, context::open_device, progress)
+    load_files(settings, machine, (purpose, false), files, context::open_device, progress)
 }
 
 /// Loads other drafters for `target`, which is in use and among what `settings` name. Nothing is
@@ -168,20 +171,21 @@ fn load_on(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Loaded, StartError> {
     let files = ModelFiles::open(settings, progress)?;
-    load_files(settings, machine, purpose, files, open_device, progress)
+    load_files(settings, machine, (purpose, true), files, open_device, progress)
 }
 
-/// [`load_on`] of opened files.
+/// [`load_on`] of opened files; `alone`: no other models are at work.
 fn load_files(
     settings: &Settings,
     machine: &Machine,
-    purpose: Purpose,
+    (purpose, alone): (Purpose, bool),
     files: ModelFiles,
     open_device: OpenDevice,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Loaded, StartError> {
     files.check_memory(machine)?;
-    let (ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
+    let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
+    ctx.advice = placements::advise(&ctx, alone, progress);
     let sampled = sampling::sampling(settings, files.recommended());
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
@@ -224,6 +228,34 @@ fn load_files(
     })
 }
 
+/// What to expect of every placement of target and drafts on the GPU that the settings take.
+pub struct Placements {
+    /// Every placement that fits.
+    pub rows: Vec<PlacementForecast>,
+    /// The best of those that go with the settings' strategy.
+    pub best: PlacementForecast,
+    /// Why, one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// Measures both devices with some of the target's blocks, or reads what was kept of an earlier
+/// measurement in the settings' folder for that. Loads no model. The inner error says why nothing
+/// can be placed.
+///
+/// # Errors
+/// [`StartError`].
+pub fn placements(
+    settings: &Settings,
+    machine: &Machine,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Result<Placements, String>, StartError> {
+    let files = ModelFiles::open(settings, progress)?;
+    files.check_memory(machine)?;
+    let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
+    let advice = placements::forecast(&ctx, true, progress);
+    Ok(advice.map(|Advice { rows, best, reasons, .. }| Placements { rows, best, reasons }))
+}
+
 /// What is planned for a target and its drafters, whichever of them was loaded now.
 struct Planned {
     planning: StrategyPlanner,
@@ -264,10 +296,15 @@ fn planned(
     notices.extend(drafters.iter().filter_map(|drafter| drafter.notice.clone()));
     let on_gpu = drafters.iter().map(LoadedDrafter::device_bytes).sum::<u64>();
     let preface = used.iter().flat_map(|drafter| drafter.preface());
+    let advised = ctx.advice.iter().flat_map(|advice| advice.reasons.clone());
     let ready = Ready {
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
-        reasons: target.reason.iter().cloned().chain(preface).chain(plan.reasons.clone()).collect(),
+        reasons: advised
+            .chain(target.reason.iter().cloned())
+            .chain(preface)
+            .chain(plan.reasons.clone())
+            .collect(),
         models: ModelChoice {
             target: settings.target.clone(),
             draft: settings.draft.clone(),
@@ -278,21 +315,27 @@ fn planned(
     let kinds = drafters.iter().map(|drafter| drafter.kind).collect();
     let planning = StrategyPlanner::new(controllers, kinds, strategy);
     let planning = match &settings.learned {
-        Some(folder) => planning.with_learned(LearnedFile::new(folder, learned_of(ctx, drafters))),
+        Some(folder) => {
+            planning.with_learned(KeptFile::new(folder, learned_of(ctx, target, drafters)))
+        }
         None => planning,
     };
     Planned { planning, ready, notices }
 }
 
 /// All that decides how fast rounds are: what was learned of others is of no use.
-fn learned_of(ctx: &LoadContext<'_>, drafters: &[LoadedDrafter]) -> String {
+fn learned_of(ctx: &LoadContext<'_>, shared: &SharedTarget, drafters: &[LoadedDrafter]) -> String {
     let TargetFiles { name, detail, bytes, tokenizer, .. } = &ctx.files.target;
     let cpu = &ctx.machine.cpu.name;
     let (threads, vocabulary) = (ctx.threads(), tokenizer.fingerprint());
     let models = drafters.iter().filter(|drafter| drafter.is_model());
     let models: Vec<String> = models.map(|drafter| drafter.drafter.describe()).collect();
     let models = format!("{} {:?}", models.join("; "), ctx.settings.draft_vocab);
-    format!("{cpu}, {threads} threads: {name}, {detail}, {bytes} bytes, {vocabulary:x}; {models}")
+    let elsewhere = shared.reason.as_deref().unwrap_or_default();
+    format!(
+        "{cpu}, {threads} threads: {name}, {detail}, {bytes} bytes, {vocabulary:x}; \
+         {models}{elsewhere}"
+    )
 }
 
 /// Every drafter that the settings make available, each loaded once for all strategies that share

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::context::{LoadContext, OpenedDevice, percents};
+use super::context::{ELSEWHERE, LoadContext, OpenedDevice, percents};
 use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::packed::{WithPacked, with_packed};
@@ -97,7 +97,12 @@ pub(super) fn load(
 /// Where it goes: to a GPU that is asked for or has memory of its own, unless the target is there
 /// as a whole, for then the CPU is free.
 fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> Placement {
-    let choice = if target.is_on_gpu { DeviceChoice::Cpu } else { ctx.settings.device };
+    let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Small));
+    if advised == Some(false) {
+        return Placement::on_cpu(0, ELSEWHERE);
+    }
+    let choice =
+        if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };
     let size = |device: DraftDevice| {
         let cache = sizes::device_cache(&files.config, ctx.context, device);
         let layers = sizes::of_layers(files, None, ctx.context, device);

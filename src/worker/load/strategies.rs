@@ -7,7 +7,7 @@ use super::shared_target::SharedTarget;
 use crate::draft::Depths;
 use crate::plan::{
     BudgetController, CostInputs, DraftKind, LevelCost, Measured, Plan, Prefer, STRATEGIES,
-    SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
+    Schedule, SearchSpace, Setting, Sizing, Strategy, TargetSize, Throughput, choose, correct,
 };
 use crate::settings::Settings;
 use crate::speculate::Method;
@@ -51,7 +51,13 @@ pub(super) fn available(
 ) -> Result<(Vec<StrategyStatus>, &'static Strategy), StartError> {
     let statuses = statuses(ctx, target, drafters);
     let strategy = initial(ctx.settings, &statuses)?;
-    Ok((statuses, strategy))
+    // A draft beside the target is a strategy of its own.
+    let beside = ctx.advice.as_ref().is_some_and(|advice| advice.best.beside);
+    let duo = STRATEGIES.iter().find(|row| row.schedule == Schedule::Overlap);
+    match duo.filter(|_| beside && strategy.draft == DraftKind::Auto) {
+        Some(duo) => Ok((statuses, duo)),
+        None => Ok((statuses, strategy)),
+    }
 }
 
 /// The strategy to begin with, if it can run.

@@ -12,7 +12,7 @@ use super::sizes;
 use crate::model::{
     self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, SplitTarget, Target, WeightSource,
 };
-use crate::plan::{DraftDevice, LayerPlacement, Setting, place_layers};
+use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, place_layers};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
@@ -171,11 +171,26 @@ impl LoadedTarget {
 
 /// How many blocks of the target go to the GPU, beside what the draft will take there.
 fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
-    let setting = match (ctx.settings.gpu_layers, ctx.settings.strategy) {
-        (Setting::Fixed(0), Some(strategy)) if strategy.gpu_layers => Setting::Auto,
-        (setting, _) => setting,
-    };
     let files = ctx.files;
+    let settings = ctx.settings;
+    if let Some(advice) = &ctx.advice {
+        let drafts = if advice.best.draft_on_gpu { advice.draft_bytes } else { 0 };
+        let size = |device: DraftDevice| LayerSize {
+            draft: drafts,
+            ..sizes::of_layers(&files.target, None, ctx.context, device)
+        };
+        let setting = Setting::Fixed(advice.best.layers);
+        return place_layers(setting, (settings.device, settings.vram), ctx.machine, &size);
+    }
+    let needs_some = settings.strategy.is_some_and(|row| row.gpu_layers);
+    let setting = match settings.gpu_layers {
+        Setting::Fixed(0) if needs_some => Setting::Auto,
+        // Nobody has asked for any, and nothing says that they pay.
+        Setting::Auto if !needs_some && !settings.given.contains_key("gpu_layers") => {
+            Setting::Fixed(0)
+        }
+        setting => setting,
+    };
     let size = |device: DraftDevice| {
         sizes::of_layers(&files.target, files.head.as_ref(), ctx.context, device)
     };

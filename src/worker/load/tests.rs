@@ -1,8 +1,8 @@
 use super::*;
-use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
+use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory, adapters};
 use crate::library::{self, Spec};
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
-use crate::settings::LOOKUP;
+use crate::settings::{LOOKUP, SettingValue};
 use context::OpenedDevice;
 
 fn machine() -> Machine {
@@ -59,7 +59,9 @@ fn a_gpu_that_is_not_there_moves_the_draft_to_the_cpu_and_says_so() {
 #[test]
 fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_said() {
     for wish in [Setting::Auto, Setting::Fixed(3)] {
-        let settings = Settings { gpu_layers: wish, ..Settings::default() };
+        let mut settings = Settings::default();
+        let value = SettingValue::Text(wish.to_string());
+        settings.set("gpu_layers", &value).unwrap_or_else(|error| panic!("{error:?}"));
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
         let notice = &loaded.notices[0];
@@ -268,4 +270,86 @@ fn other_drafts_share_the_targets_threads_matrices_and_times() {
     full.memory.free = 1000;
     let refused = load_drafts(&settings, &full, Purpose::Text, target, &mut |_, _| {}).err();
     assert!(matches!(refused, Some(StartError::NoRoom { .. })));
+}
+
+/// The machine with its first GPU in the guise of a card: software is not taken by itself.
+fn with_card() -> Option<Machine> {
+    let Some(adapter) = adapters().first() else {
+        println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
+        return None;
+    };
+    let card = Adapter { kind: AdapterKind::Discrete, ..adapter.info().clone() };
+    Some(Machine { adapters: vec![card], ..machine() })
+}
+
+/// Measured once and kept; what is kept decides. Whether this machine's GPU pays is not for a test
+/// to say, so the second and third start find other times in the file.
+#[test]
+fn placements_are_measured_once_and_the_best_is_taken() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let learned = Some(folder.path().to_owned());
+    let settings = Settings { learned, ..Settings::default() };
+    let start = || {
+        let mut measured = false;
+        let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+            measured |= stage == "measuring both devices";
+        });
+        (loaded.unwrap_or_else(|error| panic!("{error}")), measured)
+    };
+    let (loaded, measured) = start();
+    assert!(measured);
+    let said = &loaded.ready.reasons[0];
+    assert!(said.starts_with("A block of the target takes"), "{:?}", loaded.ready.reasons);
+    drop(loaded);
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut content: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for (card_ms, cpu_ms, on_gpu) in [(1e-4, 50.0, true), (50.0, 1e-4, false)] {
+        for (device, ms) in [("gpu", card_ms), ("cpu", cpu_ms)] {
+            for at in content["kept"][device].as_array_mut().unwrap() {
+                at["block_ms"] = ms.into();
+                at["rest_ms"] = ms.into();
+            }
+        }
+        content["kept"]["trip_ms"] = 1e-4.into();
+        std::fs::write(&file, content.to_string()).unwrap();
+        let (loaded, measured) = start();
+        assert!(!measured, "it is kept");
+        let reasons = loaded.ready.reasons.join(" ");
+        assert_eq!(loaded.ready.vram_used > 0, on_gpu, "{reasons}");
+        assert_eq!(reasons.contains("The whole target runs on"), on_gpu, "{reasons}");
+        assert!(reasons.contains("expected to be the fastest here"), "the drafts: {reasons}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+#[test]
+fn who_has_decided_where_things_run_waits_for_no_measurement() {
+    let Some(card) = with_card() else { return };
+    let on_cpu = Settings { device: DeviceChoice::Cpu, ..Settings::default() };
+    let mut none = Settings::default();
+    none.set("gpu_layers", &SettingValue::Whole(0)).unwrap_or_else(|error| panic!("{error:?}"));
+    for (settings, machine) in [(on_cpu, &card), (none, &card), (Settings::default(), &machine())] {
+        let loaded = load(&settings, machine, Purpose::Text, &mut |stage, _| {
+            assert_ne!(stage, "measuring both devices");
+        });
+        assert!(loaded.is_ok());
+    }
+}
+
+#[test]
+fn the_table_of_placements_names_all_that_fit() {
+    let Some(card) = with_card() else { return };
+    let found = placements(&Settings::default(), &card, &mut |_, _| {});
+    let found = found.unwrap_or_else(|error| panic!("{error}"));
+    let found = found.unwrap_or_else(|reason| panic!("{reason}"));
+    let named = |words: &str| found.rows.iter().filter(|row| row.name().contains(words)).count();
+    // The bundled target, its head and its small model fit any device.
+    assert_eq!((named("plain, "), named("duo: "), named("draft head on the GPU")), (2, 2, 2));
+    assert!(found.rows.contains(&found.best) && found.reasons.len() == 3);
+    assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
+    let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
+    let none = none.unwrap_or_else(|error| panic!("{error}"));
+    assert!(none.err().unwrap().contains("no GPU"), "nothing to place on");
 }

@@ -1,0 +1,50 @@
+//! What the way to a device takes: how fast bytes get there, and how long an empty answer takes.
+//! Must never know models.
+
+use std::time::Instant;
+
+use super::device::Gpu;
+use super::error::GpuError;
+use super::step::Recorder;
+
+/// Bytes that are sent to time their transfer.
+const SENT: usize = 32 << 20;
+/// Of this many tries the best counts.
+const TRIES: usize = 3;
+
+impl Gpu {
+    /// Bytes a second from main memory to the device, the best of a few transfers of 32 MiB, or of
+    /// as much as one buffer takes.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full, lost or hangs.
+    pub fn measure_transfer(&self) -> Result<f64, GpuError> {
+        let bytes = (SENT as u64).min(self.most_binding()) as usize;
+        let (data, buffer) = (vec![1u8; bytes], self.buffer(bytes as u64)?);
+        let mut best = f64::INFINITY;
+        for _ in 0..TRIES {
+            let start = Instant::now();
+            self.write(&buffer, 0, &data);
+            // Its last word comes back when all of it is there.
+            Recorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(bytes as f64 / best.max(f64::MIN_POSITIVE))
+    }
+
+    /// Milliseconds of a submission that does nothing but answer, the shortest of a few.
+    ///
+    /// # Errors
+    /// As for [`Self::measure_transfer`].
+    pub fn measure_trip(&self) -> Result<f64, GpuError> {
+        let buffer = self.buffer(16)?;
+        let mut best = f64::INFINITY;
+        for _ in 0..4 * TRIES {
+            let start = Instant::now();
+            self.write(&buffer, 0, &[1; 16]);
+            Recorder::new(self).submit_and_read(&[(&buffer, 0, 4)])?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(best * 1e3)
+    }
+}

@@ -1,0 +1,84 @@
+//! Dovetail's equations of the cost model as code, and why a placement is taken, in sentences
+//! (method.md, Placement). Must never decide.
+
+use super::placements::{DeviceTimes, PlacementForecast, PlacementInputs, WORTH};
+
+/// T_offload, ms: what streaming so many bytes to the GPU takes, once a token (Dovetail's baseline
+/// `offload`: P / (B_p·E_p), here with the measured speed of transfer).
+pub fn offload_ms(bytes: u64, transfer: f64) -> f64 {
+    bytes as f64 / transfer.max(f64::MIN_POSITIVE) * 1e3
+}
+
+/// Whether verifying trees on the CPU beats streaming the target: T_V(γ) < Ω·T_offload.
+pub fn beats_offload(verify_ms: f64, omega: f64, offload_ms: f64) -> bool {
+    verify_ms < omega * offload_ms
+}
+
+/// What a round takes for each token: (T_D + T_V) / Ω, ms, with all of a round's drafting in T_D.
+pub fn token_ms(draft_ms: f64, verify_ms: f64, omega: f64) -> f64 {
+    (draft_ms + verify_ms) / omega
+}
+
+/// Tokens a pass and the time of a pass, ms, of a draft that works beside the target: γ tokens in
+/// sequence are verified while the next γ are drafted. Each is right with probability `a`; where
+/// one is wrong the next pass verifies the root alone.
+pub fn beside_target(gamma: usize, a: f64, verify_ms: f64, step_ms: f64) -> (f64, f64) {
+    let tail = a.powi(gamma as i32);
+    // A pass has drafted tokens to verify if the pass before ended as drafted.
+    let with = a / (1.0 + a - tail * a);
+    let won: f64 = (1..=gamma as i32).map(|i| a.powi(i)).sum();
+    (1.0 + with * won, verify_ms.max(gamma as f64 * step_ms))
+}
+
+/// Why `best` of `rows` is taken, one sentence each; `gpu` is the device's name.
+pub fn placement_reasons(
+    inputs: &PlacementInputs,
+    times: &DeviceTimes,
+    rows: &[PlacementForecast],
+    best: &PlacementForecast,
+    gpu: &str,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let (Some(cpu), Some(card)) = (times.cpu.first(), times.gpu.first()) {
+        lines.push(format!(
+            "A block of the target takes {:.2} ms on the CPU and {:.2} ms on {gpu}, where {} of {} \
+             fit without a draft.",
+            cpu.block_ms,
+            card.block_ms,
+            inputs.fitting(0),
+            inputs.layers.layers
+        ));
+    }
+    let on_cpu = rows.iter().filter(|row| row.is_on_cpu());
+    let own = on_cpu.max_by(|a, b| a.rate.total_cmp(&b.rate));
+    lines.push(match own {
+        Some(own) if own != best => format!(
+            "Expected of \"{}\": {:.1} tokens/s, against {:.1} at best on the CPU alone (\"{}\").",
+            best.name(),
+            best.rate,
+            own.rate,
+            own.name()
+        ),
+        _ => format!(
+            "Expected of \"{}\": {:.1} tokens/s; nothing on {gpu} is expected to give {:.0} % \
+             more.",
+            best.name(),
+            best.rate,
+            (WORTH - 1.0) * 100.0
+        ),
+    });
+    let offload = offload_ms(inputs.target.bytes, times.transfer);
+    let verdict = if beats_offload(best.verify_ms, best.omega, offload) { "less" } else { "more" };
+    lines.push(format!(
+        "To stream the target to {gpu} would take {offload:.0} ms a token (T_offload, at {:.1} \
+         GB/s); a token takes {:.1} ms here, and T_V = {:.1} ms is {verdict} than Ω·T_offload.",
+        times.transfer / 1e9,
+        if best.beside {
+            1e3 / best.rate
+        } else {
+            token_ms(best.draft_ms, best.verify_ms, best.omega)
+        },
+        best.verify_ms
+    ));
+    lines
+}

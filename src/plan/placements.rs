@@ -1,0 +1,354 @@
+//! Where target and drafts should run: every placement that fits, with the tokens a second to
+//! expect of it, from times that both devices took for some of the target's own blocks (method.md,
+//! Placement). Pure functions; must never measure, and never know which device it is.
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::{LevelCost, Measured, pass_ms};
+use super::cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
+use super::layers::LayerSize;
+use super::overrides::{Prefer, TreeOverrides, WIDTH};
+use super::placement_reasons::beside_target;
+use super::search_space::{SearchSpace, rate};
+use super::strategy::DraftKind;
+use super::{Costs, prior};
+use crate::speculate::{Budget, Shape};
+
+/// By how much a placement has to be better than the one on the CPU alone: these are estimates.
+pub(super) const WORTH: f64 = 1.05;
+/// Largest γ that drafting beside the target is weighed for.
+const MOST_BESIDE: usize = 16;
+
+/// What a pass over γ rows takes on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockTime {
+    /// Rows.
+    pub gamma: usize,
+    /// One block of the target, ms.
+    pub block_ms: f64,
+    /// All that is no block, ms: final norm, LM head and, on a GPU, the way there and back.
+    pub rest_ms: f64,
+}
+
+/// What was measured of both devices with some of the target's blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTimes {
+    /// On the CPU, γ rising.
+    pub cpu: Vec<BlockTime>,
+    /// On the GPU, the same γ.
+    pub gpu: Vec<BlockTime>,
+    /// Bytes a second from main memory to the GPU.
+    pub transfer: f64,
+    /// A submission there and an answer back, ms.
+    pub trip_ms: f64,
+}
+
+impl DeviceTimes {
+    /// Whether these can be times at all: a file may hold anything.
+    pub fn is_sound(&self) -> bool {
+        let time = |ms: f64| ms.is_finite() && ms >= 0.0;
+        let rising = |times: &[BlockTime]| {
+            times.first().is_some_and(|first| first.gamma == 1)
+                && times.windows(2).all(|pair| pair[0].gamma < pair[1].gamma)
+                && times.iter().all(|at| time(at.rest_ms) && time(at.block_ms) && at.block_ms > 0.0)
+        };
+        let gammas = |times: &[BlockTime]| times.iter().map(|at| at.gamma).collect::<Vec<_>>();
+        rising(&self.cpu)
+            && rising(&self.gpu)
+            && gammas(&self.cpu) == gammas(&self.gpu)
+            && time(self.trip_ms)
+            && self.transfer.is_finite()
+            && self.transfer > 0.0
+    }
+}
+
+/// A draft that could be used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DraftChoice {
+    /// [`DraftKind::Head`] or [`DraftKind::Small`].
+    pub kind: DraftKind,
+    /// As the cost model sees it on the CPU.
+    pub on_cpu: DraftSize,
+    /// And on the GPU.
+    pub on_gpu: DraftSize,
+    /// Bytes that it takes on the GPU, caches included.
+    pub bytes: u64,
+    /// Fewest and most blocks that it can run with.
+    pub blocks: (usize, usize),
+}
+
+/// What is to be placed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacementInputs {
+    /// The whole target, in main memory.
+    pub target: TargetSize,
+    /// Of these weights, those of one block.
+    pub block_weights: u64,
+    /// Bytes of the target's parts on the GPU; `draft` is not read.
+    pub layers: LayerSize,
+    /// Bytes that may be taken on the GPU.
+    pub room: u64,
+    /// The drafts there are.
+    pub drafts: Vec<DraftChoice>,
+    /// What the user has fixed of the tree.
+    pub overrides: TreeOverrides,
+}
+
+/// One way to share out target and draft, and what to expect of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlacementForecast {
+    /// Who drafts; [`DraftKind::None`] if nobody.
+    pub draft: DraftKind,
+    /// Whether the draft is on the GPU.
+    pub draft_on_gpu: bool,
+    /// Blocks of the target on the GPU.
+    pub layers: usize,
+    /// Blocks that the target has.
+    pub of: usize,
+    /// Whether draft and target work at the same time (DuoDecoding).
+    pub beside: bool,
+    /// γ, k, D and M that it was weighed with.
+    pub budget: Budget,
+    /// T_V of this γ, ms.
+    pub verify_ms: f64,
+    /// T_D, ms; of a draft beside the target what it takes in a pass.
+    pub draft_ms: f64,
+    /// Tokens a round.
+    pub omega: f64,
+    /// Tokens a second.
+    pub rate: f64,
+}
+
+impl PlacementForecast {
+    /// Whether nothing of it is on the GPU.
+    pub fn is_on_cpu(&self) -> bool {
+        self.layers == 0 && !self.draft_on_gpu
+    }
+
+    /// In words: `head on the GPU, 12 of 32 blocks too`.
+    pub fn name(&self) -> String {
+        let who = match self.draft {
+            DraftKind::Head => "draft head",
+            DraftKind::Small => "small model",
+            _ => "plain",
+        };
+        let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
+        let target = match self.layers {
+            0 => "target on the CPU".to_owned(),
+            all if all == self.of => "target on the GPU".to_owned(),
+            some => format!("{some} of {} target blocks on the GPU", self.of),
+        };
+        let duo = if self.beside { "duo: " } else { "" };
+        match self.draft {
+            DraftKind::None => format!("plain, {target}"),
+            _ => format!("{duo}{who} on {place}, {target}"),
+        }
+    }
+}
+
+impl PlacementInputs {
+    /// Every placement that fits, the first one all on the CPU without a draft.
+    pub fn forecasts(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
+        let mut rows = vec![self.plain(times, 0)];
+        for draft in &self.drafts {
+            rows.push(self.drafted(times, draft, false, 0));
+        }
+        let fits = |draft: &&DraftChoice| draft.bytes <= self.room;
+        for draft in self.drafts.iter().filter(fits) {
+            rows.push(self.drafted(times, draft, true, 0));
+        }
+        let (alone, all) = (self.fitting(0), self.layers.layers);
+        if alone > 0 {
+            rows.push(self.plain(times, alone));
+            for draft in &self.drafts {
+                rows.push(self.drafted(times, draft, false, alone));
+            }
+        }
+        for draft in self.drafts.iter().filter(fits) {
+            let beside = self.fitting(draft.bytes);
+            if beside > 0 {
+                rows.push(self.drafted(times, draft, true, beside));
+            }
+        }
+        for draft in self.drafts.iter().filter(|draft| draft.kind == DraftKind::Small) {
+            if draft.bytes <= self.room {
+                rows.push(self.beside(times, draft, true));
+            }
+            if alone == all {
+                rows.push(self.beside(times, draft, false));
+            }
+        }
+        rows
+    }
+
+    /// Blocks of the target that fit beside so many bytes.
+    pub(super) fn fitting(&self, beside: u64) -> usize {
+        let LayerSize { layers, layer, head, .. } = self.layers;
+        let left = self.room.saturating_sub(beside);
+        let fit = (left / layer.max(1)).min(layers as u64) as usize;
+        let with_head = fit == layers && left - fit as u64 * layer < head;
+        if with_head { layers.saturating_sub(1) } else { fit }
+    }
+
+    /// T_V with so many blocks on the GPU, ms by γ.
+    fn verify(&self, times: &DeviceTimes, layers: usize) -> Vec<(usize, f64)> {
+        let all = self.layers.layers;
+        let pairs = times.cpu.iter().zip(&times.gpu);
+        let total = pairs.map(|(cpu, gpu)| {
+            let on_gpu = layers as f64 * gpu.block_ms;
+            let ms = if layers == all {
+                gpu.rest_ms + on_gpu
+            } else {
+                let trip = if layers > 0 { times.trip_ms } else { 0.0 };
+                cpu.rest_ms + (all - layers) as f64 * cpu.block_ms + on_gpu + trip
+            };
+            (cpu.gamma, ms)
+        });
+        total.collect()
+    }
+
+    /// A device that makes these times of a block.
+    fn throughput(&self, times: &[BlockTime]) -> Throughput {
+        let block_bytes = self.target.bytes as f64 * self.block_weights as f64
+            / self.target.weights.max(1) as f64;
+        let seconds = |at: &BlockTime| (at.block_ms / 1e3).max(f64::MIN_POSITIVE);
+        let first = times.first().map_or(1.0, seconds);
+        let products = |at: &BlockTime| at.gamma as f64 * self.block_weights as f64 / seconds(at);
+        Throughput {
+            multiply_adds: times.iter().map(products).fold(1.0, f64::max),
+            bandwidth: (block_bytes / first).max(1.0),
+            overhead: 0.0,
+        }
+    }
+
+    /// T_D of a draft by M and k on a device.
+    fn level(&self, times: &DeviceTimes, draft: &DraftChoice, on_gpu: bool) -> LevelCost {
+        let (size, times_there, trip) = if on_gpu {
+            (draft.on_gpu, &times.gpu, times.trip_ms)
+        } else {
+            (draft.on_cpu, &times.cpu, 0.0)
+        };
+        let throughput = self.throughput(times_there);
+        let (widths, blocks) = ([WIDTH.least, WIDTH.most], [draft.blocks.0, draft.blocks.1]);
+        let ms = blocks.map(|m| {
+            let weights = (size.fixed + m as u64 * size.block) as f64;
+            let bytes = weights * size.bytes_per_weight;
+            widths.map(|rows| trip + pass_ms(&throughput, rows, weights, bytes, 0))
+        });
+        LevelCost { blocks, widths, ms }
+    }
+
+    fn costs(
+        &self,
+        times: &DeviceTimes,
+        draft: Option<(&DraftChoice, bool)>,
+        layers: usize,
+    ) -> Costs {
+        let throughput = self.throughput(&times.cpu);
+        let size = draft.map(|(draft, _)| (draft.on_cpu, throughput));
+        let inputs = CostInputs { verifier: throughput, target: self.target, draft: size };
+        let level = draft.map(|(draft, on_gpu)| self.level(times, draft, on_gpu));
+        let measured = Measured { verify: self.verify(times, layers), level };
+        Costs::guess(&inputs).measured(&measured)
+    }
+
+    fn plain(&self, times: &DeviceTimes, layers: usize) -> PlacementForecast {
+        let costs = self.costs(times, None, layers);
+        let verify_ms = costs.verify_ms(1);
+        PlacementForecast {
+            draft: DraftKind::None,
+            draft_on_gpu: false,
+            layers,
+            of: self.layers.layers,
+            beside: false,
+            budget: Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0),
+            verify_ms,
+            draft_ms: 0.0,
+            omega: 1.0,
+            rate: 1e3 / verify_ms,
+        }
+    }
+
+    fn drafted(
+        &self,
+        times: &DeviceTimes,
+        draft: &DraftChoice,
+        draft_on_gpu: bool,
+        layers: usize,
+    ) -> PlacementForecast {
+        let costs = self.costs(times, Some((draft, draft_on_gpu)), layers);
+        let space = SearchSpace {
+            overrides: self.overrides,
+            blocks: Some(draft.blocks),
+            prefer: Prefer::Speed,
+            always: true,
+        };
+        let (budget, _) = space.best(&costs, prior::omega);
+        let omega = prior::omega(&budget);
+        PlacementForecast {
+            draft: draft.kind,
+            draft_on_gpu,
+            layers,
+            of: self.layers.layers,
+            beside: false,
+            budget,
+            verify_ms: costs.verify_ms(budget.shape.gamma),
+            draft_ms: costs.draft_ms(&budget.shape, budget.blocks),
+            omega,
+            rate: rate(&costs, &budget, omega),
+        }
+    }
+
+    /// DuoDecoding: the draft on one device, the whole target on the other.
+    fn beside(
+        &self,
+        times: &DeviceTimes,
+        draft: &DraftChoice,
+        draft_on_gpu: bool,
+    ) -> PlacementForecast {
+        let layers = if draft_on_gpu { 0 } else { self.layers.layers };
+        let costs = self.costs(times, Some((draft, draft_on_gpu)), layers);
+        let step_ms = self.level(times, draft, draft_on_gpu).at(draft.blocks.1, 1);
+        let right = prior::chain_acceptance(draft.blocks.1);
+        let weighed = (1..=MOST_BESIDE).map(|gamma| {
+            let verify_ms = costs.verify_ms(gamma + 1);
+            let (omega, round_ms) = beside_target(gamma, right, verify_ms, step_ms);
+            let shape = Shape { gamma, width: 1, depth: gamma };
+            PlacementForecast {
+                draft: draft.kind,
+                draft_on_gpu,
+                layers,
+                of: self.layers.layers,
+                beside: true,
+                budget: Budget::new(shape, draft.blocks.1),
+                verify_ms,
+                draft_ms: gamma as f64 * step_ms,
+                omega,
+                rate: omega * 1e3 / round_ms.max(f64::MIN_POSITIVE),
+            }
+        });
+        // There is a first.
+        let first = self.plain(times, layers);
+        weighed.fold(
+            first,
+            |best, other| {
+                if !best.beside || other.rate > best.rate { other } else { best }
+            },
+        )
+    }
+}
+
+/// The placement to take: the fastest, if it is worth leaving the fastest on the CPU alone for.
+pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> {
+    let by_rate = |a: &&PlacementForecast, b: &&PlacementForecast| a.rate.total_cmp(&b.rate);
+    let on_cpu = rows.iter().filter(|row| row.is_on_cpu()).max_by(by_rate);
+    let any = rows.iter().max_by(by_rate);
+    match (on_cpu, any) {
+        (Some(on_cpu), Some(any)) if any.rate <= on_cpu.rate * WORTH => Some(on_cpu),
+        (on_cpu, any) => any.or(on_cpu),
+    }
+}
+
+#[cfg(test)]
+#[path = "placements_tests.rs"]
+mod tests;

@@ -1,0 +1,184 @@
+//! Placements: what fits is weighed, the best is taken where it pays, and the reasons say so.
+
+use super::*;
+use crate::plan::Setting;
+use crate::plan::placement_reasons::{beats_offload, offload_ms, placement_reasons, token_ms};
+
+const MIB: u64 = 1 << 20;
+
+/// Llama-2-7B in 4 bits with its head of five blocks and a small model, beside a card.
+fn inputs(room: u64) -> PlacementInputs {
+    let head = DraftSize {
+        fixed: 198_000_000,
+        lookup: 0,
+        block: 202_000_000,
+        bytes_per_weight: 36.0 / 32.0,
+        blocks: 5,
+        elastic: true,
+    };
+    let small = DraftSize {
+        fixed: 68_000_000,
+        block: 0,
+        blocks: 0,
+        elastic: false,
+        bytes_per_weight: 1.06,
+        ..head
+    };
+    PlacementInputs {
+        target: TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 },
+        block_weights: 202_000_000,
+        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB, draft: 0 },
+        room,
+        drafts: vec![
+            DraftChoice {
+                kind: DraftKind::Head,
+                on_cpu: head,
+                on_gpu: head,
+                bytes: 1400 * MIB,
+                blocks: (1, 5),
+            },
+            DraftChoice {
+                kind: DraftKind::Small,
+                on_cpu: small,
+                on_gpu: small,
+                bytes: 200 * MIB,
+                blocks: (0, 0),
+            },
+        ],
+        overrides: TreeOverrides::default(),
+    }
+}
+
+/// A CPU that reads 20 GB/s and a card `faster` times as fast at everything.
+fn times(faster: f64) -> DeviceTimes {
+    let cpu: Vec<BlockTime> = [(1, 5.0), (4, 5.5), (16, 9.0), (32, 17.0)]
+        .map(|(gamma, block_ms)| BlockTime { gamma, block_ms, rest_ms: block_ms })
+        .to_vec();
+    let trip_ms = 0.1;
+    let gpu = cpu.iter().map(|at| BlockTime {
+        block_ms: at.block_ms / faster,
+        rest_ms: trip_ms + at.rest_ms / faster,
+        ..*at
+    });
+    DeviceTimes { gpu: gpu.collect(), cpu, transfer: 12e9, trip_ms }
+}
+
+fn taken(room: u64, faster: f64) -> PlacementForecast {
+    let rows = inputs(room).forecasts(&times(faster));
+    *best_placement(&rows).unwrap()
+}
+
+#[test]
+fn a_card_without_room_or_speed_is_left_alone() {
+    for (room, faster) in [(0, 20.0), (8000 * MIB, 0.1), (8000 * MIB, 1e-3)] {
+        let best = taken(room, faster);
+        assert!(best.is_on_cpu(), "{room} bytes, {faster} times: {}", best.name());
+    }
+    let rows = inputs(0).forecasts(&times(20.0));
+    assert!(rows.iter().all(PlacementForecast::is_on_cpu), "nothing fits: {rows:?}");
+    assert_eq!(rows.len(), 3);
+}
+
+#[test]
+fn a_small_card_takes_the_draft_and_a_large_one_the_target() {
+    let small = taken(1500 * MIB, 10.0);
+    assert!(small.draft_on_gpu, "{}", small.name());
+    let large = taken(12_000 * MIB, 10.0);
+    assert_eq!(large.layers, 32, "{}", large.name());
+    assert!(large.rate > small.rate);
+}
+
+/// The row of each name for a card that holds everything.
+#[test]
+fn every_way_to_share_out_is_weighed() {
+    let rows = inputs(12_000 * MIB).forecasts(&times(10.0));
+    let names: Vec<String> = rows.iter().map(PlacementForecast::name).collect();
+    for name in [
+        "plain, target on the CPU",
+        "draft head on the CPU, target on the CPU",
+        "draft head on the GPU, target on the CPU",
+        "small model on the GPU, target on the CPU",
+        "plain, target on the GPU",
+        "draft head on the GPU, target on the GPU",
+        "small model on the CPU, target on the GPU",
+        "duo: small model on the GPU, target on the CPU",
+        "duo: small model on the CPU, target on the GPU",
+    ] {
+        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
+    }
+    let rows = inputs(3000 * MIB).forecasts(&times(10.0));
+    let names: Vec<String> = rows.iter().map(PlacementForecast::name).collect();
+    for name in [
+        "plain, 18 of 32 target blocks on the GPU",
+        "draft head on the GPU, 10 of 32 target blocks on the GPU",
+    ] {
+        assert!(names.iter().any(|found| found == name), "{name} is not in {names:?}");
+    }
+}
+
+#[test]
+fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
+    let (inputs, times) = (inputs(3000 * MIB), times(10.0));
+    let plain = |layers| inputs.plain(&times, layers).verify_ms;
+    // 33 parts of 5 ms; 18 of them a tenth; a trip.
+    assert!((plain(0) - 165.0).abs() < 1e-6, "{}", plain(0));
+    assert!((plain(18) - (75.0 + 9.0 + 0.1)).abs() < 1e-6, "{}", plain(18));
+    assert!((plain(32) - (16.5 + 0.1)).abs() < 1e-6, "{}", plain(32));
+}
+
+#[test]
+fn the_paper_s_equations() {
+    // 3.7 GB at 12 GB/s.
+    let offload = offload_ms(3_700_000_000, 12e9);
+    assert!((offload - 308.33).abs() < 0.01, "{offload}");
+    assert!(beats_offload(300.0, 1.0, offload) && !beats_offload(310.0, 1.0, offload));
+    assert!(beats_offload(1200.0, 4.0, offload));
+    assert!((token_ms(20.0, 180.0, 4.0) - 50.0).abs() < 1e-9);
+    // Nothing is right: every second pass has a tail, and no pass wins more than its own token.
+    assert_eq!(beside_target(4, 0.0, 100.0, 10.0), (1.0, 100.0));
+    // All is right: every pass wins γ and its own, and the slower of both decides.
+    let (omega, ms) = beside_target(4, 1.0, 30.0, 10.0);
+    assert!((omega - 5.0).abs() < 1e-9 && (ms - 40.0).abs() < 1e-9);
+}
+
+#[test]
+fn reasons_name_both_devices_the_gain_and_the_baseline() {
+    for (room, faster) in [(12_000 * MIB, 10.0), (0, 10.0)] {
+        let (inputs, times) = (inputs(room), times(faster));
+        let rows = inputs.forecasts(&times);
+        let best = best_placement(&rows).unwrap();
+        let said = placement_reasons(&inputs, &times, &rows, best, "a card").join(" ");
+        assert!(said.contains("5.00 ms on the CPU and 0.50 ms on a card"), "{said}");
+        assert!(said.contains("T_offload, at 12.0 GB/s"), "{said}");
+        assert_eq!(said.contains("nothing on a card"), best.is_on_cpu(), "{said}");
+        assert_eq!(said.contains("at best on the CPU alone"), !best.is_on_cpu(), "{said}");
+    }
+}
+
+#[test]
+fn times_that_cannot_be_are_not_sound() {
+    assert!(times(3.0).is_sound());
+    let broken: [fn(&mut DeviceTimes); 6] = [
+        |times| times.transfer = 0.0,
+        |times| times.trip_ms = f64::NAN,
+        |times| times.cpu.clear(),
+        |times| times.cpu[0].gamma = 2,
+        |times| times.gpu[1].block_ms = -1.0,
+        |times| times.gpu.truncate(2),
+    ];
+    for spoil in broken {
+        let mut spoilt = times(3.0);
+        spoil(&mut spoilt);
+        assert!(!spoilt.is_sound(), "{spoilt:?}");
+    }
+}
+
+#[test]
+fn what_the_user_has_fixed_is_kept() {
+    let overrides = TreeOverrides { gamma: Setting::Fixed(7), ..TreeOverrides::default() };
+    let inputs = PlacementInputs { overrides, ..inputs(3000 * MIB) };
+    let rows = inputs.forecasts(&times(10.0));
+    let trees = rows.iter().filter(|row| row.draft != DraftKind::None && !row.beside);
+    assert!(trees.clone().count() > 4);
+    assert!(trees.clone().all(|row| row.budget.shape.gamma == 7));
+}

@@ -1,0 +1,28 @@
+//! Where target and drafts should run, as it was worked out before they are loaded. Must never
+//! know how.
+
+use std::sync::Arc;
+
+use crate::model::Gpu;
+use crate::plan::{DraftKind, PlacementForecast};
+
+/// What to expect of every placement, and which is the best.
+pub(super) struct Advice {
+    /// Every placement that fits.
+    pub(super) rows: Vec<PlacementForecast>,
+    /// The one to take, among those that the settings leave open.
+    pub(super) best: PlacementForecast,
+    /// Bytes that its draft takes on the GPU.
+    pub(super) draft_bytes: u64,
+    /// Why, one sentence each.
+    pub(super) reasons: Vec<String>,
+    /// Kept open from the measurement to the load.
+    pub(super) _gpu: Option<Arc<Gpu>>,
+}
+
+impl Advice {
+    /// Whether a draft of this kind should be on the GPU.
+    pub(super) fn puts_on_gpu(&self, kind: DraftKind) -> bool {
+        self.best.draft == kind && self.best.draft_on_gpu
+    }
+}

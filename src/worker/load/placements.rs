@@ -1,0 +1,274 @@
+//! Measures both devices with some of the target's own blocks, once for a machine and a model, and
+//! asks the plan where target and drafts should run. Must never place anything itself.
+
+use std::sync::Arc;
+
+use super::advice::Advice;
+use super::context::{LoadContext, OpenedDevice};
+use super::measure::verify_times;
+use super::sizes::{self, CODES, EIGHT_BITS};
+use crate::model::head::FusionKind;
+use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, Target};
+use crate::plan::{
+    BlockTime, DeviceChoice, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom,
+    PlacementForecast, PlacementInputs, Schedule, Setting, Strategy, TargetSize, best_placement,
+    gpu_room, placement_reasons,
+};
+use crate::worker::kept_file::KeptFile;
+
+/// γ that are measured, in the order of their importance.
+const GAMMAS: [usize; 4] = [1, 16, 4, 32];
+/// Milliseconds for the passes of one target.
+const LIMIT_MS: u64 = 350;
+/// Positions of its cache.
+const CONTEXT: usize = 96;
+/// Committed positions before the measured passes.
+const PREFIX: usize = 16;
+/// Blocks of more bytes are measured by two of them, smaller ones by more.
+const LARGE_BLOCK: u64 = 64 << 20;
+
+/// The advice for a load in which the user has left open where things run; `None` where they have
+/// not, where there is no GPU, or where it cannot be measured. `alone`: no other models are at work,
+/// so that times mean something.
+pub(super) fn advise(
+    ctx: &LoadContext<'_>,
+    alone: bool,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Option<Advice> {
+    let settings = ctx.settings;
+    let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers);
+    let is_open = settings.device == DeviceChoice::Auto
+        && settings.gpu_layers == Setting::Auto
+        && !settings.given.contains_key("gpu_layers")
+        && !asks_for_blocks;
+    if !is_open {
+        return None;
+    }
+    let advice = forecast(ctx, alone, progress);
+    advice.inspect_err(|reason| tracing::info!("no placement is measured: {reason}")).ok()
+}
+
+/// What to expect of every placement on the GPU that the settings take.
+///
+/// # Errors
+/// Why none can be measured.
+pub(super) fn forecast(
+    ctx: &LoadContext<'_>,
+    alone: bool,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Advice, String> {
+    let settings = ctx.settings;
+    let room = gpu_room(settings.device, ctx.machine, settings.vram)?;
+    let mut file = kept(ctx, &room);
+    let kept = file.as_mut().and_then(KeptFile::read);
+    let (times, gpu) = match kept {
+        Some(times) => (times, None),
+        None if !alone => return Err("other models are in use".to_owned()),
+        None => {
+            progress("measuring both devices", None);
+            let opened = (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)?;
+            let Some(OpenedDevice::Gpu(gpu)) = opened else {
+                return Err(format!("{} cannot be opened", room.name));
+            };
+            let times = measure(ctx, &gpu)?;
+            if let Some(file) = &mut file {
+                file.write(times.clone());
+            }
+            (times, Some(gpu))
+        }
+    };
+    let inputs = inputs(ctx, &room);
+    let rows = inputs.forecasts(&times);
+    let open: Vec<PlacementForecast> =
+        rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
+    let best = *best_placement(&open).ok_or("nothing can be placed")?;
+    let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    let own = inputs.drafts.iter().find(|draft| draft.kind == best.draft);
+    let draft_bytes = own.map_or(0, |draft| draft.bytes);
+    Ok(Advice { rows, best, draft_bytes, reasons, gpu })
+}
+
+/// Whether a placement goes with the strategy that was asked for.
+fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool {
+    let Some(strategy) = strategy else { return true };
+    let beside = strategy.schedule == Schedule::Overlap;
+    match strategy.draft {
+        DraftKind::Auto => !row.beside,
+        DraftKind::Head => row.draft == DraftKind::Head,
+        DraftKind::Small => row.draft == DraftKind::Small && row.beside == beside,
+        _ => row.draft == DraftKind::None,
+    }
+}
+
+/// Where the times of this machine and target are kept, if they are.
+fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> {
+    let folder = ctx.settings.learned.as_ref()?;
+    let adapter = ctx.machine.adapters.get(room.number)?;
+    let target = &ctx.files.target;
+    let of = format!(
+        "devices: {}, {} threads; {}, {}; {}, {}, {} bytes",
+        ctx.machine.cpu.name,
+        ctx.threads(),
+        adapter.name,
+        adapter.driver,
+        target.name,
+        target.detail,
+        target.bytes
+    );
+    Some(KeptFile::new(folder, of))
+}
+
+/// What is to be placed.
+fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
+    let (files, device) = (ctx.files, DraftDevice::Gpu(room.number));
+    let config = &files.target.config;
+    let weights = config.linear_weights();
+    let head_weights = (config.vocab * config.hidden) as u64;
+    let stored = files.target.bytes as f64;
+    let lookup = if config.tied_head { 0 } else { head_weights };
+    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
+    let head = files.head.as_ref().map(|head| {
+        let fusion = head.config.eagle3.as_ref().map_or(FusionKind::Dgf, |_| FusionKind::Eagle3);
+        let size = |bytes| sizes::of_head(&head.config, fusion, config.tied_head, bytes);
+        let most = head.config.blocks();
+        DraftChoice {
+            kind: DraftKind::Head,
+            on_cpu: size(EIGHT_BITS),
+            on_gpu: size(CODES),
+            bytes: sizes::most_head_bytes(head, ctx.context, device),
+            blocks: (if head.config.elastic { 1 } else { most }, most),
+        }
+    });
+    let small = files.small.as_ref().map(|small| {
+        let size = sizes::of_small(&small.config, small.bytes);
+        let layers = sizes::of_layers(small, None, ctx.context, device);
+        DraftChoice {
+            kind: DraftKind::Small,
+            on_cpu: size,
+            on_gpu: size,
+            bytes: layers.layers as u64 * layers.layer + layers.head,
+            blocks: (0, 0),
+        }
+    });
+    PlacementInputs {
+        target: TargetSize { weights, bytes: read as u64, layers: config.layers },
+        block_weights: (weights - head_weights) / config.layers.max(1) as u64,
+        layers: sizes::of_layers(&files.target, None, ctx.context, device),
+        room: room.bytes,
+        drafts: head.into_iter().chain(small).collect(),
+        overrides: ctx.settings.controls,
+    }
+}
+
+/// Times of a block on both devices, from passes over one block and over some more.
+fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String> {
+    let files = &ctx.files.target;
+    let block_bytes = files.bytes / files.config.layers.max(1) as u64;
+    let more = if block_bytes > LARGE_BLOCK { 2 } else { 5 }.min(files.config.layers);
+    if more < 2 {
+        return Err("the target has a single block".to_owned());
+    }
+    let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, String> {
+        let times = |layers| passes(ctx, layers, gpu).map_err(|error| error.to_string());
+        Ok(parted(&times(1)?, &times(more)?, more))
+    };
+    let failed = |error: crate::model::GpuError| error.to_string();
+    let (mut cpu, mut card) = (on(None)?, on(Some(gpu))?);
+    let has = |times: &[BlockTime], gamma| times.iter().any(|at| at.gamma == gamma);
+    cpu.retain(|at| has(&card, at.gamma));
+    card.retain(|at| has(&cpu, at.gamma));
+    let trip_ms = gpu.measure_trip().map_err(failed)?;
+    let transfer = gpu.measure_transfer().map_err(failed)?;
+    let times = DeviceTimes { cpu, gpu: card, transfer, trip_ms };
+    tracing::info!(?times, "measured both devices");
+    if times.is_sound() { Ok(times) } else { Err("a pass could not be measured".to_owned()) }
+}
+
+/// T_V of the target cut behind its first `layers` blocks, on the GPU if one is given.
+fn passes(
+    ctx: &LoadContext<'_>,
+    layers: usize,
+    gpu: Option<&Arc<Gpu>>,
+) -> Result<Vec<(usize, f64)>, LoadError> {
+    let files = &ctx.files.target;
+    let config = &files.config.with_layers(layers);
+    let capacity = CONTEXT.min(config.max_positions);
+    let (pool, kv) = (Arc::clone(&ctx.pool), ctx.kv());
+    let request = LoadRequest { config, source: files.weights.as_ref(), pool, capacity, kv };
+    let mut target: Box<dyn Target> = match gpu {
+        Some(gpu) => Box::new(GpuTarget::load(gpu, &request, &mut |_| {})?),
+        None => Box::new(CpuTarget::load(&request, &mut |_| {})?),
+    };
+    let token = 1.min(config.vocab.saturating_sub(1)) as u32;
+    if let Err(error) = target.prefill(&[token; PREFIX]) {
+        let reason = error.to_string();
+        return Err(LoadError::Device { layers, reason });
+    }
+    let limit = std::time::Duration::from_millis(LIMIT_MS);
+    Ok(verify_times(target.as_mut(), token, &GAMMAS, limit))
+}
+
+/// What a block takes and what the rest does, from passes through one block and through `more`.
+fn parted(one: &[(usize, f64)], many: &[(usize, f64)], more: usize) -> Vec<BlockTime> {
+    let at = |gamma: usize| one.iter().find(|(g, _)| *g == gamma).map(|(_, ms)| *ms);
+    let both = many.iter().filter_map(|&(gamma, many)| Some((gamma, at(gamma)?, many)));
+    let mut times: Vec<BlockTime> = both
+        .map(|(gamma, one, many)| {
+            // Noise may make the longer pass the shorter one: a block takes some part of it.
+            let least = many / (20 * more) as f64;
+            let block_ms = ((many - one) / (more - 1) as f64).max(least);
+            BlockTime { gamma, block_ms, rest_ms: (one - block_ms).max(0.0) }
+        })
+        .collect();
+    times.sort_by_key(|at| at.gamma);
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speculate::{Budget, Shape};
+
+    #[test]
+    fn a_pass_is_parted_into_blocks_and_the_rest() {
+        let (one, five) = ([(1, 3.0), (16, 7.0)], [(1, 11.0), (4, 12.0), (16, 6.0)]);
+        let times = parted(&one, &five, 5);
+        assert_eq!(times[0], BlockTime { gamma: 1, block_ms: 2.0, rest_ms: 1.0 });
+        assert_eq!(times.len(), 2, "γ = 4 was measured once only");
+        assert!(times[1].block_ms > 0.0 && times[1].rest_ms >= 0.0, "{times:?}");
+    }
+
+    #[test]
+    fn a_strategy_that_was_asked_for_leaves_its_own_placements() {
+        let row = |draft, beside| PlacementForecast {
+            draft,
+            beside,
+            draft_on_gpu: false,
+            layers: 0,
+            of: 1,
+            budget: Budget::new(Shape { gamma: 1, width: 1, depth: 0 }, 0),
+            verify_ms: 1.0,
+            draft_ms: 0.0,
+            omega: 1.0,
+            rate: 1.0,
+        };
+        let all = [
+            row(DraftKind::None, false),
+            row(DraftKind::Head, false),
+            row(DraftKind::Small, false),
+            row(DraftKind::Small, true),
+        ];
+        for (name, expected) in [
+            ("plain", [true, false, false, false]),
+            ("pld", [true, false, false, false]),
+            ("auto", [true, true, true, false]),
+            ("dovetail", [false, true, false, false]),
+            ("sps", [false, false, true, false]),
+            ("duo", [false, false, false, true]),
+        ] {
+            let open = all.map(|row| is_open(&row, Strategy::named(name)));
+            assert_eq!(open, expected, "{name}");
+        }
+        assert!(all.iter().all(|row| is_open(row, None)));
+    }
+}
