@@ -2,7 +2,7 @@
 //! the draft, from the bottom up. Must never move one.
 
 use super::overrides::{DeviceChoice, Limits, Setting};
-use super::place::{DraftDevice, NoRoom, Room, room};
+use super::place::{DraftDevice, GpuRoom, NoRoom, Room, room};
 use crate::hardware::Machine;
 
 /// Blocks of the target that may be asked for on the GPU.
@@ -34,6 +34,32 @@ pub struct LayerPlacement {
     pub requested: bool,
     /// Why, in one sentence.
     pub reason: String,
+}
+
+impl LayerPlacement {
+    /// All `layers` blocks computed on a GPU, to which they are sent from main memory in every
+    /// pass; or on the CPU where there is no such GPU.
+    pub fn streamed(room: Result<GpuRoom, String>, layers: usize) -> Self {
+        match room {
+            Ok(GpuRoom { number, name, bytes }) => Self {
+                device: DraftDevice::Gpu(number),
+                room: bytes,
+                layers,
+                requested: true,
+                reason: format!(
+                    "The target's blocks are streamed from main memory to {name}: the text is \
+                     that of this device."
+                ),
+            },
+            Err(reason) => Self {
+                device: DraftDevice::Cpu,
+                room: 0,
+                layers: 0,
+                requested: true,
+                reason: format!("The whole target stays on the CPU: {reason}."),
+            },
+        }
+    }
 }
 
 /// Decides how many blocks of the target leave the CPU. On candle's devices the last one, the final

@@ -74,6 +74,9 @@ pub struct Strategy {
     pub sizing: Sizing,
     /// Whether it is about target blocks on a GPU. The others run with them too, if there are some.
     pub gpu_layers: bool,
+    /// Whether it is about a target whose blocks are streamed to the GPU in every pass. The others
+    /// run with such a target too.
+    pub streamed: bool,
 }
 
 /// The first row; the others say what they do otherwise.
@@ -86,6 +89,7 @@ const PLAIN: Strategy = Strategy {
     shape: None,
     sizing: Sizing::Before,
     gpu_layers: false,
+    streamed: false,
 };
 
 /// Every strategy, in the order of the tables.
@@ -100,6 +104,7 @@ pub const STRATEGIES: &[Strategy] = &[
         shape: None,
         sizing: Sizing::After,
         gpu_layers: false,
+        streamed: false,
     },
     Strategy {
         name: "dovetail",
@@ -188,6 +193,12 @@ pub const STRATEGIES: &[Strategy] = &[
     },
     Strategy {
         name: "offload",
+        summary: "the target alone on the GPU, its blocks streamed each pass",
+        streamed: true,
+        ..PLAIN
+    },
+    Strategy {
+        name: "partial-plain",
         summary: "the target alone, as many of its blocks on the GPU as fit",
         gpu_layers: true,
         ..PLAIN
@@ -219,6 +230,11 @@ impl Strategy {
             && self.method == Method::Tree
             && self.sizing == Sizing::Before
             && !self.gpu_layers
+    }
+
+    /// Whether the target has the GPU to itself: nothing drafts where this strategy was asked for.
+    pub fn leaves_gpu_to_target(&self) -> bool {
+        self.streamed || (self.gpu_layers && self.draft == DraftKind::None)
     }
 
     /// The first strategy of the table that drafts in this way.

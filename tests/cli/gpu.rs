@@ -99,3 +99,22 @@ fn doctor_prints_the_placements_of_a_device() {
     }
     assert!(table("cpu").contains("all on the CPU: as you asked"));
 }
+
+/// One device, one text: blocks that stay there and blocks that come in every pass.
+#[test]
+fn a_streamed_target_says_what_a_resident_one_does() {
+    if !has_gpu() {
+        return;
+    }
+    let answer = |strategy: &str, more: &[&str]| {
+        let args = ["run", "Tell me about a fox.", "--max-tokens", "24", "--device", "gpu:0"];
+        let home = Home::new();
+        let mut command = home.command(&args);
+        let (code, out, err) = outcome(command.args(["--strategy", strategy]).args(more));
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let streamed = answer("offload", &[]);
+    assert_eq!(streamed, answer("partial-plain", &["--gpu-layers", "all"]));
+    assert!(streamed.split_whitespace().count() > 5, "{streamed}");
+}

@@ -98,6 +98,8 @@ enum Placement {
     Split,
     /// The target on the GPU, the small model on the CPU (DuoDecoding).
     TargetOnGpu,
+    /// The same with the target's blocks streamed in every pass.
+    Streamed,
 }
 
 fn engine(files: &TargetFiles, gpu: &Arc<Gpu>, placement: Placement) -> Engine {
@@ -119,8 +121,12 @@ fn engine(files: &TargetFiles, gpu: &Arc<Gpu>, placement: Placement) -> Engine {
             let drafters = drafters(target.cpu(), Some(gpu));
             Engine::new(Box::new(target), drafters)
         }
-        Placement::TargetOnGpu => {
-            let target = GpuTarget::load(gpu, &request, &mut |_| {}).unwrap();
+        Placement::TargetOnGpu | Placement::Streamed => {
+            let load = match placement {
+                Placement::Streamed => GpuTarget::stream,
+                _ => GpuTarget::load,
+            };
+            let target = load(gpu, &request, &mut |_| {}).unwrap();
             let drafters = drafters(target.cpu(), None);
             Engine::new(Box::new(target), drafters)
         }
@@ -138,7 +144,9 @@ fn every_placement_gives_plain_text_under_every_strategy() {
     let Some(gpu) = gpu() else { return };
     let [greedy, _, _, filtered] = samplers();
     let files = files("qwen3");
-    for placement in [Placement::DraftOnGpu, Placement::Split, Placement::TargetOnGpu] {
+    let placements =
+        [Placement::DraftOnGpu, Placement::Split, Placement::TargetOnGpu, Placement::Streamed];
+    for placement in placements {
         let mut engine = engine(&files, &gpu, placement);
         for sampler in [greedy, filtered] {
             let request = request(&prompt("qwen3"), LENGTH);
@@ -298,7 +306,7 @@ fn a_draft_whose_gpu_is_lost_in_an_answer_costs_no_token() {
 #[test]
 fn a_target_whose_gpu_is_lost_ends_the_answer_with_what_was_said() {
     let files = files("qwen3");
-    for placement in [Placement::Split, Placement::TargetOnGpu] {
+    for placement in [Placement::Split, Placement::TargetOnGpu, Placement::Streamed] {
         let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
         let mut engine = engine(&files, &gpu, placement);
         let request = request(&prompt("qwen3"), 40);

@@ -22,7 +22,7 @@ use crate::support::kernels::bits;
 use crate::support::models::small_config;
 
 const CAPACITY: usize = 320;
-/// Tokens of a prompt longer than a submission.
+/// Tokens of a prompt.
 const PROMPT: usize = 150;
 
 fn config() -> Config {
@@ -115,6 +115,40 @@ fn a_target_on_the_gpu_is_tapped_as_the_cpus_is() {
     for (name, mut target) in both {
         target.set_features(source.clone());
         assert_alike(name, &journey(target.as_mut(), PROMPT), &expected, 5e-4);
+    }
+}
+
+/// The same kernels on the same weights, wherever these come from: one format for all blocks, and
+/// matrices in parts.
+#[test]
+fn streamed_blocks_give_the_bits_of_resident_ones() {
+    let binding = GpuLimits { binding: 300 << 10, ..GpuLimits::default() };
+    for (limits, format) in [
+        (GpuLimits::default(), Format::Q4K),
+        (GpuLimits::default(), Format::F16),
+        (binding, Format::F32),
+    ] {
+        let Some(gpu) = another_gpu(limits) else { return };
+        let config = Config { layers: 3, ..wide() };
+        let source = RandomWeights::new(&config, format, 5);
+        let request = request(&config, &source, KvFormat::F16);
+        let mut resident = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap();
+        let expected = journey(&mut resident, PROMPT);
+        assert_eq!(resident.streamed_bytes(), 0);
+        drop(resident);
+        let held = gpu.held();
+        let mut streamed = GpuTarget::stream(&gpu, &request, &mut |_| {}).unwrap();
+        assert!(journey(&mut streamed, PROMPT) == expected, "{format}: other bits");
+        assert_eq!(streamed_none, 0);
+        assert_eq!(gpu.held() - held, streamed.device_bytes());
+        let bytes = streamed.streamed_bytes();
+        let before = gpu.traffic();
+        streamed.verify(&Tree::root(3)).unwrap();
+        let passed = gpu.traffic().since(before);
+        assert!(passed.up > bytes, "a pass sends all of {bytes} bytes: {passed:?}");
+        assert_eq!(passed.submissions, 4, "one a block, and one for the head");
+        drop(streamed);
+        assert_eq!(gpu.held(), held);
     }
 }
 
@@ -230,9 +264,19 @@ fn prefill_in_any_slices_is_plain_decoding() {
     let Some(gpu) = gpu() else { return };
     let config = config();
     let mut target = whole(&gpu, &config, Format::F16, KvFormat::F16);
-    let text: Vec<u32> = (0..100).map(|i| i * 13 % 280).collect();
+    let text: Vec<u32> = (0..300).map(|i| i * 13 % 280).collect();
     let expected = plain(&mut target, &text);
-    for cuts in [vec![100], vec![1, 99], vec![63, 2, 35], vec![64, 36]] {
+    // A submission takes 256 rows.
+    let cuts = [
+        vec![300],
+        vec![1, 299],
+        vec![63, 2, 35, 200],
+        vec![64, 36, 100, 100],
+        vec![255, 45],
+        vec![256, 1, 43],
+        vec![257, 43],
+    ];
+    for cuts in cuts {
         target.truncate(0);
         let mut at = 0;
         for cut in cuts {

@@ -11,6 +11,7 @@ use super::kernels::Kernel;
 use super::matrix::{GpuMatrix, Product};
 use super::places::{Places, Rows};
 use super::step::{At, Grid, Recorder, Step};
+use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
 use crate::model::{Config, RopeTable};
@@ -43,6 +44,9 @@ pub(in crate::model) struct Blocks {
     cache: Cache,
     places: Places,
     buffers: Buffers,
+    /// Where the weights come from in every pass, if they do not stay on the device.
+    streamed: Option<StreamedWeights>,
+    rows: usize,
 }
 
 /// A block's weights and its steps.
@@ -133,6 +137,8 @@ impl Blocks {
             gpu: Arc::clone(gpu),
             config: config.clone(),
             layers: Vec::new(),
+            streamed: None,
+            rows: shape.rows,
         })
     }
 
@@ -179,6 +185,16 @@ impl Blocks {
     /// The residual stream `[rows, H]`.
     pub(in crate::model) fn stream(&self) -> &Buffer {
         &self.buffers.stream
+    }
+
+    /// Most rows of a pass.
+    pub(in crate::model) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Numbers of a row of the stream.
+    pub(in crate::model) fn hidden(&self) -> usize {
+        self.config.hidden
     }
 
     /// Room for a norm of the stream.
@@ -237,9 +253,30 @@ impl Blocks {
         })
     }
 
-    /// Records the passage of the stream through a block.
-    pub(in crate::model) fn run(&self, block: usize, recorder: &mut Recorder<'_>, at: At) {
+    /// Says that the blocks' weights, which were pushed, come from main memory in every pass.
+    pub(super) fn stream_from(&mut self, weights: StreamedWeights) {
+        self.streamed = Some(weights);
+    }
+
+    /// Records the passage of the stream through a block, and submits it where its weights do not
+    /// stay on the device.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost or hangs.
+    pub(in crate::model) fn run(
+        &mut self,
+        block: usize,
+        recorder: &mut Recorder<'_>,
+        at: At,
+    ) -> Result<(), GpuError> {
+        if let Some(weights) = &mut self.streamed {
+            weights.send(&self.gpu, block)?;
+        }
         recorder.run_all(&self.layers[block].steps, at);
+        if let Some(weights) = &mut self.streamed {
+            weights.runs(block, recorder.submit_so_far()?);
+        }
+        Ok(())
     }
 
     /// Blocks whose weights are there.
@@ -284,13 +321,21 @@ impl Blocks {
         Ok((from(0), from(width)))
     }
 
+    /// Bytes of weights in main memory, which go to the device in every pass.
+    pub(super) fn host_bytes(&self) -> u64 {
+        self.streamed.as_ref().map_or(0, StreamedWeights::host_bytes)
+    }
+
     /// Bytes of weights, cache and buffers.
     pub(in crate::model) fn bytes(&self) -> u64 {
-        let of_layer = |layer: &BlockSteps| {
-            layer.matrices.iter().map(GpuMatrix::bytes).sum::<u64>()
-                + layer.vectors.iter().map(Buffer::bytes).sum::<u64>()
+        let own = |layer: &BlockSteps| layer.matrices.iter().map(GpuMatrix::bytes).sum::<u64>();
+        let vectors = |layer: &BlockSteps| layer.vectors.iter().map(Buffer::bytes).sum::<u64>();
+        let matrices: u64 = match &self.streamed {
+            // Those of all blocks lie in the same places.
+            Some(weights) => weights.device_bytes(),
+            None => self.layers.iter().map(own).sum(),
         };
-        let layers: u64 = self.layers.iter().map(of_layer).sum();
+        let layers = matrices + self.layers.iter().map(vectors).sum::<u64>();
         layers + self.cache.bytes() + self.places.bytes() + self.buffers.bytes()
     }
 }

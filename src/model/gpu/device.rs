@@ -239,15 +239,19 @@ impl Gpu {
         }
     }
 
-    /// Submits recorded work.
+    /// Submits recorded work; returns what can be waited for.
     ///
     /// # Errors
     /// [`GpuError::Lost`] if the device is lost already.
-    pub(super) fn submit(&self, work: wgpu::CommandBuffer) -> Result<(), GpuError> {
+    pub(super) fn submit(
+        &self,
+        work: wgpu::CommandBuffer,
+    ) -> Result<wgpu::SubmissionIndex, GpuError> {
         self.check()?;
-        self.queue.submit([work]);
+        let submission = self.queue.submit([work]);
         self.traffic.submitted();
-        self.check()
+        self.check()?;
+        Ok(submission)
     }
 
     /// Submits recorded work, the last of which copies `bytes` to the buffer of [`Self::landing`],
@@ -301,7 +305,11 @@ impl Gpu {
         *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = Some(landing);
     }
 
-    fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
+    /// Waits until submitted work is done.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    pub(super) fn wait(&self, submission: wgpu::SubmissionIndex) -> Result<(), GpuError> {
         let timeout = Some(self.limits.patience);
         let poll = PollType::Wait { submission_index: Some(submission), timeout };
         let polled = self.device.poll(poll);

@@ -6,18 +6,23 @@ use std::sync::Arc;
 use super::block::{Blocks, Shape};
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
-use super::matrix::{GpuMatrix, UploadError};
+use super::matrix::{Fill, GpuMatrix, HostMatrix, UploadError};
 use super::places::Rows;
 use super::step::Recorder;
+use super::streamed::StreamedWeights;
 use crate::kernels::{Pool, TreeMask};
 use crate::model::cpu::packer::{Packer, Unpacked};
 use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::weights::{WeightError, WeightSource};
-use crate::model::{LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
+use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
 
-/// Rows of a submission.
+/// Rows of a pass that gives logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
+/// Rows of a submission that gives none: a slice of a prompt.
+const SLICE: usize = 256;
+/// The same where every submission needs all weights sent.
+const STREAMED_SLICE: usize = 512;
 
 impl From<GpuError> for TargetError {
     fn from(error: GpuError) -> Self {
@@ -63,8 +68,9 @@ impl GpuLayers {
         let hidden = self.hidden;
         let mut tapped = Tapped::below(self.blocks.count(), taps);
         let gpu = Arc::clone(self.blocks.gpu());
-        for (slice, positions) in positions.chunks(ROWS).enumerate() {
-            let first = slice * ROWS;
+        let most = self.blocks.rows();
+        for (slice, positions) in positions.chunks(most).enumerate() {
+            let first = slice * most;
             let rows = &mut stream[first * hidden..(first + positions.len()) * hidden];
             gpu.write(self.blocks.stream(), 0, &bytes_of(rows));
             let mut recorder = Recorder::new(&gpu);
@@ -107,6 +113,13 @@ impl Lower for GpuLayers {
     }
 }
 
+/// At most `most` rows of a submission, fewer where the widest of them fill a binding.
+fn rows_of(gpu: &Gpu, config: &Config, most: usize) -> usize {
+    let widest = (2 * config.intermediate).max(config.q_width() + 2 * config.kv_width());
+    let fit = gpu.most_binding() as usize / (4 * widest.max(config.hidden));
+    (fit / ROWS * ROWS).clamp(ROWS, most)
+}
+
 /// The first `count` blocks of a model, with `in_flight` cache slots behind the request's
 /// positions.
 pub(super) fn load_blocks(
@@ -119,7 +132,7 @@ pub(super) fn load_blocks(
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
     let failed = |error: GpuError| LoadError::Device { layers: count, reason: error.to_string() };
     let slots = capacity.saturating_add(in_flight);
-    let shape = Shape { rows: ROWS, capacity, slots, kv };
+    let shape = Shape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
     let mut blocks = Blocks::new(gpu, config, count, shape).map_err(failed)?;
     let total = Packer::count(config, 0..count);
     let mut packer = uploader(gpu, source, pool, total, progress);
@@ -128,6 +141,56 @@ pub(super) fn load_blocks(
         blocks.push(layer, None).map_err(failed)?;
     }
     Ok(blocks)
+}
+
+/// All blocks of a model, with their weights in main memory.
+pub(super) fn stream_blocks(
+    gpu: &Arc<Gpu>,
+    request: &LoadRequest<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Blocks, LoadError> {
+    let &LoadRequest { config, source, ref pool, capacity, kv } = request;
+    let layers = config.layers;
+    let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
+    let rows = rows_of(gpu, config, STREAMED_SLICE);
+    let shape = Shape { rows, capacity, slots: capacity, kv };
+    let mut blocks = Blocks::new(gpu, config, layers, shape).map_err(failed)?;
+    let make = |unpacked: &Unpacked<'_>| {
+        let matrix = made(source, unpacked, &mut |fill| {
+            HostMatrix::encode(gpu, unpacked.format(), unpacked.shape(), pool, fill)
+        })?;
+        let bytes = matrix.bytes();
+        Ok((matrix, bytes))
+    };
+    let total = Packer::count(config, 0..layers);
+    let mut packer = Packer::making(source, Box::new(make), total, progress);
+    let all = (0..layers).map(|index| packer.layer(config, index));
+    let all = all.collect::<Result<Vec<_>, _>>().map_err(|error| of_device(layers, error))?;
+    drop(packer);
+    let (weights, all) = StreamedWeights::new(gpu, all).map_err(failed)?;
+    for layer in all {
+        blocks.push(layer, None).map_err(failed)?;
+    }
+    blocks.stream_from(weights);
+    Ok(blocks)
+}
+
+/// A tensor in one of the ways that the shaders read it.
+fn made<M>(
+    source: &dyn WeightSource,
+    unpacked: &Unpacked<'_>,
+    make: &mut dyn FnMut(Fill<'_>) -> Result<M, UploadError>,
+) -> Result<M, WeightError> {
+    let mut fill =
+        |rows: std::ops::Range<usize>, file: &mut Vec<u8>| Ok(unpacked.append_rows(rows, file)?);
+    if source.scale(unpacked.name()) != 1.0 {
+        let told = "its kernels have no scales of whole tensors (NVFP4): these stay on the CPU";
+        return Err(unpacked.not_taken(told.to_owned()));
+    }
+    make(&mut fill).map_err(|error| match error {
+        UploadError::Pack(error) => unpacked.refused(source, error),
+        other => unpacked.not_taken(other.to_string()),
+    })
 }
 
 /// Puts matrix after matrix on a device.
@@ -139,18 +202,8 @@ pub(super) fn uploader<'a>(
     progress: &'a mut dyn FnMut(Progress),
 ) -> Packer<'a, GpuMatrix> {
     let make = move |unpacked: &Unpacked<'_>| {
-        let mut fill = |rows: std::ops::Range<usize>, file: &mut Vec<u8>| {
-            Ok(unpacked.append_rows(rows, file)?)
-        };
-        if source.scale(unpacked.name()) != 1.0 {
-            let told = "its kernels have no scales of whole tensors (NVFP4): these stay on the CPU";
-            return Err(unpacked.not_taken(told.to_owned()));
-        }
-        let (format, shape) = (unpacked.format(), unpacked.shape());
-        let matrix = GpuMatrix::upload(gpu, format, shape, pool, &mut fill);
-        let matrix = matrix.map_err(|error| match error {
-            UploadError::Pack(error) => unpacked.refused(source, error),
-            other => unpacked.not_taken(other.to_string()),
+        let matrix = made(source, unpacked, &mut |fill| {
+            GpuMatrix::upload(gpu, unpacked.format(), unpacked.shape(), pool, fill)
         })?;
         let bytes = matrix.bytes();
         Ok((matrix, bytes))
@@ -194,10 +247,10 @@ impl Tapped {
         let at = blocks.begin(rows, recorder)?;
         for block in 0..blocks.count() {
             if let Some(i) = self.states.iter().position(|(state, _)| *state == block) {
-                let floats = (blocks.stream().bytes() / 4) as usize;
+                let floats = rows.positions.len() * blocks.hidden();
                 recorder.copy((blocks.stream(), 0), (&self.waiting[i], 0), floats);
             }
-            blocks.run(block, recorder, at);
+            blocks.run(block, recorder, at)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! multiply rows by it. Must never know what the weights mean.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::buffer::Buffer;
 use super::device::Gpu;
@@ -38,8 +39,137 @@ pub(in crate::model) type Fill<'a> =
 struct Part {
     first: usize,
     rows: usize,
-    codes: Buffer,
-    scales: Buffer,
+    place: Place,
+}
+
+/// Where codes and scales of a part lie. Several matrices may have one place in turn.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) codes: Arc<Buffer>,
+    pub(super) scales: Arc<Buffer>,
+}
+
+impl Place {
+    /// Room for so many bytes of codes and of scales.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full or lost.
+    pub(super) fn new(gpu: &Gpu, codes: u64, scales: u64) -> Result<Self, GpuError> {
+        Ok(Self { codes: Arc::new(gpu.buffer(codes)?), scales: Arc::new(gpu.buffer(scales)?) })
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> u64 {
+        self.codes.bytes() + self.scales.bytes()
+    }
+}
+
+/// A matrix in main memory, as it would lie on a device.
+pub(super) struct HostMatrix {
+    format: Format,
+    outputs: usize,
+    inputs: usize,
+    pub(super) parts: Vec<HostPart>,
+}
+
+/// Some rows of such a matrix.
+pub(super) struct HostPart {
+    first: usize,
+    rows: usize,
+    pub(super) codes: Vec<u8>,
+    pub(super) scales: Vec<u8>,
+}
+
+impl HostMatrix {
+    /// Encodes a matrix for a device; `fill` is that of [`GpuMatrix::upload`].
+    ///
+    /// # Errors
+    /// [`UploadError`].
+    pub(super) fn encode(
+        gpu: &Gpu,
+        format: Format,
+        shape: [usize; 2],
+        pool: &Pool,
+        fill: Fill<'_>,
+    ) -> Result<Self, UploadError> {
+        let mut parts: Vec<HostPart> = Vec::new();
+        encoded(gpu, format, shape, pool, fill, &mut |piece| {
+            if piece.at == 0 {
+                let (first, rows) = (piece.first, piece.rows);
+                let (codes, scales) = (Vec::new(), Vec::new());
+                parts.push(HostPart { first, rows, codes, scales });
+            }
+            if let Some(part) = parts.last_mut() {
+                part.codes.extend_from_slice(&piece.codes);
+                part.scales.extend_from_slice(&piece.scales);
+            }
+            Ok(())
+        })?;
+        let [outputs, inputs] = shape;
+        Ok(Self { format, outputs, inputs, parts })
+    }
+
+    /// The matrix as it will be on a device once each part was sent to its place.
+    pub(super) fn at(&self, places: &[Place]) -> GpuMatrix {
+        let parts = self.parts.iter().zip(places).map(|(part, place)| Part {
+            first: part.first,
+            rows: part.rows,
+            place: place.clone(),
+        });
+        let &Self { format, outputs, inputs, .. } = self;
+        GpuMatrix { format, outputs, inputs, parts: parts.collect() }
+    }
+
+    /// Bytes in main memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| (part.codes.len() + part.scales.len()) as u64).sum()
+    }
+}
+
+/// Encoded rows of a part, from its row `at` on.
+struct Piece {
+    /// The part's first row and its rows.
+    first: usize,
+    rows: usize,
+    at: usize,
+    codes: Vec<u8>,
+    scales: Vec<u8>,
+}
+
+/// Encodes a matrix run by run, in parts that a binding of the device holds.
+fn encoded(
+    gpu: &Gpu,
+    format: Format,
+    [outputs, inputs]: [usize; 2],
+    pool: &Pool,
+    fill: Fill<'_>,
+    take: &mut dyn FnMut(Piece) -> Result<(), UploadError>,
+) -> Result<(), UploadError> {
+    if !inputs.is_multiple_of(COLUMNS) {
+        let told = format!(
+            "its kernels take no rows of {inputs} weights, only multiples of 8: these stay on \
+             the CPU"
+        );
+        return Err(GpuError::Unsupported(told).into());
+    }
+    let encoding = Encoding::of(format);
+    let (code, scale) = (encoding.code_bytes(inputs), encoding.scale_bytes(inputs));
+    let by_binding = (gpu.most_binding() as usize / code.max(scale).max(1)).max(1);
+    let most = by_binding.min((gpu.most_groups() * OUTPUTS) as usize);
+    let run = (AT_ONCE / code.max(1)).max(1);
+    let mut file = Vec::new();
+    for first in (0..outputs).step_by(most) {
+        let rows = most.min(outputs - first);
+        for at in (0..rows).step_by(run) {
+            let range = first + at..first + rows.min(at + run);
+            let count = range.len();
+            file.clear();
+            fill(range, &mut file)?;
+            let (codes, scales) = encode(format, [count, inputs], &file, pool)?;
+            take(Piece { first, rows, at, codes, scales })?;
+        }
+    }
+    Ok(())
 }
 
 /// Why a matrix cannot be put on a device.
@@ -67,38 +197,21 @@ impl GpuMatrix {
         pool: &Pool,
         fill: Fill<'_>,
     ) -> Result<Self, UploadError> {
-        if !inputs.is_multiple_of(COLUMNS) {
-            let told = format!(
-                "its kernels take no rows of {inputs} weights, only multiples of 8: these stay on \
-                 the CPU"
-            );
-            return Err(GpuError::Unsupported(told).into());
-        }
         let encoding = Encoding::of(format);
         let (code, scale) = (encoding.code_bytes(inputs), encoding.scale_bytes(inputs));
-        let by_binding = (gpu.most_binding() as usize / code.max(scale).max(1)).max(1);
-        let most = by_binding.min((gpu.most_groups() * OUTPUTS) as usize);
-        let run = (AT_ONCE / code.max(1)).max(1);
-        let (mut parts, mut file) = (Vec::new(), Vec::new());
-        for first in (0..outputs).step_by(most) {
-            let rows = most.min(outputs - first);
-            let part = Part {
-                first,
-                rows,
-                codes: gpu.buffer((rows * code) as u64)?,
-                scales: gpu.buffer((rows * scale) as u64)?,
-            };
-            for at in (0..rows).step_by(run) {
-                let range = first + at..first + rows.min(at + run);
-                let count = range.len();
-                file.clear();
-                fill(range, &mut file)?;
-                let (codes, scales) = encode(format, [count, inputs], &file, pool)?;
-                gpu.write_weights(&part.codes, (at * code) as u64, &codes);
-                gpu.write_weights(&part.scales, (at * scale) as u64, &scales);
+        let mut parts: Vec<Part> = Vec::new();
+        encoded(gpu, format, [outputs, inputs], pool, fill, &mut |piece| {
+            let Piece { first, rows, at, codes, scales } = piece;
+            if at == 0 {
+                let place = Place::new(gpu, (rows * code) as u64, (rows * scale) as u64)?;
+                parts.push(Part { first, rows, place });
             }
-            parts.push(part);
-        }
+            if let Some(Part { place, .. }) = parts.last() {
+                gpu.write_weights(&place.codes, (at * code) as u64, &codes);
+                gpu.write_weights(&place.scales, (at * scale) as u64, &scales);
+            }
+            Ok(())
+        })?;
         gpu.check()?;
         Ok(Self { format, outputs, inputs, parts })
     }
@@ -120,7 +233,7 @@ impl GpuMatrix {
 
     /// Bytes held.
     pub(in crate::model) fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.codes.bytes() + part.scales.bytes()).sum()
+        self.parts.iter().map(|part| part.place.bytes()).sum()
     }
 }
 
@@ -204,7 +317,7 @@ impl<'a> Product<'a> {
             steps.push(Step::new(
                 gpu,
                 Kernel::Product(encoding.layout),
-                &[&part.codes, &part.scales, input, &bias, output],
+                &[&part.place.codes, &part.place.scales, input, &bias, output],
                 (flags, &words),
                 Grid::ForEight((part.rows as u32).div_ceil(OUTPUTS)),
             ));

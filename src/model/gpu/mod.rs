@@ -2,11 +2,11 @@
 //! needs no toolkit and any card will do. What draft heads, small models and a target's blocks
 //! share there. Must never know fusion, trees or why a device was chosen.
 //!
-//! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters), `buffer`,
-//! `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and the recording
-//! of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as they lie on the
-//! device), `cache`, `places`, `block` and `scores`, `layers` (a target's first), `model` (a whole
-//! one) with `target` and `draft`.
+//! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters),
+//! `buffer`, `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and
+//! the recording of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as
+//! they lie on the device), `streamed` (those that come and go), `cache`, `places`, `block` and
+//! `scores`, `layers` (a target's first), `model` (a whole one) with `target` and `draft`.
 //!
 //! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
 //! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
@@ -27,6 +27,7 @@ mod places;
 mod probe;
 mod scores;
 mod step;
+mod streamed;
 mod target;
 mod traffic;
 

@@ -8,7 +8,7 @@ use super::block::Blocks;
 use super::buffer::Buffer;
 use super::device::{Gpu, bytes_of, floats_of};
 use super::error::GpuError;
-use super::layers::{ROWS, Tapped, load_blocks, of_device, uploader};
+use super::layers::{ROWS, Tapped, load_blocks, of_device, stream_blocks, uploader};
 use super::places::Rows;
 use super::scores::Scores;
 use super::step::Recorder;
@@ -52,10 +52,36 @@ impl GpuModel {
         in_flight: usize,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
+        let config = request.config;
+        let blocks = load_blocks(gpu, config.layers, request, in_flight, progress)?;
+        Self::around(blocks, request, embedding, progress)
+    }
+
+    /// A model whose blocks' weights stay in main memory and go to `gpu` in every pass.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub(super) fn stream(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        embedding: Arc<Matrix>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let blocks = stream_blocks(gpu, request, progress)?;
+        Self::around(blocks, request, embedding, progress)
+    }
+
+    /// Puts norm and LM head behind blocks.
+    fn around(
+        blocks: Blocks,
+        request: &LoadRequest<'_>,
+        embedding: Arc<Matrix>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
         let &LoadRequest { config, source, ref pool, capacity, .. } = request;
         let layers = config.layers;
+        let gpu = &Arc::clone(blocks.gpu());
         let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
-        let blocks = load_blocks(gpu, layers, request, in_flight, progress)?;
         let mut packer = uploader(gpu, source, pool, 1, progress);
         let of_device = |error| of_device(layers, error);
         let name = if config.tied_head { EMBEDDING } else { HEAD };
@@ -96,8 +122,9 @@ impl GpuModel {
         let mut tapped = Tapped::below(layers, taps);
         let (mut last, mut all) = (Vec::new(), Vec::new());
         let vocab = self.scores.vocab();
-        for (slice, tokens) in tokens.chunks(ROWS).enumerate() {
-            let (first, rows) = (slice * ROWS, tokens.len());
+        let most = if logits == Logits::All { ROWS } else { self.blocks.rows() };
+        for (slice, tokens) in tokens.chunks(most).enumerate() {
+            let (first, rows) = (slice * most, tokens.len());
             gpu.write(self.blocks.stream(), 0, &bytes_of(&self.embed(tokens)));
             let mut recorder = Recorder::new(&gpu);
             let positions = &positions[first..first + rows];
@@ -134,7 +161,7 @@ impl GpuModel {
             taps.take(layers, &last);
         }
         if logits == Logits::Last {
-            all = self.last_logits((tokens.len() - 1) % ROWS)?;
+            all = self.last_logits((tokens.len() - 1) % most)?;
         }
         self.config.block.finish_logits(&self.pool, &mut all);
         Ok(all)
@@ -168,6 +195,11 @@ impl GpuModel {
     /// The format of most weights.
     pub(super) fn format(&self) -> Format {
         self.blocks.format().unwrap_or(Format::F16)
+    }
+
+    /// Bytes of blocks in main memory.
+    pub(super) fn host_bytes(&self) -> u64 {
+        self.blocks.host_bytes()
     }
 
     /// Bytes on the device.

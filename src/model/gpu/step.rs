@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// Records the work of one submission.
+/// Records the work of a submission, or of several one after the other.
 pub(in crate::model) struct Recorder<'a> {
     gpu: &'a Gpu,
     encoder: wgpu::CommandEncoder,
@@ -137,8 +137,19 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// [`GpuError::Lost`].
     pub(in crate::model) fn submit(mut self) -> Result<(), GpuError> {
+        self.submit_so_far().map(|_| ())
+    }
+
+    /// Submits what was recorded so far and goes on recording behind it; returns what can be
+    /// waited for.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`].
+    pub(super) fn submit_so_far(&mut self) -> Result<wgpu::SubmissionIndex, GpuError> {
         self.pass = None;
-        self.gpu.submit(self.encoder.finish())
+        let next = self.gpu.raw().create_command_encoder(&Default::default());
+        let recorded = std::mem::replace(&mut self.encoder, next);
+        self.gpu.submit(recorded.finish())
     }
 
     /// Submits what was recorded, waits for it and reads these parts of buffers: (buffer, first

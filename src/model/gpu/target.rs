@@ -41,7 +41,28 @@ impl GpuTarget {
         Ok(Self { tables, model, pending: 0, features: FeatureSource::default() })
     }
 
-    /// What lies in main memory: embedding and LM head.
+    /// Leaves the weights of the blocks in main memory, from where they go to `gpu` in every pass,
+    /// through two stages in turn; norm, LM head and KV cache are there.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn stream(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        let tables = CpuTarget::load_above(request.config.layers, request, progress)?;
+        let model = GpuModel::stream(gpu, request, tables.embedding(), progress)?;
+        Ok(Self { tables, model, pending: 0, features: FeatureSource::default() })
+    }
+
+    /// Bytes of blocks in main memory that every pass sends to the device: none unless they are
+    /// streamed.
+    pub fn streamed_bytes(&self) -> u64 {
+        self.model.host_bytes()
+    }
+
+    /// What lies in main memory beside streamed blocks: embedding and LM head.
     pub fn cpu(&self) -> &CpuTarget {
         &self.tables
     }

@@ -124,7 +124,7 @@ impl GpuHead {
         let at = self.blocks.begin(rows, recorder)?;
         recorder.run_all(self.fusion.before(origin), at);
         for block in 0..self.depth {
-            self.blocks.run(block, recorder, at);
+            self.blocks.run(block, recorder, at)?;
         }
         recorder.run_all(self.fusion.after(), at);
         self.last = tokens.len();

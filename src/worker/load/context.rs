@@ -123,6 +123,12 @@ impl<'a> LoadContext<'a> {
         (Arc::new(Pool::borrowing(Arc::clone(&self.pool), draft)), reason)
     }
 
+    /// Why drafts stay on the CPU whatever the GPU has room for, a clause.
+    pub(super) fn drafts_on_cpu(&self) -> Option<&'static str> {
+        let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
+        alone.then_some("the target has the GPU to itself")
+    }
+
     /// The target's compute threads.
     pub(super) fn threads(&self) -> usize {
         self.threads

@@ -50,8 +50,9 @@ pub(super) fn load(
     };
     let (choice, vram) = (ctx.settings.device, ctx.settings.vram);
     let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Head));
-    let placed = match advised {
-        Some(false) => Placement::on_cpu(config.blocks(), ELSEWHERE),
+    let placed = match (ctx.drafts_on_cpu(), advised) {
+        (Some(reason), _) => Placement::on_cpu(config.blocks(), reason),
+        (None, Some(false)) => Placement::on_cpu(config.blocks(), ELSEWHERE),
         _ => place(choice, ctx.machine, vram, &on_device),
     };
     let mut reason = placed.reason;

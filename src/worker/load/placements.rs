@@ -36,7 +36,7 @@ pub(super) fn advise(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
     let settings = ctx.settings;
-    let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers);
+    let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
     let is_open = settings.device == DeviceChoice::Auto
         && settings.gpu_layers == Setting::Auto
         && !settings.given.contains_key("gpu_layers")
@@ -85,7 +85,7 @@ pub(super) fn forecast(
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
     let own = inputs.drafts.iter().find(|draft| draft.kind == best.draft);
     let draft_bytes = own.map_or(0, |draft| draft.bytes);
-    Ok(Advice { rows, best, draft_bytes, reasons, gpu })
+    Ok(Advice { rows, best, draft_bytes, reasons, _gpu: gpu })
 }
 
 /// Whether a placement goes with the strategy that was asked for.

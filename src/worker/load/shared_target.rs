@@ -27,6 +27,8 @@ pub struct SharedTarget {
     pub(super) measured: Measured,
     /// What a strategy lacks that needs blocks of it on a GPU.
     pub(super) missing_gpu_layers: Option<String>,
+    /// What a strategy lacks that needs its blocks streamed to a GPU.
+    pub(super) missing_streaming: Option<String>,
     /// Where it runs, if that is worth a sentence.
     pub(super) reason: Option<String>,
     /// Bytes on the GPU.
@@ -46,6 +48,7 @@ impl SharedTarget {
             size: sizes::of_target(&ctx.files.target, target.cpu()),
             measured: Measured::default(),
             missing_gpu_layers: target.missing_gpu_layers(),
+            missing_streaming: target.missing_streaming(),
             reason: target.reason(),
             device_bytes: target.device_bytes(),
             is_on_gpu: target.is_on_gpu(),

@@ -98,6 +98,9 @@ pub(super) fn load(
 /// as a whole, for then the CPU is free.
 fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> Placement {
     let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Small));
+    if let Some(reason) = ctx.drafts_on_cpu() {
+        return Placement::on_cpu(0, reason);
+    }
     if advised == Some(false) {
         return Placement::on_cpu(0, ELSEWHERE);
     }

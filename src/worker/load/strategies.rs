@@ -25,6 +25,8 @@ fn statuses(
         let missing = if drafter.is_none() && row.draft != DraftKind::None {
             let lacks = ctx.settings.lacks(row.draft);
             Some(lacks.unwrap_or("a drafter that this build does not have").to_owned())
+        } else if row.streamed {
+            target.missing_streaming.clone()
         } else if row.gpu_layers {
             target.missing_gpu_layers.clone()
         } else {

@@ -12,13 +12,15 @@ use super::sizes;
 use crate::model::{
     self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, SplitTarget, Target, WeightSource,
 };
-use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, place_layers};
+use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, gpu_room, place_layers};
 
 /// A target on its devices.
 pub(super) struct LoadedTarget {
     parts: Parts,
     /// What was planned for its first blocks.
     placed: LayerPlacement,
+    /// Whether its blocks were to be streamed.
+    streamed: bool,
     /// What the user asked for and did not get.
     pub(super) notices: Vec<String>,
     /// Where its packed weights came from.
@@ -32,17 +34,22 @@ enum Parts {
     Split(Box<SplitTarget>),
     /// All of it on a GPU.
     OnGpu(Box<GpuTarget>),
+    /// All of it computed on a GPU, to which its blocks are sent in every pass.
+    Streamed(Box<GpuTarget>),
 }
 
 impl Parts {
     /// The first `layers` blocks on `device`, or the whole target where these are all.
     fn load(
         device: OpenedDevice,
-        layers: usize,
+        (layers, streamed): (usize, bool),
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(model::Progress),
     ) -> Result<Self, model::LoadError> {
         Ok(match device {
+            OpenedDevice::Gpu(gpu) if streamed => {
+                Self::Streamed(Box::new(GpuTarget::stream(&gpu, request, progress)?))
+            }
             OpenedDevice::Candle(device) => {
                 let lower = DeviceLayers { layers, device, dtype: DType::F16 };
                 Self::Split(Box::new(SplitTarget::load(&lower, request, progress)?))
@@ -87,10 +94,12 @@ impl LoadedTarget {
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
         match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(device)) if placed.layers > 0 => {
-                match Parts::load(device, placed.layers, &request, &mut percent) {
+                let how = (placed.layers, streams(ctx));
+                match Parts::load(device, how, &request, &mut percent) {
                     Ok(parts) => {
                         let packed_from = PackedFrom::Files;
-                        return Ok(Self { parts, placed, notices: Vec::new(), packed_from });
+                        let (streamed, notices) = (streams(ctx), Vec::new());
+                        return Ok(Self { parts, placed, streamed, notices, packed_from });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
                         notice = Some(format!("The whole target stays on the CPU: {error}."));
@@ -104,7 +113,8 @@ impl LoadedTarget {
         let whole = CpuTarget::load(&request, &mut percent)?;
         let notices = notice.into_iter().collect();
         let parts = Parts::Whole(Box::new(whole));
-        Ok(Self { parts, placed, notices, packed_from: PackedFrom::Files })
+        let streamed = streams(ctx);
+        Ok(Self { parts, placed, streamed, notices, packed_from: PackedFrom::Files })
     }
 
     /// The part on the CPU, which has embedding and head.
@@ -112,7 +122,7 @@ impl LoadedTarget {
         match &self.parts {
             Parts::Whole(target) => target,
             Parts::Split(target) => target.cpu(),
-            Parts::OnGpu(target) => target.cpu(),
+            Parts::OnGpu(target) | Parts::Streamed(target) => target.cpu(),
         }
     }
 
@@ -120,7 +130,7 @@ impl LoadedTarget {
         match &mut self.parts {
             Parts::Whole(target) => target.as_mut(),
             Parts::Split(target) => target.as_mut(),
-            Parts::OnGpu(target) => target.as_mut(),
+            Parts::OnGpu(target) | Parts::Streamed(target) => target.as_mut(),
         }
     }
 
@@ -128,7 +138,7 @@ impl LoadedTarget {
         match self.parts {
             Parts::Whole(target) => target,
             Parts::Split(target) => target,
-            Parts::OnGpu(target) => target,
+            Parts::OnGpu(target) | Parts::Streamed(target) => target,
         }
     }
 
@@ -137,13 +147,13 @@ impl LoadedTarget {
         match &self.parts {
             Parts::Whole(_) => 0,
             Parts::Split(target) => target.device_bytes(),
-            Parts::OnGpu(target) => target.device_bytes(),
+            Parts::OnGpu(target) | Parts::Streamed(target) => target.device_bytes(),
         }
     }
 
     /// Whether nothing of it is left for the CPU to compute.
     pub(super) fn is_on_gpu(&self) -> bool {
-        matches!(self.parts, Parts::OnGpu(_))
+        matches!(self.parts, Parts::OnGpu(_) | Parts::Streamed(_))
     }
 
     /// Where it runs, if that is worth a sentence.
@@ -151,6 +161,11 @@ impl LoadedTarget {
         match self.parts {
             Parts::Whole(_) => None,
             Parts::Split(_) | Parts::OnGpu(_) => Some(self.placed.reason.clone()),
+            Parts::Streamed(ref target) => Some(format!(
+                "{} {} MiB go there in every pass.",
+                self.placed.reason,
+                target.streamed_bytes() >> 20
+            )),
         }
     }
 
@@ -162,17 +177,40 @@ impl LoadedTarget {
                 let reason = self.placed.reason.trim_end_matches('.');
                 Some(format!("target blocks on a GPU ({reason})"))
             }
-            Parts::Whole(_) => {
+            Parts::Whole(_) | Parts::Streamed(_) => {
                 Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
             }
         }
     }
+
+    /// What a strategy lacks that needs the target's blocks streamed to a GPU, with the remedy.
+    pub(super) fn missing_streaming(&self) -> Option<String> {
+        match self.parts {
+            Parts::Streamed(_) => None,
+            Parts::Whole(_) if self.streamed => {
+                let reason = self.notices.first().unwrap_or(&self.placed.reason);
+                Some(format!("a GPU to stream to ({})", reason.trim_end_matches('.')))
+            }
+            _ => {
+                Some("a target that is streamed to a GPU: start with --strategy offload".to_owned())
+            }
+        }
+    }
+}
+
+/// Whether the target's blocks are to be streamed to the GPU.
+fn streams(ctx: &LoadContext<'_>) -> bool {
+    ctx.settings.strategy.is_some_and(|row| row.streamed)
 }
 
 /// How many blocks of the target go to the GPU, beside what the draft will take there.
 fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
     let files = ctx.files;
     let settings = ctx.settings;
+    if streams(ctx) {
+        let room = gpu_room(settings.device, ctx.machine, settings.vram);
+        return LayerPlacement::streamed(room, files.target.config.layers);
+    }
     if let Some(advice) = &ctx.advice {
         let drafts = if advice.best.draft_on_gpu { advice.draft_bytes } else { 0 };
         let size = |device: DraftDevice| LayerSize {
@@ -191,8 +229,7 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         }
         setting => setting,
     };
-    let size = |device: DraftDevice| {
-        sizes::of_layers(&files.target, files.head.as_ref(), ctx.context, device)
-    };
+    let head = files.head.as_ref().filter(|_| ctx.drafts_on_cpu().is_none());
+    let size = |device: DraftDevice| sizes::of_layers(&files.target, head, ctx.context, device);
     place_layers(setting, (ctx.settings.device, ctx.settings.vram), ctx.machine, &size)
 }

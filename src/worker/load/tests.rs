@@ -71,16 +71,20 @@ fn blocks_of_the_target_stay_on_the_cpu_where_there_is_no_gpu_and_the_reason_is_
 
 #[test]
 fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() {
-    for name in ["offload", "partial"] {
+    for name in ["offload", "partial-plain", "partial"] {
         let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
         let error = refused(&settings);
         assert!(error.contains(name) && error.contains("no GPU"), "{error}");
     }
     let loaded = loaded(&Settings::default(), Purpose::Text).unwrap_or_else(|e| panic!("{e}"));
     let statuses = &loaded.ready.strategies;
-    let offload = statuses.iter().find(|status| status.name == "offload");
-    let missing = offload.and_then(|status| status.missing.as_deref()).unwrap_or_default();
-    assert!(missing.contains("--gpu-layers auto"), "{missing}");
+    for (name, remedy) in
+        [("partial-plain", "--gpu-layers auto"), ("offload", "--strategy offload")]
+    {
+        let status = statuses.iter().find(|status| status.name == name);
+        let missing = status.and_then(|status| status.missing.as_deref()).unwrap_or_default();
+        assert!(missing.contains(remedy), "{missing}");
+    }
 }
 
 #[test]
@@ -352,4 +356,23 @@ fn the_table_of_placements_names_all_that_fit() {
     let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
     let none = none.unwrap_or_else(|error| panic!("{error}"));
     assert!(none.err().unwrap().contains("no GPU"), "nothing to place on");
+}
+
+#[test]
+fn the_target_alone_may_have_the_gpu_in_two_ways() {
+    let Some(card) = with_card() else { return };
+    for (name, reason) in [
+        ("offload", "are streamed from main memory to"),
+        ("partial-plain", "The whole target runs on"),
+    ] {
+        let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
+        let loaded = load(&settings, &card, Purpose::Text, &mut |_, _| {});
+        let ready = loaded.unwrap_or_else(|error| panic!("{name}: {error}")).ready;
+        let reasons = ready.reasons.join(" ");
+        assert_eq!(ready.strategy, name);
+        assert!(ready.vram_used > 0 && reasons.contains(reason), "{name}: {reasons}");
+        let head = ready.strategies.iter().find(|status| status.name == "dovetail");
+        let draft = head.and_then(|status| status.draft.clone()).unwrap_or_default();
+        assert!(draft.contains("CPU"), "{name} leaves the GPU to the target: {draft}");
+    }
 }
