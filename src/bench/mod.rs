@@ -2,6 +2,7 @@
 
 pub mod ablation;
 mod error;
+pub mod gpu;
 pub mod prompts;
 pub mod quality;
 pub mod strategies;

@@ -224,7 +224,7 @@ fn chosen(loaded: &Loaded) -> String {
 fn placement_table(found: &Result<Placements, String>) -> String {
     let mut report = Report::default();
     report.title("\nPlacements");
-    let Placements { rows, best, reasons } = match found {
+    let Placements { rows, best, reasons, .. } = match found {
         Ok(found) => found,
         Err(reason) => {
             let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(reason));

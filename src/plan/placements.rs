@@ -95,7 +95,7 @@ pub struct PlacementInputs {
 }
 
 /// One way to share out target and draft, and what to expect of it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlacementForecast {
     /// Who drafts; [`DraftKind::None`] if nobody.
     pub draft: DraftKind,
@@ -179,6 +179,15 @@ impl PlacementInputs {
             }
         }
         rows
+    }
+
+    /// The target alone with more and more of the blocks that fit on the GPU, by quarters.
+    pub fn by_layers(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
+        let most = self.fitting(0);
+        let mut counts: Vec<usize> = (1..=4).map(|quarter| most * quarter / 4).collect();
+        counts.dedup();
+        counts.retain(|&layers| layers > 0);
+        counts.into_iter().map(|layers| self.plain(times, layers)).collect()
     }
 
     /// Blocks of the target that fit beside so many bytes.

@@ -127,6 +127,17 @@ fn blocks_on_a_fast_card_save_their_time_and_cost_a_trip() {
 }
 
 #[test]
+fn the_target_alone_by_quarters_of_what_fits() {
+    let layers = |room: u64| -> Vec<usize> {
+        let rows = inputs(room).by_layers(&times(10.0));
+        rows.iter().map(|row| row.layers).collect()
+    };
+    assert_eq!(layers(12_000 * MIB), [8, 16, 24, 32]);
+    assert_eq!(layers(330 * MIB), [1, 2]);
+    assert_eq!(layers(0), [0; 0]);
+}
+
+#[test]
 fn the_paper_s_equations() {
     // 3.7 GB at 12 GB/s.
     let offload = offload_ms(3_700_000_000, 12e9);

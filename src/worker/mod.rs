@@ -30,7 +30,7 @@ pub use handle::{Sink, Worker};
 pub use kept_file::learned_folder;
 pub use load::{
     Loaded, LoadedDrafts, PackedFrom, Placements, Purpose, SampledBy, SharedTarget, StartError,
-    load, placements,
+    load, load_placed, placements,
 };
 pub use loader::SettingsLoader;
 pub use protocol::{Command, Event, Job, LoadJob, ModelChoice, Ready, StrategyStatus};

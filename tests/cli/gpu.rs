@@ -118,3 +118,33 @@ fn a_streamed_target_says_what_a_resident_one_does() {
     assert_eq!(streamed, answer("partial-plain", &["--gpu-layers", "all"]));
     assert!(streamed.split_whitespace().count() > 5, "{streamed}");
 }
+
+#[test]
+fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
+    if !has_gpu() {
+        return;
+    }
+    let bench = |more: &[&str]| {
+        let args = ["bench", "gpu", "--device", "gpu:0", "--seconds", "0"];
+        let (code, out, err) = outcome(Home::new().command(&args).args(more));
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let out = bench(&[]);
+    for words in ["γ = 1 ", "GB/s", "T_V(16)", "Predicted best: ", "Measured best:  ", "left out"]
+    {
+        assert!(out.contains(words), "{words} is missing from\n{out}");
+    }
+    let found: Value = serde_json::from_str(&bench(&["--json"])).unwrap();
+    let rows = found["placements"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "the best of the CPU and one more in any case: {found}");
+    for row in rows {
+        assert!(row["expected"]["rate"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["measured"]["tokens_s"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["measured"]["verify_ms"].as_array().unwrap().len() > 2, "{row}");
+    }
+    assert!(found["left_out"].as_u64().unwrap() > 4);
+    assert!(found["times"]["transfer"].as_f64().unwrap() > 0.0);
+    let (code, _, err) = outcome(&mut Home::new().command(&["bench", "gpu", "--device", "cpu"]));
+    assert_eq!((code, err.contains("as you asked")), (1, true), "{err}");
+}

@@ -139,7 +139,6 @@ fn streamed_blocks_give_the_bits_of_resident_ones() {
         let held = gpu.held();
         let mut streamed = GpuTarget::stream(&gpu, &request, &mut |_| {}).unwrap();
         assert!(journey(&mut streamed, PROMPT) == expected, "{format}: other bits");
-        assert_eq!(streamed_none, 0);
         assert_eq!(gpu.held() - held, streamed.device_bytes());
         let bytes = streamed.streamed_bytes();
         let before = gpu.traffic();

@@ -38,6 +38,9 @@ pub enum BenchCommand {
     Quality(Box<QualityArgs>),
     /// Vary one setting at a time: blocks of the draft head, γ, width and depth of the tree.
     Ablation(Box<AblationArgs>),
+    /// Measure what a GPU is worth here: a block on both devices, the bus, drafts, and placements
+    /// of target and draft with what was expected of them. Takes about a minute.
+    Gpu(Box<GpuArgs>),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
     /// Show files of `--save` again, several as one run: a long table can be measured in parts.
@@ -156,6 +159,20 @@ pub struct VerifyArgs {
     /// Where the settings are, which may name folders of models.
     #[command(flatten)]
     pub file: SettingsFile,
+}
+
+/// Flags of `bench gpu`.
+#[derive(Debug, Args)]
+pub struct GpuArgs {
+    /// Begin no further placement after so many seconds.
+    #[arg(long, value_name = "N", default_value_t = 60, help_heading = "Bench")]
+    pub seconds: u64,
+    /// One JSON object instead of the tables.
+    #[arg(long, help_heading = "Bench")]
+    pub json: bool,
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: SharedArgs,
 }
 
 /// Flags of `bench quality`.

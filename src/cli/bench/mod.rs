@@ -4,6 +4,7 @@
 mod args;
 mod course;
 mod files;
+mod gpu;
 mod quality;
 mod verify;
 
@@ -22,6 +23,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
         Some(BenchCommand::Quality(args)) => quality::measure(args),
+        Some(BenchCommand::Gpu(args)) => gpu::measure(args),
     }
 }
 
@@ -41,6 +43,7 @@ impl BenchArgs {
         match &self.command {
             None => self.course.shared.verbose,
             Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
+            Some(BenchCommand::Gpu(args)) => args.shared.verbose,
             Some(
                 BenchCommand::Compare(_)
                 | BenchCommand::Show(_)

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use crate::model::Gpu;
 use crate::plan::{DraftKind, PlacementForecast};
 
-/// What to expect of every placement, and which is the best.
+/// The placement to load.
 pub(super) struct Advice {
-    /// Every placement that fits.
-    pub(super) rows: Vec<PlacementForecast>,
     /// The one to take, among those that the settings leave open.
     pub(super) best: PlacementForecast,
-    /// Bytes that its draft takes on the GPU.
+    /// Bytes that its draft takes on the GPU, if it goes there.
     pub(super) draft_bytes: u64,
     /// Why, one sentence each.
     pub(super) reasons: Vec<String>,

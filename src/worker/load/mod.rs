@@ -36,9 +36,10 @@ use crate::hardware::Machine;
 use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
-use crate::plan::{DraftKind, LevelCost, Measured, PlacementForecast, Plan, Prefer, Strategy};
+use crate::plan::{
+    DraftKind, LevelCost, Measured, PlacementForecast, Plan, Prefer, STRATEGIES, Schedule, Strategy,
+};
 use crate::settings::Settings;
-use advice::Advice;
 use context::{LoadContext, OpenDevice};
 use drafter::{LoadedDrafter, drafters_of};
 use files::ModelFiles;
@@ -47,6 +48,8 @@ use target::LoadedTarget;
 
 pub use error::StartError;
 pub use packed::PackedFrom;
+pub use placements::Placements;
+use placements::Placing;
 pub use sampling::SampledBy;
 pub use shared_target::SharedTarget;
 
@@ -76,6 +79,10 @@ pub struct Loaded {
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
+    /// T_V by γ, ms, as measured at load; nothing if that failed.
+    pub verify_times: Vec<(usize, f64)>,
+    /// T_D by M and k of the drafters that were measured at load.
+    pub levels: Vec<(DraftKind, LevelCost)>,
     /// What other drafters for this target are loaded with.
     pub shared: SharedTarget,
 }
@@ -118,6 +125,28 @@ pub fn load(
     load_on(settings, machine, purpose, context::open_device, progress)
 }
 
+/// [`load`] with target and draft where `placement` has them, drafting as it does: for measuring
+/// what is expected of it.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_placed(
+    settings: &Settings,
+    machine: &Machine,
+    placement: &PlacementForecast,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Loaded, StartError> {
+    let own = |row: &&Strategy| row.draft == placement.draft && row.is_own_tree();
+    let strategy = match placement.beside {
+        true => STRATEGIES.iter().find(|row| row.schedule == Schedule::Overlap),
+        false => STRATEGIES.iter().find(own),
+    };
+    let settings = &Settings { strategy, ..settings.clone() };
+    let files = ModelFiles::open(settings, progress)?;
+    let how = (Purpose::Text, Placing::Given(*placement));
+    load_files(settings, machine, how, files, context::open_device, progress)
+}
+
 /// [`load`] beside models that are in use.
 ///
 /// # Errors
@@ -130,7 +159,7 @@ pub fn load_beside(
 ) -> Result<Loaded, StartError> {
     let files = ModelFiles::open(settings, progress)?;
     files.check_room(settings, machine)?;
-    load_files(settings, machine, (purpose, false), files, context::open_device, progress)
+    load_files(settings, machine, (purpose, Placing::Known), files, context::open_device, progress)
 }
 
 /// Loads other drafters for `target`, which is in use and among what `settings` name. Nothing is
@@ -171,30 +200,31 @@ fn load_on(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Loaded, StartError> {
     let files = ModelFiles::open(settings, progress)?;
-    load_files(settings, machine, (purpose, true), files, open_device, progress)
+    load_files(settings, machine, (purpose, Placing::Measured), files, open_device, progress)
 }
 
-/// [`load_on`] of opened files; `alone`: no other models are at work.
+/// [`load_on`] of opened files.
 fn load_files(
     settings: &Settings,
     machine: &Machine,
-    (purpose, alone): (Purpose, bool),
+    (purpose, placing): (Purpose, Placing),
     files: ModelFiles,
     open_device: OpenDevice,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Loaded, StartError> {
     files.check_memory(machine)?;
     let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
-    ctx.advice = placements::advise(&ctx, alone, progress);
+    ctx.advice = placements::advise(&ctx, placing, progress);
     let sampled = sampling::sampling(settings, files.recommended());
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
     let mut shared = SharedTarget::of(&ctx, &target);
     let mut drafters = load_drafters(&ctx, &shared, progress)?;
     let (statuses, strategy) = strategies::available(&ctx, &shared, &drafters)?;
-    let levels = measure(&ctx, &mut target, &mut drafters, strategy, progress);
-    shared.measured = levels.0;
-    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, levels.1);
+    let (measured, levels) = measure(&ctx, &mut target, &mut drafters, strategy, progress);
+    let verify_times = measured.verify.clone();
+    shared.measured = measured;
+    let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, levels.clone());
 
     let mut notices = settings.without_effect();
     notices.extend(shortened);
@@ -224,18 +254,10 @@ fn load_files(
         packed_from,
         sampling: sampled.origins,
         notices,
+        verify_times,
+        levels,
         shared,
     })
-}
-
-/// What to expect of every placement of target and drafts on the GPU that the settings take.
-pub struct Placements {
-    /// Every placement that fits.
-    pub rows: Vec<PlacementForecast>,
-    /// The best of those that go with the settings' strategy.
-    pub best: PlacementForecast,
-    /// Why, one sentence each.
-    pub reasons: Vec<String>,
 }
 
 /// Measures both devices with some of the target's blocks, or reads what was kept of an earlier
@@ -252,8 +274,7 @@ pub fn placements(
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
-    let advice = placements::forecast(&ctx, true, progress);
-    Ok(advice.map(|Advice { rows, best, reasons, .. }| Placements { rows, best, reasons }))
+    Ok(placements::forecast(&ctx, true, progress).map(|(found, ..)| found))
 }
 
 /// What is planned for a target and its drafters, whichever of them was loaded now.

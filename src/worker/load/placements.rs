@@ -27,15 +27,47 @@ const PREFIX: usize = 16;
 /// Blocks of more bytes are measured by two of them, smaller ones by more.
 const LARGE_BLOCK: u64 = 64 << 20;
 
+/// What to expect of every placement of target and drafts on a GPU.
+#[derive(Clone, Debug)]
+pub struct Placements {
+    /// The GPU's name.
+    pub gpu: String,
+    /// What was measured.
+    pub times: DeviceTimes,
+    /// Every placement that fits.
+    pub rows: Vec<PlacementForecast>,
+    /// The target alone with more and more of its blocks on the GPU.
+    pub by_layers: Vec<PlacementForecast>,
+    /// The best of those that go with the settings' strategy.
+    pub best: PlacementForecast,
+    /// Why, one sentence each.
+    pub reasons: Vec<String>,
+}
+
+/// Who decides where things run.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Placing {
+    /// The plan, which may measure: no other models are at work.
+    Measured,
+    /// The plan, by times that are known already.
+    Known,
+    /// Whoever asks for this placement.
+    Given(PlacementForecast),
+}
+
 /// The advice for a load in which the user has left open where things run; `None` where they have
-/// not, where there is no GPU, or where it cannot be measured. `alone`: no other models are at work,
-/// so that times mean something.
+/// not, where there is no GPU, or where it cannot be measured.
 pub(super) fn advise(
     ctx: &LoadContext<'_>,
-    alone: bool,
+    placing: Placing,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
     let settings = ctx.settings;
+    if let Placing::Given(best) = placing {
+        let device = gpu_room(settings.device, ctx.machine, settings.vram).ok();
+        let draft_bytes = device.map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
+        return Some(Advice { best, draft_bytes, reasons: Vec::new(), _gpu: None });
+    }
     let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
     let is_open = settings.device == DeviceChoice::Auto
         && settings.gpu_layers == Setting::Auto
@@ -44,11 +76,16 @@ pub(super) fn advise(
     if !is_open {
         return None;
     }
-    let advice = forecast(ctx, alone, progress);
-    advice.inspect_err(|reason| tracing::info!("no placement is measured: {reason}")).ok()
+    let alone = matches!(placing, Placing::Measured);
+    let found = forecast(ctx, alone, progress);
+    let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
+    let (Placements { best, reasons, .. }, inputs, gpu) = found.ok()?;
+    let draft_bytes = draft_bytes(&inputs, &best);
+    Some(Advice { best, draft_bytes, reasons, _gpu: gpu })
 }
 
-/// What to expect of every placement on the GPU that the settings take.
+/// What to expect of every placement on the GPU that the settings take, and that GPU if it was
+/// opened. `alone`: no other models are at work, so that times mean something.
 ///
 /// # Errors
 /// Why none can be measured.
@@ -56,7 +93,7 @@ pub(super) fn forecast(
     ctx: &LoadContext<'_>,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
-) -> Result<Advice, String> {
+) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
     let settings = ctx.settings;
     let room = gpu_room(settings.device, ctx.machine, settings.vram)?;
     let mut file = kept(ctx, &room);
@@ -83,9 +120,15 @@ pub(super) fn forecast(
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
     let best = *best_placement(&open).ok_or("nothing can be placed")?;
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
-    let own = inputs.drafts.iter().find(|draft| draft.kind == best.draft);
-    let draft_bytes = own.map_or(0, |draft| draft.bytes);
-    Ok(Advice { rows, best, draft_bytes, reasons, _gpu: gpu })
+    let GpuRoom { name, .. } = room;
+    let by_layers = inputs.by_layers(&times);
+    Ok((Placements { gpu: name, times, rows, by_layers, best, reasons }, inputs, gpu))
+}
+
+/// Bytes that a placement's draft takes on the GPU, if it goes there.
+fn draft_bytes(inputs: &PlacementInputs, placement: &PlacementForecast) -> u64 {
+    let own = inputs.drafts.iter().find(|draft| draft.kind == placement.draft);
+    own.filter(|_| placement.draft_on_gpu).map_or(0, |draft| draft.bytes)
 }
 
 /// Whether a placement goes with the strategy that was asked for.

@@ -212,9 +212,8 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         return LayerPlacement::streamed(room, files.target.config.layers);
     }
     if let Some(advice) = &ctx.advice {
-        let drafts = if advice.best.draft_on_gpu { advice.draft_bytes } else { 0 };
         let size = |device: DraftDevice| LayerSize {
-            draft: drafts,
+            draft: advice.draft_bytes,
             ..sizes::of_layers(&files.target, None, ctx.context, device)
         };
         let setting = Setting::Fixed(advice.best.layers);
