@@ -136,11 +136,38 @@ impl Engine {
     pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
         let slice = &rest[..self.chunk.rows.min(rest.len())];
-        let verified = self.target.prefill(slice)?;
+        let verified = match self.target.prefill(slice) {
+            Ok(verified) => verified,
+            Err(error) => {
+                self.recover(error)?;
+                self.target.prefill(slice)?
+            }
+        };
         self.text.extend_from_slice(slice);
         self.observe(&verified.features);
         self.chunk.adapt(slice.len(), start.elapsed());
         Ok(verified.logits)
+    }
+
+    /// Goes on after the target's device has failed: on the device that it has in reserve, which
+    /// reads again what was committed. What was drafted stays.
+    ///
+    /// # Errors
+    /// `error` itself if it is another one, or there is nowhere to go.
+    pub(super) fn recover(&mut self, error: TargetError) -> Result<(), TargetError> {
+        if !matches!(error, TargetError::Device(_)) {
+            return Err(error);
+        }
+        let committed = self.target.len();
+        if let Err(why) = self.target.fall_back() {
+            tracing::warn!("the target stays where it failed: {why}");
+            return Err(error);
+        }
+        for tokens in self.text[..committed].chunks(PrefillChunk::MOST) {
+            self.target.prefill(tokens)?;
+        }
+        self.drafting.notices.push(format!("{error}; the target goes on on the CPU"));
+        Ok(())
     }
 
     /// Appends the root of the next tree: a token of the text whose position is not committed.

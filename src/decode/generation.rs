@@ -171,11 +171,18 @@ impl<'a> Generation<'a> {
         let verifying = Instant::now();
         let ahead = overlapping
             .and_then(|by| self.engine.drafting.draft_ahead(by.drafter, &tree, by.request));
-        let verified = self.engine.target.verify(&tree)?;
+        let verified = self.engine.target.verify(&tree);
         let verify_ms = milliseconds(verifying);
         let OverlapTimes { ahead, wait } =
             ahead.map_or_else(OverlapTimes::default, OverlapGuard::end);
         let (ahead_ms, wait_ms) = (in_milliseconds(ahead), in_milliseconds(wait));
+        let verified = match verified {
+            Ok(verified) => verified,
+            Err(error) => {
+                self.engine.recover(error)?;
+                self.engine.target.verify(&tree)?
+            }
+        };
         let rival = options.rival.map(|rival| rival.drafter);
         let asked = std::iter::once(options.drafter).chain(rival).filter(|_| options.speculate);
         self.engine.drafting.verified(asked, &tree, &verified.logits);

@@ -99,6 +99,14 @@ pub trait Target: Send {
     fn commit(&mut self, path: &[usize]);
     /// Rolls the KV cache back: forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
+    /// After [`TargetError::Device`]: moves to another device, if there is one, with nothing
+    /// committed there.
+    ///
+    /// # Errors
+    /// [`TargetError::Device`] if there is nowhere to go.
+    fn fall_back(&mut self) -> Result<(), TargetError> {
+        Err(TargetError::Device("this target has no other device".to_owned()))
+    }
     /// The counters of the GPU that it runs on by our own shaders; `None` without one.
     fn traffic(&self) -> Option<TrafficMeter> {
         None

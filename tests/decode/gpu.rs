@@ -17,8 +17,8 @@ use dovetail::model::head::{
     FusionKind, GpuHead, HeadBackend, HeadPrecision, HeadWeights, PackedHead, SharedTables,
 };
 use dovetail::model::{
-    CpuTarget, Gpu, GpuDraft, GpuLimits, GpuTarget, LoadError, LoadRequest, SharedVocabulary,
-    SmallLm, SplitTarget, Target, Traffic,
+    CpuTarget, Gpu, GpuDraft, GpuLimits, GpuTarget, LoadError, LoadRequest, RecoverableTarget,
+    SharedVocabulary, SmallLm, SplitTarget, Target, Traffic,
 };
 use dovetail::plan::{DraftKind, STRATEGIES, Schedule};
 use dovetail::speculate::{Method, Shape, Tree};
@@ -300,6 +300,53 @@ fn a_draft_whose_gpu_is_lost_in_an_answer_costs_no_token() {
         let notices = answer.take_notices();
         assert_eq!(notices.len(), 1, "one line tells: {notices:?}");
         assert!(gpu.check().is_err());
+    }
+}
+
+/// From the loss on the text is the CPU's own, behind what was said.
+#[test]
+fn a_target_whose_gpu_is_lost_goes_on_on_the_cpu_where_it_can() {
+    let files = files("qwen3");
+    for placement in [Placement::Split, Placement::TargetOnGpu, Placement::Streamed] {
+        let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+        let pool = Arc::new(Pool::new(2));
+        let load = load_request(&files, &pool);
+        let target: Box<dyn Target> = match placement {
+            Placement::Split => {
+                Box::new(SplitTarget::load_on_gpu(&gpu, 1, &load, &mut |_| {}).unwrap())
+            }
+            Placement::Streamed => Box::new(GpuTarget::stream(&gpu, &load, &mut |_| {}).unwrap()),
+            _ => Box::new(GpuTarget::load(&gpu, &load, &mut |_| {}).unwrap()),
+        };
+        let on_cpu = || load_files(&self::files("qwen3"), CONTEXT, 2);
+        let target = RecoverableTarget::new(target, Box::new(move || Ok(on_cpu())));
+        let drafter: Box<dyn Drafter> = Box::new(head(&files, &on_cpu(), None));
+        let mut engine = Engine::new(Box::new(target), [drafter]);
+        let request = request(&prompt("qwen3"), 40);
+        let options = steady(2, 0);
+        let mut answer = engine.generate(request.clone(), &Letters).unwrap();
+        let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+        let mut before = 0;
+        for number in 0.. {
+            if answer.finish().is_some() {
+                break;
+            }
+            if number == 2 {
+                before = tokens.len();
+                gpu.destroy();
+            }
+            let round = answer.step(&options(number)).unwrap();
+            tokens.extend(round.committed.iter().map(|committed| committed.token));
+        }
+        let notices = answer.take_notices();
+        assert_eq!(notices.len(), 1, "one line tells: {notices:?}");
+        assert!(notices[0].ends_with("the target goes on on the CPU"), "{notices:?}");
+        assert_eq!(tokens.len(), 40);
+        let mut alone = Engine::new(Box::new(on_cpu()), []);
+        let so_far = [&request.prompt[..], &tokens[..before]].concat();
+        let rest = self::request(&so_far, 40 - before);
+        let expected = self::answer(&mut alone, &rest, plain(samplers()[0])).0;
+        assert_eq!(tokens[before..], expected, "{placement:?}");
     }
 }
 

@@ -49,6 +49,13 @@ impl ModelFiles {
         Ok(Self { target, head, small, bundled: spec == Spec::Bundled })
     }
 
+    /// Opens the target alone, again.
+    pub(super) fn open_target(settings: &Settings) -> Result<TargetFiles, StartError> {
+        let named = |given: &str| library::find_spec(given, &settings.model_folders);
+        let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
+        Ok(library::open_target(&spec, &mut |_| {})?)
+    }
+
     /// What the target's files say about sampling; `None` for the bundled target, which is shown
     /// greedy.
     pub(super) fn recommended(&self) -> Option<&Recommended> {

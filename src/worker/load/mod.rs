@@ -238,11 +238,12 @@ fn load_files(
     notices.extend(sampled.notices);
     notices.extend(planned.notices);
     notices.extend(target.notices.iter().cloned());
+    let packed_from = target.packed_from;
+    let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
-    let packed_from = target.packed_from;
     Ok(Loaded {
-        target: target.into_target(),
+        target: target_in_use,
         drafters: drafters.into_iter().map(|drafter| drafter.drafter).collect(),
         tokenizer,
         template,

@@ -7,10 +7,12 @@ use candle_core::DType;
 
 use super::context::{LoadContext, OpenedDevice, percents};
 use super::error::StartError;
+use super::files::ModelFiles;
 use super::packed::{PackedFrom, WithPacked, with_packed};
 use super::sizes;
 use crate::model::{
-    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, SplitTarget, Target, WeightSource,
+    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, RecoverableTarget, SplitTarget, Target,
+    TargetFallback, WeightSource,
 };
 use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, gpu_room, place_layers};
 
@@ -134,12 +136,14 @@ impl LoadedTarget {
         }
     }
 
-    pub(super) fn into_target(self) -> Box<dyn Target> {
-        match self.parts {
-            Parts::Whole(target) => target,
+    /// The target for decoding. What is on a GPU can come back to the CPU.
+    pub(super) fn into_target(self, ctx: &LoadContext<'_>) -> Box<dyn Target> {
+        let target: Box<dyn Target> = match self.parts {
+            Parts::Whole(target) => return target,
             Parts::Split(target) => target,
             Parts::OnGpu(target) | Parts::Streamed(target) => target,
-        }
+        };
+        Box::new(RecoverableTarget::new(target, way_back(ctx)))
     }
 
     /// Bytes on the GPU.
@@ -196,6 +200,19 @@ impl LoadedTarget {
             }
         }
     }
+}
+
+/// Loads the same target on the CPU from its files, which are opened again: as they are needed
+/// only if a device fails, nothing is held for that.
+fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
+    let (settings, pool) = (ctx.settings.clone(), Arc::clone(&ctx.pool));
+    let (capacity, kv) = (ctx.context, ctx.kv());
+    Box::new(move || {
+        let files = ModelFiles::open_target(&settings).map_err(|error| error.to_string())?;
+        let (config, source) = (&files.config, files.weights.as_ref());
+        let request = LoadRequest { config, source, pool, capacity, kv };
+        CpuTarget::load(&request, &mut |_| {}).map_err(|error| error.to_string())
+    })
 }
 
 /// Whether the target's blocks are to be streamed to the GPU.
