@@ -11,7 +11,7 @@ use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
-use crate::plan::{DeviceChoice, best_adapter};
+use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::Purpose;
 
@@ -60,23 +60,55 @@ fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
 }
 
 /// The GPU that the screen speaks of: the one that is named, else NVML's, else the one that would
-/// be taken; or why there is none.
+/// be taken; or why there is none. One that is left alone is said to be.
 fn gpu_name(choice: DeviceChoice, machine: &Machine) -> String {
     let named = match choice {
         DeviceChoice::Gpu(Some(number)) => machine.adapters.get(number),
         _ => None,
     };
-    match (named, &machine.gpu, best_adapter(&machine.adapters)) {
-        (Some(adapter), _, _) => adapter.name.clone(),
-        (None, GpuFinding::Found(gpu), _) => gpu.name.clone(),
-        (None, GpuFinding::Absent { .. }, Some(adapter)) => adapter.name.clone(),
-        (None, GpuFinding::Absent { reason }, None) => reason.clone(),
-    }
+    let there = match (named, &machine.gpu, best_adapter(&machine.adapters)) {
+        (Some(adapter), _, _) => &adapter.name,
+        (None, GpuFinding::Found(gpu), _) => &gpu.name,
+        (None, GpuFinding::Absent { .. }, Some(adapter)) => &adapter.name,
+        (None, GpuFinding::Absent { reason }, None) if machine.adapters.is_empty() => {
+            return reason.clone();
+        }
+        (None, GpuFinding::Absent { .. }, None) => return no_hardware(&machine.adapters),
+    };
+    if choice == DeviceChoice::Cpu { format!("{there}, not taken") } else { there.clone() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hardware::{Adapter, AdapterKind, Cpu, Memory};
+
+    #[test]
+    fn a_gpu_that_is_left_alone_is_not_denied() {
+        let adapter = |number, kind| Adapter {
+            number,
+            name: format!("card {number}"),
+            kind,
+            interface: "Vulkan".into(),
+            driver: String::new(),
+            memory: None,
+        };
+        let mut machine = Machine {
+            cpu: Cpu { name: "test".into(), physical: 2, logical: 2, features: Vec::new() },
+            memory: Memory { total: 1 << 30, free: 1 << 30 },
+            gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: no driver".into() },
+            adapters: Vec::new(),
+            built_with: Vec::new(),
+        };
+        let auto = DeviceChoice::Auto;
+        assert_eq!(gpu_name(auto, &machine), "no NVIDIA GPU: no driver");
+        machine.adapters = vec![adapter(0, AdapterKind::Software)];
+        assert!(gpu_name(auto, &machine).starts_with("no GPU: card 0 is software"));
+        assert_eq!(gpu_name(DeviceChoice::Gpu(Some(0)), &machine), "card 0");
+        machine.adapters.push(adapter(1, AdapterKind::Discrete));
+        assert_eq!(gpu_name(auto, &machine), "card 1");
+        assert_eq!(gpu_name(DeviceChoice::Cpu, &machine), "card 1, not taken");
+    }
 
     #[test]
     fn only_a_full_screen_terminal_will_do() {

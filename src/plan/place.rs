@@ -80,6 +80,26 @@ pub fn gpu_room(
     }
 }
 
+/// Why a device that the user asked for is not taken, a clause; `None` if it is, or none was.
+pub fn refused_device(
+    choice: DeviceChoice,
+    machine: &Machine,
+    vram: Option<u64>,
+) -> Option<String> {
+    room(choice, machine, vram).err().filter(|none| none.refused).map(|none| none.reason)
+}
+
+/// Why none of these adapters is taken by itself.
+pub fn no_hardware(adapters: &[Adapter]) -> String {
+    match adapters.first() {
+        None => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
+        Some(adapter) => format!(
+            "no GPU: {} is software, which is taken only where it is named (gpu:{})",
+            adapter.name, adapter.number
+        ),
+    }
+}
+
 /// Why no device but the CPU is taken.
 pub(super) struct NoRoom {
     pub(super) reason: String,
@@ -154,16 +174,6 @@ pub fn best_adapter(adapters: &[Adapter]) -> Option<&Adapter> {
     };
     let usable = adapters.iter().filter(|adapter| adapter.kind != AdapterKind::Software);
     usable.min_by_key(rank)
-}
-
-fn no_hardware(adapters: &[Adapter]) -> String {
-    match adapters.first() {
-        None => "no GPU: no driver (Vulkan, Metal or DirectX 12) lists one".to_owned(),
-        Some(adapter) => format!(
-            "no GPU: {} is software, which is taken only where it is named (gpu:{})",
-            adapter.name, adapter.number
-        ),
-    }
 }
 
 fn no_adapter(number: usize, adapters: &[Adapter]) -> String {

@@ -148,3 +148,13 @@ fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
     let (code, _, err) = outcome(&mut Home::new().command(&["bench", "gpu", "--device", "cpu"]));
     assert_eq!((code, err.contains("as you asked")), (1, true), "{err}");
 }
+
+#[test]
+fn a_gpu_that_is_not_there_is_told_on_stderr() {
+    let args = ["run", "hi", "--max-tokens", "2", "--device", "gpu:77"];
+    for more in [&[][..], &["--draft", "lookup"], &["--plain"]] {
+        let (code, out, err) = outcome(Home::new().command(&args).args(more));
+        assert!(code == 0 && !out.is_empty(), "{err}");
+        assert!(err.contains("there is no gpu:77"), "{more:?}: {err}");
+    }
+}

@@ -37,7 +37,8 @@ use crate::kernels::Format;
 use crate::library::{TargetFiles, Tokenizer};
 use crate::model::Target;
 use crate::plan::{
-    DraftKind, LevelCost, Measured, PlacementForecast, Plan, Prefer, STRATEGIES, Schedule, Strategy,
+    self, DraftKind, LevelCost, Measured, PlacementForecast, Plan, Prefer, STRATEGIES, Schedule,
+    Strategy,
 };
 use crate::settings::Settings;
 use context::{LoadContext, OpenDevice};
@@ -238,6 +239,7 @@ fn load_files(
     notices.extend(sampled.notices);
     notices.extend(planned.notices);
     notices.extend(target.notices.iter().cloned());
+    notices.extend(refused_device(&ctx, &notices));
     let packed_from = target.packed_from;
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
@@ -276,6 +278,15 @@ pub fn placements(
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
     Ok(placements::forecast(&ctx, true, progress).map(|(found, ..)| found))
+}
+
+/// The notice that the device which was asked for is not taken, where nothing that goes there has
+/// said so.
+fn refused_device(ctx: &LoadContext<'_>, said: &[String]) -> Option<String> {
+    let settings = ctx.settings;
+    let reason = plan::refused_device(settings.device, ctx.machine, settings.vram)?;
+    let is_new = !said.iter().any(|notice| notice.contains(&reason));
+    is_new.then(|| format!("Everything runs on the CPU: {reason}."))
 }
 
 /// What is planned for a target and its drafters, whichever of them was loaded now.

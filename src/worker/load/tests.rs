@@ -376,3 +376,14 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
         assert!(draft.contains("CPU"), "{name} leaves the GPU to the target: {draft}");
     }
 }
+
+#[test]
+fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
+    for draft in [None, Some(LOOKUP.to_owned())] {
+        let device = DeviceChoice::Gpu(Some(7));
+        let settings = Settings { device, draft, ..Settings::default() };
+        let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+        assert!(loaded.notices[0].contains("there is no gpu:7"), "{:?}", loaded.notices);
+    }
+}
