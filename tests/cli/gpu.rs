@@ -158,3 +158,25 @@ fn a_gpu_that_is_not_there_is_told_on_stderr() {
         assert!(err.contains("there is no gpu:77"), "{more:?}: {err}");
     }
 }
+
+/// What is on a GPU is not packed for the CPU, and a part of a model is no use at the next start.
+#[test]
+fn a_target_on_a_gpu_leaves_no_packed_weights_behind() {
+    if !has_gpu() {
+        return;
+    }
+    let home = Home::new();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/arch/qwen3.gguf");
+    let packed = || {
+        let folder = home.path().join("cache/dovetail/packed");
+        std::fs::read_dir(folder).map_or(0, |found| found.count())
+    };
+    for (layers, files) in [("all", 0), ("1", 0), ("0", 1)] {
+        let args = ["run", "hi", "--max-tokens", "2", "--target", model, "--pack-cache"];
+        let mut command = home.command(&args);
+        command.args(["--device", "gpu:0", "--gpu-layers", layers]);
+        let (code, _, err) = outcome(&mut command);
+        assert_eq!(code, 0, "{err}");
+        assert_eq!(packed(), files, "--gpu-layers {layers}: {err}");
+    }
+}

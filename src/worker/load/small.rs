@@ -40,19 +40,17 @@ pub(super) fn load(
     let on_gpu = match &gpu {
         None => None,
         Some(gpu) => {
-            let WithPacked { loaded, .. } = with_packed(ctx, files, |source| {
-                let (pool, kv) = (Arc::clone(&ctx.pool), ctx.kv());
-                let request = LoadRequest { config, source, pool, capacity, kv };
-                match GpuDraft::load(gpu, &request, &mut percents(&files.name, progress)) {
-                    Ok(lm) => Ok(Some(lm)),
-                    Err(error @ LoadError::Device { .. }) => {
-                        refused = Some(format!("The small model drafts on the CPU: {error}."));
-                        Ok(None)
-                    }
-                    Err(error) => Err(error),
+            // Nothing of it is packed for the CPU: nothing could be kept.
+            let (pool, kv, source) = (Arc::clone(&ctx.pool), ctx.kv(), files.weights.as_ref());
+            let request = LoadRequest { config, source, pool, capacity, kv };
+            match GpuDraft::load(gpu, &request, &mut percents(&files.name, progress)) {
+                Ok(lm) => Some(lm),
+                Err(error @ LoadError::Device { .. }) => {
+                    refused = Some(format!("The small model drafts on the CPU: {error}."));
+                    None
                 }
-            })?;
-            loaded
+                Err(error) => return Err(error.into()),
+            }
         }
     };
     let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu.is_some());

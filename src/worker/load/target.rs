@@ -72,18 +72,23 @@ impl LoadedTarget {
         ctx: &LoadContext<'_>,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
-        let WithPacked { loaded, from, not_kept } =
-            with_packed(ctx, &ctx.files.target, |source| Self::load_from(ctx, source, progress))?;
+        let placed = place(ctx);
+        if placed.layers > 0 {
+            // Blocks that go elsewhere are not packed for the CPU: nothing whole could be kept.
+            return Self::load_from(ctx, placed, ctx.files.target.weights.as_ref(), progress);
+        }
+        let load = |source: &dyn WeightSource| Self::load_from(ctx, placed, source, progress);
+        let WithPacked { loaded, from, not_kept } = with_packed(ctx, &ctx.files.target, load)?;
         let notices = not_kept.into_iter().chain(loaded.notices);
         Ok(Self { notices: notices.collect(), packed_from: from, ..loaded })
     }
 
     fn load_from(
         ctx: &LoadContext<'_>,
+        placed: LayerPlacement,
         source: &dyn WeightSource,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
-        let placed = place(ctx);
         let files = &ctx.files.target;
         let mut percent = percents(&files.name, progress);
         let request = LoadRequest {
