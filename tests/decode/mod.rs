@@ -5,6 +5,7 @@ mod coupled;
 mod duo;
 mod engine;
 mod gpu;
+mod gpu_gemma3;
 mod lossless;
 mod merged;
 mod overlap;
