@@ -338,11 +338,17 @@ fn a_small_model_drafts_on_the_gpu_as_on_the_cpu() {
 fn what_is_held_is_counted_and_given_back() {
     let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
     let before = gpu.held();
-    for _ in 0..20 {
-        let target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
+    let tiny = Config { layers: 1, vocab: 64, ..config() };
+    let source = RandomWeights::new(&tiny, Format::F16, 5);
+    let request = LoadRequest { capacity: 16, ..request(&tiny, &source, KvFormat::F16) };
+    for _ in 0..500 {
+        let target = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap();
         assert_eq!(gpu.held() - before, target.device_bytes());
     }
     assert_eq!(gpu.held(), before);
+    // It can still be used.
+    let read = GpuTarget::load(&gpu, &request, &mut |_| {}).unwrap().prefill(&[1, 2]).unwrap();
+    assert!(read.logits.iter().all(|x| x.is_finite()));
 }
 
 #[test]
