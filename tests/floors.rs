@@ -31,7 +31,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            // What the fuzz targets' build leaves is not ours.
+            // What the builds of crates under `tests` leave is not ours.
             if !path.ends_with("target") {
                 files(&path, found);
             }

@@ -1,5 +1,5 @@
-//! Which instruction set the kernels use, chosen when the program runs: a build for plain x86-64
-//! holds all of them. Knows no kernel.
+//! Which instruction set the kernels use, chosen when the program runs: a build for plain x86-64 or
+//! plain 64-bit ARM holds all of its own. Knows no kernel.
 
 use std::sync::OnceLock;
 
@@ -12,14 +12,22 @@ pub enum Isa {
     Avx2,
     /// AVX-512 (F, BW, VL, DQ) with VNNI.
     Avx512,
+    /// NEON, which every 64-bit ARM processor has.
+    Neon,
+    /// NEON with the dot products of ARMv8.2.
+    NeonDot,
+    /// NEON with these and the mixed-sign ones (i8mm) of ARMv8.6.
+    NeonI8mm,
 }
 
 impl Isa {
-    /// All of them, slowest first.
-    pub const ALL: [Isa; 3] = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+    /// All of them, each family's slowest first.
+    pub const ALL: [Isa; 6] =
+        [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::NeonDot, Isa::NeonI8mm];
 
     /// The fastest one that this machine has, or the one that the environment variable
-    /// `DOVETAIL_ISA` names (`portable`, `avx2`, `avx512`) if the machine has it.
+    /// `DOVETAIL_ISA` names (`portable`, `avx2`, `avx512`, `neon`, `neon-dot`, `neon-i8mm`) if the
+    /// machine has it.
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -36,6 +44,9 @@ impl Isa {
             Isa::Portable => "portable",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+            Isa::NeonDot => "neon-dot",
+            Isa::NeonI8mm => "neon-i8mm",
         }
     }
 
@@ -58,7 +69,15 @@ impl Isa {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vnni")
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => true,
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "aarch64")]
+            Isa::NeonI8mm => {
+                Isa::NeonDot.available() && std::arch::is_aarch64_feature_detected!("i8mm")
+            }
+            // Another family's.
             _ => false,
         }
     }

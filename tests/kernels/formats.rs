@@ -1,12 +1,11 @@
 //! Every weight format against recorded blocks and the values that ggml gives them.
 
-use std::path::Path;
-
 use dovetail::kernels::*;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
 use super::{bits, numbers, product};
+use crate::support::kernels::top;
 
 /// The recorded blocks of one format.
 struct Vectors {
@@ -19,8 +18,7 @@ struct Vectors {
 }
 
 fn vectors() -> Vec<Vectors> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/quants.safetensors");
-    let file = std::fs::read(path).unwrap();
+    let file = std::fs::read(top().join("tests/golden/quants.safetensors")).unwrap();
     let all = SafeTensors::deserialize(&file).unwrap();
     let (_, header) = SafeTensors::read_metadata(&file).unwrap();
     let read = |(name, meta): (&String, &String)| {

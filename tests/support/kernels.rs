@@ -1,6 +1,14 @@
 //! Numbers for the kernels, and pools that must agree on them.
 
+use std::path::Path;
+
 use dovetail::kernels::*;
+
+/// The top of the checkout, above which the crate of `tests/cross` does not stand.
+pub fn top() -> &'static Path {
+    let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    above.find(|folder| folder.join("tests/golden").is_dir()).unwrap()
+}
 
 /// Deterministic numbers, about normal, with a few outliers such as activations have.
 pub fn numbers(n: usize, seed: u64) -> Vec<f32> {

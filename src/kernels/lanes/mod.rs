@@ -1,5 +1,5 @@
 //! Vectors of sixteen lanes: the few operations that every kernel is written in, once, and their
-//! three implementations. A lane is a weight row, a cache position or a dimension; lanes are never
+//! implementations. A lane is a weight row, a cache position or a dimension; lanes are never
 //! added up in an order that an implementation could choose. Knows no kernel.
 //!
 //! Every operation is exact (integers) or one IEEE rounding (floats), so the implementations agree
@@ -10,6 +10,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(super) mod element;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 use super::isa::Isa;
@@ -137,6 +139,15 @@ pub(super) fn run<W: Work>(isa: Isa, work: W) -> W::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
         Isa::Avx2 => unsafe { avx2::run(work) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Isa::NeonI8mm => unsafe { neon::run::<neon::MixedSign, W>(work) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Isa::NeonDot => unsafe { neon::run::<neon::DotProduct, W>(work) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: as above.
+        Isa::Neon => unsafe { neon::run::<neon::Widening, W>(work) },
         _ => work.run::<portable::Portable>(),
     }
 }

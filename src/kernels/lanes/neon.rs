@@ -1,0 +1,537 @@
+//! Lanes as four NEON registers, for every 64-bit ARM processor. What differs between them is how
+//! four bytes are multiplied at once ([`Dot`]): by widening products on any of them, by the dot
+//! instructions of ARMv8.2, or by the mixed-sign ones of ARMv8.6. Knows no kernel.
+//!
+//! Assembly stands where the intrinsics are not stable yet (half floats, dot products).
+
+use std::arch::aarch64::*;
+use std::arch::asm;
+use std::marker::PhantomData;
+
+use super::{Lanes, Work};
+
+/// Four registers a vector: lanes 0 to 3, 4 to 7 and so on. Bytes lie four to a lane.
+#[derive(Clone, Copy)]
+pub(super) struct Neon<D>(PhantomData<D>);
+
+/// Products of four bytes a lane.
+pub(super) trait Dot: Copy + 'static {
+    /// What a sum of [`Dot::biased`] starts from; see [`Lanes::biased`].
+    fn start(minus_128_sums: i32) -> i32;
+    /// acc + the sums of four products a lane: w at most 127, x signed from −127.
+    ///
+    /// # Safety
+    /// The machine must have the instructions.
+    unsafe fn dot(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t;
+    /// One step of the sum of (w − 128) · x, w any bytes; see [`Lanes::dot_biased`].
+    ///
+    /// # Safety
+    /// The machine must have the instructions.
+    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t;
+}
+
+/// Widening products: any ARMv8.
+#[derive(Clone, Copy)]
+pub(super) struct Widening;
+
+/// `sdot`: ARMv8.2 with dot products.
+#[derive(Clone, Copy)]
+pub(super) struct DotProduct;
+
+/// `usdot` beside it: ARMv8.6, or ARMv8.2 with i8mm.
+#[derive(Clone, Copy)]
+pub(super) struct MixedSign;
+
+/// Does the work with the named way to multiply bytes.
+///
+/// # Safety
+/// The machine must have its instructions.
+pub(super) unsafe fn run<D: Dot, W: Work>(work: W) -> W::Output {
+    work.run::<Neon<D>>()
+}
+
+/// w − 128 as signed bytes.
+#[inline(always)]
+fn less_128(w: uint8x16_t) -> uint8x16_t {
+    // SAFETY: every 64-bit ARM processor has NEON.
+    unsafe { veorq_u8(w, vdupq_n_u8(0x80)) }
+}
+
+// SAFETY of every block in the three impls: NEON is part of 64-bit ARM, and the dot instructions
+// are there by the caller's promise.
+impl Dot for Widening {
+    #[inline(always)]
+    fn start(_: i32) -> i32 {
+        0
+    }
+
+    #[inline(always)]
+    unsafe fn dot(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above. A byte of w is from −128 to 127, one of x from −127, so the sum of two
+        // products stays below 2^15.
+        unsafe {
+            let w = vreinterpretq_s8_u8(w);
+            let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
+            let high = vmull_high_s8(w, x);
+            vpadalq_s16(acc, vpaddq_s16(low, high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above.
+        unsafe { Self::dot(acc, less_128(w), x) }
+    }
+}
+
+impl Dot for DotProduct {
+    #[inline(always)]
+    fn start(_: i32) -> i32 {
+        0
+    }
+
+    #[inline(always)]
+    unsafe fn dot(mut acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above.
+        unsafe {
+            asm!(
+                ".arch_extension dotprod",
+                "sdot {acc:v}.4s, {w:v}.16b, {x:v}.16b",
+                acc = inout(vreg) acc,
+                w = in(vreg) w,
+                x = in(vreg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        acc
+    }
+
+    #[inline(always)]
+    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above.
+        unsafe { Self::dot(acc, less_128(w), x) }
+    }
+}
+
+impl Dot for MixedSign {
+    #[inline(always)]
+    fn start(minus_128_sums: i32) -> i32 {
+        minus_128_sums
+    }
+
+    #[inline(always)]
+    unsafe fn dot(mut acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above.
+        unsafe {
+            asm!(
+                ".arch_extension i8mm",
+                "usdot {acc:v}.4s, {w:v}.16b, {x:v}.16b",
+                acc = inout(vreg) acc,
+                w = in(vreg) w,
+                x = in(vreg) x,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        acc
+    }
+
+    #[inline(always)]
+    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: see above.
+        unsafe { Self::dot(acc, w, x) }
+    }
+}
+
+/// Applies `f` to each of the four registers.
+#[inline(always)]
+fn each<T: Copy, U>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
+    [f(x[0]), f(x[1]), f(x[2]), f(x[3])]
+}
+
+/// Applies `f` to registers of two vectors.
+#[inline(always)]
+fn both<A: Copy, B: Copy, C>(a: [A; 4], b: [B; 4], f: impl Fn(A, B) -> C) -> [C; 4] {
+    [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
+}
+
+/// Bytes moved left by `by` bits (right where it is negative), of which those of `mask` are kept.
+#[inline(always)]
+fn moved(x: uint8x16_t, by: i8, mask: u8) -> uint8x16_t {
+    // SAFETY: see `impl Lanes`.
+    unsafe { vandq_u8(vshlq_u8(x, vdupq_n_s8(by)), vdupq_n_u8(mask)) }
+}
+
+/// Four unsigned 16-bit numbers each, of sixteen bytes.
+#[inline(always)]
+fn widened(x: uint8x16_t) -> [uint16x4_t; 4] {
+    // SAFETY: see `impl Lanes`.
+    unsafe {
+        let (low, high) = (vmovl_u8(vget_low_u8(x)), vmovl_high_u8(x));
+        [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)]
+    }
+}
+
+/// Four half floats as floats: exact.
+#[inline(always)]
+fn from_half(x: uint16x4_t) -> float32x4_t {
+    let out: float32x4_t;
+    // SAFETY: an instruction of every 64-bit ARM processor.
+    unsafe {
+        asm!(
+            "fcvtl {out:v}.4s, {x:v}.4h",
+            out = out(vreg) out,
+            x = in(vreg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    out
+}
+
+/// Four floats as the nearest half floats.
+#[inline(always)]
+fn to_half(x: float32x4_t) -> uint16x4_t {
+    let out: uint16x4_t;
+    // SAFETY: an instruction of every 64-bit ARM processor.
+    unsafe {
+        asm!(
+            "fcvtn {out:v}.4h, {x:v}.4s",
+            out = out(vreg) out,
+            x = in(vreg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    out
+}
+
+/// Sums of the products of each lane's pair of 16-bit numbers, added to `acc`.
+#[inline(always)]
+fn add_pairs(acc: int32x4_t, a: int32x4_t, b: int16x8_t) -> int32x4_t {
+    // SAFETY: see `impl Lanes`.
+    unsafe {
+        let a = vreinterpretq_s16_s32(a);
+        let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+        vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(a, b)))
+    }
+}
+
+// SAFETY of every block below: NEON is part of 64-bit ARM, the type is used only under `run`, whose
+// caller promises what `D` needs, and pointers are the caller's promise (see the trait).
+impl<D: Dot> Lanes for Neon<D> {
+    type F = [float32x4_t; 4];
+    type I = [int32x4_t; 4];
+    type B = [uint8x16_t; 4];
+
+    const ROWS: usize = 4;
+
+    #[inline(always)]
+    fn splat(x: f32) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [vdupq_n_f32(x); 4] }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { [vld1q_f32(p), vld1q_f32(p.add(4)), vld1q_f32(p.add(8)), vld1q_f32(p.add(12))] }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let (low, high) = (vld1q_u16(p), vld1q_u16(p.add(8)));
+            let quarters =
+                [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
+            each(quarters, from_half)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_bf16(p: *const u16) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let (low, high) = (vld1q_u16(p), vld1q_u16(p.add(8)));
+            let quarters =
+                [vget_low_u16(low), vget_high_u16(low), vget_low_u16(high), vget_high_u16(high)];
+            each(quarters, |x| vreinterpretq_f32_u32(vshll_n_u16::<16>(x)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe { each(widened(vld1q_u8(p)), |x| vcvtq_f32_u32(vmovl_u16(x))) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(p: *const i8) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = vld1q_s8(p);
+            let (low, high) = (vmovl_s8(vget_low_s8(x)), vmovl_high_s8(x));
+            let quarters =
+                [vget_low_s16(low), vget_high_s16(low), vget_low_s16(high), vget_high_s16(high)];
+            each(quarters, |x| vcvtq_f32_s32(vmovl_s16(x)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_half_e8m0(p: *const u8) -> Self::F {
+        // SAFETY: see the impl. Exponents below 2 give numbers below the normal ones.
+        unsafe {
+            each(widened(vld1q_u8(p)), |x| {
+                let e = vmovl_u16(x);
+                let normal = vshlq_n_u32::<23>(vsubq_u32(e, vdupq_n_u32(1)));
+                let small = vshlq_u32(vdupq_n_u32(0x0020_0000), vreinterpretq_s32_u32(e));
+                let below = vcltq_u32(e, vdupq_n_u32(2));
+                vreinterpretq_f32_u32(vbslq_u32(below, small, normal))
+            })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, x: Self::F) {
+        // SAFETY: see the impl.
+        unsafe {
+            vst1q_f32(p, x[0]);
+            vst1q_f32(p.add(4), x[1]);
+            vst1q_f32(p.add(8), x[2]);
+            vst1q_f32(p.add(12), x[3]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16(p: *mut u16, x: Self::F) {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = each(x, to_half);
+            vst1q_u16(p, vcombine_u16(x[0], x[1]));
+            vst1q_u16(p.add(8), vcombine_u16(x[2], x[3]));
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_i8(p: *mut i8, x: Self::F) {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = each(x, |x| vqmovn_s32(vcvtnq_s32_f32(x)));
+            let (low, high) = (vcombine_s16(x[0], x[1]), vcombine_s16(x[2], x[3]));
+            vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
+        }
+    }
+
+    #[inline(always)]
+    fn add(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        both(a, b, |a, b| unsafe { vaddq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn sub(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        both(a, b, |a, b| unsafe { vsubq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn mul(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        both(a, b, |a, b| unsafe { vmulq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn div(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        both(a, b, |a, b| unsafe { vdivq_f32(a, b) })
+    }
+
+    #[inline(always)]
+    fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        unsafe {
+            [
+                vfmaq_f32(c[0], a[0], b[0]),
+                vfmaq_f32(c[1], a[1], b[1]),
+                vfmaq_f32(c[2], a[2], b[2]),
+                vfmaq_f32(c[3], a[3], b[3]),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    fn max(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl. Not the instruction for it, which prefers what is not a number.
+        both(a, b, |a, b| unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) })
+    }
+
+    #[inline(always)]
+    fn min(a: Self::F, b: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        both(a, b, |a, b| unsafe { vbslq_f32(vcltq_f32(a, b), a, b) })
+    }
+
+    #[inline(always)]
+    fn power(x: Self::F) -> Self::F {
+        // SAFETY: see the impl.
+        each(x, |x| unsafe {
+            let shifted = vshlq_n_u32::<23>(vreinterpretq_u32_f32(x));
+            vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(1.0f32.to_bits())))
+        })
+    }
+
+    #[inline(always)]
+    fn greatest(x: Self::F) -> f32 {
+        // SAFETY: see the impl.
+        unsafe { vmaxvq_f32(vmaxq_f32(vmaxq_f32(x[0], x[1]), vmaxq_f32(x[2], x[3]))) }
+    }
+
+    #[inline(always)]
+    fn total(x: Self::F) -> f32 {
+        // SAFETY: see the impl.
+        unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(x[0], x[1]), vaddq_f32(x[2], x[3]))) }
+    }
+
+    #[inline(always)]
+    fn splat_i(x: i32) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe { [vdupq_n_s32(x); 4] }
+    }
+
+    #[inline(always)]
+    fn float(x: Self::I) -> Self::F {
+        // SAFETY: see the impl.
+        each(x, |x| unsafe { vcvtq_f32_s32(x) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_b(p: *const u8) -> Self::B {
+        // SAFETY: see the impl.
+        unsafe { [vld1q_u8(p), vld1q_u8(p.add(16)), vld1q_u8(p.add(32)), vld1q_u8(p.add(48))] }
+    }
+
+    #[inline(always)]
+    unsafe fn store_b(p: *mut u8, x: Self::B) {
+        // SAFETY: see the impl.
+        unsafe {
+            vst1q_u8(p, x[0]);
+            vst1q_u8(p.add(16), x[1]);
+            vst1q_u8(p.add(32), x[2]);
+            vst1q_u8(p.add(48), x[3]);
+        }
+    }
+
+    #[inline(always)]
+    fn nibbles(x: Self::B) -> (Self::B, Self::B) {
+        // SAFETY: see the impl.
+        let low = each(x, |x| unsafe { vandq_u8(x, vdupq_n_u8(15)) });
+        // SAFETY: see the impl.
+        (low, each(x, |x| unsafe { vshrq_n_u8::<4>(x) }))
+    }
+
+    #[inline(always)]
+    fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        // SAFETY: see the impl.
+        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, 4 - BIT as i8, 0x10)) })
+    }
+
+    #[inline(always)]
+    fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        // SAFETY: see the impl.
+        both(low, plane, |low, plane| unsafe {
+            vorrq_u8(low, moved(plane, 4 - 2 * PAIR as i8, 0x30))
+        })
+    }
+
+    #[inline(always)]
+    fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
+        // SAFETY: see the impl.
+        both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, 2 - BIT as i8, 0x04)) })
+    }
+
+    #[inline(always)]
+    fn pair<const PAIR: u32>(x: Self::B) -> Self::B {
+        each(x, |x| moved(x, -2 * PAIR as i8, 3))
+    }
+
+    #[inline(always)]
+    fn lookup(table: Self::B, index: Self::B) -> Self::B {
+        // SAFETY: see the impl.
+        both(table, index, |table, index| unsafe { vqtbl1q_u8(table, index) })
+    }
+
+    #[inline(always)]
+    unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = vreinterpretq_s8_s32(vdupq_n_s32(x.cast::<i32>().read_unaligned()));
+            both(acc, w, |acc, w| D::dot(acc, w, x))
+        }
+    }
+
+    #[inline(always)]
+    fn biased(minus_128_sums: i32) -> Self::I {
+        Self::splat_i(D::start(minus_128_sums))
+    }
+
+    #[inline(always)]
+    unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = vreinterpretq_s8_s32(vdupq_n_s32(x.cast::<i32>().read_unaligned()));
+            both(acc, w, |acc, w| D::biased(acc, w, x))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_pairs(p: *const u8) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let (low, high) = (vld1q_u8(p), vld1q_u8(p.add(16)));
+            let eighths = [
+                vmovl_u8(vget_low_u8(low)),
+                vmovl_high_u8(low),
+                vmovl_u8(vget_low_u8(high)),
+                vmovl_high_u8(high),
+            ];
+            each(eighths, |x| vreinterpretq_s32_u16(x))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I {
+        // SAFETY: see the impl.
+        unsafe {
+            let x = vreinterpretq_s16_s32(vdupq_n_s32(x.cast::<i32>().read_unaligned()));
+            both(acc, w, |acc, w| add_pairs(acc, w, x))
+        }
+    }
+
+    #[inline(always)]
+    fn pairs_less(w: Self::I, x: i16) -> Self::I {
+        // SAFETY: see the impl.
+        each(w, |w| unsafe {
+            vreinterpretq_s32_s16(vsubq_s16(vreinterpretq_s16_s32(w), vdupq_n_s16(x)))
+        })
+    }
+
+    #[inline(always)]
+    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        both(first, second, |first, second| unsafe { vsliq_n_s32::<16>(first, second) })
+    }
+
+    #[inline(always)]
+    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+        // SAFETY: see the impl.
+        let b = each(b, |b| unsafe { vreinterpretq_s16_s32(b) });
+        let add = |i: usize| add_pairs(acc[i], a[i], b[i]);
+        [add(0), add(1), add(2), add(3)]
+    }
+
+    #[inline(always)]
+    fn prefetch(p: *const u8) {
+        // SAFETY: a prefetch never faults and changes nothing.
+        unsafe {
+            asm!("prfm pldl1keep, [{0}]", in(reg) p, options(nostack, preserves_flags, readonly));
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The tests under `tests/kernels`.
+
+#[path = "../kernels/attention.rs"]
+mod attention;
+#[path = "../kernels/attention_options.rs"]
+mod attention_options;
+#[path = "../kernels/formats.rs"]
+mod formats;
+#[path = "../kernels/levels.rs"]
+mod levels;
+#[path = "../kernels/products.rs"]
+mod products;
+#[path = "../kernels/rowwise.rs"]
+mod rowwise;
+
+use crate::support::kernels::{bits, numbers, pools, product};

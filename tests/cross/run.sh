@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Runs the kernels' tests on emulated 64-bit ARM processors, each named as qemu names it. Needs the
+# Rust target aarch64-unknown-linux-gnu, aarch64-linux-gnu-gcc and qemu-aarch64.
+set -euo pipefail
+cd "$(dirname "$0")"
+target=aarch64-unknown-linux-gnu
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
+for processor in "${@:-max}"; do
+  printf '\n-- %s\n' "$processor"
+  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu $processor" \
+    cargo test --locked --target "$target"
+done
