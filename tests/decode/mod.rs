@@ -9,4 +9,5 @@ mod gpu_gemma3;
 mod lossless;
 mod merged;
 mod overlap;
+mod platforms;
 mod rivals;
