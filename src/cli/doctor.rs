@@ -81,7 +81,11 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.title("Machine");
     let cpu = &machine.cpu;
     report.row("CPU", &cpu.name);
-    report.row("cores", format!("{} physical, {} threads", cpu.physical, cpu.logical));
+    let fast = match &cpu.performance {
+        Some(fast) => format!(", {} of them fast", fast.cores),
+        None => String::new(),
+    };
+    report.row("cores", format!("{} physical{fast}, {} threads", cpu.physical, cpu.logical));
     report.row("features", list(&cpu.features));
     let memory = machine.memory;
     report.row("memory", format!("{} in all, {} free", gib(memory.total), gib(memory.free)));

@@ -18,6 +18,7 @@ mod readme;
 mod run;
 mod settings_file;
 mod shared_args;
+mod threads;
 mod train;
 
 use clap::Parser;

@@ -34,7 +34,7 @@ pub fn models(args: &ModelsArgs) -> CommandResult {
         None => None,
     };
     let machine = Machine::probe();
-    let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
+    let threads = machine.cpu.threads(settings.threads);
     let forecaster = Forecaster::measure(&machine, threads);
     let shown = found
         .models

@@ -56,7 +56,7 @@ pub struct SharedArgs {
         help_heading = "Models"
     )]
     pub pack_cache: Option<String>,
-    /// Compute threads [default: one a physical core].
+    /// Compute threads [default: one a fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
 

@@ -3,6 +3,7 @@
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use super::adapters::{self, Adapter};
+use super::cores::PerformanceCores;
 use super::gpu::{self, GpuFinding};
 
 /// The processor.
@@ -14,8 +15,33 @@ pub struct Cpu {
     pub physical: usize,
     /// Logical cores (hardware threads) this process may use.
     pub logical: usize,
+    /// The fast ones of them, where the system tells them from slow ones.
+    pub performance: Option<PerformanceCores>,
     /// Instruction sets that matter for matrix products, weakest first.
     pub features: Vec<&'static str>,
+}
+
+impl Cpu {
+    /// Looks at the processor alone; never fails, as [`Machine::probe`].
+    pub fn probe() -> Self {
+        let refreshed = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
+        cpu(System::new_with_specifics(refreshed).ok().as_ref())
+    }
+
+    /// Compute threads: as many as are asked for, else one a physical core, of the fast ones where
+    /// they differ.
+    pub fn threads(&self, asked: Option<usize>) -> usize {
+        let fast = self.performance.as_ref().map_or(self.physical, |fast| fast.cores);
+        asked.unwrap_or(fast).max(1)
+    }
+
+    /// Keeps the calling thread, and those that it starts from now on, to the fast cores, if there
+    /// are such and `threads` of them fit there.
+    pub fn prefer_fast(&self, threads: usize) {
+        if let Some(fast) = &self.performance {
+            fast.keep_here(threads);
+        }
+    }
 }
 
 /// Main memory, in bytes.
@@ -76,7 +102,7 @@ fn cpu(system: Option<&System>) -> Cpu {
         .map(|cpu| cpu.brand().split_whitespace().collect::<Vec<_>>().join(" "))
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| format!("unknown {} processor", std::env::consts::ARCH));
-    Cpu { name, physical, logical, features: features() }
+    Cpu { name, physical, logical, performance: PerformanceCores::find(), features: features() }
 }
 
 pub(super) fn memory(system: &System) -> Memory {

@@ -3,6 +3,7 @@
 //! ([`Usage`]). Must never know models.
 
 mod adapters;
+mod cores;
 mod gpu;
 mod machine;
 mod usage;
@@ -10,6 +11,7 @@ mod vram;
 
 pub(crate) use adapters::ready;
 pub use adapters::{Adapter, AdapterKind, GpuAdapter, adapters};
+pub use cores::PerformanceCores;
 pub use gpu::{Gpu, GpuFinding, GpuUsage};
 pub use machine::{Cpu, Machine, Memory};
 pub use usage::{Usage, UsageMeter};

@@ -135,7 +135,13 @@ mod tests {
 
     fn machine(free: u64, built: Vec<&'static str>) -> Machine {
         Machine {
-            cpu: Cpu { name: "test".into(), physical: 8, logical: 8, features: Vec::new() },
+            cpu: Cpu {
+                name: "test".into(),
+                physical: 8,
+                logical: 8,
+                performance: None,
+                features: Vec::new(),
+            },
             memory: Memory { total: 8 << 30, free: 8 << 30 },
             gpu: GpuFinding::Found(Gpu {
                 name: "a card".into(),

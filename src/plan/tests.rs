@@ -7,7 +7,13 @@ use crate::speculate::{Budget, Shape, Tree};
 const GIB: u64 = 1 << 30;
 
 fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
-    Cpu { name: "test".into(), physical: cores, logical: cores * 2, features: features.to_vec() }
+    Cpu {
+        name: "test".into(),
+        physical: cores,
+        logical: cores * 2,
+        performance: None,
+        features: features.to_vec(),
+    }
 }
 
 fn machine(cpu: Cpu, gpu: Option<(u64, f64)>, built_with: &[&'static str]) -> Machine {

@@ -83,7 +83,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn cpu(physical: usize) -> Cpu {
-        Cpu { name: "test".into(), physical, logical: physical, features: vec!["AVX2"] }
+        Cpu {
+            name: "test".into(),
+            physical,
+            logical: physical,
+            performance: None,
+            features: vec!["AVX2"],
+        }
     }
 
     /// Llama-2-7B in 4 bits and its head of five blocks in 8.

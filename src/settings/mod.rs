@@ -85,7 +85,7 @@ pub struct Settings {
     pub context: Option<usize>,
     /// Precision of the target's KV cache.
     pub kv: KvPrecision,
-    /// Compute threads; `None` is one a physical core.
+    /// Compute threads; `None` is one a physical core, of the fast ones where they differ.
     pub threads: Option<usize>,
     /// Threads of a draft that runs beside verification; `None` shares the cores out.
     pub draft_threads: Option<usize>,

@@ -48,7 +48,7 @@ impl ModelFinder {
     /// With the memory bandwidth as it was measured first: guessed while the models are at work,
     /// which take most of it.
     fn forecaster(&self, machine: &Machine, busy: bool) -> Forecaster {
-        let threads = self.threads.unwrap_or(machine.cpu.physical).max(1);
+        let threads = machine.cpu.threads(self.threads);
         let throughput = match self.measured.get() {
             Some(measured) => *measured,
             None if busy => Throughput::of_cpu(&machine.cpu, threads),

@@ -144,7 +144,7 @@ pub struct VerifyArgs {
     /// Tokens in front of the tree.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub context: usize,
-    /// Compute threads [default: one a physical core].
+    /// Compute threads [default: one a fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
     pub threads: Option<usize>,
     /// Run the same products through another library too, in turn.
@@ -187,7 +187,7 @@ pub struct QualityArgs {
     /// Tokens of a window; each window is scored on its own.
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub window: usize,
-    /// Compute threads [default: one a physical core].
+    /// Compute threads [default: one a fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS")]
     pub threads: Option<usize>,
     /// Compare with another library's own model of the same GGUF file, token by token.

@@ -183,7 +183,7 @@ impl<'a> BenchSession<'a> {
     }
 
     fn results(&self, kind: &str, ready: &Ready) -> Results {
-        let threads = self.settings.threads.unwrap_or(self.machine.cpu.physical).max(1);
+        let threads = self.machine.cpu.threads(self.settings.threads);
         let given = self.args.shared.overrides().into_iter();
         // These have fields of their own.
         let named = ["target", "draft", "threads", "max_tokens", "strategy"];

@@ -5,7 +5,7 @@ use super::not_measured;
 use crate::bench::quality::{self, QualityOptions};
 use crate::cli::exit::CommandResult;
 use crate::cli::output::stdout;
-use crate::hardware::Machine;
+use crate::cli::threads::compute_threads;
 
 /// Scores a text with the target.
 pub(super) fn measure(args: &QualityArgs) -> CommandResult {
@@ -13,7 +13,7 @@ pub(super) fn measure(args: &QualityArgs) -> CommandResult {
     let options = QualityOptions {
         text: args.text.clone(),
         window: args.window,
-        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        threads: compute_threads(args.threads),
         against_candle: args.against.is_some(),
         json: args.json,
     };

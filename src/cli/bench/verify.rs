@@ -7,7 +7,7 @@ use super::not_measured;
 use crate::bench::verify::{self, Subject, VerifyOptions};
 use crate::cli::exit::{Code, CommandResult, Failure};
 use crate::cli::output::stdout;
-use crate::hardware::Machine;
+use crate::cli::threads::compute_threads;
 use crate::kernels::Format;
 use crate::model::KnownShape;
 
@@ -17,7 +17,7 @@ pub(super) fn measure(args: &VerifyArgs) -> CommandResult {
     let options = VerifyOptions {
         gammas: args.gammas.clone(),
         context: args.context,
-        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        threads: compute_threads(args.threads),
         against_candle: args.against.is_some(),
         quick: args.quick,
         json: args.json,

@@ -157,7 +157,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub decode: Option<usize>,
 
-    /// Compute threads of the target [default: one a physical core].
+    /// Compute threads of the target [default: one a fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
     pub threads: Option<usize>,
     /// Where the head learns.

@@ -13,7 +13,7 @@ use anyhow::anyhow;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::interrupt;
 use super::output::stdout;
-use crate::hardware::Machine;
+use super::threads::compute_threads;
 use crate::train::TrainError;
 use crate::train::run::{self, End, RunError, RunRequest};
 
@@ -39,7 +39,7 @@ pub fn train(args: &TrainArgs) -> CommandResult {
         out: args.out.clone(),
         resume: args.resume,
         recipe,
-        threads: args.threads.unwrap_or_else(|| Machine::probe().cpu.physical).max(1),
+        threads: compute_threads(args.threads),
         device: args.device.into(),
         keep_work: args.keep_work,
         model_folders: args.file.settings(&[])?.model_folders,

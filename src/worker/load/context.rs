@@ -91,12 +91,15 @@ impl<'a> LoadContext<'a> {
         pool: Option<Arc<Pool>>,
     ) -> (Self, Option<String>) {
         let (context, notice) = positions(settings, files);
-        let threads = settings.threads.unwrap_or(machine.cpu.physical).max(1);
+        let threads = machine.cpu.threads(settings.threads);
         let ctx = Self {
             settings,
             machine,
             files,
-            pool: pool.unwrap_or_else(|| Arc::new(Pool::new(threads))),
+            pool: pool.unwrap_or_else(|| {
+                machine.cpu.prefer_fast(threads);
+                Arc::new(Pool::new(threads))
+            }),
             cpu: Throughput::of_cpu(&machine.cpu, threads),
             context,
             open_device,

@@ -7,7 +7,13 @@ use context::OpenedDevice;
 
 fn machine() -> Machine {
     Machine {
-        cpu: Cpu { name: "test".into(), physical: 2, logical: 2, features: vec!["AVX2"] },
+        cpu: Cpu {
+            name: "test".into(),
+            physical: 2,
+            logical: 2,
+            performance: None,
+            features: vec!["AVX2"],
+        },
         memory: Memory { total: 8 << 30, free: 6 << 30 },
         gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: its driver is not installed".into() },
         adapters: Vec::new(),
