@@ -147,6 +147,11 @@ impl DraftState {
         self.after.is_some() && self.held == self.text
     }
 
+    /// Whether there are scratch rows behind the text.
+    pub(super) fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
     /// What may follow a row, or the text.
     pub(super) fn after(&self, row: Option<usize>) -> &[(u32, f32)] {
         match row {

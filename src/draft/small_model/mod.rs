@@ -23,6 +23,10 @@ pub struct SmallModel {
     pool: Option<Arc<Pool>>,
     /// Sequences behind the tree that was checked last.
     prepared: Option<Prepared>,
+    /// Whether it has worked ahead since the last tree.
+    worked_ahead: bool,
+    /// Whether the last tree proposed was drafted ahead, all of it or from its first level on.
+    was_drafted_ahead: bool,
 }
 
 impl SmallModel {
@@ -34,6 +38,8 @@ impl SmallModel {
             state: DraftState::new(lm, vocabulary),
             pool: None,
             prepared: None,
+            worked_ahead: false,
+            was_drafted_ahead: false,
         }
     }
 
@@ -81,6 +87,7 @@ impl Drafter for SmallModel {
 
     fn truncate(&mut self, len: usize) {
         self.prepared = None;
+        self.worked_ahead = false;
         // Pair i holds the token after it: with the first one there is one token more.
         self.state.truncate(if len == 0 { 0 } else { len + 1 });
     }
@@ -99,8 +106,12 @@ impl Drafter for SmallModel {
 
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError> {
         let shape = request.budget.shape;
+        let worked_ahead = std::mem::take(&mut self.worked_ahead);
+        self.was_drafted_ahead = false;
         if let Method::Sequences { .. } = request.budget.method {
-            return Ok(self.adopted(request));
+            let tree = self.adopted(request);
+            self.was_drafted_ahead = tree.len() > 1;
+            return Ok(tree);
         }
         self.prepared = None;
         if shape.gamma <= 1 || shape.width == 0 {
@@ -111,12 +122,15 @@ impl Drafter for SmallModel {
         if !self.state.is_ready() {
             return Ok(Tree::root(request.root));
         }
+        // Rows behind the text are of the outcome that came true.
+        self.was_drafted_ahead = worked_ahead && self.state.has_rows();
         Ok(self.grow(request, None, None)?.finish(request.root))
     }
 
     fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
         let &AheadRequest { tree, request, .. } = ahead;
         let pool = self.pool.clone();
+        self.worked_ahead = true;
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
         if let Method::Sequences { fixed } = request.budget.method {
             return self.go_on(tree, request, fixed);
@@ -126,6 +140,10 @@ impl Drafter for SmallModel {
             self.draft_outcomes(ahead)?;
         }
         Ok(())
+    }
+
+    fn was_drafted_ahead(&self) -> bool {
+        self.was_drafted_ahead
     }
 
     fn device_bytes(&self) -> u64 {

@@ -280,6 +280,7 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     model.observe(&[], &[&likely[..3], &[wrong]].concat()).unwrap();
     model.propose(&DraftRequest::new(wrong, sps)).unwrap();
     assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-1, 1, 1, 1, 1]);
+    assert!(!model.was_drafted_ahead(), "nothing was drafted while a tree was checked");
     // The text goes back by two tokens and on as it was.
     model.truncate(4);
     model.observe(&[], &[likely[2], wrong]).unwrap();
@@ -312,6 +313,7 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     let tree = model.propose(&DraftRequest::new(likely[4], budget)).unwrap();
     assert_eq!(tokens(&tree), likely[4..]);
     assert!(passes.lock().unwrap().is_empty());
+    assert!(model.was_drafted_ahead());
     // The next outcome that is drafted_ahead is none of the above.
     let request = DraftRequest::new(likely[4], budget);
     model
@@ -375,6 +377,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let request = DraftRequest::new(likely[0], one);
     let tree = model.propose(&request).unwrap();
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
+    assert!(model.was_drafted_ahead());
     // Only the last token of the tail was not run yet.
     model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
     assert_eq!(run(), [1; 6]);
@@ -388,6 +391,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let wrong = (likely[9] + 1) % VOCAB as u32;
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
+    assert!(!model.was_drafted_ahead());
     // Nor does anything after a fresh start.
     model
         .draft_ahead(&AheadRequest {
