@@ -3,6 +3,8 @@
 //! number of sequences and the budget (its Tables 2 and 3). Must never run anything: it lists what
 //! is to be run.
 
+use std::collections::BTreeSet;
+
 use super::strategies::{Contender, PLAIN, Sweep};
 use crate::draft::Depths;
 use crate::plan::{Setting, Strategy, TreeOverrides};
@@ -19,8 +21,10 @@ const DEPTHS: [usize; 6] = [0, 1, 2, 3, 5, 7];
 
 /// k of DuoDecoding's static variants.
 const SEQUENCES: [usize; 3] = [1, 2, 3];
-/// Budgets with many divisors, below and above what a CPU pair measures for itself.
+/// Budgets with many divisors, beside those next to what the strategy chooses for itself.
 const BUDGETS: [usize; 7] = [2, 4, 6, 8, 12, 16, 24];
+/// How far the budgets of the paper's Table 3 are from the one that fits.
+const BESIDE: usize = 2;
 
 /// Variants to run against each other, and the curves they are points of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,21 +100,29 @@ impl Variants {
         self.sweep("Depth of the tree", "expansions", depths);
     }
 
-    /// DuoDecoding's sequences and its budget, each beside the strategy's own choice.
-    pub fn duo(&mut self, base: &Controls, duo: &'static Strategy) {
+    /// DuoDecoding's sequences at one budget, and its budget with a single sequence: `own`, which
+    /// it chooses for itself, the budgets next to it and some further away. One thing is turned at
+    /// a time.
+    pub fn duo(&mut self, base: &Controls, duo: &'static Strategy, own: usize) {
         let name = duo.name;
-        let base = Controls { speculate: true, strategy: Some(duo), ..base.clone() };
-        let own = || std::iter::once((name.to_owned(), None, base.clone()));
+        let tree = TreeOverrides::default();
+        let base = Controls { speculate: true, strategy: Some(duo), tree, ..base.clone() };
+        let at_own = with_tree(&base, |tree| tree.gamma = Setting::Fixed(own));
+        let dynamic = (format!("{name} γ={own}"), None, at_own.clone());
         let sequences = SEQUENCES.map(|k| {
-            let controls = with_tree(&base, |tree| tree.width = Setting::Fixed(k));
-            (format!("{name} k={k}"), Some(k as f64), controls)
+            let controls = with_tree(&at_own, |tree| tree.width = Setting::Fixed(k));
+            (format!("{name} k={k} γ={own}"), Some(k as f64), controls)
         });
-        self.sweep("Sequences of DuoDecoding", "sequences k", own().chain(sequences));
-        let budgets = BUDGETS.map(|gamma| {
-            let controls = with_tree(&base, |tree| tree.gamma = Setting::Fixed(gamma));
-            (format!("{name} γ={gamma}"), Some(gamma as f64), controls)
+        let title = format!("Sequences of DuoDecoding at γ = {own}");
+        self.sweep(&title, "sequences k", std::iter::once(dynamic).chain(sequences));
+        let single = with_tree(&base, |tree| tree.width = Setting::Fixed(1));
+        let beside = own.saturating_sub(BESIDE).max(1)..=own + BESIDE;
+        let budgets: BTreeSet<usize> = BUDGETS.into_iter().chain(beside).collect();
+        let budgets = budgets.into_iter().map(|gamma| {
+            let controls = with_tree(&single, |tree| tree.gamma = Setting::Fixed(gamma));
+            (format!("{name} k=1 γ={gamma}"), Some(gamma as f64), controls)
         });
-        self.sweep("Budget of DuoDecoding", "budget γ, tokens", own().chain(budgets));
+        self.sweep("Budget of DuoDecoding with one sequence", "budget γ, tokens", budgets);
     }
 }
 
@@ -163,16 +175,24 @@ mod tests {
     }
 
     #[test]
-    fn duo_is_swept_beside_its_own_choice() {
-        let mut variants = Variants::new(&Controls::default());
-        let duo = Strategy::named("sps").unwrap();
-        variants.duo(&Controls::default(), duo);
-        assert_eq!(variants.sweeps.len(), 2);
-        for sweep in &variants.sweeps {
-            assert_eq!(sweep.points[0], ("sps".to_owned(), None));
-            assert!(sweep.points[1..].iter().all(|(_, value)| value.is_some()));
+    fn duo_s_sequences_and_budget_are_turned_one_at_a_time() {
+        let base = with_tree(&Controls::default(), |tree| tree.gamma = Setting::Fixed(16));
+        let mut variants = Variants::new(&base);
+        let duo = Strategy::named("duo").unwrap();
+        variants.duo(&base, duo, 7);
+        let of =
+            |name: &str| variants.contenders.iter().find(|c| c.name == name).unwrap().controls.tree;
+        for (name, _) in &variants.sweeps[0].points {
+            assert_eq!(of(name).gamma, Setting::Fixed(7), "{name}");
         }
-        assert_eq!(variants.contenders.len(), 2 + SEQUENCES.len() + BUDGETS.len());
+        assert_eq!(variants.sweeps[0].points[0].1, None, "the dynamic number of sequences");
+        let budgets: Vec<f64> = variants.sweeps[1].points.iter().map(|p| p.1.unwrap()).collect();
+        assert_eq!(budgets, [2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 12.0, 16.0, 24.0]);
+        for (name, _) in &variants.sweeps[1].points {
+            assert_eq!(of(name).width, Setting::Fixed(1), "{name}");
+        }
+        // k = 1 at the own budget is a point of both.
+        assert_eq!(variants.sweeps[1].points[4].0, "duo k=1 γ=7");
         assert!(variants.contenders[1..].iter().all(|c| c.controls.strategy == Some(duo)));
     }
 

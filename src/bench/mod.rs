@@ -3,6 +3,7 @@
 pub mod ablation;
 mod error;
 pub mod gpu;
+pub mod paper;
 pub mod prompts;
 pub mod quality;
 pub mod strategies;

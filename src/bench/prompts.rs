@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::files::read_text;
 
@@ -29,7 +29,7 @@ const EDITS: &str = "edits";
 const REFERENCES: &str = "references";
 
 /// One conversation to be had: what the user says, turn by turn.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BenchPrompt {
     /// Its name in the set.
     pub id: String,

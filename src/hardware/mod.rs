@@ -6,6 +6,7 @@ mod adapters;
 mod cores;
 mod gpu;
 mod machine;
+mod peak;
 mod usage;
 mod vram;
 
@@ -14,5 +15,6 @@ pub use adapters::{Adapter, AdapterKind, GpuAdapter, adapters};
 pub use cores::PerformanceCores;
 pub use gpu::{Gpu, GpuFinding, GpuUsage};
 pub use machine::{Cpu, Machine, Memory};
+pub use peak::{Peak, PeakMeter};
 pub use usage::{Usage, UsageMeter};
 pub use vram::Vram;

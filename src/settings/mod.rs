@@ -120,6 +120,9 @@ pub struct Settings {
     /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
     /// a measurement must not depend on earlier ones: only the chat and `run` set it.
     pub learned: Option<PathBuf>,
+    /// Whether the bundled small model is left out; no key: a measurement loads only what it drafts
+    /// with.
+    pub without_small: bool,
     /// The keys that were set, by whom; the others hold their defaults.
     pub given: BTreeMap<&'static str, Given>,
 }
@@ -175,6 +178,7 @@ impl Default for Settings {
             theme: ThemeName::default(),
             marks: true,
             learned: None,
+            without_small: false,
             given: BTreeMap::new(),
         }
     }

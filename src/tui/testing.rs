@@ -97,6 +97,7 @@ fn statuses() -> Vec<StrategyStatus> {
             draft: draft.map(str::to_string),
             depths,
             limit: None,
+            parameters: Vec::new(),
             missing,
         }
     };

@@ -62,6 +62,10 @@ pub struct StrategyStatus {
     /// Why M ends below the blocks that its head has, a clause; `None` where it does not.
     #[serde(default)]
     pub limit: Option<String>,
+    /// Trained weights of its drafter with 1, 2, … blocks, what it shares with the target left out;
+    /// a single number where there are no blocks, none where there is no model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<u64>,
     /// What it lacks to run here, with the remedy.
     pub missing: Option<String>,
 }

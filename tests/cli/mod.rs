@@ -1,5 +1,6 @@
 //! The program from outside.
 
+mod contenders;
 mod drafts;
 mod gpu;
 mod guards;

@@ -1,127 +1,282 @@
-//! The variants that a run measures, by name: rows of the table of strategies, with `+overlap` or
-//! `+uncoupled` behind the name for a variant. Must never run them.
+//! From contenders as they were written to the controls that they decode under, with the models
+//! that were loaded for them. What a strategy prescribes is changed by a contender's own settings
+//! only, not by flags that hold for all. Must never run them.
 
+use super::lines::{ALL_BLOCKS, ContenderLine, OwnSetting};
 use super::record::PLAIN;
 use super::{Contender, Controls};
-use crate::plan::{DraftKind, Schedule, Strategy};
+use crate::draft::Depths;
+use crate::plan::{DraftKind, Setting, Strategy, TreeOverrides};
+use crate::settings::{SettingValue, Settings};
+use crate::speculate::Method;
 use crate::worker::StrategyStatus;
 
-/// Drafting goes on while the target verifies.
-const OVERLAP: &str = "overlap";
-/// Candidates are ranked without the target's noise.
-const UNCOUPLED: &str = "uncoupled";
-
-/// Why a strategy cannot be measured.
+/// Why a contender cannot be measured with the models that were loaded for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContenderError {
-    /// No such strategy.
-    #[error(
-        "--strategies: `{name}` is not one of {known}; `+{OVERLAP}` or `+{UNCOUPLED}` may follow"
-    )]
-    Unknown {
-        /// As given.
-        name: String,
-        /// What there is.
-        known: String,
-    },
     /// It lacks something here.
-    #[error("--strategies: `{name}` needs {missing}")]
+    #[error("`{name}` needs {missing}")]
     Missing {
         /// As given.
         name: String,
         /// What, with the remedy.
         missing: String,
     },
-    /// It cannot overlap with the target, or always does.
-    #[error("--strategies: `{name}` has no variant that drafts while the target verifies")]
-    NoOverlap {
+    /// Its head has other blocks.
+    #[error("`{name}`: {asked} blocks are asked for and the head {has}")]
+    Blocks {
         /// As given.
         name: String,
+        /// How many it asks for.
+        asked: usize,
+        /// What there are, a clause.
+        has: String,
+    },
+    /// Its budget lies below the least.
+    #[error("`{name}`: its own budget is γ = {own}, which is {less} too little for that")]
+    Budget {
+        /// As given.
+        name: String,
+        /// What it chooses for itself.
+        own: usize,
+        /// What it lacks.
+        less: usize,
     },
 }
 
-/// The strategies `wanted`, or all that can run, over the controls `base`; plain is always among
-/// them and first.
-///
-/// # Errors
-/// [`ContenderError`].
-pub fn contenders(
-    base: &Controls,
-    statuses: &[StrategyStatus],
-    wanted: &[String],
-) -> Result<Vec<Contender>, ContenderError> {
-    let mut names: Vec<String> = vec![PLAIN.to_owned()];
-    let all: Vec<String> = if wanted.is_empty() { runnable(statuses) } else { wanted.to_vec() };
-    for name in all {
-        if !names.contains(&name) {
-            names.push(name);
+impl ContenderError {
+    /// Whose fault it is.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Missing { name, .. } | Self::Blocks { name, .. } | Self::Budget { name, .. } => {
+                name
+            }
         }
     }
-    names.into_iter().map(|name| contender(base, statuses, name)).collect()
+}
+
+/// Contenders that share one set of loaded models.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// What they have loaded beside or in place of the settings'.
+    pub loads: Vec<OwnSetting>,
+    /// At least one.
+    pub lines: Vec<ContenderLine>,
+}
+
+/// `lines` by what they have loaded, in the order in which they were written.
+pub fn batches(lines: Vec<ContenderLine>) -> Vec<Batch> {
+    let mut all: Vec<Batch> = Vec::new();
+    for line in lines {
+        let loads = line.loads();
+        match all.iter_mut().find(|batch| batch.loads == loads) {
+            Some(batch) => batch.lines.push(line),
+            None => all.push(Batch { loads, lines: vec![line] }),
+        }
+    }
+    all
+}
+
+impl Batch {
+    /// The settings under which its models are loaded: `settings` with its own, and without models
+    /// that none of its contenders drafts with.
+    pub fn settings(&self, settings: &Settings) -> Settings {
+        let mut settings = settings.clone();
+        for own in &self.loads {
+            // It was checked when the line was read.
+            let _ = settings.set(own.key, &SettingValue::text(&own.value));
+        }
+        let drafts = |kind: DraftKind| {
+            let mut rows = self.lines.iter().map(|line| line.row.draft);
+            rows.any(|draft| draft == kind || draft == DraftKind::Auto)
+        };
+        let (head, small) = (drafts(DraftKind::Head), drafts(DraftKind::Small));
+        settings.strategy = match (head, small) {
+            (true, false) => Some(Strategy::first_with(DraftKind::Head)),
+            (false, true) => Some(Strategy::first_with(DraftKind::Small)),
+            _ => None,
+        };
+        if !head {
+            settings.draft = Some(crate::settings::LOOKUP.to_owned());
+        }
+        if !small {
+            settings.draft_model = None;
+            settings.without_small = true;
+        }
+        if !drafts(DraftKind::Rest) {
+            settings.rest_text = None;
+        }
+        // What lacks its drafter is refused contender by contender, not with all of them.
+        settings.strategy = settings.strategy.filter(|row| settings.lacks(row.draft).is_none());
+        settings
+    }
 }
 
 /// All that can run here, and the variant of the head's strategy that overlaps.
-fn runnable(statuses: &[StrategyStatus]) -> Vec<String> {
-    let mut names = Vec::new();
+pub fn runnable(statuses: &[StrategyStatus]) -> Vec<ContenderLine> {
+    let mut lines = Vec::new();
     for status in statuses.iter().filter(|status| status.missing.is_none()) {
-        names.push(status.name.clone());
-        let own = Strategy::named(&status.name).is_some_and(|row| {
-            row.draft == DraftKind::Head && row.shape.is_none() && !row.gpu_layers
-        });
-        if own {
-            names.push(format!("{}+{OVERLAP}", status.name));
+        let Some(row) = Strategy::named(&status.name) else { continue };
+        lines.push(ContenderLine::of(row));
+        if row.draft == DraftKind::Head && row.shape.is_none() && !row.gpu_layers {
+            lines.push(ContenderLine::of(row).overlapped());
         }
     }
-    names
+    lines
+}
+
+/// `lines` over the controls `base`, and those that cannot take part; the target alone is always
+/// among them and first. `own_budget` is γ as a strategy chooses it for itself.
+pub fn contenders(
+    base: &Controls,
+    statuses: &[StrategyStatus],
+    lines: &[ContenderLine],
+    own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
+) -> (Vec<Contender>, Vec<ContenderError>) {
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    let plain = lines.first().map(ContenderLine::plain);
+    let plain = plain.or_else(|| Strategy::named(PLAIN).map(ContenderLine::of));
+    let others = lines.iter().filter(|line| plain.as_ref().is_none_or(|p| p.name != line.name));
+    for line in plain.iter().chain(others) {
+        match contender(base, statuses, line, own_budget) {
+            Ok(contender) => all.push(contender),
+            Err(error) => left_out.push(error),
+        }
+    }
+    // Without the target alone there is nothing to set the others beside.
+    if plain.is_some_and(|plain| all.first().is_none_or(|first| first.name != plain.name)) {
+        all.clear();
+    }
+    (all, left_out)
 }
 
 fn contender(
     base: &Controls,
     statuses: &[StrategyStatus],
-    name: String,
+    line: &ContenderLine,
+    own_budget: &mut dyn FnMut(&'static Strategy) -> usize,
 ) -> Result<Contender, ContenderError> {
-    let unknown = || ContenderError::Unknown { name: name.clone(), known: Strategy::names() };
-    let mut parts = name.split('+');
-    let row = parts.next().and_then(Strategy::named).ok_or_else(unknown)?;
+    let (row, name) = (line.row, line.name.clone());
     let status = statuses.iter().find(|status| status.name == row.name);
     if let Some(missing) = status.and_then(|status| status.missing.clone()) {
         return Err(ContenderError::Missing { name, missing });
     }
-    let speculate = row.draft != DraftKind::None;
-    let mut controls = Controls { speculate, strategy: Some(row), pace: 0, ..base.clone() };
-    for variant in parts {
-        match variant {
-            OVERLAP if row.schedule == Schedule::Overlap => {
-                return Err(ContenderError::NoOverlap { name });
-            }
-            OVERLAP if row.schedule_with(true) == row.schedule => {
-                return Err(ContenderError::NoOverlap { name });
-            }
-            OVERLAP => controls.overlap = true,
-            UNCOUPLED => controls.coupled = false,
-            _ => return Err(unknown()),
-        }
+    let on_gpu = line.own.iter().any(|own| own.key == "gpu_layers" && own.value != "0");
+    if let Some(missing) = missing_gpu_layers(statuses).filter(|_| on_gpu) {
+        return Err(ContenderError::Missing { name, missing });
     }
+    let mut settings = Settings {
+        controls: unprescribed(row, &base.tree),
+        overlap: base.overlap || line.overlap,
+        coupled: base.coupled && !line.uncoupled,
+        ..Settings::default()
+    };
+    for own in &line.own {
+        let mut value = own.value.clone();
+        if own.key == "controls.gamma"
+            && let Some(beside) = own.beside_own_budget()
+        {
+            let budget = own_budget(row);
+            let gamma = budget as isize + beside;
+            if gamma < 1 {
+                let less = gamma.abs_diff(1);
+                return Err(ContenderError::Budget { name, own: budget, less });
+            }
+            value = gamma.to_string();
+        } else if own.key == "controls.blocks" && value == ALL_BLOCKS {
+            value = blocks(status).1.to_string();
+        }
+        // It was checked when the line was read; what it is now lies within the same limits.
+        let _ = settings.set(own.key, &SettingValue::text(value));
+    }
+    let (least, most) = blocks(status);
+    let own_blocks = line.own.iter().any(|own| own.key == "controls.blocks");
+    if let (true, Setting::Fixed(asked)) = (own_blocks, settings.controls.blocks)
+        && !(least..=most).contains(&asked)
+    {
+        let limit = status.and_then(|status| status.limit.clone());
+        let has = limit.unwrap_or_else(|| match (least, most) {
+            (_, 0) => "has none to choose from".to_owned(),
+            (least, most) if least == most => format!("runs with all of its {most}"),
+            (_, most) => format!("has {most}"),
+        });
+        return Err(ContenderError::Blocks { name, asked, has });
+    }
+    let controls = Controls {
+        speculate: row.draft != DraftKind::None,
+        strategy: Some(row),
+        pace: 0,
+        tree: settings.controls,
+        overlap: settings.overlap,
+        coupled: settings.coupled,
+        ..base.clone()
+    };
     Ok(Contender { name, controls })
+}
+
+/// What is missing to have blocks of the target on a GPU, as the strategy that is about nothing
+/// else says it.
+fn missing_gpu_layers(statuses: &[StrategyStatus]) -> Option<String> {
+    let about = |status: &&StrategyStatus| {
+        let row = Strategy::named(&status.name);
+        row.is_some_and(|row| row.gpu_layers && row.draft == DraftKind::None)
+    };
+    statuses.iter().find(about).and_then(|status| status.missing.clone())
+}
+
+/// Fewest and most blocks that can be chosen.
+fn blocks(status: Option<&StrategyStatus>) -> (usize, usize) {
+    match status.map(|status| status.depths) {
+        Some(Depths::Elastic(most)) => (1, most),
+        Some(Depths::Fixed(blocks)) => (blocks, blocks),
+        None => (0, 0),
+    }
+}
+
+/// What flags that hold for all fix of a strategy's tree: nothing that it prescribes itself, be it
+/// a published size or sequences whose number and budget follow the rounds.
+fn unprescribed(row: &Strategy, base: &TreeOverrides) -> TreeOverrides {
+    let prescribes = row.shape.is_some() || matches!(row.method, Method::Sequences { .. });
+    if !prescribes {
+        return *base;
+    }
+    TreeOverrides { blocks: base.blocks, ..TreeOverrides::default() }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::contender_lines;
     use super::*;
-    use crate::draft::Depths;
     use crate::plan::STRATEGIES;
 
     fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
         let status = |row: &Strategy| StrategyStatus {
             name: row.name.to_owned(),
             draft: None,
-            depths: Depths::Fixed(0),
+            depths: match row.draft {
+                DraftKind::Head => Depths::Elastic(2),
+                _ => Depths::Fixed(0),
+            },
             limit: None,
+            parameters: Vec::new(),
             missing: missing
                 .contains(&row.name)
                 .then(|| "a head: name one with --draft".to_owned()),
         };
         STRATEGIES.iter().map(status).collect()
+    }
+
+    fn lines(text: &str) -> Vec<ContenderLine> {
+        contender_lines("--strategies", text).into_iter().map(|line| line.unwrap()).collect()
+    }
+
+    /// Over `base`, with an own budget of 3.
+    fn over(
+        base: &Controls,
+        missing: &[&str],
+        lines: &[ContenderLine],
+    ) -> (Vec<Contender>, Vec<ContenderError>) {
+        contenders(base, &statuses(missing), lines, &mut |_| 3)
     }
 
     fn names(contenders: &[Contender]) -> Vec<&str> {
@@ -131,9 +286,9 @@ mod tests {
     #[test]
     fn all_that_can_run_take_part_plain_first() {
         let base = Controls { pace: 50, ..Controls::default() };
-        let all = contenders(&base, &statuses(&["eagle2-60"]), &[]).unwrap();
+        let (all, left_out) = over(&base, &[], &runnable(&statuses(&["eagle2-60"])));
         let names = names(&all);
-        assert_eq!(names[0], PLAIN);
+        assert_eq!((names[0], left_out.len()), (PLAIN, 0));
         assert!(!all[0].controls.speculate);
         assert!(!names.contains(&"eagle2-60"));
         assert!(names.contains(&"dovetail") && names.contains(&"dovetail+overlap"), "{names:?}");
@@ -147,23 +302,85 @@ mod tests {
 
     #[test]
     fn variants_turn_one_thing() {
-        let wanted = ["pld", "dovetail+overlap", "dovetail+uncoupled", "pld"].map(str::to_owned);
-        let some = contenders(&Controls::default(), &statuses(&[]), &wanted).unwrap();
+        let some = lines("pld,dovetail+overlap,dovetail+uncoupled,pld");
+        let (some, _) = over(&Controls::default(), &[], &some);
         assert_eq!(names(&some), ["plain", "pld", "dovetail+overlap", "dovetail+uncoupled"]);
         assert!(some[2].controls.overlap && some[2].controls.coupled);
         assert!(!some[3].controls.overlap && !some[3].controls.coupled);
     }
 
     #[test]
-    fn what_cannot_take_part_says_why() {
-        let error = |name: &str, missing: &[&str]| {
-            let wanted = [name.to_owned()];
-            let found = contenders(&Controls::default(), &statuses(missing), &wanted);
-            found.unwrap_err().to_string()
+    fn flags_for_all_leave_what_a_strategy_prescribes_and_its_own_settings_change_it() {
+        let tree = TreeOverrides {
+            gamma: Setting::Fixed(16),
+            width: Setting::Fixed(2),
+            ..TreeOverrides::default()
         };
-        assert!(error("warp", &[]).contains("plain, auto, dovetail"), "{}", error("warp", &[]));
-        assert!(error("dovetail+warp", &[]).contains("dovetail+warp"));
-        assert!(error("dovetail", &["dovetail"]).contains("--draft"));
-        assert!(error("pld+overlap", &[]).contains("no variant"));
+        let base = Controls { tree, ..Controls::default() };
+        let some = lines("dovetail,eagle2-60,sps,specexec,duo,eagle2-60:gamma=9,duo:k=1,gamma=c+1");
+        let (all, left_out) = over(&base, &[], &some);
+        assert!(left_out.is_empty(), "{left_out:?}");
+        let tree = |name: &str| all.iter().find(|c| c.name == name).unwrap().controls.tree;
+        assert_eq!(tree("dovetail").gamma, Setting::Fixed(16));
+        for name in ["eagle2-60", "sps", "specexec", "duo"] {
+            assert_eq!(tree(name), TreeOverrides::default(), "{name}");
+        }
+        assert_eq!(tree("eagle2-60:gamma=9").gamma, Setting::Fixed(9));
+        let duo = tree("duo:k=1,gamma=c+1");
+        assert_eq!((duo.gamma, duo.width), (Setting::Fixed(4), Setting::Fixed(1)));
+    }
+
+    #[test]
+    fn what_cannot_take_part_says_why_and_the_others_do() {
+        let some = lines("pld;dovetail;eagle2-60:m=3;eagle2-60:m=all;duo:gamma=c-3;sps:m=1");
+        let (all, left_out) = over(&Controls::default(), &["dovetail"], &some);
+        assert_eq!(names(&all), ["plain", "pld", "eagle2-60:m=all"]);
+        assert_eq!(all[2].controls.tree.blocks, Setting::Fixed(2));
+        let reasons: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        let expected = [
+            "`dovetail` needs a head: name one with --draft",
+            "`eagle2-60:m=3`: 3 blocks are asked for and the head has 2",
+            "`duo:gamma=c-3`: its own budget is γ = 3, which is 1 too little for that",
+            "`sps:m=1`: 1 blocks are asked for and the head has none to choose from",
+        ];
+        assert_eq!(reasons, expected);
+        assert_eq!(left_out[0].name(), "dovetail");
+    }
+
+    #[test]
+    fn a_placement_that_is_not_there_is_not_run_on_the_cpu_in_its_name() {
+        let about = |row: &&Strategy| row.gpu_layers && row.draft == DraftKind::None;
+        let row = STRATEGIES.iter().find(about).unwrap();
+        let some = lines("dovetail:gpu-layers=2;plain:gpu-layers=2");
+        let (all, left_out) = over(&Controls::default(), &[row.name], &some);
+        assert!(all.is_empty(), "{all:?}");
+        let names: Vec<&str> = left_out.iter().map(ContenderError::name).collect();
+        assert_eq!(names, ["plain:gpu-layers=2", "dovetail:gpu-layers=2"]);
+        let none = lines("dovetail:gpu-layers=0");
+        assert_eq!(over(&Controls::default(), &[row.name], &none).0.len(), 2);
+    }
+
+    #[test]
+    fn one_load_serves_all_that_want_the_same() {
+        let some = "pld;dovetail:head=x;sps:gpu-layers=2;eagle2-60:head=x;duo:gpu-layers=2,k=1";
+        let batches = batches(lines(some));
+        let counts: Vec<usize> = batches.iter().map(|batch| batch.lines.len()).collect();
+        assert_eq!(counts, [1, 2, 2]);
+        let settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
+        let lookup = batches[0].settings(&settings);
+        assert_eq!((lookup.draft.as_deref(), lookup.without_small), (Some("lookup"), true));
+        assert_eq!((lookup.draft_model, lookup.strategy), (None, None));
+        let head = batches[1].settings(&settings);
+        assert_eq!((head.draft.as_deref(), head.without_small), (Some("x"), true));
+        assert_eq!(head.strategy.unwrap().name, "dovetail");
+        let small = batches[2].settings(&settings);
+        assert_eq!(
+            (small.draft_model.as_deref(), small.gpu_layers),
+            (Some("s"), Setting::Fixed(2))
+        );
+        assert!(!small.without_small);
+        let placed =
+            contenders(&Controls::default(), &statuses(&[]), &batches[2].lines, &mut |_| 3);
+        assert_eq!(placed.0[0].name, "plain:gpu-layers=2");
     }
 }

@@ -5,7 +5,9 @@ use super::record::Results;
 
 impl Results {
     /// Adds another part of the same measurement, and notes the differences.
-    pub fn join(&mut self, other: Self) {
+    pub fn join(&mut self, mut other: Self) {
+        let first = self.next_batch();
+        other.answers.iter_mut().for_each(|answer| answer.batch += first);
         self.notes.extend(differences(self, &other));
         self.notes.extend(other.notes);
         self.complete &= other.complete;

@@ -1,6 +1,8 @@
 //! Figures computed from answers: by strategy and set, and as means over the sets. Must never know
 //! how they are shown.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::record::{AnswerRecord, PLAIN};
 use crate::speculate::Credits;
 
@@ -60,6 +62,7 @@ impl Figures {
             answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
         };
         let first = answers.iter().filter(|answer| answer.turn == 0);
+        let memory = leanest(&answers);
         let mut accepted_by = Credits::default();
         answers.iter().for_each(|answer| accepted_by.add_all(&answer.accepted_by));
         Self {
@@ -77,8 +80,8 @@ impl Figures {
             drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
             accepted_by,
             accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
-            ram: answers.iter().map(|answer| answer.ram).max().unwrap_or(0),
-            vram: answers.iter().filter_map(|answer| answer.vram).max(),
+            ram: memory.0,
+            vram: memory.1,
             differing: answers.iter().filter(|answer| answer.differs_at.is_some()).count(),
         }
     }
@@ -89,6 +92,18 @@ impl Figures {
     pub fn round_ms(&self) -> f64 {
         self.draft_ms + self.verify_ms + self.wait_ms + self.other_ms
     }
+}
+
+/// The most main and video memory of one batch, of the batch where that is least: the target alone
+/// takes part in every batch, beside whatever the others have loaded.
+fn leanest(answers: &[&AnswerRecord]) -> (u64, Option<u64>) {
+    let mut batches: BTreeMap<usize, (u64, Option<u64>)> = BTreeMap::new();
+    for answer in answers {
+        let (ram, vram) = batches.entry(answer.batch).or_default();
+        *ram = answer.ram.max(*ram);
+        *vram = answer.vram.max(*vram);
+    }
+    batches.into_values().min_by_key(|(ram, _)| *ram).unwrap_or_default()
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -151,6 +166,13 @@ impl<'a> Grid<'a> {
         Figures::of(self.of_strategy(strategy).filter(|answer| answer.set == set))
     }
 
+    /// The mean length of the prompts that a strategy answered on a set; `None` if there are none.
+    pub fn prompt_tokens(&self, strategy: &str, set: &str) -> Option<f64> {
+        let of_set = self.of_strategy(strategy).filter(|answer| answer.set == set);
+        let tokens: Vec<f64> = of_set.map(|answer| answer.prompt_tokens as f64).collect();
+        (!tokens.is_empty()).then(|| mean(&tokens))
+    }
+
     /// Figures of one strategy on all sets, every answer of the same weight.
     pub fn all(&self, strategy: &str) -> Figures {
         Figures::of(self.of_strategy(strategy))
@@ -160,17 +182,24 @@ impl<'a> Grid<'a> {
         self.answers.iter().copied().filter(move |answer| answer.strategy == strategy)
     }
 
-    /// How many times as many tokens a second as the target alone on the same prompts; `None`
-    /// where the target alone was not run.
+    /// Figures of the target alone on one set, as it took turns with `strategy`.
+    fn plain_beside(&self, strategy: &str, set: &str) -> Figures {
+        let of_set = |name| self.of_strategy(name).filter(|answer| answer.set == set);
+        let batches: BTreeSet<usize> = of_set(strategy).map(|answer| answer.batch).collect();
+        Figures::of(of_set(PLAIN).filter(|answer| batches.contains(&answer.batch)))
+    }
+
+    /// How many times as many tokens a second as the target alone on the same prompts, in turn
+    /// with it; `None` where the target alone was not run.
     pub fn speed_up(&self, strategy: &str, set: &str) -> Option<f64> {
-        let plain = self.at(PLAIN, set).tokens_s;
+        let plain = self.plain_beside(strategy, set).tokens_s;
         (plain > 0.0).then(|| self.at(strategy, set).tokens_s / plain)
     }
 
     /// How many times as long as with the target alone the first token takes, by the medians of the
     /// same prompts; `None` where the target alone was not run.
     pub fn first_token(&self, strategy: &str, set: &str) -> Option<f64> {
-        let plain = self.at(PLAIN, set).ttft_ms;
+        let plain = self.plain_beside(strategy, set).ttft_ms;
         (plain > 0.0).then(|| self.at(strategy, set).ttft_ms / plain)
     }
 
@@ -279,6 +308,22 @@ pub(super) mod tests {
         let alone = Grid::of(&answers[..1]);
         assert_eq!(alone[0].first_token("dovetail", "everyday"), None);
         assert_eq!(alone[0].mean_speed_up("dovetail"), None, "without plain there is no speed-up");
+    }
+
+    #[test]
+    fn a_contender_is_set_beside_the_plain_answers_of_its_own_batch() {
+        let slow = |answer| AnswerRecord { batch: 1, ram: 128 << 20, ..answer };
+        let answers = [
+            answer(PLAIN, "s", 100, 100, 100.0),
+            answer("x", "s", 100, 50, 50.0),
+            slow(answer(PLAIN, "s", 100, 100, 400.0)),
+            slow(answer("y", "s", 100, 50, 100.0)),
+        ];
+        let grids = Grid::of(&answers);
+        assert_eq!(grids[0].speed_up("x", "s"), Some(2.0));
+        assert_eq!(grids[0].speed_up("y", "s"), Some(4.0));
+        let memory = |name: &str| grids[0].all(name).ram >> 20;
+        assert_eq!((memory(PLAIN), memory("x"), memory("y")), (64, 64, 128));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod compare;
 mod contenders;
 mod differences;
 mod figures;
+mod lines;
 mod published;
 mod record;
 mod recorder;
@@ -15,7 +16,7 @@ mod report;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::chat::{Message, Role};
-use crate::hardware::{Usage, UsageMeter};
+use crate::hardware::{Peak, PeakMeter};
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
 use super::prompts::{BenchPrompt, PromptSet};
@@ -23,10 +24,14 @@ use recorder::AnswerRecorder;
 
 pub use charts::{charts, sweep_charts};
 pub use compare::{Comparison, compare};
-pub use contenders::{ContenderError, contenders};
+pub use contenders::{Batch, ContenderError, batches, contenders, runnable};
 pub use figures::{Figures, Grid};
-pub use record::{AnswerRecord, Environment, Models, PLAIN, Results, Sweep, difference};
+pub use lines::{ContenderLine, LineError, OwnSetting, Scope, contender_file, contender_lines};
+pub use record::{AnswerRecord, Environment, Models, PLAIN, Results, Sweep, difference, models_of};
 pub use report::{lossless_check, sweep_tables, tables};
+
+#[cfg(test)]
+pub(super) use report::tests::results as results_for_tests;
 
 /// Most tokens of a warm-up answer.
 const WARM_UP: usize = 24;
@@ -53,6 +58,8 @@ pub struct BenchRun {
     pub max_tokens: usize,
     /// The system prompt.
     pub system: Option<String>,
+    /// For the records: the number of this run among those of the same results.
+    pub batch: usize,
 }
 
 impl BenchRun {
@@ -102,7 +109,7 @@ pub fn run(
     report: &mut dyn FnMut(&str, &str),
 ) -> Taken {
     let mut runner =
-        Runner { backend, plan, controls, stop, generation: 0, usage: UsageMeter::new() };
+        Runner { backend, plan, controls, stop, generation: 0, peak: PeakMeter::start() };
     let mut taken = Taken::default();
     if let Some(set) = plan.sets.first() {
         runner.warm_up(set, report);
@@ -146,7 +153,7 @@ struct Runner<'a> {
     controls: &'a SharedControls,
     stop: &'a Stop,
     generation: u64,
-    usage: UsageMeter,
+    peak: PeakMeter,
 }
 
 impl Runner<'_> {
@@ -201,6 +208,7 @@ impl Runner<'_> {
                     id: prompt.id.clone(),
                     turn,
                     strategy: contender.name.clone(),
+                    batch: plan.batch,
                     digest: record::digest(&made.tokens),
                     ..made.answer
                 };
@@ -248,10 +256,12 @@ impl Runner<'_> {
         if stop.is_set() {
             return Err(AnswerFailure::Stopped);
         }
-        let Usage { memory_ours, gpu, .. } = self.usage.sample();
-        let vram = gpu.and_then(|gpu| gpu.vram_ours);
+        let Peak { ram, vram } = self.peak.peak();
+        // Where no driver tells, what was put there is known.
+        let put = self.backend.ready.vram_used;
+        let vram = vram.or_else(|| (put > 0).then_some(put));
         let failed = |error| AnswerFailure::Failed { contender: contender.name.clone(), error };
-        recorder.end(memory_ours, vram).map_err(failed)
+        recorder.end(ram, vram).map_err(failed)
     }
 }
 

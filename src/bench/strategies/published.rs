@@ -26,6 +26,7 @@ mod tests {
             target: target.to_owned(),
             target_detail: String::new(),
             drafts: Vec::new(),
+            parameters: Vec::new(),
             context: 0,
         };
         assert!(beside(&models("bundled target")).is_none());

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Taken;
+use super::{Batch, Contender, ContenderLine, Taken};
 use crate::hardware::Machine;
 use crate::model::Traffic;
 use crate::speculate::Credits;
@@ -25,6 +25,9 @@ pub struct AnswerRecord {
     pub turn: usize,
     /// The strategy, or the variant of one.
     pub strategy: String,
+    /// Which contenders it took turns with: those of one batch shared a process and its models.
+    #[serde(default)]
+    pub batch: usize,
     /// Tokens of the prompt, the conversation before included.
     pub prompt_tokens: usize,
     /// Tokens of the answer, the first one included.
@@ -56,9 +59,10 @@ pub struct AnswerRecord {
     pub accepted_by: Credits,
     /// How many rounds accepted at least 1, 2, … tokens of the draft.
     pub accepted: Vec<usize>,
-    /// Memory of the process after the answer, bytes.
+    /// The most memory of the process by the end of the answer, bytes.
     pub ram: u64,
-    /// Video memory of the process after the answer, bytes; `None` without a GPU.
+    /// The most video memory of the process by the end of the answer, bytes: as the driver tells,
+    /// else what was put there; `None` without a GPU.
     pub vram: Option<u64>,
     /// Fingerprint of the answer's tokens.
     pub digest: String,
@@ -104,8 +108,11 @@ pub struct Models {
     pub target: String,
     /// Its size and format.
     pub target_detail: String,
-    /// Name of each strategy that could run and drafts, with its draft's description.
+    /// Name of each strategy or contender that could run and drafts, with its draft's description.
     pub drafts: Vec<(String, String)>,
+    /// Trained weights of a contender's draft, as many blocks as it uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<(String, u64)>,
     /// Positions of the KV cache.
     pub context: usize,
 }
@@ -121,9 +128,31 @@ impl From<&Ready> for Models {
                 .filter(|status| status.missing.is_none())
                 .filter_map(|status| Some((status.name.clone(), status.draft.clone()?)))
                 .collect(),
+            parameters: Vec::new(),
             context: ready.context,
         }
     }
+}
+
+/// The models of a batch: where it loads its own, its drafters go by the contenders' names.
+pub fn models_of(ready: &Ready, batch: &Batch, contenders: &[Contender]) -> Models {
+    let parameters = |contender: &Contender| {
+        let row = contender.controls.strategy?;
+        let status = ready.strategies.iter().find(|status| status.name == row.name)?;
+        let blocks = contender.controls.tree.blocks.or(status.parameters.len());
+        let count = status.parameters.get(blocks.max(1) - 1)?;
+        Some((contender.name.clone(), *count))
+    };
+    let parameters = contenders.iter().filter_map(parameters).collect();
+    let all = Models { parameters, ..Models::from(ready) };
+    if batch.loads.is_empty() {
+        return all;
+    }
+    let draft = |line: &ContenderLine| {
+        let own = all.drafts.iter().find(|(name, _)| name == line.row.name);
+        own.map(|(_, draft)| (line.name.clone(), draft.clone()))
+    };
+    Models { drafts: batch.lines.iter().filter_map(draft).collect(), ..all }
 }
 
 /// A curve that was measured: variants of a strategy by the value of one setting.
@@ -167,6 +196,27 @@ pub struct Results {
 }
 
 impl Results {
+    /// The number of a batch that is measured next.
+    pub fn next_batch(&self) -> usize {
+        self.answers.iter().map(|answer| answer.batch + 1).max().unwrap_or(0)
+    }
+
+    /// Adds what another process measured of the same run.
+    pub fn add_batch(&mut self, other: Self) {
+        let first = self.next_batch();
+        let renumbered =
+            |answer: AnswerRecord| AnswerRecord { batch: answer.batch + first, ..answer };
+        self.answers.extend(other.answers.into_iter().map(renumbered));
+        for draft in other.models.drafts {
+            if !self.models.drafts.contains(&draft) {
+                self.models.drafts.push(draft);
+            }
+        }
+        self.models.parameters.extend(other.models.parameters);
+        self.notes.extend(other.notes);
+        self.complete &= other.complete;
+    }
+
     /// Adds the results of a run.
     pub fn take(&mut self, taken: Taken) {
         self.answers.extend(taken.answers);

@@ -109,7 +109,8 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     let first = ["drafted", "τ", "draft ms", "verify ms", "other ms"];
     let mut notes = vec![
         "Means over rounds. Drafted: nodes below the root. TTFT: median, first turns. Memory: the \
-         most seen; all strategies share one process, so each holds what the others have loaded."
+         process's peak; contenders that share a process each hold what the others have loaded \
+         (`--isolated` gives each a process)."
             .to_owned(),
     ];
     if beside {
@@ -263,13 +264,13 @@ fn mib(bytes: Option<u64>) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::bench) mod tests {
     use super::super::figures::tests::{answer, sample};
     use super::super::record::{Environment, Models};
     use super::*;
     use crate::bench::TableStyle;
 
-    pub(in super::super) fn results(answers: Vec<AnswerRecord>) -> Results {
+    pub(in crate::bench) fn results(answers: Vec<AnswerRecord>) -> Results {
         Results {
             kind: "strategies".to_owned(),
             version: "0.1.0".to_owned(),
@@ -285,6 +286,7 @@ pub(super) mod tests {
                 target: "a target".to_owned(),
                 target_detail: "6 M parameters".to_owned(),
                 drafts: vec![("dovetail".to_owned(), "a head".to_owned())],
+                parameters: Vec::new(),
                 context: 2048,
             },
             max_tokens: 128,

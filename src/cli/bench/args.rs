@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::paper::PaperArgs;
 use crate::bench::prompts;
 use crate::cli::settings_file::SettingsFile;
 use crate::cli::shared_args::SharedArgs;
@@ -14,16 +15,26 @@ use crate::cli::shared_args::SharedArgs;
     args_conflicts_with_subcommands = true,
     after_help = "`--temperature` takes a list here (0,1) and `--max-tokens` is 128 unless given. \
                   Ctrl-C keeps what was measured.\nExit codes: 0 done, 1 an answer was not the \
-                  target's own or a strategy failed, 2 wrong flags, 3 a model could not be loaded, \
-                  130 interrupted."
+                  target's own, a strategy failed or was left out, 2 wrong flags, 3 a model could \
+                  not be loaded, 130 interrupted."
 )]
 pub struct BenchArgs {
     /// Another measurement.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
-    /// Strategies to run [default: all that can run here]; plain is always among them.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Bench")]
-    pub strategies: Vec<String>,
+    /// Strategies to run [default: all that can run here]; plain is always among them. Each may
+    /// have settings of its own: `dovetail:gamma=16,k=10,d=7,m=5,head=PATH;sps:draft-model=PATH`.
+    /// There are gamma, k, d, m, head, draft-model, draft-vocab, draft-threads, rest-text,
+    /// gpu-layers, device, vram and label; `m=all` takes all blocks, `gamma=c+1` one more than the
+    /// strategy would choose itself.
+    #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]
+    pub strategies: Option<String>,
+    /// A file of such strategies, one a line; `#` begins a comment.
+    #[arg(long, value_name = "FILE", help_heading = "Bench")]
+    pub contenders: Option<PathBuf>,
+    /// Run every strategy in a process of its own, so that its memory is its own.
+    #[arg(long, help_heading = "Bench")]
+    pub isolated: bool,
     /// Flags shared by these runs.
     #[command(flatten)]
     pub course: CourseArgs,
@@ -41,6 +52,8 @@ pub enum BenchCommand {
     /// Measure what a GPU is worth here: a block on both devices, the bus, drafts, and placements
     /// of target and draft with what was expected of them. Takes about a minute.
     Gpu(Box<GpuArgs>),
+    /// A table or a figure of the papers on this machine, with theirs and the ratio.
+    Paper(Box<PaperArgs>),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
     /// Show files of `--save` again, several as one run: a long table can be measured in parts.

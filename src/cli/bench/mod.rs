@@ -5,7 +5,10 @@ mod args;
 mod course;
 mod files;
 mod gpu;
+mod isolated;
+mod paper;
 mod quality;
+mod session;
 mod verify;
 
 use crate::bench::MeasureError;
@@ -19,6 +22,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
     match &args.command {
         None => course::strategies(args),
         Some(BenchCommand::Ablation(args)) => course::ablation(args),
+        Some(BenchCommand::Paper(args)) => paper::paper(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
@@ -44,6 +48,7 @@ impl BenchArgs {
             None => self.course.shared.verbose,
             Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
             Some(BenchCommand::Gpu(args)) => args.shared.verbose,
+            Some(BenchCommand::Paper(args)) => args.course.shared.verbose,
             Some(
                 BenchCommand::Compare(_)
                 | BenchCommand::Show(_)

@@ -11,6 +11,8 @@ pub(super) struct LoadedDrafter {
     /// Whether `drafter` holds memory of a GPU's own.
     pub(super) on_gpu: bool,
     pub(super) size: DraftSize,
+    /// Trained weights beside those of the blocks; what is the target's own left out.
+    pub(super) own_weights: u64,
     pub(super) throughput: Throughput,
     /// Fewest and most blocks that can be used.
     pub(super) blocks: (usize, usize),
@@ -29,6 +31,13 @@ impl LoadedDrafter {
     /// Reasons that hold for every budget, one sentence each.
     pub(super) fn preface(&self) -> Vec<String> {
         std::iter::once(&self.reason).chain(&self.beside).cloned().collect()
+    }
+
+    /// Trained weights with 1, 2, … blocks; a single number where there are none to choose from.
+    pub(super) fn parameters(&self) -> Vec<u64> {
+        let most = self.blocks.1.max(1) as u64;
+        let with = |blocks| self.own_weights + blocks * self.size.block;
+        if self.is_model() { (1..=most).map(with).collect() } else { Vec::new() }
     }
 
     /// Whether it runs a model, which takes time.

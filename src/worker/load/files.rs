@@ -42,7 +42,7 @@ impl ModelFiles {
         }
         let small = match (settings.draft_model.as_deref(), &spec) {
             (Some(model), _) => Some(named(model)?),
-            (None, Spec::Bundled) => Some(Spec::Bundled),
+            (None, Spec::Bundled) if !settings.without_small => Some(Spec::Bundled),
             (None, _) => None,
         };
         let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;

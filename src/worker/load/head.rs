@@ -113,6 +113,7 @@ pub(super) fn load(
         drafter: Box::new(head.with_cores(cores)),
         on_gpu,
         size: DraftSize { blocks: most, ..size },
+        own_weights: sizes::own_weights(config, kind),
         throughput: if on_gpu { Throughput::of_gpu(ctx.machine.gpu.get()) } else { ctx.cpu },
         blocks: (if config.elastic { 1 } else { most }, most),
         limit,

@@ -78,10 +78,28 @@ pub(in crate::worker) fn of_head(
     bytes_per_weight: f64,
 ) -> DraftSize {
     let body = &config.body;
-    let square = (body.hidden * body.hidden) as u64;
     let vocabulary = (body.hidden * body.vocab) as u64;
-    let scored = (body.hidden * config.scored()) as u64;
-    let fusion = match kind {
+    DraftSize {
+        fixed: fusion(config, kind) + scored(config),
+        lookup: if tied_head && shares_lm_head(config, kind) { 0 } else { vocabulary },
+        block: head_block(body),
+        bytes_per_weight,
+        blocks: config.blocks(),
+        elastic: config.elastic,
+    }
+}
+
+/// Weights of a head that were trained, less those of its blocks: what it shares with the target is
+/// not its own.
+pub(super) fn own_weights(config: &HeadConfig, kind: FusionKind) -> u64 {
+    let own_head = if shares_lm_head(config, kind) { 0 } else { scored(config) };
+    fusion(config, kind) + own_head
+}
+
+fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
+    let body = &config.body;
+    let square = (body.hidden * body.hidden) as u64;
+    match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
         // `fc`, and attention that reads the token's embedding too.
@@ -89,16 +107,16 @@ pub(in crate::worker) fn of_head(
             let attention = body.q_width() + 2 * body.kv_width();
             (body.hidden * (config.feature_width() + attention)) as u64
         }
-    };
-    let shares_lm_head = config.draft_vocab.is_none() && kind != FusionKind::Eagle3;
-    DraftSize {
-        fixed: fusion + scored,
-        lookup: if tied_head && shares_lm_head { 0 } else { vocabulary },
-        block: head_block(body),
-        bytes_per_weight,
-        blocks: config.blocks(),
-        elastic: config.elastic,
     }
+}
+
+/// Weights of the LM head.
+fn scored(config: &HeadConfig) -> u64 {
+    (config.body.hidden * config.scored()) as u64
+}
+
+fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
+    config.draft_vocab.is_none() && kind != FusionKind::Eagle3
 }
 
 /// A small model with `bytes` of weights, before they are packed.

@@ -83,6 +83,7 @@ pub(super) fn load(
         drafter: Box::new(SmallModel::new(&files.name, lm, words).with_pool(pool)),
         on_gpu: is_on_gpu,
         size: DraftSize { bytes_per_weight, ..size },
+        own_weights: size.fixed + size.lookup,
         throughput: if is_on_gpu { Throughput::of_gpu(ctx.machine.gpu.get()) } else { ctx.cpu },
         blocks: (0, 0),
         limit: None,

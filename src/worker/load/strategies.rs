@@ -39,6 +39,7 @@ fn statuses(
             draft: (!names.is_empty()).then(|| names.join("; ")),
             depths: used.first().map_or(Depths::Fixed(0), |drafter| drafter.drafter.depths()),
             limit: used.first().and_then(|drafter| drafter.limit.clone()),
+            parameters: drafter.map_or_else(Vec::new, LoadedDrafter::parameters),
             missing,
         }
     };

@@ -96,6 +96,7 @@ fn without_weights(
         drafter,
         on_gpu: false,
         size: DraftSize::NOTHING,
+        own_weights: 0,
         throughput: ctx.cpu,
         blocks: (0, 0),
         limit: None,

@@ -1,0 +1,91 @@
+//! One contender in a process of its own, so that its memory is its own: the same program with the
+//! same flags, and its results as JSON. Must never measure by itself.
+
+use std::process::{Command, Stdio};
+
+use super::args::CourseArgs;
+use crate::bench::prompts::PromptSet;
+use crate::bench::strategies::{ContenderLine, Results};
+use crate::cli::exit::Code;
+use crate::settings::SettingValue;
+
+/// What a process measured.
+pub(super) struct Ran {
+    pub(super) results: Results,
+    /// Whether it says that something failed.
+    pub(super) failed: bool,
+}
+
+/// Why a process measured nothing.
+pub(super) struct NotRun {
+    pub(super) code: Code,
+    pub(super) reason: String,
+}
+
+/// Measures `line` beside the target alone.
+pub(super) fn run(
+    args: &CourseArgs,
+    sets: &[PromptSet],
+    temperatures: &[f32],
+    line: &ContenderLine,
+) -> Result<Ran, NotRun> {
+    let not_run = |code, reason: String| NotRun { code, reason };
+    let failed = |error: std::io::Error| not_run(Code::Failed, format!("no process: {error}"));
+    // The sets as they are here: files may be named differently from the folder they came from.
+    let folder = tempfile::tempdir().map_err(failed)?;
+    for (number, set) in sets.iter().enumerate() {
+        let place = folder.path().join(format!("{number:03}"));
+        std::fs::create_dir(&place).map_err(failed)?;
+        let lines: Result<Vec<String>, _> = set.prompts.iter().map(serde_json::to_string).collect();
+        let lines = lines.map_err(|error| not_run(Code::Failed, error.to_string()))?;
+        let file = place.join(format!("{}.jsonl", set.name));
+        std::fs::write(file, lines.join("\n")).map_err(failed)?;
+    }
+    let mut places: Vec<String> = Vec::new();
+    for number in 0..sets.len() {
+        places.push(folder.path().join(format!("{number:03}")).display().to_string());
+    }
+    let temperatures: Vec<String> = temperatures.iter().map(f32::to_string).collect();
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(["bench", "--json", "--strategies", &line.text()]);
+    command.arg(format!("--prompts={}", places.join(",")));
+    command.arg(format!("--temperature={}", temperatures.join(",")));
+    command.args(flags(args));
+    if let Some(config) = &args.shared.file.config {
+        command.arg("--config").arg(config);
+    }
+    let output = command.stdin(Stdio::null()).output().map_err(failed)?;
+    let code = output.status.code();
+    match serde_json::from_slice::<Results>(&output.stdout) {
+        Ok(results) => Ok(Ran { results, failed: code == Some(Code::Failed as i32) }),
+        Err(_) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let error = said.lines().find_map(|line| line.strip_prefix("error: "));
+            let reason = error.or(said.lines().last()).unwrap_or("its process ended early");
+            let code = match code {
+                Some(2) => Code::Usage,
+                Some(3) => Code::Model,
+                _ => Code::Failed,
+            };
+            Err(not_run(code, reason.to_owned()))
+        }
+    }
+}
+
+/// The flags that hold for all contenders, as they were given.
+fn flags(args: &CourseArgs) -> Vec<String> {
+    // Temperatures have a list of their own, and the strategy is the contender's.
+    let apart = ["sampler.temperature", "strategy"];
+    let mut all = Vec::new();
+    for over in args.shared.overrides().iter().filter(|over| !apart.contains(&over.key)) {
+        match &over.value {
+            SettingValue::Switch(_) => all.push(over.flag.to_owned()),
+            SettingValue::List(texts) => {
+                all.extend(texts.iter().map(|text| format!("{}={text}", over.flag)));
+            }
+            SettingValue::Text(text) => all.push(format!("{}={text}", over.flag)),
+            other => all.push(format!("{}={other}", over.flag)),
+        }
+    }
+    all
+}

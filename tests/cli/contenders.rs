@@ -1,0 +1,130 @@
+//! Contenders with settings of their own, and the papers' tables.
+
+use crate::support::program::{Home, outcome};
+use serde_json::Value;
+
+const QUICK: [&str; 7] = ["bench", "--prompts", "everyday", "--limit", "1", "--max-tokens", "8"];
+
+fn names(results: &Value) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for answer in results["answers"].as_array().unwrap() {
+        let name = answer["strategy"].as_str().unwrap().to_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+#[test]
+fn those_that_cannot_take_part_are_named_and_the_others_run() {
+    let home = Home::new();
+    let misfit = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/draft_dgf_m1");
+    let wanted = format!(
+        "dovetail:gamma=4,k=2,d=1,m=1;dovetial;pld;dovetail:head={misfit};sps:draft-model=/no/such;\
+         dovetail:m=9;eagle2-60:gamma=5"
+    );
+    let flags = ["--json", "--gamma", "3", "--strategies", &wanted];
+    let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
+    assert_eq!(code, 1, "{err}");
+    for words in
+        ["did you mean `dovetail`", "draft_dgf_m1`", "/no/such", "`dovetail:m=9`: 9 blocks"]
+    {
+        let line = err.lines().find(|line| line.contains(words));
+        assert!(line.is_some_and(|line| line.starts_with("left out: ")), "{words}: {err}");
+    }
+    let results: Value = serde_json::from_str(&out).unwrap();
+    let expected =
+        ["plain", "dovetail:gamma=4,k=2,d=1,m=1", "pld", "eagle2-60:gamma=5"].map(str::to_owned);
+    let mut found = names(&results);
+    found.sort_by_key(|name| expected.iter().position(|other| other == name));
+    assert_eq!(found, expected);
+    assert_eq!(results["notes"].as_array().unwrap().len(), 4, "{}", results["notes"]);
+    for answer in results["answers"].as_array().unwrap() {
+        let most = match answer["strategy"].as_str().unwrap() {
+            name if name.starts_with("dovetail") => 3,
+            name if name.starts_with("eagle2-60") => 4,
+            _ => continue,
+        };
+        let (drafted, rounds) = (answer["drafted"].as_u64(), answer["rounds"].as_u64());
+        assert!(drafted.unwrap() <= most * rounds.unwrap(), "{answer}");
+    }
+    // Alone, a contender that cannot take part leaves nothing to run.
+    let (code, _, err) =
+        outcome(&mut home.command(&[&QUICK[..], &["--strategies", "duo:k=77"]].concat()));
+    assert!(code == 2 && err.contains("`k` must be"), "{code}: {err}");
+}
+
+#[test]
+fn a_process_of_its_own_has_memory_of_its_own() {
+    let home = Home::new();
+    let file = home.path().join("contenders.txt");
+    std::fs::write(&file, "# two\npld\ndovetail:label=ours,gamma=4,m=all\n").unwrap();
+    let file = file.to_str().unwrap();
+    let flags = ["--isolated", "--json", "--contenders", file, "--temperature", "0,1"];
+    let (code, out, err) = outcome(&mut home.command(&[&QUICK[..], &flags].concat()));
+    assert_eq!(code, 0, "{err}");
+    let results: Value = serde_json::from_str(&out).unwrap();
+    let mut found = names(&results);
+    found.sort();
+    assert_eq!(found, ["ours", "plain", "pld"]);
+    let answers = results["answers"].as_array().unwrap();
+    let batch = |name: &str| {
+        let of = answers.iter().filter(|answer| answer["strategy"] == name);
+        let mut all: Vec<u64> = of.map(|answer| answer["batch"].as_u64().unwrap()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!((batch("plain"), batch("pld"), batch("ours")), (vec![0, 1, 2], vec![1], vec![2]));
+    assert!(answers.iter().all(|answer| answer["ram"].as_u64().unwrap() > 1 << 20));
+    assert!(answers.iter().all(|answer| answer["differs_at"].is_null()));
+    assert_eq!(results["models"]["parameters"][0][0], "ours");
+}
+
+#[test]
+fn a_table_of_a_paper_has_theirs_and_ours() {
+    let home = Home::new();
+    let quick = ["--limit", "1", "--max-tokens", "8"];
+    let table = ["bench", "paper", "--table", "3"];
+    let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
+    // The bundled head has four blocks: the rows of more are left out.
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains("`w/ DGF + 4`: 5 blocks are asked for"), "{err}");
+    for words in ["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    let ours = out.lines().find(|line| line.starts_with("w/ DGF + 1")).unwrap();
+    assert!(ours.contains('×') && ours.contains('M'), "{ours}");
+
+    let table = ["bench", "paper", "--table", "duo-3", "--prompts", "mt_bench,gsm8k"];
+    let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
+    assert!(matches!(code, 0 | 1), "{err}");
+    for words in ["c+2", "98.71", "`gsm8k` stands for math.", "No prompts for translation"] {
+        assert!(out.contains(words), "{words}: {out}");
+    }
+    for (flags, words) in [
+        (&["--table", "9"][..], "duo-3"),
+        (&["--figure", "9"], "duo-4"),
+        (&["--table", "duo-3", "--prompts", "everyday"], "No prompts for mt_bench"),
+    ] {
+        let (code, _, err) = outcome(&mut home.command(&[&["bench", "paper"], flags].concat()));
+        assert!(code == 2 && err.contains(words), "{flags:?}: {err}");
+    }
+}
+
+#[test]
+fn a_figure_of_a_paper_is_drawn() {
+    let home = Home::new();
+    let svg = home.path().join("svg");
+    let flags = ["--limit", "1", "--max-tokens", "6", "--svg", svg.to_str().unwrap()];
+    for (figure, words, file) in
+        [("duo-1", "check ms", "lengths-t0.svg"), ("duo-4", "target waits", "waiting-t0.svg")]
+    {
+        let figure = ["bench", "paper", "--figure", figure];
+        let (code, out, err) = outcome(&mut home.command(&[&figure[..], &flags].concat()));
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains(words), "{out}");
+        assert!(svg.join(file).is_file(), "{err}");
+    }
+}
