@@ -1,12 +1,16 @@
 //! The commands and flags as clap parses them. Must never check a value that the settings hold:
 //! their own table does, so that a flag and the file accept the same and give the same errors.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArgs;
+use super::replay::ReplayArgs;
 use super::settings_file::SettingsFile;
 use super::shared_args::SharedArgs;
 use super::train::TrainArgs;
+use super::verify::VerifyArgs;
 use crate::settings::{Override, SettingValue};
 
 /// Chat with a local model: a draft tree from a small model, checked by the big one, live.
@@ -50,6 +54,11 @@ pub enum Command {
     /// Measure the strategies against each other on this machine and its models, every one on the
     /// same prompts in turn.
     Bench(Box<BenchArgs>),
+    /// Decode a record or a saved conversation plainly again, and say whether every token of it is
+    /// the target's own.
+    Verify(Box<VerifyArgs>),
+    /// Show a record in the panels of the chat, at any pace, without models.
+    Replay(ReplayArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -74,6 +83,9 @@ pub struct ChatArgs {
     /// Least time from round to round, e.g. 0.5s or 500ms, so that a fast model can be watched.
     #[arg(long, value_name = "TIME", help_heading = "Screen")]
     pub pace: Option<String>,
+    /// Keep everything that happens in a new file, for `dovetail replay` and `dovetail verify`.
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub record: Option<PathBuf>,
 }
 
 /// Flags of `run`.
@@ -89,6 +101,9 @@ pub struct RunArgs {
     /// Leave out what a reasoning model thinks; otherwise it goes to stderr.
     #[arg(long)]
     pub hide_thinking: bool,
+    /// Keep everything that happens in a new file, for `dovetail replay` and `dovetail verify`.
+    #[arg(long, value_name = "FILE", help_heading = "Program")]
+    pub record: Option<PathBuf>,
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -161,10 +176,12 @@ impl Cli {
             Some(Command::Run(args)) => args.shared.verbose,
             Some(Command::Doctor(args)) => args.shared.verbose,
             Some(Command::Bench(args)) => args.verbose(),
+            Some(Command::Verify(args)) => args.shared.verbose,
             Some(
                 Command::Models(_)
                 | Command::Pull(_)
                 | Command::Train(_)
+                | Command::Replay(_)
                 | Command::Completions { .. }
                 | Command::Man,
             ) => false,

@@ -1,9 +1,12 @@
 //! From settings to a running worker: models, or a recorded script in their place. Must never know
 //! what is done with the events.
 
+use std::path::Path;
+
 use super::exit::{Code, Failure};
 use super::shared_args::SharedArgs;
 use crate::settings::{Override, Settings};
+use crate::worker::record::{Recording, recorded};
 use crate::worker::scripted::Script;
 use crate::worker::{self, Controls, Purpose, SettingsLoader, SharedControls, Sink, Worker};
 
@@ -26,6 +29,21 @@ pub fn controls(settings: &Settings) -> SharedControls {
         sampler: settings.sampler,
         ..Controls::default()
     })
+}
+
+/// [`start`], with all that happens recorded in a new file if one is named.
+pub fn start_recorded(
+    shared: &SharedArgs,
+    settings: Settings,
+    purpose: Purpose,
+    controls: SharedControls,
+    sink: Sink,
+    record: Option<&Path>,
+) -> anyhow::Result<Worker> {
+    let Some(path) = record else { return start(shared, settings, purpose, controls, sink) };
+    let recording = Recording::create(path, &settings, &controls)?;
+    let (sink, tap) = recorded(recording, sink);
+    Ok(start(shared, settings, purpose, controls, sink)?.tapped(tap))
 }
 
 /// Starts the worker on a thread of its own, with the script if one is named, else with models;

@@ -38,16 +38,20 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
         .ok();
-    let start =
-        |controls, sink| backend::start(&args.shared, settings, Purpose::Chat, controls, sink);
-    tui::run(ScreenConfig { state, store, models }, controls, start).map_err(|error| {
+    let start = |controls, sink| {
+        let record = args.record.as_deref();
+        backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
+    };
+    let questions = Vec::new();
+    let config = ScreenConfig { state, store, models, questions };
+    tui::run(config, controls, start).map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })
 }
 
 /// Why there can be no full screen, if so.
-fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
+pub(super) fn no_screen(on_terminal: bool, term: Option<&OsStr>) -> Option<&'static str> {
     match term.and_then(OsStr::to_str) {
         _ if !on_terminal => Some("the chat needs a terminal for input and output"),
         Some("dumb") => Some("the chat needs a full-screen terminal, and TERM is `dumb`"),

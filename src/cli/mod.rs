@@ -15,11 +15,13 @@ mod output;
 mod pull;
 #[cfg(test)]
 mod readme;
+mod replay;
 mod run;
 mod settings_file;
 mod shared_args;
 mod threads;
 mod train;
+mod verify;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -54,6 +56,8 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Some(Command::Pull(args)) => pull::pull(args),
         Some(Command::Train(args)) => train::train(args),
         Some(Command::Bench(command)) => bench::bench(command),
+        Some(Command::Verify(args)) => verify::verify(args),
+        Some(Command::Replay(args)) => replay::replay(args),
         Some(Command::Completions { shell }) => manual::completions(*shell),
         Some(Command::Man) => manual::man(),
     }

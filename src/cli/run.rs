@@ -42,7 +42,10 @@ pub fn run(args: &RunArgs) -> CommandResult {
     interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
     let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
     let (shared, all) = (&args.shared, settings.clone());
-    let worker = backend::start(shared, all, Purpose::Text, controls.clone(), sink)?;
+    let record = args.record.as_deref();
+    let started =
+        backend::start_recorded(shared, all, Purpose::Text, controls.clone(), sink, record);
+    let worker = started?;
     let mut job = Some(job(&settings, prompt));
     let mut output = Output::new(args.json, !args.hide_thinking, out, io::stderr());
     let outcome = loop {

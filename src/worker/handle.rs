@@ -35,6 +35,17 @@ impl Worker {
         Ok(Self { post: Some(post), controls, thread: Some(thread) })
     }
 
+    /// The same worker, with `tap` told of every command before it is handed on.
+    pub fn tapped(mut self, tap: Box<dyn Fn(&Command) + Send>) -> Self {
+        if let Some(post) = self.post.take() {
+            self.post = Some(Box::new(move |command| {
+                tap(&command);
+                post(command)
+            }));
+        }
+        self
+    }
+
     /// Requests an answer, which stops any other. `false` if the
     /// worker has ended (its last event said why).
     pub fn generate(&self, job: Job) -> bool {

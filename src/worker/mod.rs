@@ -15,6 +15,7 @@ mod kept_file;
 mod load;
 mod loader;
 mod protocol;
+pub mod record;
 mod repetition;
 pub mod scripted;
 mod strategy_planner;

@@ -7,6 +7,7 @@
 //! lines and lines that begin with `#` are skipped.
 
 use super::gate::RoundGate;
+use super::record::Record;
 use super::{Command, Controls, Event, Job, Line, LoadJob, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
@@ -77,14 +78,44 @@ impl Script {
     /// # Errors
     /// [`ScriptError`].
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let mut script = Self::default();
-        let mut answer = Vec::new();
+        let mut all = Vec::new();
         for (i, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
             let timed: Timed = serde_json::from_str(line)
                 .map_err(|source| ScriptError::Line { line: i + 1, source })?;
+            all.push(timed);
+        }
+        Self::of(all)
+    }
+
+    /// The script of a record, with the times of its rounds unless `paced`, where something else
+    /// gives the pace.
+    ///
+    /// # Errors
+    /// None: an answer that is cut off ends there with an error of its own.
+    pub fn of_record(record: &Record, paced: bool) -> Result<Self, ScriptError> {
+        let delay = |line: &Line| match line {
+            _ if paced => 0.0,
+            Line::First { summary, .. } => summary.prefill_ms,
+            Line::Round(round) => round.timing.total_ms(),
+            _ => 0.0,
+        };
+        let timed = |line: &Line| Timed { delay_ms: delay(line), line: line.clone() };
+        let mut lines: Vec<Timed> = record.lines.iter().map(timed).collect();
+        if record.answers.last().is_some_and(|answer| !answer.ended) {
+            let error = "the record is cut off here".to_owned();
+            lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
+        }
+        Self::of(lines)
+    }
+
+    /// Splits lines into what precedes the first answer, and answers.
+    fn of(lines: Vec<Timed>) -> Result<Self, ScriptError> {
+        let mut script = Self::default();
+        let mut answer = Vec::new();
+        for timed in lines {
             let begins = matches!(
                 timed.line,
                 Line::Prefill { .. } | Line::First { .. } | Line::Round(_) | Line::Summary { .. }
@@ -197,6 +228,7 @@ impl Player {
                 Line::Summary { summary: last, .. } => {
                     Event::Finished { generation, summary: last }
                 }
+                Line::Record(_) | Line::Question(_) | Line::Sampler { .. } => continue,
                 Line::Reasons { reasons } => Event::Reasons(reasons),
                 Line::Notice { text } => Event::Notice(text),
                 Line::Failed { error } => Event::Failed { generation: Some(generation), error },

@@ -1,14 +1,25 @@
 //! The line format of traces: what `run --json` writes and a scripted worker plays. Must never know
 //! files.
 
+use super::record::{Question, RecordHead};
 use super::{Event, Ready};
 use crate::decode::{Committed, Round, Summary};
+use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
 /// One JSON line, told apart by its `type`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
+    /// The first line of a record.
+    Record(RecordHead),
+    /// Of a record: what is asked. The lines of its answer follow.
+    Question(Box<Question>),
+    /// Of a record: the sampler was turned in the middle of an answer.
+    Sampler {
+        /// To what.
+        sampler: SamplerSettings,
+    },
     /// Models are being loaded.
     Loading {
         /// What is being done.

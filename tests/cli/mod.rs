@@ -6,3 +6,4 @@ mod gpu;
 mod guards;
 mod models;
 mod program;
+mod record;

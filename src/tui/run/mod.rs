@@ -3,6 +3,7 @@
 //! it shares its cores with verification. What may block (reading keys, writing frames) runs on
 //! threads of their own, so that the loop never blocks. Must never know what an event changes.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 use super::effects::EffectRunner;
 use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
-use super::state::{ScreenState, StateConfig};
+use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
 use super::update::{Effect, ScreenEvent, update};
 use super::{input, view};
@@ -41,6 +42,8 @@ pub struct ScreenConfig {
     pub store: Option<SessionStore>,
     /// Finds the models that can be chosen.
     pub models: ModelFinder,
+    /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
+    pub questions: Vec<String>,
 }
 
 /// The models cannot be opened: there is no use in a screen.
@@ -66,7 +69,8 @@ pub fn run(
     let runner =
         EffectRunner::new(worker, controls, config.store).with_models(config.models, results);
     let (sender, signals) = signals::listen()?;
-    let app = App::new(ScreenState::new(config.state), runner, Screen::take()?);
+    let mut app = App::new(ScreenState::new(config.state), runner, Screen::take()?);
+    app.questions = config.questions.into();
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
@@ -123,6 +127,8 @@ struct App {
     began: Instant,
     /// Whether the screen shows less than the state holds.
     changed: bool,
+    /// Questions that are asked by themselves.
+    questions: VecDeque<String>,
     /// Whether something was typed that the screen does not show yet.
     typed: bool,
     /// Whether the terminal is the shell's until SIGCONT.
@@ -142,6 +148,7 @@ impl App {
             screen,
             began: Instant::now(),
             changed: true,
+            questions: VecDeque::new(),
             typed: false,
             suspended: false,
             ended: false,
@@ -156,6 +163,15 @@ impl App {
             for effect in update(&mut self.state, event, self.began.elapsed()) {
                 waiting.extend(self.perform(effect));
             }
+        }
+    }
+
+    /// Asks the next question of those that ask themselves, if nothing is being answered.
+    fn ask_next(&mut self) {
+        if self.state.phase == Phase::Idle
+            && let Some(question) = self.questions.pop_front()
+        {
+            self.take(ScreenEvent::Ask(question));
         }
     }
 
@@ -320,6 +336,7 @@ async fn work(app: &mut App, sources: Sources) -> anyhow::Result<()> {
     let mut alive = true;
     let mut drawn = Instant::now() - FRAME;
     while !app.ended {
+        app.ask_next();
         if app.can_draw() && drawn.elapsed() >= app.pace() {
             app.draw()?;
             drawn = Instant::now();

@@ -17,6 +17,8 @@ pub enum ScreenEvent {
     Typed(Vec<KeyEvent>),
     /// Text was pasted.
     Paste(String),
+    /// A question that nobody typed, while nothing is being answered.
+    Ask(String),
     /// The wheel was turned; rows, down if positive.
     Wheel(i8),
     /// The terminal has this many columns and rows.

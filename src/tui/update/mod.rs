@@ -43,6 +43,10 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
             }
             Vec::new()
         }
+        ScreenEvent::Ask(text) => {
+            state.chat.ask(text);
+            answer::ask(state)
+        }
         ScreenEvent::Wheel(rows) => {
             wheel(state, rows);
             Vec::new()

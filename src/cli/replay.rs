@@ -1,0 +1,100 @@
+//! `dovetail replay`: a record in the panels of the chat. Must never draw.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::backend;
+use super::chat::no_screen;
+use super::exit::{Code, CommandResult, Failure};
+use super::settings_file::{SettingsFile, no_color};
+use crate::chat::Role;
+use crate::settings::{Override, SettingValue};
+use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
+use crate::worker::record::Record;
+use crate::worker::scripted::Script;
+
+/// Flags of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// A file of `run --record` or `chat --record`.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Least time from round to round, e.g. 0.5s; 0 shows it as fast as it can be drawn [default:
+    /// as fast as it was].
+    #[arg(long, value_name = "TIME")]
+    pub pace: Option<String>,
+    /// Colours: dark, light or mono.
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// Do not mark where each token came from.
+    #[arg(long)]
+    pub no_marks: bool,
+    /// Where the settings are.
+    #[command(flatten)]
+    pub settings: SettingsFile,
+}
+
+/// Shows a record until the user leaves.
+pub fn replay(args: &ReplayArgs) -> CommandResult {
+    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
+    let settings = args.settings.settings(&args.overrides())?;
+    let record = Record::read(&args.file).map_err(|error| usage(error.into()))?;
+    let script = Script::of_record(&record, args.pace.is_some()).map_err(anyhow::Error::from)?;
+    if record.answers.is_empty() {
+        return Err(usage(anyhow!("{} holds no answer to show", args.file.display())));
+    }
+    let on_terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    if let Some(why) = no_screen(on_terminal, std::env::var_os("TERM").as_deref()) {
+        return Err(usage(anyhow!("{why}; `dovetail verify` checks a record without one")));
+    }
+    let asked = |answer: &crate::worker::record::RecordedAnswer| {
+        let messages = answer.question.messages.iter().rev();
+        let mut users = messages.filter(|message| message.role == Role::User);
+        users.next().map(|message| message.content.clone()).unwrap_or_default()
+    };
+    let questions = record.answers.iter().map(asked).collect();
+    // The settings' own γ, M and strategy are not the record's.
+    let mut controls = backend::controls(&settings).get();
+    controls.tree = crate::plan::TreeOverrides::default();
+    (controls.strategy, controls.speculate) = (None, true);
+    let state = StateConfig {
+        controls: controls.clone(),
+        theme: settings.theme,
+        colours: !no_color(),
+        marks: settings.marks,
+        system: None,
+        max_tokens: settings.max_tokens,
+        thinking: None,
+        gpu: "a replay uses no GPU".to_owned(),
+    };
+    let models = ModelFinder::new(Vec::new(), None);
+    // Nothing of it is saved: it was said already.
+    let config = ScreenConfig { state, store: None, models, questions };
+    let shared = crate::worker::SharedControls::new(controls);
+    let start = |controls, sink| Ok(script.play(controls, sink)?);
+    tui::run(config, shared, start).map_err(|error| {
+        let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
+        Failure::new(code, error)
+    })
+}
+
+impl ReplayArgs {
+    fn overrides(&self) -> Vec<Override> {
+        let mut all = Vec::new();
+        let texts =
+            [("--pace", "controls.pace", &self.pace), ("--theme", "screen.theme", &self.theme)];
+        for (flag, key, value) in texts {
+            if let Some(value) = value {
+                all.push(Override { flag, key, value: SettingValue::text(value) });
+            }
+        }
+        if self.no_marks {
+            let value = SettingValue::Switch(false);
+            all.push(Override { flag: "--no-marks", key: "screen.marks", value });
+        }
+        all
+    }
+}

@@ -1,0 +1,314 @@
+//! `dovetail verify`: decodes a record, or a saved conversation, plainly again and says of every
+//! answer whether it is the target's own. Must never know how anything is decoded.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::backend;
+use super::exit::{Code, CommandResult, Failure};
+use super::interrupt;
+use super::output::stdout;
+use super::shared_args::SharedArgs;
+use crate::chat::{Message, Role, Session};
+use crate::files::read_text;
+use crate::hardware::Machine;
+use crate::printable::printable_line;
+use crate::settings::{LOOKUP, SettingValue, Settings};
+use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
+use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls};
+
+/// Most bytes of a saved conversation.
+const LONGEST: u64 = 64_000_000;
+
+/// Flags of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A file of `run --record` or `chat --record`, or a conversation that the chat has saved.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Flags shared with the chat: the target if it lies elsewhere now and, for a conversation,
+    /// the sampler that it was written with.
+    #[command(flatten)]
+    pub shared: SharedArgs,
+}
+
+/// Checks every answer of a file.
+pub fn verify(args: &VerifyArgs) -> CommandResult {
+    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    match Record::read(&args.file) {
+        Ok(record) => verify_record(args, settings, &record),
+        Err(RecordError::None(_)) => {
+            let session = session(&args.file)?;
+            verify_session(args, settings, &session)
+        }
+        Err(error) => Err(Failure::new(Code::Usage, error)),
+    }
+}
+
+/// A saved conversation.
+fn session(path: &Path) -> Result<Session, Failure> {
+    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
+    let text = read_text(path, LONGEST)
+        .with_context(|| format!("cannot read {}", path.display()))
+        .map_err(usage)?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} is neither a record nor a saved conversation", path.display()))
+        .map_err(usage)
+}
+
+fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> CommandResult {
+    let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
+    let name = args.file.display();
+    let ready = record.ready.as_ref();
+    let ready = ready.ok_or_else(|| usage(anyhow!("{name} ends before the models were loaded")))?;
+    if args.shared.target.is_none() {
+        settings.target.clone_from(&ready.models.target);
+    }
+    let head = &record.head;
+    for (key, value) in [("kv", &head.kv), ("gpu_layers", &head.gpu_layers)] {
+        let set = settings.set(key, &SettingValue::text(value));
+        set.map_err(|problem| usage(anyhow!("{name}:1: {problem}")))?;
+    }
+    settings.stop.clone_from(&head.stop);
+    let context = SettingValue::text(ready.context.to_string());
+    settings.set("context", &context).map_err(|problem| usage(anyhow!("{name}: {problem}")))?;
+    let mut checker = Checker::load(settings)?;
+    checker.is_target(&ready.target, Some(&ready.target_detail))?;
+    let mut out = stdout()?;
+    for (number, answer) in record.answers.iter().enumerate() {
+        let verdict = checker.answer(answer);
+        writeln!(out, "answer {}: {}", number + 1, verdict.text)?;
+        if checker.note(verdict) {
+            break;
+        }
+    }
+    checker.conclude(record.answers.len(), &mut out)
+}
+
+fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> CommandResult {
+    let controls = backend::controls(&settings).get();
+    let mut checker = Checker::load(settings.clone())?;
+    if args.shared.target.is_none() && !session.target.is_empty() {
+        checker.is_target(&session.target, None)?;
+    }
+    let sampler = checker.backend.ready.sampler.unwrap_or(controls.sampler);
+    let turns = session.turns();
+    let mut out = stdout()?;
+    let mut number = 0;
+    for (at, turn) in turns.iter().enumerate() {
+        if turn.message.role != Role::Assistant {
+            continue;
+        }
+        number += 1;
+        let before = turns[..at].iter().map(|turn| turn.message.clone()).collect();
+        let job = Job {
+            generation: 0,
+            messages: before,
+            max_tokens: settings.max_tokens,
+            thinking: settings.thinking,
+        };
+        let controls = Controls { sampler, ..controls.clone() };
+        let verdict = checker.text(job, controls, &turn.message, turn.interrupted);
+        writeln!(out, "answer {number}: {}", verdict.text)?;
+        if checker.note(verdict) {
+            break;
+        }
+    }
+    checker.conclude(number, &mut out)
+}
+
+/// What is said of an answer.
+struct Verdict {
+    text: String,
+    /// `None` if it could not be told.
+    same: Option<bool>,
+}
+
+/// The target alone, and what it found so far.
+struct Checker {
+    backend: Backend,
+    controls: SharedControls,
+    stopped: Arc<AtomicBool>,
+    generation: u64,
+    differing: usize,
+    untold: usize,
+}
+
+impl Checker {
+    /// Loads the target that `settings` name, and no draft.
+    fn load(settings: Settings) -> Result<Self, Failure> {
+        let controls = backend::controls(&settings);
+        let draft = Some(LOOKUP.to_owned());
+        let settings = Settings {
+            draft,
+            draft_model: None,
+            without_small: true,
+            rest_text: None,
+            history: false,
+            strategy: None,
+            ..settings
+        };
+        let bar = ProgressBar::new_spinner();
+        let machine = Machine::probe();
+        let loaded = worker::load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+            bar.set_message(printable_line(stage).into_owned());
+            bar.tick();
+        });
+        bar.finish_and_clear();
+        let backend = loaded.map(Backend::from);
+        let backend = backend.map_err(|error| Failure::new(Code::Model, error))?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (stop, shared) = (Arc::clone(&stopped), controls.clone());
+        interrupt::watch(move || {
+            stop.store(true, Ordering::Relaxed);
+            shared.update(|controls| controls.generation = 0);
+            true
+        });
+        Ok(Self { backend, controls, stopped, generation: 0, differing: 0, untold: 0 })
+    }
+
+    /// Refuses to compare with another model than the recorded one.
+    fn is_target(&self, name: &str, detail: Option<&str>) -> Result<(), Failure> {
+        let ready = &self.backend.ready;
+        if ready.target == name && detail.is_none_or(|detail| detail == ready.target_detail) {
+            return Ok(());
+        }
+        let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
+        let (ours, our_detail) = (&ready.target, &ready.target_detail);
+        Err(Failure::new(
+            Code::Usage,
+            anyhow!(
+                "it was written by {name}{detail}, and {ours} ({our_detail}) was loaded; name the \
+                 same model with --target"
+            ),
+        ))
+    }
+
+    fn answer(&mut self, answer: &RecordedAnswer) -> Verdict {
+        let cut = match (answer.ended, answer.complete) {
+            (true, true) => "",
+            (true, false) => ", then stopped",
+            (false, _) => ", then the record is cut off",
+        };
+        if answer.turned {
+            let text = "not checked: the sampler was turned while it was written".to_owned();
+            return Verdict { text, same: None };
+        }
+        if answer.swapped {
+            let text = "not checked: another target had been loaded by then".to_owned();
+            return Verdict { text, same: None };
+        }
+        if answer.tokens.is_empty() {
+            let text = format!("no tokens{cut}");
+            return Verdict { text, same: answer.ended.then_some(true) };
+        }
+        self.generation += 1;
+        match verify_answer(&mut self.backend, &self.controls, self.generation, answer) {
+            Finding::Same { tokens } => Verdict {
+                text: format!("all {tokens} tokens are the target's own{cut}"),
+                same: answer.ended.then_some(true),
+            },
+            Finding::Differs { at, recorded, plain } => Verdict {
+                text: format!(
+                    "token {} is not the target's: recorded {}, the target says {}",
+                    at + 1,
+                    quoted(recorded),
+                    quoted(plain)
+                ),
+                same: Some(false),
+            },
+            Finding::Failed(error) => Verdict { text: format!("not checked: {error}"), same: None },
+            Finding::Stopped => Verdict { text: "not checked: interrupted".to_owned(), same: None },
+        }
+    }
+
+    /// Compares the text of a saved answer.
+    fn text(&mut self, job: Job, controls: Controls, said: &Message, interrupted: bool) -> Verdict {
+        self.generation += 1;
+        let generation = self.generation;
+        let sampler = controls.sampler;
+        self.controls.update(|controls| {
+            *controls = Controls { speculate: false, sampler, generation, ..Controls::default() };
+        });
+        let (mut text, mut failed) = (String::new(), None);
+        let wanted = said.content.trim().to_owned();
+        let shared = self.controls.clone();
+        self.backend.answer(&Job { generation, ..job }, &self.controls, &mut |event| {
+            match event {
+                Event::First { token, .. } => text.push_str(&token.text),
+                Event::Round { round, .. } => {
+                    round.committed.iter().for_each(|committed| text.push_str(&committed.text));
+                    // Of an answer that was stopped no more is needed.
+                    if interrupted && text.trim_start().len() >= wanted.len() {
+                        shared.update(|controls| controls.generation = 0);
+                    }
+                }
+                Event::Failed { error, .. } => failed = Some(error),
+                _ => {}
+            }
+            true
+        });
+        if self.stopped.load(Ordering::Relaxed) {
+            return Verdict { text: "not checked: interrupted".to_owned(), same: None };
+        }
+        if let Some(error) = failed {
+            return Verdict { text: format!("not checked: {error}"), same: None };
+        }
+        let plain = text.trim();
+        let same = if interrupted { plain.starts_with(&wanted) } else { plain == wanted };
+        if same {
+            let cut = if interrupted { ", then stopped" } else { "" };
+            let count = wanted.chars().count();
+            let text = format!("all {count} characters are the target's own{cut}");
+            return Verdict { text, same: Some(true) };
+        }
+        let at = plain.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+        Verdict {
+            text: format!(
+                "character {} is not what the target says with this sampler; a conversation does \
+                 not keep how it was sampled: give the flags that it was written with",
+                at + 1
+            ),
+            same: Some(false),
+        }
+    }
+
+    /// Counts a verdict; `true` if no more are wanted.
+    fn note(&mut self, verdict: Verdict) -> bool {
+        self.differing += usize::from(verdict.same == Some(false));
+        self.untold += usize::from(verdict.same.is_none());
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn conclude(&self, answers: usize, out: &mut dyn Write) -> CommandResult {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::quiet(Code::Interrupted));
+        }
+        let target = &self.backend.ready.target;
+        match (answers, self.differing, self.untold) {
+            (0, ..) => Err(Failure::new(Code::Usage, anyhow!("there is no answer to check"))),
+            (_, 0, 0) => {
+                writeln!(out, "All {answers} answers are {target}'s own.")?;
+                Ok(())
+            }
+            (_, 0, untold) => {
+                let error = anyhow!("{untold} of {answers} answers could not be checked wholly");
+                Err(Failure::new(Code::Failed, error))
+            }
+            (_, differing, _) => {
+                let error = anyhow!("{differing} of {answers} answers are not {target}'s own");
+                Err(Failure::new(Code::Failed, error))
+            }
+        }
+    }
+}
+
+fn quoted(text: Option<String>) -> String {
+    text.map_or_else(|| "nothing more".to_owned(), |text| format!("`{}`", printable_line(&text)))
+}

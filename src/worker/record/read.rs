@@ -1,0 +1,264 @@
+//! Reads a record and checks that it is one that was written: the format, every line, and that the
+//! tokens of each round follow from its tree and from the round before. Must never know models.
+
+use std::path::{Path, PathBuf};
+
+use super::{FORMAT, Question, RecordHead};
+use crate::decode::Round;
+use crate::files::read_text;
+use crate::worker::{Line, Ready};
+
+/// Most bytes of a record.
+const LONGEST: u64 = 1_000_000_000;
+
+/// Why a file is no record that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// It cannot be read.
+    #[error("cannot read the record {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Its first line is not a record's.
+    #[error(
+        "{} is no record: its first line is not that of `dovetail run --record FILE` or `dovetail \
+         chat --record FILE`",
+        .0.display()
+    )]
+    None(PathBuf),
+    /// Another format.
+    #[error(
+        "{} is a record of format {found}, by dovetail {program}; this program reads format \
+         {FORMAT}: record it again",
+        path.display()
+    )]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Who wrote it.
+        program: String,
+    },
+    /// A line that was not written so.
+    #[error("{}:{line}: {reason}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A recorded run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The first line.
+    pub head: RecordHead,
+    /// The models, as they were before the first answer; `None` if they were not loaded.
+    pub ready: Option<Ready>,
+    /// The answers in order.
+    pub answers: Vec<RecordedAnswer>,
+    /// Every line but the first, in order, for a replay.
+    pub lines: Vec<Line>,
+    /// Whether another target than that of `ready` is in use.
+    swapped: bool,
+}
+
+/// An answer of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedAnswer {
+    /// What was asked.
+    pub question: Question,
+    /// Line of the question, from 1.
+    pub line: usize,
+    /// Its tokens, the first one included.
+    pub tokens: Vec<u32>,
+    /// Their texts.
+    pub texts: Vec<String>,
+    /// The token after the last, which the target had chosen already, if there is one.
+    next: Option<u32>,
+    rounds: usize,
+    /// Whether it came to its own end: neither stopped nor failed nor cut off with the file.
+    pub complete: bool,
+    /// Whether the record has its last line.
+    pub ended: bool,
+    /// Whether the sampler was turned on the way, so that no one setting gives the text.
+    pub turned: bool,
+    /// Whether another target had been loaded by then.
+    pub swapped: bool,
+}
+
+impl Record {
+    /// Reads and checks a record.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn read(path: &Path) -> Result<Self, RecordError> {
+        let text = read_text(path, LONGEST)
+            .map_err(|source| RecordError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, RecordError> {
+        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let first = lines.next().map_or("", |(_, line)| line);
+        let head = head(path, first)?;
+        let (answers, kept) = (Vec::new(), Vec::new());
+        let mut record = Self { head, ready: None, answers, lines: kept, swapped: false };
+        let last = text.lines().count();
+        for (number, line) in lines {
+            let wrong =
+                |reason: String| RecordError::Line { path: path.to_owned(), line: number, reason };
+            let line: Line = serde_json::from_str(line).map_err(|error| {
+                let ends = number == last;
+                let cut =
+                    if ends { "the file ends in the middle of a line" } else { "no trace line" };
+                wrong(format!("{cut} ({error})"))
+            })?;
+            record.take(number, &line).map_err(wrong)?;
+            record.lines.push(line);
+        }
+        Ok(record)
+    }
+
+    /// The answer in progress.
+    fn open(&mut self) -> Result<&mut RecordedAnswer, String> {
+        let open = self.answers.last_mut().filter(|answer| !answer.ended);
+        open.ok_or_else(|| "a line of an answer without a question before it".to_owned())
+    }
+
+    fn take(&mut self, number: usize, line: &Line) -> Result<(), String> {
+        match line {
+            Line::Record(_) => return Err("a second first line".to_owned()),
+            Line::Ready(ready) if self.answers.is_empty() => self.ready = Some((**ready).clone()),
+            Line::Ready(ready) => {
+                let of = |ready: &Ready| (ready.target.clone(), ready.target_detail.clone());
+                self.swapped = self.ready.as_ref().map(of) != Some(of(ready));
+            }
+            Line::Question(question) => self.answers.push(RecordedAnswer {
+                question: (**question).clone(),
+                line: number,
+                tokens: Vec::new(),
+                texts: Vec::new(),
+                next: None,
+                rounds: 0,
+                complete: false,
+                ended: false,
+                turned: false,
+                swapped: self.swapped,
+            }),
+            Line::Sampler { .. } => self.open()?.turned = true,
+            Line::First { token, .. } => {
+                let answer = self.open()?;
+                if !answer.tokens.is_empty() {
+                    return Err("a second first token".to_owned());
+                }
+                answer.tokens.push(token.token);
+                answer.texts.push(token.text.clone());
+                answer.next = Some(token.token);
+            }
+            Line::Round(round) => self.open()?.round(round)?,
+            Line::Summary { summary, .. } => {
+                let answer = self.open()?;
+                if summary.tokens != answer.tokens.len() {
+                    let (said, count) = (summary.tokens, answer.tokens.len());
+                    return Err(format!("it says {said} tokens, and its rounds have {count}"));
+                }
+                answer.ended = true;
+                answer.complete =
+                    summary.finish.is_some_and(|finish| finish != crate::decode::Finish::Cancelled);
+            }
+            Line::Failed { .. } => {
+                if let Ok(answer) = self.open() {
+                    answer.ended = true;
+                }
+            }
+            Line::Loading { .. }
+            | Line::Prefill { .. }
+            | Line::Reasons { .. }
+            | Line::Notice { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl RecordedAnswer {
+    /// Checks a round against itself and the one before, and takes its tokens.
+    fn round(&mut self, round: &Round) -> Result<(), String> {
+        check(round)?;
+        if round.index != self.rounds {
+            return Err(format!("round {} where {} was due", round.index, self.rounds));
+        }
+        let root = round.tree.nodes()[0].token;
+        if self.next != Some(root) {
+            return Err(format!("its root {root} is not the token that was chosen before it"));
+        }
+        self.rounds += 1;
+        self.tokens.extend(round.committed.iter().map(|committed| committed.token));
+        self.texts.extend(round.committed.iter().map(|committed| committed.text.clone()));
+        self.next = self.tokens.last().copied();
+        Ok(())
+    }
+}
+
+/// Whether a round's tokens follow from its tree.
+fn check(round: &Round) -> Result<(), String> {
+    let nodes = round.tree.nodes();
+    if nodes.is_empty() || round.labels.len() != nodes.len() {
+        return Err(format!("{} labels for {} nodes", round.labels.len(), nodes.len()));
+    }
+    for (at, node) in nodes.iter().enumerate() {
+        let right = match at {
+            0 => node.parent == 0 && node.depth == 0,
+            _ => node.parent < at && node.depth == nodes[node.parent].depth + 1,
+        };
+        if !right {
+            return Err(format!("node {at} hangs on no node before it"));
+        }
+    }
+    let mut parent = 0;
+    for &node in &round.accepted {
+        if node == 0 || nodes.get(node).is_none_or(|found| found.parent != parent) {
+            return Err(format!("the accepted node {node} is no child of the one before"));
+        }
+        parent = node;
+    }
+    let path = round.accepted.iter().map(|&node| nodes[node].token).chain([round.bonus]);
+    let committed: Vec<u32> = round.committed.iter().map(|committed| committed.token).collect();
+    let path: Vec<u32> = path.take(committed.len()).collect();
+    if committed.is_empty() || path != committed {
+        return Err("the committed tokens are not those of the accepted path".to_owned());
+    }
+    // What the path holds beyond is cut only at the end of an answer.
+    let whole = committed.len() == round.accepted.len() + 1;
+    if !whole && round.finish.is_none() {
+        return Err("tokens of the accepted path are missing".to_owned());
+    }
+    Ok(())
+}
+
+/// The first line, told apart from other files and from other formats.
+fn head(path: &Path, line: &str) -> Result<RecordHead, RecordError> {
+    let none = || RecordError::None(path.to_owned());
+    let value: serde_json::Value = serde_json::from_str(line).map_err(|_| none())?;
+    if value["type"] != "record" {
+        return Err(none());
+    }
+    let found = value["format"].as_u64().and_then(|format| u32::try_from(format).ok());
+    let found = found.ok_or_else(none)?;
+    if found != FORMAT {
+        let program = value["program"].as_str().unwrap_or("of another version").to_owned();
+        return Err(RecordError::Version { path: path.to_owned(), found, program });
+    }
+    serde_json::from_value(value).map_err(|error| RecordError::Line {
+        path: path.to_owned(),
+        line: 1,
+        reason: error.to_string(),
+    })
+}

@@ -1,0 +1,150 @@
+//! What is written is read again, and what was not written so is refused by line.
+
+use std::path::Path;
+use std::sync::mpsc;
+
+use super::*;
+use crate::chat::Role;
+use crate::decode::Round;
+use crate::settings::Settings;
+use crate::speculate::Tree;
+use crate::worker::scripted::Script;
+use crate::worker::{Event, Job, Line, SharedControls};
+
+/// What the script's first answer says.
+const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
+const SCRIPT: &str = include_str!("../../../tests/scripts/answers.jsonl");
+
+/// A record of two scripted answers.
+fn written(folder: &Path) -> String {
+    let path = folder.join("record.jsonl");
+    let controls = SharedControls::new(crate::worker::Controls::default());
+    let recording = Recording::create(&path, &Settings::default(), &controls).unwrap();
+    let (sender, events) = mpsc::channel();
+    let (sink, tap) = recorded(recording, Box::new(move |event| sender.send(event).is_ok()));
+    let worker = Script::parse(SCRIPT).unwrap().play(controls, sink).unwrap().tapped(tap);
+    for generation in 1..=2 {
+        let messages = vec![Message::new(Role::User, format!("question {generation}"))];
+        assert!(worker.generate(Job { generation, messages, max_tokens: 64, thinking: None }));
+        let ended = |event: &Event| matches!(event, Event::Finished { .. });
+        assert!(events.iter().any(|event| ended(&event)));
+    }
+    worker.join();
+    let again =
+        Recording::create(&path, &Settings::default(), &SharedControls::new(Default::default()));
+    assert!(matches!(again, Err(RecordingError::Exists(_))), "nothing is written over");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn read(folder: &Path, text: &str) -> Result<Record, String> {
+    let path = folder.join("read.jsonl");
+    std::fs::write(&path, text).unwrap();
+    Record::read(&path).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written_and_played_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let record = read(folder.path(), &text).unwrap();
+    assert_eq!((record.head.format, record.head.kv.as_str()), (FORMAT, "f32"));
+    assert_eq!(record.ready.as_ref().unwrap().target, "scripted 6M");
+    let asked: Vec<&str> =
+        record.answers.iter().map(|a| a.question.messages[0].content.as_str()).collect();
+    assert_eq!(asked, ["question 1", "question 2"]);
+    for answer in &record.answers {
+        assert!(answer.complete && answer.ended && !answer.turned && !answer.swapped);
+        assert_eq!(answer.tokens.len(), answer.texts.len());
+        assert!(answer.tokens.len() > 3, "{answer:?}");
+    }
+    let first = &record.answers[0];
+    assert_eq!(first.texts.concat().trim(), HELLO);
+
+    // The replay says the same.
+    let (sender, events) = mpsc::channel();
+    let controls = SharedControls::new(Default::default());
+    let sink = Box::new(move |event| sender.send(event).is_ok());
+    let worker = Script::of_record(&record, true).unwrap().play(controls, sink).unwrap();
+    let mut tokens = Vec::new();
+    assert!(worker.generate(Job {
+        generation: 1,
+        messages: vec![],
+        max_tokens: 1,
+        thinking: None
+    }));
+    for event in events.iter() {
+        match event {
+            Event::First { token, .. } => tokens.push(token.token),
+            Event::Round { round, .. } => tokens.extend(round.committed.iter().map(|c| c.token)),
+            Event::Finished { .. } => break,
+            _ => {}
+        }
+    }
+    assert_eq!(tokens, first.tokens);
+}
+
+#[test]
+fn other_files_and_formats_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let other = text.replacen("\"format\":1", "\"format\":9", 1);
+    let error = read(folder.path(), &other).unwrap_err();
+    assert!(error.contains("format 9") && error.contains("record it again"), "{error}");
+    for no_record in ["", "{}", "hello", "{\"type\":\"record\"}", SCRIPT] {
+        let error = read(folder.path(), no_record).unwrap_err();
+        assert!(error.contains("is no record"), "{no_record:.20}: {error}");
+    }
+}
+
+#[test]
+fn what_is_cut_off_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let cut = &text[..text.len() - 9];
+    let error = read(folder.path(), cut).unwrap_err();
+    let last = text.lines().count();
+    assert!(error.contains(&format!("read.jsonl:{last}: the file ends in the middle")), "{error}");
+    let whole = text.lines().take(last - 1).map(|line| format!("{line}\n"));
+    let record = read(folder.path(), &whole.collect::<String>()).unwrap();
+    let answer = record.answers.last().unwrap();
+    assert!(!answer.ended && !answer.complete && !answer.tokens.is_empty());
+    assert!(Script::of_record(&record, true).is_ok());
+}
+
+#[test]
+fn edits_by_hand_are_found_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = lines.iter().position(|line| matches!(line, Line::Round(_))).unwrap();
+    let Line::Round(round) = &lines[at] else { unreachable!() };
+    let edited = |change: fn(&mut Round)| {
+        let mut round = round.clone();
+        change(&mut round);
+        let mut lines = lines.clone();
+        lines[at] = Line::Round(round);
+        let text: Vec<String> =
+            lines.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+        read(folder.path(), &text.join("\n")).unwrap_err()
+    };
+    let place = format!("read.jsonl:{}: ", at + 1);
+    type Edit = fn(&mut Round);
+    let edits: [(Edit, &str); 8] = [
+        (|r| r.committed[0].token += 1, "committed"),
+        (|r| r.index = 7, "round 7 where 0 was due"),
+        (|r| r.bonus += 1, "committed"),
+        (|r| r.accepted.reverse(), "no child"),
+        (|r| r.accepted[0] = 9_999, "no child"),
+        (|r| drop(r.labels.pop()), "labels"),
+        (|r| drop(r.committed.pop()), "missing"),
+        (|r| r.tree = Tree::root(12_345), "labels"),
+    ];
+    for (change, words) in edits {
+        let error = edited(change);
+        assert!(error.contains(&place) && error.contains(words), "{words}: {error}");
+    }
+    let summed = text.replace("\"type\":\"summary\"", "\"type\":\"summary\",\"x\":1");
+    assert!(read(folder.path(), &summed).is_ok(), "what is not known is passed over");
+    let twice = format!("{text}{}", text.lines().next().unwrap());
+    assert!(read(folder.path(), &twice).unwrap_err().contains("second first line"));
+}

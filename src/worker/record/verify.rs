@@ -1,0 +1,91 @@
+//! Decodes a recorded question plainly again and compares the tokens. Must never know files.
+
+use super::RecordedAnswer;
+use crate::plan::Strategy;
+use crate::worker::{Backend, Controls, Event, Job, SharedControls};
+
+/// What became of checking an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Every recorded token is the target's.
+    Same {
+        /// How many.
+        tokens: usize,
+    },
+    /// A token is not.
+    Differs {
+        /// Which one, from 0.
+        at: usize,
+        /// Its recorded text; `None` if the record ends before it.
+        recorded: Option<String>,
+        /// What the target says there; `None` if it ends before it.
+        plain: Option<String>,
+    },
+    /// It could not be decoded again.
+    Failed(String),
+    /// The user wants no more.
+    Stopped,
+}
+
+/// Decodes the question of `answer` without speculation. `generation` must be new to `controls`;
+/// setting another there stops it.
+pub fn verify_answer(
+    backend: &mut Backend,
+    controls: &SharedControls,
+    generation: u64,
+    answer: &RecordedAnswer,
+) -> Finding {
+    let question = &answer.question;
+    controls.update(|controls| {
+        *controls = Controls {
+            speculate: false,
+            strategy: Strategy::named("plain"),
+            sampler: question.sampler,
+            generation,
+            ..Controls::default()
+        };
+    });
+    let job = Job {
+        generation,
+        messages: question.messages.clone(),
+        // What was cut off is compared as far as it goes.
+        max_tokens: if answer.complete { question.max_tokens } else { answer.tokens.len().max(1) },
+        thinking: question.thinking,
+    };
+    let (mut tokens, mut texts, mut failed) = (Vec::new(), Vec::new(), None);
+    backend.answer(&job, controls, &mut |event| {
+        match event {
+            Event::First { token, .. } => {
+                tokens.push(token.token);
+                texts.push(token.text);
+            }
+            Event::Round { round, .. } => {
+                for committed in round.committed {
+                    tokens.push(committed.token);
+                    texts.push(committed.text);
+                }
+            }
+            Event::Failed { error, .. } => failed = Some(error),
+            _ => {}
+        }
+        true
+    });
+    if controls.get().generation != generation {
+        return Finding::Stopped;
+    }
+    if let Some(error) = failed {
+        return Finding::Failed(error);
+    }
+    if !answer.complete {
+        tokens.truncate(answer.tokens.len());
+    }
+    let alike = tokens.iter().zip(&answer.tokens).take_while(|(plain, own)| plain == own).count();
+    if alike == tokens.len() && alike == answer.tokens.len() {
+        return Finding::Same { tokens: alike };
+    }
+    Finding::Differs {
+        at: alike,
+        recorded: answer.texts.get(alike).cloned(),
+        plain: texts.get(alike).cloned(),
+    }
+}

@@ -1,0 +1,161 @@
+//! Writes a record while a worker runs: questions by the worker's commands, the rest by its events.
+//! Must never hold the worker up for longer than a write takes, nor end it where one fails.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{FORMAT, Question, RecordHead};
+use crate::printable::json_line;
+use crate::settings::{KvPrecision, Settings};
+use crate::speculate::SamplerSettings;
+use crate::worker::{Command, Event, Job, Line, Recorder, SharedControls, Sink};
+
+/// Why nothing can be recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// There is such a file.
+    #[error(
+        "the record {} exists already and is not written over; name another with --record",
+        .0.display()
+    )]
+    Exists(PathBuf),
+    /// It cannot be made.
+    #[error("cannot make the record {}: {source}", path.display())]
+    Make {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A record that is being written.
+pub struct Recording {
+    path: PathBuf,
+    /// `None` after a write has failed.
+    file: Option<File>,
+    recorder: Recorder,
+    controls: SharedControls,
+    /// Questions whose answers have not begun.
+    asked: BTreeMap<u64, Question>,
+    /// The answer in progress and how it was sampled last.
+    answer: Option<(u64, SamplerSettings)>,
+}
+
+impl Recording {
+    /// Makes the file, which must not exist, with its first line.
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn create(
+        path: &Path,
+        settings: &Settings,
+        controls: &SharedControls,
+    ) -> Result<Self, RecordingError> {
+        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = made.map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
+            _ => RecordingError::Make { path: path.to_owned(), source },
+        })?;
+        let mut recording = Self {
+            path: path.to_owned(),
+            file: Some(file),
+            recorder: Recorder::default(),
+            controls: controls.clone(),
+            asked: BTreeMap::new(),
+            answer: None,
+        };
+        let head = RecordHead {
+            format: FORMAT,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            kv: match settings.kv {
+                KvPrecision::F32 => "f32",
+                KvPrecision::F16 => "f16",
+            }
+            .to_owned(),
+            gpu_layers: settings.gpu_layers.to_string(),
+            stop: settings.stop.clone(),
+        };
+        recording
+            .write(&Line::Record(head))
+            .map_err(|source| RecordingError::Make { path: path.to_owned(), source })?;
+        Ok(recording)
+    }
+
+    /// A question was put to the worker.
+    fn ask(&mut self, job: &Job) {
+        let Job { generation, messages, max_tokens, thinking } = job.clone();
+        // Set before the worker is asked.
+        let sampler = self.controls.get().sampler;
+        self.asked.insert(generation, Question { messages, max_tokens, thinking, sampler });
+    }
+
+    /// Writes an event. If that fails, the record ends here and a notice for the user comes back.
+    fn take(&mut self, event: &Event) -> Option<Event> {
+        self.file.as_ref()?;
+        let written = self.lines(event).iter().try_for_each(|line| self.write(line));
+        let error = written.err()?;
+        self.file = None;
+        let path = self.path.display();
+        Some(Event::Notice(format!("the record {path} ends here: it cannot be written: {error}")))
+    }
+
+    /// The lines for an event: the question before the first of its answer.
+    fn lines(&mut self, event: &Event) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if let Some(generation) = generation(event) {
+            if let Some(question) = self.asked.remove(&generation) {
+                self.answer = Some((generation, question.sampler));
+                lines.push(Line::Question(Box::new(question)));
+            }
+            if let (Event::Round { .. }, Some((_, last))) = (event, &mut self.answer) {
+                let now = self.controls.get().sampler;
+                if *last != now {
+                    *last = now;
+                    lines.push(Line::Sampler { sampler: now });
+                }
+            }
+        }
+        lines.push(self.recorder.line(event));
+        lines
+    }
+
+    fn write(&mut self, line: &Line) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        // One call a line: a program that is killed leaves whole lines.
+        file.write_all(json_line(line)?.as_bytes())
+    }
+}
+
+fn generation(event: &Event) -> Option<u64> {
+    match event {
+        Event::Prefill { generation, .. }
+        | Event::First { generation, .. }
+        | Event::Round { generation, .. }
+        | Event::Finished { generation, .. } => Some(*generation),
+        Event::Failed { generation, .. } => *generation,
+        _ => None,
+    }
+}
+
+/// What tells a recording of the commands that are put to a worker.
+pub type CommandTap = Box<dyn Fn(&Command) + Send>;
+
+/// `sink`, with all that goes into it recorded first; and what tells the recording of commands.
+pub fn recorded(recording: Recording, mut sink: Sink) -> (Sink, CommandTap) {
+    let recording = Arc::new(Mutex::new(recording));
+    let shared = Arc::clone(&recording);
+    let tap = move |command: &Command| {
+        if let Command::Generate(job) = command {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).ask(job);
+        }
+    };
+    let through = move |event: Event| {
+        let notice = recording.lock().unwrap_or_else(PoisonError::into_inner).take(&event);
+        sink(event) && notice.is_none_or(&mut sink)
+    };
+    (Box::new(through), Box::new(tap))
+}

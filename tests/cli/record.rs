@@ -1,0 +1,92 @@
+//! Records from outside: written by `run --record`, checked by `verify`.
+
+use crate::support::program::{Home, outcome};
+
+/// A record of the bundled pair's answer, and its text.
+fn recorded(home: &Home, flags: &[&str]) -> (String, String) {
+    let path = home.path().join("record.jsonl");
+    let path = path.to_str().unwrap();
+    let ask = ["run", "Tell me about a river.", "--max-tokens", "24", "--record", path];
+    let (code, _, err) = outcome(&mut home.command(&[&ask[..], flags].concat()));
+    assert_eq!(code, 0, "{err}");
+    (path.to_owned(), std::fs::read_to_string(path).unwrap())
+}
+
+#[test]
+fn a_recorded_answer_is_the_target_s_own() {
+    let home = Home::new();
+    let (path, text) = recorded(&home, &["--temperature", "0.9", "--seed", "5", "--gamma", "8"]);
+    let (code, out, err) = outcome(&mut home.command(&["verify", &path]));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("answer 1: all") && out.contains("All 1 answers are"), "{out}");
+
+    let ask = ["run", "Hello", "--record", &path];
+    let (code, _, err) = outcome(&mut home.command(&ask));
+    assert!(code == 1 && err.contains("exists already"), "{code}: {err}");
+
+    // Another question has another answer: the record then says what nobody said.
+    let change = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+        outcome(&mut home.command(&["verify", &path]))
+    };
+    let (code, out, err) = change("about a river", "about a shoe");
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(out.contains("is not the target's: recorded") && err.contains("1 of 1"), "{out}{err}");
+    let (code, out, _) = change("\"format\":1", "\"format\":2");
+    assert!(code == 2 && out.is_empty());
+    let lines: Vec<&str> = text.lines().collect();
+    std::fs::write(&path, lines[..lines.len() - 1].join("\n")).unwrap();
+    let (code, out, err) = outcome(&mut home.command(&["verify", &path]));
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(out.contains("then the record is cut off"), "{out}");
+    std::fs::write(&path, &text[..text.len() - 20]).unwrap();
+    let (code, _, err) = outcome(&mut home.command(&["verify", &path]));
+    assert!(code == 2 && err.contains("in the middle of a line"), "{err}");
+}
+
+#[test]
+fn a_conversation_is_checked_by_its_text() {
+    let home = Home::new();
+    let say = ["run", "Hello", "--max-tokens", "16"];
+    let (code, answer, err) = outcome(&mut home.command(&say));
+    assert_eq!(code, 0, "{err}");
+    let session = |said: &str, interrupted: bool| {
+        let text = serde_json::json!({
+            "title": "Hello", "created": 1, "updated": 1, "target": "",
+            "messages": [
+                {"role": "user", "content": "Hello", "at": 1},
+                {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted},
+            ],
+        });
+        let path = home.path().join("session.json");
+        std::fs::write(&path, text.to_string()).unwrap();
+        let check = ["verify", path.to_str().unwrap(), "--max-tokens", "16"];
+        outcome(&mut home.command(&check))
+    };
+    let (code, out, err) = session(answer.trim(), false);
+    assert_eq!(code, 0, "{out}{err}");
+    let begun: String = answer.trim().chars().take(4).collect();
+    assert_eq!(session(&begun, true).0, 0);
+    let (code, out, _) = session(&format!("{} Indeed.", answer.trim()), false);
+    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+}
+
+#[test]
+fn other_files_are_refused_and_a_replay_needs_a_terminal() {
+    let home = Home::new();
+    let path = home.path().join("notes.txt");
+    let path = path.to_str().unwrap();
+    for command in ["verify", "replay"] {
+        let (code, _, err) = outcome(&mut home.command(&[command, path]));
+        assert!(code == 2 && err.contains("notes.txt"), "{command}: {err}");
+    }
+    std::fs::write(path, "hello").unwrap();
+    let (code, _, err) = outcome(&mut home.command(&["verify", path]));
+    assert!(code == 2 && err.contains("neither a record nor"), "{err}");
+    let (code, _, err) = outcome(&mut home.command(&["replay", path]));
+    assert!(code == 2 && err.contains("is no record"), "{err}");
+    let (record, _) = recorded(&home, &[]);
+    let (code, _, err) = outcome(&mut home.command(&["replay", &record]));
+    assert!(code == 2 && err.contains("needs a terminal"), "{err}");
+}

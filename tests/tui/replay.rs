@@ -1,0 +1,49 @@
+//! A recorded chat, shown again without models.
+
+use portable_pty::CommandBuilder;
+
+use crate::support::chat::{ANSWER, saved};
+use crate::support::program::{at_home, scripted};
+use crate::support::pty::Pty;
+
+#[test]
+fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
+    let home = tempfile::tempdir().unwrap();
+    let record = home.path().join("record.jsonl");
+    let mut command = scripted("answers.jsonl", home.path());
+    command.args(["--record", record.to_str().unwrap()]);
+    let mut chat = Pty::start(command, 120, 40);
+    chat.wait_for("○ ready");
+    chat.send("/where is the fox\r");
+    chat.send("\x15Where did the fox run?\r");
+    chat.wait_for(ANSWER);
+    chat.wait_for("○ ready");
+    chat.send("\x03");
+    assert_eq!(chat.end().code, 0);
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let replay = |pace: &str| {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+        command.args(["replay", record.to_str().unwrap(), "--pace", pace]);
+        at_home(&mut command, elsewhere.path());
+        Pty::start(command, 120, 40)
+    };
+    let mut shown = replay("0s");
+    shown.wait_for("Where did the fox run?");
+    shown.wait_for(ANSWER);
+    shown.wait_for("○ ready");
+    shown.send("\x03");
+    assert_eq!(shown.end().code, 0);
+    assert_eq!(saved(elsewhere.path()), "");
+
+    // At a pace there is time to hold it, and to go on a round at a time.
+    let mut slow = replay("2s");
+    slow.wait_for("● answering");
+    slow.send("\x1b[15~");
+    slow.wait_for("paused");
+    slow.send("\x1b[17~");
+    slow.send("\x1b[15~");
+    slow.wait_for("● answering");
+    slow.send("\x03");
+    assert_eq!(slow.end().code, 0);
+}
