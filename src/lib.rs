@@ -23,7 +23,7 @@
 //! | 2 | [`model`] | the transformer on its backends, KV cache, the [`model::Target`] trait |
 //! | 2 | [`plan`] | cost model, first choice of γ and M, the controllers |
 //! | 1 | [`speculate`] | the algorithm without tensors: tree, growth, acceptance, sampler |
-//! | 1 | [`chart`] | curves and bars as SVG |
+//! | 1 | [`chart`] | curves, bars and heat maps as SVG |
 //! | 1 | [`chat`] | conversation, template, saved sessions |
 //! | 1 | [`hardware`] | cores, memory, VRAM and load |
 //! | 1 | [`printable`] | what may be written on a terminal |

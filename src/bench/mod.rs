@@ -6,6 +6,7 @@ pub mod gpu;
 pub mod paper;
 pub mod prompts;
 pub mod quality;
+pub mod round;
 pub mod strategies;
 mod table;
 pub mod verify;

@@ -1,7 +1,8 @@
-//! Curves and bars as SVG text that reads well on light and on dark paper. Owns colours, ticks and
-//! the legend; the drawing is plotters'. Must never know what is measured.
+//! Curves, bars and heat maps as SVG text that reads well on light and on dark paper. Owns colours,
+//! ticks and the legend; the drawing is plotters'. Must never know what is measured.
 
 mod bars;
+mod heat;
 mod lines;
 mod scale;
 mod style;
@@ -9,6 +10,7 @@ mod style;
 use std::path::Path;
 
 pub use bars::{Bar, Bars};
+pub use heat::Heat;
 pub use lines::{Lines, Series};
 
 /// Why there is no chart.

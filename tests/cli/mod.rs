@@ -7,3 +7,4 @@ mod guards;
 mod models;
 mod program;
 mod record;
+mod round;

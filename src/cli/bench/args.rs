@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::paper::PaperArgs;
+use super::round::RoundArgs;
 use crate::bench::prompts;
 use crate::cli::settings_file::SettingsFile;
 use crate::cli::shared_args::SharedArgs;
@@ -54,6 +55,9 @@ pub enum BenchCommand {
     Gpu(Box<GpuArgs>),
     /// A table or a figure of the papers on this machine, with theirs and the ratio.
     Paper(Box<PaperArgs>),
+    /// Time rounds over γ × M, on models or on random weights of a 7B or 13B shape, and predict
+    /// tokens a second from recorded acceptance.
+    Round(Box<RoundArgs>),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
     /// Show files of `--save` again, several as one run: a long table can be measured in parts.

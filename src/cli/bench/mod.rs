@@ -8,6 +8,7 @@ mod gpu;
 mod isolated;
 mod paper;
 mod quality;
+mod round;
 mod session;
 mod verify;
 
@@ -23,6 +24,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         None => course::strategies(args),
         Some(BenchCommand::Ablation(args)) => course::ablation(args),
         Some(BenchCommand::Paper(args)) => paper::paper(args),
+        Some(BenchCommand::Round(args)) => round::round(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
@@ -49,6 +51,7 @@ impl BenchArgs {
             Some(BenchCommand::Ablation(args)) => args.course.shared.verbose,
             Some(BenchCommand::Gpu(args)) => args.shared.verbose,
             Some(BenchCommand::Paper(args)) => args.course.shared.verbose,
+            Some(BenchCommand::Round(args)) => args.shared.verbose,
             Some(
                 BenchCommand::Compare(_)
                 | BenchCommand::Show(_)

@@ -1,0 +1,162 @@
+//! A target and a draft head of random weights of a known shape, together in an engine. Must never
+//! measure.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::bench::MeasureError;
+use crate::decode::{Engine, TokenText};
+use crate::draft::FeatureHead;
+use crate::kernels::{Format, KvFormat, Pool, random_row};
+use crate::model::head::{
+    FusionKind, HeadConfig, HeadPrecision, HeadWeights, PackedHead, SharedTables, TensorSource,
+    layout,
+};
+use crate::model::{Config, CpuTarget, KnownShape};
+
+/// Tensors of a DGF head of some shape, made as they are asked for.
+struct RandomHead {
+    shapes: Vec<(String, Vec<usize>)>,
+}
+
+impl RandomHead {
+    fn new(config: &HeadConfig) -> Self {
+        Self { shapes: layout(config, FusionKind::Dgf).into_iter().collect() }
+    }
+}
+
+impl TensorSource for RandomHead {
+    fn names(&self) -> Vec<String> {
+        self.shapes.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.shapes.iter().find(|(known, _)| known == name).map(|(_, shape)| shape.clone())
+    }
+
+    fn tensor(&self, name: &str) -> candle_core::Result<Tensor> {
+        let missing = || candle_core::Error::CannotFindTensor { path: name.into() }.bt();
+        let number = self.shapes.iter().position(|(known, _)| known == name).ok_or_else(missing)?;
+        let shape = self.shapes[number].1.clone();
+        let (rows, columns) = match *shape.as_slice() {
+            [rows, columns] => (rows, columns),
+            // A norm.
+            _ => return Tensor::ones(shape, DType::F16, &Device::Cpu),
+        };
+        let mut bytes = Vec::with_capacity(2 * rows * columns);
+        for row in 0..rows as u64 {
+            bytes.extend(random_row(Format::F16, columns, ((number as u64) << 32) + row));
+        }
+        Tensor::from_raw_buffer(&bytes, DType::F16, &shape, &Device::Cpu)
+    }
+}
+
+/// Names of the tokens of no vocabulary.
+struct Numbers;
+
+impl TokenText for Numbers {
+    fn label(&self, token: u32) -> String {
+        token.to_string()
+    }
+
+    fn text(&self, tokens: &[u32]) -> String {
+        tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// An engine of a target of `shape` in `format` with a head of `blocks` blocks on the CPU, for a
+/// context of `positions`, and the names of its tokens.
+///
+/// # Errors
+/// [`MeasureError`] if there is no memory.
+pub fn random_models(
+    shape: KnownShape,
+    format: Format,
+    blocks: usize,
+    positions: usize,
+    threads: usize,
+) -> Result<(Engine, Box<dyn TokenText>), MeasureError> {
+    engine(&shape.config(), format, blocks, positions, threads)
+}
+
+fn engine(
+    config: &Config,
+    format: Format,
+    blocks: usize,
+    positions: usize,
+    threads: usize,
+) -> Result<(Engine, Box<dyn TokenText>), MeasureError> {
+    let pool = Arc::new(Pool::new(threads));
+    let kv = KvFormat::F16;
+    let target = CpuTarget::random(config, format, 1, Arc::clone(&pool), positions, kv)?;
+    let head = HeadConfig {
+        body: Config { layers: blocks, ..config.clone() },
+        elastic: true,
+        draft_vocab: None,
+        position_limit: None,
+        eagle3: None,
+    };
+    let head_failed = |error: crate::model::head::HeadError| {
+        MeasureError::Options(format!("a head of {blocks} blocks: {error}"))
+    };
+    let weights = HeadWeights::load(&head, &RandomHead::new(&head)).map_err(head_failed)?;
+    let shared = SharedTables::of(&target);
+    let precision = HeadPrecision::Eight;
+    let backend =
+        PackedHead::new(&weights, &shared, pool, positions, precision, kv).map_err(head_failed)?;
+    let drafter = FeatureHead::new(&weights.config, FusionKind::Dgf, Box::new(backend), positions);
+    let engine =
+        Engine::new(Box::new(target), [Box::new(drafter) as Box<dyn crate::draft::Drafter>]);
+    Ok((engine, Box::new(Numbers)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::times::{TimesRequest, measure};
+    use super::*;
+
+    #[test]
+    fn rounds_of_random_models_take_time_by_budget() {
+        let config = Config {
+            vocab: 512,
+            hidden: 128,
+            intermediate: 256,
+            layers: 2,
+            heads: 4,
+            kv_heads: 4,
+            head_dim: 32,
+            ..KnownShape::B1.config()
+        };
+        let (mut engine, names) = engine(&config, Format::Q8_0, 2, 256, 1).unwrap();
+        let request = TimesRequest {
+            prompt: (0..16).collect(),
+            gammas: vec![1, 4, 32],
+            blocks: vec![1, 2],
+            width: 4,
+            depth: 3,
+            drafter: 0,
+            until: Instant::now() + Duration::from_secs(2),
+        };
+        let mut told = Vec::new();
+        let times = measure(&mut engine, names.as_ref(), &request, &mut |blocks| told.push(blocks))
+            .unwrap();
+        assert_eq!(told, [1, 2]);
+        let budgets: Vec<(usize, usize)> =
+            times.iter().map(|times| (times.blocks, times.gamma)).collect();
+        assert_eq!(budgets, [(1, 1), (1, 4), (1, 32), (2, 1), (2, 4), (2, 32)]);
+        for times in &times {
+            assert!(times.verify_ms > 0.0 && times.total_ms().is_finite(), "{times:?}");
+            assert!(times.gamma == 1 || times.draft_ms > 0.0, "{times:?}");
+        }
+        // A tree of 32 nodes is drafted and checked in more time than none.
+        let ratio = times[2].total_ms() / times[0].total_ms();
+        assert!(ratio > 1.5, "{times:?}");
+
+        let full = TimesRequest { prompt: (0..256).collect(), ..request };
+        let error = measure(&mut engine, names.as_ref(), &full, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("leaves no room"), "{error}");
+    }
+}

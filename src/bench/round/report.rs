@@ -1,0 +1,173 @@
+//! A prediction as tables of texts and as a heat map. Must never compute what it shows.
+
+use super::predict::{Check, Predicted, Prediction};
+use crate::bench::Table;
+use crate::chart::{ChartError, Heat};
+
+/// Shades of the map of texts, from the least to the most.
+const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
+
+/// The tables: times, tokens a second over γ × M, and what was checked.
+pub fn tables(prediction: &Prediction, sources: &[String], checks: &[Check]) -> Vec<Table> {
+    let mut tables = vec![times(prediction)];
+    tables.extend(map(prediction, sources));
+    tables.extend(checked(checks));
+    tables
+}
+
+fn gammas(prediction: &Prediction) -> Vec<usize> {
+    unique(prediction.points.iter().map(|point| point.gamma))
+}
+
+fn blocks(prediction: &Prediction) -> Vec<usize> {
+    unique(prediction.points.iter().map(|point| point.blocks))
+}
+
+fn unique(values: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut all: Vec<usize> = values.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn times(prediction: &Prediction) -> Table {
+    let row = |point: &Predicted| {
+        let mut row = vec![point.blocks.to_string(), point.gamma.to_string()];
+        let round = point.draft_ms + point.verify_ms + point.other_ms;
+        let ms = [point.draft_ms, point.verify_ms, point.other_ms, round];
+        row.extend(ms.map(|ms| format!("{ms:.2}")));
+        row.push(point.accepted.map_or_else(dash, |accepted| format!("{:.2}", 1.0 + accepted)));
+        row.push(point.tokens_s.map_or_else(dash, rate));
+        row
+    };
+    Table {
+        title: "Times of a round, measured; tokens a second, predicted".to_owned(),
+        head: ["M", "γ", "T_D ms", "T_V ms", "other ms", "round ms", "τ", "tokens/s"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: prediction.points.iter().map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// `None` if nothing is predicted beyond the target alone.
+fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
+    let best = prediction.best()?;
+    let (gammas, blocks) = (gammas(prediction), blocks(prediction));
+    let known = prediction.points.iter().filter_map(|point| point.tokens_s);
+    let (least, most) =
+        known.fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
+    let cell = |gamma: usize, blocks: usize| {
+        let point = prediction.at(gamma, blocks);
+        let Some(value) = point.and_then(|point| point.tokens_s) else { return dash() };
+        let share = (value - least) / (most - least).max(f64::MIN_POSITIVE);
+        let shade = SHADES[(share * (SHADES.len() - 1) as f64).round() as usize];
+        format!("{} {shade}{shade}", rate(value))
+    };
+    let row = |&blocks: &usize| {
+        let cells = gammas.iter().map(|&gamma| cell(gamma, blocks));
+        [format!("M = {blocks}")].into_iter().chain(cells).collect()
+    };
+    let head = gammas.iter().map(|gamma| format!("γ = {gamma}"));
+    let near = prediction.near_best();
+    let plain = prediction.plain().and_then(|plain| plain.tokens_s).unwrap_or(f64::NAN);
+    let told = best.tokens_s.unwrap_or(f64::NAN);
+    let range = |values: Vec<usize>| match (values.first(), values.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
+        (Some(first), _) => first.to_string(),
+        _ => dash(),
+    };
+    let mut notes = vec![format!(
+        "Best: γ = {}, M = {} with {} tokens/s, {:.2} times the target alone. {} of {} points are \
+         within 5 % of it (γ {}, M {}).",
+        best.gamma,
+        best.blocks,
+        rate(told),
+        told / plain,
+        near.len(),
+        prediction.points.iter().filter(|point| point.tokens_s.is_some()).count(),
+        range(unique(near.iter().map(|point| point.gamma))),
+        range(unique(near.iter().map(|point| point.blocks))),
+    )];
+    notes.extend(sources.iter().map(|source| format!("Acceptance: {source}.")));
+    Some(Table {
+        title: "Tokens a second to expect".to_owned(),
+        head: [String::new()].into_iter().chain(head).collect(),
+        rows: blocks.iter().map(row).collect(),
+        notes,
+    })
+}
+
+fn checked(checks: &[Check]) -> Option<Table> {
+    let row = |check: &Check| {
+        vec![
+            check.blocks.to_string(),
+            check.gamma.to_string(),
+            rate(check.predicted),
+            rate(check.measured),
+            format!("{:+.0} %", 100.0 * check.error()),
+        ]
+    };
+    let worst = checks.iter().map(|check| check.error().abs()).fold(0.0, f64::max);
+    (!checks.is_empty()).then(|| Table {
+        title: "Decoded for real".to_owned(),
+        head: ["M", "γ", "predicted", "measured", "error"].map(str::to_owned).to_vec(),
+        rows: checks.iter().map(row).collect(),
+        notes: vec![format!(
+            "The recorded questions, each with every setting in turn. Largest error: {:.0} %.",
+            100.0 * worst
+        )],
+    })
+}
+
+/// The heat map: file name and SVG text; `None` if nothing is predicted.
+///
+/// # Errors
+/// [`ChartError`].
+pub fn chart(prediction: &Prediction) -> Result<Option<(String, String)>, ChartError> {
+    if prediction.best().is_none() {
+        return Ok(None);
+    }
+    let (gammas, blocks) = (gammas(prediction), blocks(prediction));
+    let value = |gamma, blocks| prediction.at(gamma, blocks).and_then(|point| point.tokens_s);
+    let row = |&blocks: &usize| gammas.iter().map(|&gamma| value(gamma, blocks)).collect();
+    let heat = Heat {
+        title: "Tokens a second to expect".to_owned(),
+        x: "γ, nodes with the root".to_owned(),
+        y: "blocks M".to_owned(),
+        columns: gammas.iter().map(usize::to_string).collect(),
+        rows: blocks.iter().map(usize::to_string).collect(),
+        values: blocks.iter().map(row).collect(),
+    };
+    Ok(Some(("round.svg".to_owned(), heat.svg()?)))
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn rate(tokens_s: f64) -> String {
+    let digits = if tokens_s < 10.0 { 2 } else { usize::from(tokens_s < 100.0) };
+    format!("{tokens_s:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::predict::tests::sample;
+    use super::*;
+    use crate::bench::TableStyle;
+
+    #[test]
+    fn a_prediction_as_texts() {
+        let checks = [Check { gamma: 8, blocks: 1, predicted: 20.0, measured: 19.0 }];
+        let sources = ["a.jsonl: 40 rounds of a target with a head".to_owned()];
+        let mut out = Vec::new();
+        for table in tables(&sample(), &sources, &checks) {
+            table.write(TableStyle::Plain, &mut out).unwrap();
+        }
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        let (name, svg) = chart(&sample()).unwrap().unwrap();
+        assert!(name == "round.svg" && svg.contains("blocks M"), "{svg}");
+        assert!(chart(&Prediction { points: Vec::new() }).unwrap().is_none());
+    }
+}
