@@ -2,6 +2,8 @@
 //! saved conversations. Must never know models.
 
 mod clock;
+mod exchange;
+mod extras;
 mod jinja;
 mod json;
 mod prompt;
@@ -13,6 +15,8 @@ mod thoughts;
 
 use serde::{Deserialize, Serialize};
 
+pub use exchange::Exchange;
+pub use extras::{BranchOf, Extras, Forgotten, SavedChat, Version, Versions, WhenFull};
 pub use prompt::{FindControls, Prompt};
 pub use session::{SavedMessage, SavedTurn, Session};
 pub use session_error::SessionError;

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::extras::{Extras, SavedChat};
 use super::{Message, Role, clock};
 
 /// A message, and whether it was cut off.
@@ -47,6 +48,9 @@ pub struct Session {
     pub target: String,
     /// The messages in order, system message included.
     pub messages: Vec<SavedMessage>,
+    /// What there is beside them.
+    #[serde(default, skip_serializing_if = "Extras::is_empty")]
+    pub extras: Extras,
 }
 
 impl Session {
@@ -59,6 +63,7 @@ impl Session {
             updated: now,
             target: target.to_owned(),
             messages: Vec::new(),
+            extras: Extras::default(),
         }
     }
 
@@ -92,12 +97,19 @@ impl Session {
         self.messages.iter().map(turn).collect()
     }
 
-    /// Whether the messages of `other` are a prefix of those of `self`.
+    /// The conversation without its times, and what there is beside.
+    pub fn chat(&self) -> SavedChat {
+        SavedChat { turns: self.turns(), extras: self.extras.clone() }
+    }
+
+    /// Whether the messages of `other` are a prefix of those of `self`, and nothing it has beside
+    /// them is missing.
     pub(super) fn begins_with(&self, other: &Self) -> bool {
         let said = |session: &Self| -> Vec<Message> {
             session.messages.iter().map(|entry| entry.message.clone()).collect()
         };
-        said(self).starts_with(&said(other))
+        let beside = other.extras.is_empty() || other.extras == self.extras;
+        beside && said(self).starts_with(&said(other))
     }
 
     /// Marks the title as that of a copy and numbers it.

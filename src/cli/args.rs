@@ -12,6 +12,7 @@ use super::shared_args::SharedArgs;
 use super::train::TrainArgs;
 use super::verify::VerifyArgs;
 use crate::settings::{Override, SettingValue};
+use crate::tui::Opening;
 
 /// Chat with a local model: a draft tree from a small model, checked by the big one, live.
 #[derive(Debug, Parser)]
@@ -41,6 +42,9 @@ pub enum Command {
     Chat(Box<ChatArgs>),
     /// Answer one prompt and print the text.
     Run(Box<RunArgs>),
+    /// Answer one prompt twice, plain and speculatively, and play both side by side at their own
+    /// measured times.
+    Race(Box<RaceArgs>),
     /// Show what was found on this machine and what was chosen for it, and why.
     Doctor(Box<DoctorArgs>),
     /// List the models on this machine: size, whether they fit, how fast they should be here, and
@@ -74,6 +78,18 @@ pub struct ChatArgs {
     /// Flags shared with `run`.
     #[command(flatten)]
     pub shared: SharedArgs,
+    /// Go on with the latest conversation.
+    #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
+    pub latest: bool,
+    /// Go on with the conversation whose title begins like this; without one, choose from the list.
+    #[arg(
+        long,
+        value_name = "TITLE",
+        num_args = 0..=1,
+        default_missing_value = "",
+        help_heading = "Conversation"
+    )]
+    pub resume: Option<String>,
     /// Colours: dark, light or mono.
     #[arg(long, value_name = "NAME", help_heading = "Screen")]
     pub theme: Option<String>,
@@ -104,6 +120,20 @@ pub struct RunArgs {
     /// Keep everything that happens in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub record: Option<PathBuf>,
+    /// Flags shared with the chat.
+    #[command(flatten)]
+    pub shared: SharedArgs,
+}
+
+/// Flags of `race`.
+#[derive(Debug, Args)]
+pub struct RaceArgs {
+    /// The prompt.
+    #[arg(value_name = "PROMPT", required = true)]
+    pub prompt: Vec<String>,
+    /// Write the play as an asciicast too, which asciinema shows.
+    #[arg(long, value_name = "FILE")]
+    pub cast: Option<PathBuf>,
     /// Flags shared with the chat.
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -148,6 +178,15 @@ pub struct PullArgs {
 }
 
 impl ChatArgs {
+    /// The conversation to begin with.
+    pub fn opening(&self) -> Option<Opening> {
+        match self.resume.as_deref().map(str::trim) {
+            None => self.latest.then_some(Opening::Latest),
+            Some("") => Some(Opening::Listed),
+            Some(title) => Some(Opening::Titled(title.to_owned())),
+        }
+    }
+
     /// What the flags set, in the settings' own keys.
     pub fn overrides(&self) -> Vec<Override> {
         let mut all = self.shared.overrides();
@@ -174,6 +213,7 @@ impl Cli {
             None => self.chat.shared.verbose,
             Some(Command::Chat(args)) => args.shared.verbose,
             Some(Command::Run(args)) => args.shared.verbose,
+            Some(Command::Race(args)) => args.shared.verbose,
             Some(Command::Doctor(args)) => args.shared.verbose,
             Some(Command::Bench(args)) => args.verbose(),
             Some(Command::Verify(args)) => args.shared.verbose,

@@ -1,7 +1,7 @@
 //! `dovetail chat`, the default: starts the screen. Must never draw.
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use anyhow::anyhow;
 
@@ -12,6 +12,7 @@ use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
+use crate::printable::printable_line;
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::Purpose;
 
@@ -24,6 +25,9 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
     }
     let controls = backend::controls(&settings);
+    let store = SessionStore::in_data_folder()
+        .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
+        .ok();
     let state = StateConfig {
         controls: controls.get(),
         theme: settings.theme,
@@ -33,21 +37,32 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
         gpu: gpu_name(settings.device, &Machine::probe()),
+        first_run: args.shared.script.is_none()
+            && store.as_ref().is_some_and(SessionStore::is_untouched),
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
-    let store = SessionStore::in_data_folder()
-        .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
-        .ok();
     let start = |controls, sink| {
         let record = args.record.as_deref();
         backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
-    let questions = Vec::new();
-    let config = ScreenConfig { state, store, models, questions };
-    tui::run(config, controls, start).map_err(|error| {
+    let (open, questions) = (args.opening(), Vec::new());
+    let left = tui::run(ScreenConfig { state, store, models, open, questions }, controls, start);
+    let left = left.map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
-    })
+    })?;
+    if let Some(title) = left {
+        // The terminal may be gone with the program.
+        let _ = writeln!(io::stdout(), "{}", way_back(&title));
+    }
+    Ok(())
+}
+
+/// How to come back to the conversation that was left.
+fn way_back(title: &str) -> String {
+    let title = printable_line(title);
+    let quoted = title.replace('\'', "'\\''");
+    format!("“{title}” is saved: dovetail --continue, or later dovetail --resume '{quoted}'")
 }
 
 /// Why there can be no full screen, if so.
@@ -98,7 +113,13 @@ mod tests {
             memory: None,
         };
         let mut machine = Machine {
-            cpu: Cpu { name: "test".into(), physical: 2, logical: 2, features: Vec::new() },
+            cpu: Cpu {
+                name: "test".into(),
+                physical: 2,
+                logical: 2,
+                performance: None,
+                features: Vec::new(),
+            },
             memory: Memory { total: 1 << 30, free: 1 << 30 },
             gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: no driver".into() },
             adapters: Vec::new(),
@@ -112,6 +133,12 @@ mod tests {
         machine.adapters.push(adapter(1, AdapterKind::Discrete));
         assert_eq!(gpu_name(auto, &machine), "card 1");
         assert_eq!(gpu_name(DeviceChoice::Cpu, &machine), "card 1, not taken");
+    }
+
+    #[test]
+    fn the_way_back_can_be_pasted_into_a_shell() {
+        let words = way_back("What's \u{1b}new?");
+        assert!(words.ends_with(r"--resume 'What'\''s ␛new?'"), "{words}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod manual;
 mod models;
 mod output;
 mod pull;
+mod race;
 #[cfg(test)]
 mod readme;
 mod replay;
@@ -51,6 +52,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         None => chat::chat(&cli.chat),
         Some(Command::Chat(args)) => chat::chat(args),
         Some(Command::Run(args)) => run::run(args),
+        Some(Command::Race(args)) => race::race(args),
         Some(Command::Doctor(args)) => doctor::doctor(args),
         Some(Command::Models(args)) => models::models(args),
         Some(Command::Pull(args)) => pull::pull(args),

@@ -69,13 +69,14 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         max_tokens: settings.max_tokens,
         thinking: None,
         gpu: "a replay uses no GPU".to_owned(),
+        first_run: false,
     };
     let models = ModelFinder::new(Vec::new(), None);
     // Nothing of it is saved: it was said already.
-    let config = ScreenConfig { state, store: None, models, questions };
+    let config = ScreenConfig { state, store: None, models, open: None, questions };
     let shared = crate::worker::SharedControls::new(controls);
     let start = |controls, sink| Ok(script.play(controls, sink)?);
-    tui::run(config, shared, start).map_err(|error| {
+    tui::run(config, shared, start).map(drop).map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })

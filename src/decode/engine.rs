@@ -107,6 +107,11 @@ impl Engine {
         !self.meters.is_empty()
     }
 
+    /// The tokens that follow `prompt` in the text that was decoded last, if it begins so.
+    pub fn text_after(&self, prompt: &[u32]) -> Option<&[u32]> {
+        self.text.strip_prefix(prompt)
+    }
+
     /// Truncates all KV caches, so that no prefix is reused.
     pub fn forget(&mut self) {
         self.target.truncate(0);

@@ -250,6 +250,12 @@ impl<'a> Generation<'a> {
         self.summary.finish
     }
 
+    /// The prompt's last tokens, `begun`, are the beginning of this answer: its text goes on from
+    /// theirs. To be called before the first token.
+    pub fn go_on_from(&mut self, begun: &[u32]) {
+        self.stream.go_on_from(begun, self.names);
+    }
+
     /// Totals so far.
     pub fn summary(&self) -> &Summary {
         &self.summary

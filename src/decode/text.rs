@@ -43,6 +43,14 @@ impl TextStream {
         Self { stop, window: Vec::new(), read: 0, held: String::new() }
     }
 
+    /// `tokens` have been shown already: what follows goes on from their text.
+    pub fn go_on_from(&mut self, tokens: &[u32], names: &dyn TokenText) {
+        for &token in tokens {
+            self.window.push(token);
+            self.decode(names, false);
+        }
+    }
+
     /// Appends a token and returns the text it makes certain.
     pub fn push(&mut self, token: u32, names: &dyn TokenText) -> TextDelta {
         self.window.push(token);

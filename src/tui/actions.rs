@@ -52,6 +52,28 @@ pub enum Action {
     Suspend,
     /// Answers the last question again.
     Regenerate,
+    /// Goes on with an answer that was cut off.
+    GoOn,
+    /// Lists the user's messages, to write one anew.
+    EditQuestion,
+    /// Lists the user's messages, to branch off behind one.
+    Branch,
+    /// Deletes the last question with its answer.
+    DeleteExchange,
+    /// Brings back what was deleted last.
+    Undelete,
+    /// Shows another version of the last answer.
+    Version(i8),
+    /// Answers the last question twice, plain and speculatively.
+    Race,
+    /// Lists saved conversations.
+    Sessions,
+    /// Begins to write another title for the one under the cursor.
+    RenameSession,
+    /// Deletes the one under the cursor.
+    DeleteSession,
+    /// Brings back the one that was deleted last.
+    RestoreSession,
     /// Copies the last answer.
     Copy,
     /// Moves the chat by rows.
@@ -80,6 +102,10 @@ pub enum Action {
     TreePage(bool),
     /// Hides more or less of the tree.
     Fold,
+    /// Moves in the questions that an empty chat offers.
+    StarterMove(i8),
+    /// Puts one of those questions into the message.
+    StarterTake(u8),
     /// Writes the suggested command.
     Complete,
     /// Moves in the suggested commands.
@@ -138,6 +164,34 @@ impl Dial {
             Self::Width => "k",
             Self::Depth => "D",
             Self::Temperature => "T",
+        }
+    }
+
+    /// What turning it does, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Strategy => "Who guesses ahead, and how. The text is the same with every one.",
+            Self::Pace => "The least time a step takes, to watch a model that is too fast.",
+            Self::Gamma => {
+                "How many tokens the big model checks at once: more guesses, slower steps."
+            }
+            Self::Blocks => "Layers of the draft in use: more guess better, fewer guess faster.",
+            Self::Width => "How many guesses stand side by side at each level of the tree.",
+            Self::Depth => "How many tokens ahead the draft guesses at most.",
+            Self::Temperature => "0 always takes the likeliest token; higher is freer.",
+        }
+    }
+
+    /// The same, where there is little room.
+    pub fn short_name(self) -> &'static str {
+        match self {
+            Self::Strategy => "strategy",
+            Self::Pace => "pace",
+            Self::Gamma => "tree size",
+            Self::Blocks => "blocks",
+            Self::Width => "width",
+            Self::Depth => "depth",
+            Self::Temperature => "temperature",
         }
     }
 

@@ -20,6 +20,20 @@ pub enum SlashAction {
     Load,
     /// Saves now.
     Save,
+    /// What is done when the context is full.
+    WhenFull,
+    /// Copies the last answer, or code of it.
+    Copy,
+    /// Looks for words in the conversation.
+    Find,
+    /// Puts a file into the message.
+    File,
+    /// Writes the conversation to a file.
+    Export,
+    /// Reads one from a file.
+    Import,
+    /// Takes, keeps or lists presets.
+    Preset,
     /// Switches the colours.
     Theme,
     /// Switches speculation.
@@ -66,6 +80,16 @@ pub const COMMANDS: &[SlashCommand] = &[
     command("new", "", "a new conversation; this one stays saved", SlashAction::New),
     command("load", "[name]", "a saved conversation", SlashAction::Load),
     command("save", "", "save now (every answer is saved anyway)", SlashAction::Save),
+    command(
+        "sessions",
+        "",
+        "saved conversations: find, rename, delete",
+        SlashAction::Key(Action::Sessions),
+    ),
+    command("file", "PATH", "put a text file into the message", SlashAction::File),
+    command("export", "FILE", "write this one to .md, .json or .jsonl", SlashAction::Export),
+    command("import", "FILE", "read one from .md, .json or .jsonl", SlashAction::Import),
+    command("preset", "[NAME|save NAME]", "system prompt and sampler by name", SlashAction::Preset),
     command("system", "[text]", "system prompt; without text, remove it", SlashAction::System),
     command(
         "regenerate",
@@ -73,7 +97,29 @@ pub const COMMANDS: &[SlashCommand] = &[
         "answer the last question again",
         SlashAction::Key(Action::Regenerate),
     ),
-    command("copy", "", "copy the last answer", SlashAction::Key(Action::Copy)),
+    command(
+        "continue",
+        "",
+        "go on with an answer that was cut off",
+        SlashAction::Key(Action::GoOn),
+    ),
+    command("edit", "", "write one of your messages anew", SlashAction::Key(Action::EditQuestion)),
+    command("branch", "", "go on from an earlier message", SlashAction::Key(Action::Branch)),
+    command(
+        "delete",
+        "",
+        "the last question and its answer",
+        SlashAction::Key(Action::DeleteExchange),
+    ),
+    command("undo", "", "bring back what was deleted", SlashAction::Key(Action::Undelete)),
+    command(
+        "when-full",
+        "forget|summarise|stop|ask",
+        "what a full context does",
+        SlashAction::WhenFull,
+    ),
+    command("copy", "[code [N]]", "the last answer, or a code block of it", SlashAction::Copy),
+    command("find", "[words]", "go to words; without, the match above", SlashAction::Find),
     command("gamma", "N|auto", "γ: most nodes of the draft tree", SlashAction::Dial(Dial::Gamma)),
     command("blocks", "N|auto", "M: blocks of the draft head", SlashAction::Dial(Dial::Blocks)),
     command("width", "N|auto", "k: width of the draft tree", SlashAction::Dial(Dial::Width)),
@@ -123,6 +169,12 @@ pub const COMMANDS: &[SlashCommand] = &[
         "least time a round: 0.5s, 500ms",
         SlashAction::Setting("controls.pace"),
     ),
+    command(
+        "race",
+        "",
+        "the last question plain and speculatively",
+        SlashAction::Key(Action::Race),
+    ),
     command("pause", "", "hold after every round, or go on", SlashAction::Key(Action::Pause)),
     command("stats", "", "what was loaded and chosen, and why", SlashAction::Key(Action::Details)),
     command("theme", "[name]", "colours: dark, light, mono", SlashAction::Theme),
@@ -166,20 +218,24 @@ pub fn parse(line: &str) -> Result<(&'static SlashCommand, &str), String> {
 mod tests {
     use super::*;
 
+    fn command_named(name: &str) -> &'static SlashCommand {
+        COMMANDS.iter().find(|command| command.name == name).unwrap()
+    }
+
     #[test]
     fn names_are_unique_and_may_be_shortened() {
         for (index, command) in COMMANDS.iter().enumerate() {
             assert!(COMMANDS[index + 1..].iter().all(|other| other.name != command.name));
             assert_eq!(parse(command.name).unwrap().0, command);
         }
-        assert_eq!(parse("ga 8").unwrap(), (&COMMANDS[7], "8"));
+        assert_eq!(parse("ga 8").unwrap(), (command_named("gamma"), "8"));
         assert_eq!(parse("system  Be brief. ").unwrap().1, "Be brief.");
     }
 
     #[test]
     fn errors_name_a_remedy() {
         assert!(parse("foo").unwrap_err().contains("begin with a space"));
-        assert!(parse("s").unwrap_err().contains("/save or /system"));
+        assert!(parse("s").unwrap_err().contains("/save or /sessions"));
         assert!(parse("quit now").unwrap_err().contains("takes nothing"));
     }
 }

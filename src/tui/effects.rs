@@ -5,9 +5,13 @@ use std::io;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::model_finder::ModelFinder;
+use super::presets::{Preset, Presets};
+use super::run::Opening;
 use super::state::ModelPart;
 use super::update::ScreenEvent;
-use crate::chat::{OpenSession, Role, Saved, SavedTurn, SessionHead, SessionMatch, SessionStore};
+use crate::chat::{
+    BranchOf, OpenSession, Saved, SavedChat, SessionHead, SessionMatch, SessionStore,
+};
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
 /// Everything outside the screen that effects act on.
@@ -18,6 +22,8 @@ pub struct EffectRunner {
     pub controls: SharedControls,
     store: Option<SessionStore>,
     session: Option<OpenSession>,
+    /// Where what is open branched off.
+    branch_of: Option<BranchOf>,
     clipboard: Option<arboard::Clipboard>,
     /// Looks for models, and where what it finds goes.
     models: Option<(ModelFinder, UnboundedSender<ScreenEvent>)>,
@@ -29,7 +35,15 @@ impl EffectRunner {
         if let Some(store) = &store {
             store.clean();
         }
-        Self { worker, controls, store, session: None, clipboard: None, models: None }
+        Self {
+            worker,
+            controls,
+            store,
+            session: None,
+            branch_of: None,
+            clipboard: None,
+            models: None,
+        }
     }
 
     /// The same with a finder of models, whose results go to `results`.
@@ -74,19 +88,136 @@ impl EffectRunner {
     ///
     /// # Errors
     /// Why not, with the remedy.
-    pub fn save(&mut self, target: &str, turns: Vec<SavedTurn>) -> Result<Option<Saved>, String> {
+    pub fn save(
+        &mut self,
+        target: &str,
+        chat: impl Into<SavedChat>,
+    ) -> Result<Option<Saved>, String> {
+        let mut chat = chat.into();
         let Some(store) = &self.store else { return Ok(None) };
-        if !turns.iter().any(|turn| turn.message.role == Role::User) {
+        if !chat.asks() {
             return Ok(None);
         }
+        chat.extras.branch_of = self.branch_of.clone();
         let session = self.session.get_or_insert_with(|| OpenSession::new(target));
-        session.update(turns);
+        session.update(chat);
         store.save(session).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// Remembers that the program has answered here.
+    pub fn answered(&self) {
+        let Some(store) = &self.store else { return };
+        if let Err(error) = store.remember_answer() {
+            tracing::warn!("the next first answer is played slowly again: {error}");
+        }
     }
 
     /// From now on another conversation is saved.
     pub fn forget(&mut self) {
         self.session = None;
+        self.branch_of = None;
+    }
+
+    /// From now on a branch is saved, which has `messages` messages in common with what was open.
+    pub fn branch(&mut self, messages: usize) {
+        let title = self.session.take().map(|open| open.session().title.clone());
+        self.branch_of = title.map(|title| BranchOf { title, messages });
+    }
+
+    /// Title of the conversation that is open, if it is saved.
+    pub fn title(&self) -> Option<String> {
+        self.session.as_ref().map(|open| open.session().title.clone())
+    }
+
+    /// Opens the conversation to begin with, or lists those there are.
+    pub fn open(&mut self, opening: Opening) -> ScreenEvent {
+        match opening {
+            Opening::Listed => ScreenEvent::Sessions(self.list()),
+            Opening::Titled(words) => self.load(&words),
+            Opening::Latest => match self.list().map(|list| list.into_iter().next()) {
+                Ok(Some(head)) => self.load(&head.id),
+                Ok(None) => ScreenEvent::Told(Ok("no saved conversation yet".to_string())),
+                Err(why) => ScreenEvent::Told(Err(why)),
+            },
+        }
+    }
+
+    fn saved(&self) -> Result<&SessionStore, String> {
+        let none = || "conversations are not saved in this run".to_string();
+        self.store.as_ref().ok_or_else(none)
+    }
+
+    /// Gives a saved conversation another title.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn rename(&mut self, id: &str, title: &str) -> Result<(), String> {
+        let store = self.saved()?.clone();
+        if let Some(open) = self.session.as_mut().filter(|open| open.name() == id) {
+            open.rename(title);
+            return store.save(open).map(drop).map_err(|error| error.to_string());
+        }
+        let renamed = store.load(id).and_then(|mut open| {
+            open.rename(title);
+            store.save(&mut open)
+        });
+        renamed.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Deletes a saved conversation and returns its name.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn delete(&self, id: String) -> Result<String, String> {
+        if self.session.as_ref().is_some_and(|open| open.name() == id) {
+            return Err("this is the conversation on the screen: /new leaves it".to_string());
+        }
+        self.saved()?.delete(&id).map_err(|error| error.to_string())?;
+        Ok(id)
+    }
+
+    /// Brings a deleted conversation back.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn restore(&self, id: &str) -> Result<String, String> {
+        self.saved()?.restore(id).map_err(|error| error.to_string())?;
+        Ok("it is back".to_string())
+    }
+
+    fn preset_file(&self) -> Result<Presets, String> {
+        let folder = self.saved()?.folder();
+        Ok(Presets::at(folder.parent().unwrap_or(folder).join("presets.json")))
+    }
+
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn preset(&self, name: &str) -> Result<Preset, String> {
+        self.preset_file()?.named(name)
+    }
+
+    /// Keeps a preset, and says so.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn save_preset(&self, name: &str, preset: Preset) -> Result<String, String> {
+        self.preset_file()?.save(name, preset)?;
+        Ok(format!("preset {name} is kept: /preset {name} takes it"))
+    }
+
+    /// Which presets there are.
+    ///
+    /// # Errors
+    /// Why they cannot be read.
+    pub fn presets(&self) -> Result<String, String> {
+        let all = self.preset_file()?.all()?;
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        Ok(match names.as_slice() {
+            [] => "no presets yet: /preset save NAME keeps system prompt and sampler".to_string(),
+            _ => format!("presets: {}; /preset NAME takes one", names.join(", ")),
+        })
     }
 
     /// Saved conversations, the latest first.
@@ -110,9 +241,10 @@ impl EffectRunner {
         };
         match store.find(words) {
             Ok(SessionMatch::One(session)) => {
-                let turns = session.session().turns();
-                self.session = Some(session);
-                ScreenEvent::Loaded(Ok(turns))
+                let chat = session.session().chat();
+                self.branch_of = chat.extras.branch_of.clone();
+                self.session = Some(*session);
+                ScreenEvent::Loaded(Ok(chat))
             }
             Ok(SessionMatch::Several(sessions)) => ScreenEvent::Sessions(Ok(sessions)),
             Err(error) => ScreenEvent::Loaded(Err(error.to_string())),
@@ -148,7 +280,7 @@ impl EffectRunner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chat::Message;
+    use crate::chat::{Message, Role, SavedTurn};
     use crate::tui::testing::controls;
     use crate::worker::scripted::Script;
 
@@ -165,7 +297,7 @@ mod tests {
 
     fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
         match event {
-            ScreenEvent::Loaded(result) => result,
+            ScreenEvent::Loaded(result) => result.map(|chat| chat.turns),
             other => panic!("not loaded: {other:?}"),
         }
     }
@@ -186,6 +318,36 @@ mod tests {
         assert_eq!(runner.list().unwrap().len(), 2);
         assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
         assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
+    }
+
+    #[test]
+    fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut runner = runner(folder.path());
+        let talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
+        runner.save("t", talk.clone()).unwrap();
+        runner.branch(0);
+        runner.save("t", vec![said(Role::User, "Good day")]).unwrap();
+        let list = runner.list().unwrap();
+        let branch = list.iter().find(|head| head.title == "Good day").unwrap();
+        let origin = BranchOf { title: "Hi".to_string(), messages: 0 };
+        assert_eq!(branch.branch_of.as_ref(), Some(&origin));
+        assert_eq!(loaded(runner.load("Hi")).unwrap(), talk, "the other one is as it was");
+        runner.save("t", talk.clone()).unwrap();
+        assert_eq!(
+            runner.list().unwrap().iter().filter(|head| head.branch_of.is_some()).count(),
+            1
+        );
+        runner.load(&branch.id);
+        runner.save("t", vec![said(Role::User, "Good day"), talk[1].clone()]).unwrap();
+        let list = runner.list().unwrap();
+        assert_eq!(
+            list.iter()
+                .find(|head| head.messages == 2 && head.title == "Good day")
+                .unwrap()
+                .branch_of,
+            Some(origin)
+        );
     }
 
     #[test]

@@ -11,16 +11,22 @@
 //! | [`theme`] | every style |
 //! | [`run`](mod@run), `effects`, `terminal` | the loop, the effects, the terminal |
 //! | `model_finder` | the models that can be chosen, and what to expect of them |
+//! | `exchange` | conversations in other programs' files |
+//! | `race_frame` | a race as text, without a full screen |
+//! | `presets` | named system prompts and samplers, in their file |
 //! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
 pub mod actions;
 pub mod commands;
 mod effects;
+mod exchange;
 mod input;
 pub mod keymap;
 pub mod markdown;
 mod model_finder;
 mod output;
+mod presets;
+mod race_frame;
 pub mod run;
 mod signals;
 pub mod state;
@@ -32,4 +38,6 @@ pub mod update;
 pub mod view;
 
 pub use model_finder::ModelFinder;
-pub use run::{NotOpened, ScreenConfig, run};
+pub use presets::Preset;
+pub use race_frame::race_frame;
+pub use run::{NotOpened, Opening, ScreenConfig, run};

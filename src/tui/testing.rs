@@ -78,6 +78,7 @@ pub fn ready() -> Ready {
         strategies: statuses(),
         sampler: None,
         switches_thinking: false,
+        plain_ms: Some(40.0),
         models: ModelChoice::default(),
     }
 }
@@ -121,6 +122,7 @@ pub fn unloaded() -> ScreenState {
         max_tokens: 512,
         thinking: None,
         gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
+        first_run: false,
     })
 }
 
@@ -189,6 +191,7 @@ fn named_key(name: &str) -> KeyEvent {
         "home" => KeyCode::Home,
         "end" => KeyCode::End,
         "bs" => KeyCode::Backspace,
+        "del" => KeyCode::Delete,
         _ if name.len() > 1 && name.starts_with('f') => KeyCode::F(name[1..].parse().unwrap()),
         _ => KeyCode::Char(name.chars().next().unwrap()),
     };

@@ -3,8 +3,9 @@
 
 use super::gate::RoundGate;
 use super::repetition::RepetitionDetector;
-use super::thoughts::Thoughts;
+use super::thoughts::{Begun, Thoughts};
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
+use crate::chat::Role;
 use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
@@ -55,10 +56,23 @@ impl Backend {
         let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
         let mut gate = RoundGate::new(generation, controls);
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
-        let PromptTokens { tokens, opened } = prompt;
-        let (names, mut thoughts) = (self.names.as_ref(), Thoughts::new(opened));
+        let PromptTokens { tokens, opened, begun } = prompt;
+        let names = self.names.as_ref();
+        let mut thoughts = Thoughts::new(opened);
+        let begun = match job.messages.last().filter(|last| last.role == Role::Assistant) {
+            Some(message) => {
+                // Other tokens may spell the same text: those that were decoded go before.
+                let kept = self.engine.text_after(&tokens).and_then(|kept| {
+                    Some(&kept[..Begun::length_of(message, kept, names, opened)?])
+                });
+                let begun = kept.map_or(begun, <[u32]>::to_vec);
+                thoughts = Begun::read(&begun, names, opened).thoughts;
+                begun
+            }
+            None => Vec::new(),
+        };
         let request = Request {
-            prompt: tokens,
+            prompt: [tokens.as_slice(), begun.as_slice()].concat(),
             max_tokens: job.max_tokens,
             eos: self.eos.clone(),
             stop: self.stop.clone(),
@@ -74,6 +88,7 @@ impl Backend {
                 return Err(error.into());
             }
         };
+        answer.go_on_from(&begun);
         let Summary { prompt_tokens, reused_tokens, .. } = *answer.summary();
         planner.begin_answer(prompt_tokens, reused_tokens);
         let cancelled = |mut answer: Generation<'_>| {

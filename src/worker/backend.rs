@@ -3,7 +3,7 @@
 
 use super::load::{LoadedDrafts, SharedTarget};
 use super::{Controls, Loaded, Ready};
-use crate::chat::{Message, Opened};
+use crate::chat::{Message, Opened, Prompt, Role};
 use crate::decode::{Engine, Rival, Round, TokenText};
 use crate::draft::Budget;
 use crate::library::Tokenizer;
@@ -16,6 +16,8 @@ pub struct PromptTokens {
     pub tokens: Vec<u32>,
     /// The block of thoughts that the answer begins in.
     pub opened: Option<Opened>,
+    /// The beginning of the answer, where there is one, as the tokenizer divides it.
+    pub begun: Vec<u32>,
 }
 
 /// From a conversation, and whether the model is to think, to the prompt; the error is for the
@@ -97,11 +99,15 @@ impl From<Loaded> for Backend {
         let Loaded { eos, stop, ready, notices, shared, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
         let prompter = move |messages: &[Message], thinking| {
+            let (messages, begun) = match messages {
+                [rest @ .., begun] if begun.role == Role::Assistant => (rest, Some(begun)),
+                all => (all, None),
+            };
             let prompt = template
                 .with_thinking(thinking)
                 .prompt(messages, true, &|text| encoder.controls_in(text))
                 .map_err(|error| error.to_string())?;
-            let bytes = prompt.text.len();
+            let bytes = prompt.text.len() + begun.map_or(0, |begun| begun.content.len());
             let least = encoder.least_tokens(bytes);
             // Splitting megabytes into tokens takes seconds and gigabytes: not only to refuse them.
             if least > context {
@@ -113,7 +119,18 @@ impl From<Loaded> for Backend {
             let tokens = encoder.encode_prompt(&prompt, template.wants_bos());
             let tokens = tokens.map_err(|error| error.to_string())?;
             let tokens = tokens.into_iter().map(|(token, _)| token).collect();
-            Ok(PromptTokens { tokens, opened: prompt.opened_thought() })
+            let begun = match begun {
+                Some(begun) => {
+                    // Whatever it spells is text: what was said holds no control token.
+                    let said = std::iter::once(0..begun.content.len()).collect();
+                    let prompt = Prompt { text: begun.content.clone(), said };
+                    let tokens = encoder.encode_prompt(&prompt, false);
+                    let tokens = tokens.map_err(|error| error.to_string())?;
+                    tokens.into_iter().map(|(token, _)| token).collect()
+                }
+                None => Vec::new(),
+            };
+            Ok(PromptTokens { tokens, opened: prompt.opened_thought(), begun })
         };
         Self {
             engine: Engine::new(target, drafters),

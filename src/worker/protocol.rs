@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// Number of the answer, rising; events of an older one are dropped.
     pub generation: u64,
-    /// The conversation up to and including the user's last message.
+    /// The conversation up to and including the user's last message; if the beginning of an answer
+    /// follows it, the answer goes on from there.
     pub messages: Vec<Message>,
     /// Most tokens of the answer.
     pub max_tokens: usize,
@@ -111,6 +112,10 @@ pub struct Ready {
     /// Whether the target's template can be told to switch its thoughts on or off.
     #[serde(default)]
     pub switches_thinking: bool,
+    /// Milliseconds of the target's pass over one token, as measured while loading; `None` if it
+    /// was not.
+    #[serde(default)]
+    pub plain_ms: Option<f64>,
     /// What was asked for.
     #[serde(default)]
     pub models: ModelChoice,

@@ -1,7 +1,7 @@
 //! Thoughts of the tokens of one answer, told from its text. Must never know where they are shown.
 
-use crate::chat::{Opened, Split, ThoughtSplitter};
-use crate::decode::{Committed, TokenText};
+use crate::chat::{Message, Opened, Split, ThoughtSplitter};
+use crate::decode::{Committed, Origin, TextStream, TokenText};
 
 /// Divides the tokens of one answer, in order.
 #[derive(Debug)]
@@ -27,6 +27,61 @@ impl Thoughts {
         if let Some(last) = committed.last_mut().filter(|_| ends) {
             add(last, self.0.finish());
         }
+    }
+}
+
+/// The beginning of an answer, read again token by token.
+pub(super) struct Begun<'a> {
+    /// For the tokens that follow.
+    pub(super) thoughts: Thoughts,
+    stream: TextStream,
+    names: &'a dyn TokenText,
+    text: String,
+    thought: String,
+}
+
+impl<'a> Begun<'a> {
+    /// Behind a prompt that may have opened a block of thoughts.
+    fn new(names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
+        let (thoughts, stream) = (Thoughts::new(opened), TextStream::new(&[]));
+        Self { thoughts, stream, names, text: String::new(), thought: String::new() }
+    }
+
+    /// All of `tokens`.
+    pub(super) fn read(tokens: &[u32], names: &'a dyn TokenText, opened: Option<Opened>) -> Self {
+        let mut begun = Self::new(names, opened);
+        tokens.iter().for_each(|&token| begun.push(token));
+        begun
+    }
+
+    fn push(&mut self, token: u32) {
+        let text = self.stream.push(token, self.names).text;
+        let mut next = [Committed { token, text, thought: None, origin: Origin::Target }];
+        self.thoughts.split(&mut next, false, self.names);
+        let [next] = next;
+        self.text.push_str(&next.text);
+        self.thought.push_str(next.thought.as_deref().unwrap_or_default());
+    }
+
+    /// How many of `tokens` say what `message` does: more may have been decoded than were shown.
+    pub(super) fn length_of(
+        message: &Message,
+        tokens: &[u32],
+        names: &'a dyn TokenText,
+        opened: Option<Opened>,
+    ) -> Option<usize> {
+        let mut begun = Self::new(names, opened);
+        let thought = message.thought.as_deref().unwrap_or_default();
+        let mut found = None;
+        for (at, &token) in tokens.iter().enumerate() {
+            begun.push(token);
+            if begun.text == message.content && begun.thought == thought {
+                found = Some(at + 1);
+            } else if found.is_some() {
+                break;
+            }
+        }
+        found
     }
 }
 

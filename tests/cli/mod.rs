@@ -6,5 +6,6 @@ mod gpu;
 mod guards;
 mod models;
 mod program;
+mod race;
 mod record;
 mod round;

@@ -1,5 +1,6 @@
 //! The chat in a pseudo-terminal.
 
+mod daily;
 mod models;
 mod replay;
 mod screen;

@@ -12,7 +12,7 @@ fn ask(chat: &mut Chat, question: &str) {
     chat.wait_for(&format!("❯ {question}"));
     chat.pty.wait("the answer", |screen| {
         let after = screen.rsplit_once(question).map_or("", |(_, after)| after);
-        after.contains("tok/s · τ") && screen.contains("○ ready")
+        after.contains(" steps · ") && screen.contains("○ ready")
     });
 }
 

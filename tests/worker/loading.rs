@@ -284,3 +284,37 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         assert_eq!(tokens_of(&events), expected);
     }
 }
+
+#[test]
+fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
+    let start = || {
+        let (sink, events) = sink();
+        let settings = Settings { context: Some(512), ..Settings::default() };
+        let loader = SettingsLoader::new(settings, Purpose::Text);
+        let worker = spawn_with(controls(), sink, loader).unwrap();
+        while !matches!(next(&events), Event::Ready(_)) {}
+        (worker, events)
+    };
+    let question = Message::new(Role::User, "Tell me a story about a fox.");
+    let text_of = |events: &Receiver<Event>| -> String {
+        let texts = rest(events).into_iter().map(|event| match event {
+            Event::First { token, .. } => token.text,
+            Event::Round { round, .. } => round.committed.into_iter().map(|c| c.text).collect(),
+            _ => String::new(),
+        });
+        texts.collect()
+    };
+    let asked =
+        |generation, messages, max_tokens| Job { generation, messages, max_tokens, thinking: None };
+    let (worker, events) = start();
+    worker.generate(asked(1, vec![question.clone()], 60));
+    let whole = text_of(&events);
+    worker.generate(asked(2, vec![question.clone()], 20));
+    let begun = text_of(&events);
+    assert!(whole.starts_with(&begun) && begun.len() < whole.len(), "{begun:?} {whole:?}");
+    // Nothing is in the cache of another run.
+    let (worker, events) = start();
+    let messages = vec![question, Message::new(Role::Assistant, begun.clone())];
+    worker.generate(asked(1, messages, 40));
+    assert_eq!(begun + &text_of(&events), whole);
+}

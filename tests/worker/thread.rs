@@ -4,7 +4,7 @@ use crate::support::events::{controls, next, sink};
 use crate::support::toy::{Guess, Letters, Toy, ToyDrafter};
 use crate::support::toy_worker::{backend, job, knowing, ready, rest, tokens, wanted};
 use crate::support::watched::Watched;
-use dovetail::chat::Prompt;
+use dovetail::chat::{Message, Prompt, Role};
 use dovetail::decode::{Finish, Round, TokenText};
 use dovetail::draft::Budget;
 use dovetail::settings::{SettingValue, Settings};
@@ -43,7 +43,7 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
     let (worker, events) = start(move || Backend {
         prompter: Box::new(move |_, thinking| {
             assert_eq!(thinking, Some(true));
-            Ok(PromptTokens { tokens: vec![1, 2, 3], opened: opened() })
+            Ok(PromptTokens { tokens: vec![1, 2, 3], opened: opened(), begun: Vec::new() })
         }),
         ..backend(Box::new(Toy::new(3, 30, 2000)), knowing())
     });
@@ -125,6 +125,28 @@ fn events_come_in_order_and_the_text_is_plain() {
     let Some(Event::Finished { generation: 1, summary }) = answer.last() else { panic!() };
     assert_eq!((summary.rounds, summary.tokens), (all.len(), 40));
     assert!(summary.tau > 3.0);
+}
+
+#[test]
+fn a_continued_answer_is_the_one_that_was_never_cut() {
+    for temperature in [0.0, 1.2] {
+        let sampler = SamplerSettings { temperature, seed: 5, ..SamplerSettings::default() };
+        let (worker, events) = toy();
+        worker.controls().update(|c| c.sampler = sampler);
+        while !matches!(next(&events), Event::Notice(_)) {}
+        worker.generate(job(1, "hello", 13));
+        let mut all = tokens(&rest(&events));
+        for generation in 2..4 {
+            let mut job = job(generation, "hello", 13);
+            // As the screen has it: a character that was cut in two is not shown.
+            let text = Letters.text(&all);
+            let text = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+            job.messages.push(Message::new(Role::Assistant, text));
+            worker.generate(job);
+            all.extend(tokens(&rest(&events)));
+        }
+        assert_eq!(all, wanted("hello", 39, sampler));
+    }
 }
 
 #[test]

@@ -8,9 +8,12 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::session::{SavedTurn, Session};
-use super::{SessionError, clock};
+use super::extras::{BranchOf, SavedChat};
+use super::session::{SavedMessage, Session};
+use super::{Role, SessionError, clock};
 use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
+
+mod deleted;
 
 /// Size limit of a saved conversation, far above any target's context.
 const LONGEST: u64 = 64_000_000;
@@ -44,8 +47,20 @@ impl OpenSession {
     }
 
     /// Takes the conversation as it stands now; see [`Session::update`].
-    pub fn update(&mut self, turns: Vec<SavedTurn>) {
+    pub fn update(&mut self, chat: impl Into<SavedChat>) {
+        let SavedChat { turns, extras } = chat.into();
         self.session.update(turns);
+        self.session.extras = extras;
+    }
+
+    /// Its file's name without `.json`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Gives it another title.
+    pub fn rename(&mut self, title: &str) {
+        self.session.title = title.to_owned();
     }
 
     /// The conversation.
@@ -88,7 +103,7 @@ pub struct Saved {
 }
 
 /// A line of the list of sessions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionHead {
     /// Its file's name without `.json`, for [`SessionStore::load`].
     pub id: String,
@@ -98,6 +113,12 @@ pub struct SessionHead {
     pub updated: u64,
     /// Number of messages.
     pub messages: usize,
+    /// Where it branched off.
+    pub branch_of: Option<BranchOf>,
+    /// The last question and the beginning of its answer, a line each.
+    pub preview: Vec<(Role, String)>,
+    /// What is said in it, for a search; the beginning of a long one.
+    pub said: String,
 }
 
 impl SessionHead {
@@ -120,7 +141,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub enum SessionMatch {
     /// One conversation.
-    One(OpenSession),
+    One(Box<OpenSession>),
     /// Several, the latest first.
     Several(Vec<SessionHead>),
 }
@@ -152,12 +173,31 @@ impl SessionStore {
         &self.folder
     }
 
+    /// Whether nothing was ever answered here: no conversation is saved, and none was remembered.
+    pub fn is_untouched(&self) -> bool {
+        !self.answered_mark().exists() && fs::read_dir(&self.folder).is_err()
+    }
+
+    /// Remembers that something was answered here.
+    ///
+    /// # Errors
+    /// The folder takes no file.
+    pub fn remember_answer(&self) -> io::Result<()> {
+        private_folder(&self.folder)?;
+        fs::write(self.answered_mark(), [])
+    }
+
+    fn answered_mark(&self) -> PathBuf {
+        self.folder.join(".answered")
+    }
+
     /// Removes the temporary files of programs that were killed while writing.
     pub fn clean(&self) {
         let removed = remove_leftovers(&self.folder);
         if removed > 0 {
             tracing::info!("{removed} unfinished files of a killed program were removed");
         }
+        self.clean_deleted();
     }
 
     /// Saves what is open. The file appears whole or not at all. If another program has written
@@ -213,18 +253,18 @@ impl SessionStore {
     /// [`SessionError`], [`SessionError::Name`] if there is none.
     pub fn find(&self, words: &str) -> Result<SessionMatch, SessionError> {
         if self.path(words).is_ok_and(|path| path.symlink_metadata().is_ok()) {
-            return self.load(words).map(SessionMatch::One);
+            return self.load(words).map(Box::new).map(SessionMatch::One);
         }
         let wanted = words.to_lowercase();
         let mut found = self.list()?.sessions;
         found.retain(|head| head.title.to_lowercase().starts_with(&wanted));
         let mut exact = found.iter().filter(|head| head.title.to_lowercase() == wanted);
         if let (Some(only), None) = (exact.next(), exact.next()) {
-            return self.load(&only.id).map(SessionMatch::One);
+            return self.load(&only.id).map(Box::new).map(SessionMatch::One);
         }
         match &found[..] {
             [] => Err(SessionError::Name(words.to_owned())),
-            [only] => self.load(&only.id).map(SessionMatch::One),
+            [only] => self.load(&only.id).map(Box::new).map(SessionMatch::One),
             _ => Ok(SessionMatch::Several(found)),
         }
     }
@@ -247,12 +287,10 @@ impl SessionStore {
                 continue;
             }
             match read(&path) {
-                Ok((session, _)) => listing.sessions.push(SessionHead {
-                    id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-                    title: session.title,
-                    updated: session.updated,
-                    messages: session.messages.len(),
-                }),
+                Ok((session, _)) => {
+                    let id = path.file_stem().unwrap_or_default().to_string_lossy();
+                    listing.sessions.push(head(id.into_owned(), session));
+                }
                 Err(error) => listing.broken.push(error),
             }
         }
@@ -286,6 +324,33 @@ impl SessionStore {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+}
+
+/// The line of a session in lists.
+fn head(id: String, session: Session) -> SessionHead {
+    const SEARCHED: usize = 32_000;
+    const PREVIEW: usize = 300;
+    let mut said = String::new();
+    for entry in &session.messages {
+        let room = SEARCHED.saturating_sub(said.len());
+        said.extend(entry.message.content.chars().take(room));
+        said.push('\n');
+    }
+    let asked = session.messages.iter().rposition(|entry| entry.message.role == Role::User);
+    let last = session.messages.iter().skip(asked.unwrap_or_default()).take(2);
+    let preview = last.map(|SavedMessage { message, .. }| {
+        let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
+        (message.role, words.chars().take(PREVIEW).collect())
+    });
+    SessionHead {
+        id,
+        updated: session.updated,
+        messages: session.messages.len(),
+        preview: preview.collect(),
+        said,
+        branch_of: session.extras.branch_of,
+        title: session.title,
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::chat::{Message, Role};
+use crate::chat::{Message, Role, SavedTurn};
 
 fn said(role: Role, content: &str) -> SavedTurn {
     let message = Message::new(role, content.to_owned());
@@ -250,4 +250,38 @@ fn a_name_cannot_leave_the_folder() {
     for name in ["../x", "", "a/b", "a\\b", ".", ".hidden", "a\0b"] {
         assert!(matches!(store.load(name), Err(SessionError::Name(_))), "{name}");
     }
+}
+
+#[test]
+fn a_deleted_conversation_comes_back_for_a_week() {
+    let (_folder, store) = store();
+    let mut open = OpenSession::new("demo");
+    save(&store, &mut open, talk());
+    let name = open.name().to_owned();
+    store.delete(&name).unwrap();
+    assert!(store.list().unwrap().sessions.is_empty() && store.load(&name).is_err());
+    store.clean();
+    store.restore(&name).unwrap();
+    assert_eq!(store.load(&name).unwrap().session().turns(), talk());
+    assert!(store.restore(&name).is_err(), "there is nothing left to bring back");
+    store.delete(&name).unwrap();
+    let old = store.folder().join("deleted").join(format!("1000-{name}.json"));
+    let now = std::fs::read_dir(store.folder().join("deleted")).unwrap().next().unwrap().unwrap();
+    std::fs::rename(now.path(), &old).unwrap();
+    store.clean();
+    assert!(!old.exists());
+    assert!(store.delete("../talk").is_err() && store.restore("../talk").is_err());
+}
+
+#[test]
+fn a_title_given_by_hand_stays() {
+    let (_folder, store) = store();
+    let mut open = OpenSession::new("demo");
+    save(&store, &mut open, talk());
+    open.rename("Travels");
+    save(&store, &mut open, talk_and("And Milan?"));
+    let head = &store.list().unwrap().sessions[0];
+    assert_eq!(head.title, "Travels");
+    assert_eq!(head.preview, [(Role::User, "And Milan?".to_owned())]);
+    assert!(head.said.contains("In Italy"));
 }

@@ -22,6 +22,8 @@ pub enum Scope {
     Input,
     /// While commands are suggested.
     Completion,
+    /// While an empty chat offers questions.
+    Starters,
     /// In any panel.
     Panel,
     /// In the conversation.
@@ -30,20 +32,24 @@ pub enum Scope {
     Tree,
     /// In the controls.
     Controls,
+    /// In the list of saved conversations.
+    Sessions,
     /// In overlays.
     Overlay,
 }
 
 impl Scope {
     /// All, in the order of the help.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Input,
+        Self::Starters,
         Self::Global,
         Self::Panel,
         Self::Tree,
         Self::Controls,
         Self::Chat,
         Self::Completion,
+        Self::Sessions,
         Self::Overlay,
     ];
 
@@ -53,10 +59,12 @@ impl Scope {
             Self::Global => "Everywhere",
             Self::Input => "Message",
             Self::Completion => "Command list",
+            Self::Starters => "Empty chat",
             Self::Panel => "In any panel",
             Self::Chat => "Conversation",
             Self::Tree => "Draft tree",
             Self::Controls => "Controls",
+            Self::Sessions => "Saved conversations",
             Self::Overlay => "Help and lists",
         }
     }
@@ -139,10 +147,14 @@ pub struct Binding {
 
 /// The scopes in which keys are looked up, nearest first.
 pub fn scopes(state: &ScreenState) -> Vec<Scope> {
+    if let Some(Overlay::Sessions(_)) = state.overlay {
+        return vec![S::Sessions, S::Overlay];
+    }
     if state.overlay.is_some() {
         return vec![S::Overlay];
     }
     let nearest = match state.focus {
+        Focus::Input if state.offers_starters() => &[S::Starters, S::Input][..],
         Focus::Input if !state.input.suggestions().is_empty() => &[S::Completion, S::Input][..],
         Focus::Input => &[S::Input],
         Focus::Chat => &[S::Chat, S::Panel],
@@ -173,7 +185,12 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
     plain
         && match (&state.overlay, event.code) {
             (
-                Some(Overlay::Sessions(_) | Overlay::Models(_)),
+                Some(
+                    Overlay::Sessions(_)
+                    | Overlay::Models(_)
+                    | Overlay::Questions { .. }
+                    | Overlay::Help { .. },
+                ),
                 KeyCode::Char(_) | KeyCode::Backspace,
             ) => true,
             (Some(Overlay::Error { .. }), KeyCode::Char(c)) => !c.is_control(),
@@ -194,6 +211,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     for row in rows {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
+            A::Send if state.input.is_empty() => "continue",
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {
@@ -202,9 +220,12 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         let name = match row.action {
             // Pairs of keys are hinted at together.
             A::Look(_) => "←→".to_string(),
-            A::PanelRow(_) | A::OverlayRow(_) | A::Suggestion(_) => "↑↓".to_string(),
+            A::PanelRow(_) | A::OverlayRow(_) | A::Suggestion(_) | A::StarterMove(_) => {
+                "↑↓".to_string()
+            }
             A::Scroll(_) => "↑↓".to_string(),
             A::Adjust(..) => "g G".to_string(),
+            A::Version(_) => "Alt+, .".to_string(),
             _ => row.keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
@@ -216,7 +237,11 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
 fn useful(state: &ScreenState, row: &Binding) -> bool {
     let panels = state.focus != Focus::Input;
     match row.action {
-        A::Send => !state.answering() && !state.input.is_empty(),
+        A::Send => !state.answering() && (!state.input.is_empty() || state.chat.can_go_on()),
+        A::Version(_) => {
+            let last = state.chat.turns().last();
+            !state.answering() && last.is_some_and(|turn| turn.versions.place().1 > 1)
+        }
         A::Newline => !state.input.is_empty(),
         A::Escape => state.answering() || state.load.is_some(),
         A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
@@ -227,6 +252,7 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
                 .iter()
                 .any(|choice| choice.is_fixed())
         }
+        A::Race => !state.answering() && state.chat.can_regenerate(),
         A::Regenerate => !state.answering() && state.chat.can_regenerate(),
         A::Meters => !state.wide(),
         A::Copy => state.chat.last_answer().is_some(),
@@ -243,6 +269,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
                     Overlay::Help { .. }
                         | Overlay::Sessions(_)
                         | Overlay::Models(_)
+                        | Overlay::Questions { .. }
+                        | Overlay::Full { .. }
                         | Overlay::Strategies { .. }
                 )
             )

@@ -7,12 +7,14 @@
 
 mod blocks;
 mod code;
+mod code_blocks;
 mod origins;
 mod table;
 mod wrap;
 
 use crate::decode::Origin;
 
+pub use code_blocks::code_blocks;
 pub use origins::Origins;
 pub use wrap::{Logical, wrap};
 

@@ -25,6 +25,15 @@ impl Origins {
         }
     }
 
+    /// Keeps the first `bytes` of the text.
+    pub fn truncate(&mut self, bytes: usize) {
+        let kept = self.runs.partition_point(|run| run.0 < bytes);
+        if let Some(last) = self.runs.get_mut(kept) {
+            last.0 = bytes;
+            self.runs.truncate(kept + usize::from(bytes > 0));
+        }
+    }
+
     /// Bytes covered; text beyond (or all of it, when empty) has no known origin.
     pub fn len(&self) -> usize {
         self.runs.last().map_or(0, |run| run.0)

@@ -13,13 +13,14 @@ use crossterm::event::{
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
 use super::effects::EffectRunner;
+use super::exchange;
 use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
 use super::update::{Effect, ScreenEvent, update};
 use super::{input, view};
-use crate::chat::SessionStore;
+use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Event, SharedControls, Sink, Worker};
 
@@ -44,6 +45,19 @@ pub struct ScreenConfig {
     pub models: ModelFinder,
     /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
     pub questions: Vec<String>,
+    /// The conversation to begin with; `None` is a new one.
+    pub open: Option<Opening>,
+}
+
+/// A saved conversation to begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// The latest.
+    Latest,
+    /// The one with this name or this beginning of a title.
+    Titled(String),
+    /// The one that is chosen from the list.
+    Listed,
 }
 
 /// The models cannot be opened: there is no use in a screen.
@@ -52,7 +66,8 @@ pub struct ScreenConfig {
 pub struct NotOpened(String);
 
 /// Shows the screen until the user leaves. `start` starts the worker, whose events go to the sink
-/// it is given. The terminal is given back and the conversation saved whatever happens.
+/// it is given. The terminal is given back and the conversation saved whatever happens. Returns the
+/// title of the conversation that was left, if it is saved.
 ///
 /// # Errors
 /// [`NotOpened`] before anything is shown; there is no terminal, or the worker cannot be started.
@@ -60,7 +75,7 @@ pub fn run(
     config: ScreenConfig,
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -74,6 +89,10 @@ pub fn run(
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
+        if let Some(opening) = config.open {
+            let event = app.runner.open(opening);
+            app.take(event);
+        }
         for event in early {
             app.take(ScreenEvent::Worker(event));
         }
@@ -102,7 +121,10 @@ async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, No
 }
 
 /// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved.
-fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> anyhow::Result<()> {
+fn guarded(
+    mut app: App,
+    body: impl FnOnce(&mut App) -> anyhow::Result<()>,
+) -> anyhow::Result<Option<String>> {
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
     if matches!(result, Ok(Ok(()))) {
         signals::saved();
@@ -111,10 +133,11 @@ fn guarded(mut app: App, body: impl FnOnce(&mut App) -> anyhow::Result<()>) -> a
     // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
         let App { state, runner, .. } = &mut app;
-        let _ = runner.save(target(state), state.chat.saved_turns());
+        let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
+        let _ = runner.save(target(state), chat);
     }
     match result {
-        Ok(result) => result,
+        Ok(result) => result.map(|()| app.runner.title()),
         // The hook has reported it.
         Err(panic) => resume_unwind(panic),
     }
@@ -184,8 +207,9 @@ impl App {
                 }
             }
             Effect::Apply(controls) => self.runner.controls.update(|shared| *shared = controls),
-            Effect::Save { turns, asked } => {
-                let result = self.runner.save(target(&self.state), turns).transpose();
+            Effect::Save { turns, extras, asked } => {
+                let chat = SavedChat { turns, extras };
+                let result = self.runner.save(target(&self.state), chat).transpose();
                 return match result {
                     Some(result) => Some(ScreenEvent::Saved { asked, result }),
                     None if asked => {
@@ -195,9 +219,33 @@ impl App {
                     None => None,
                 };
             }
+            Effect::Answered => self.runner.answered(),
             Effect::Forget => self.runner.forget(),
+            Effect::Branch { messages } => self.runner.branch(messages),
             Effect::List => return Some(ScreenEvent::Sessions(self.runner.list())),
             Effect::Load(words) => return Some(self.runner.load(&words)),
+            Effect::RenameSession { id, title } => {
+                return self.runner.rename(&id, &title).err().map(Err).map(ScreenEvent::Told);
+            }
+            Effect::DeleteSession(id) => {
+                return Some(ScreenEvent::SessionDeleted(self.runner.delete(id)));
+            }
+            Effect::RestoreSession(id) => {
+                return Some(ScreenEvent::Told(self.runner.restore(&id)));
+            }
+            Effect::Export { path, turns } => {
+                return Some(ScreenEvent::Told(exchange::export(&path, &turns)));
+            }
+            Effect::ReadFile(path) => return Some(ScreenEvent::FileRead(exchange::text_of(&path))),
+            Effect::Import(path) => return Some(ScreenEvent::Imported(exchange::import(&path))),
+            Effect::TakePreset(name) => {
+                let found = self.runner.preset(&name).map(|preset| (name, preset));
+                return Some(ScreenEvent::PresetFound(found));
+            }
+            Effect::SavePreset(name, preset) => {
+                return Some(ScreenEvent::Told(self.runner.save_preset(&name, preset)));
+            }
+            Effect::ListPresets => return Some(ScreenEvent::Told(self.runner.presets())),
             Effect::FindModels { part, models, busy } => {
                 return self.runner.find_models(part, models, busy);
             }

@@ -75,7 +75,7 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
         let state = state_config();
         let models = ModelFinder::default();
         run(
-            ScreenConfig { state, store, models, questions: Vec::new() },
+            ScreenConfig { state, store, models, open: None, questions: Vec::new() },
             SharedControls::new(controls()),
             |shared, mut sink| {
                 let fragile: Sink = Box::new(move |event| match event {
@@ -113,5 +113,6 @@ fn state_config() -> StateConfig {
         max_tokens: 64,
         thinking: None,
         gpu: "no NVIDIA GPU".to_string(),
+        first_run: false,
     }
 }

@@ -1,76 +1,10 @@
 //! The conversation and its scroll position. Must never know colours.
 
-use super::thought::Thought;
-use crate::chat::{Message, Role, SavedTurn};
-use crate::decode::{Committed, Finish, Summary};
-use crate::tui::markdown::{Document, Origins, TextRow};
-
-/// How an answer ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AnswerOutcome {
-    /// By the model.
-    Finished(Box<Summary>),
-    /// By the user; tokens and tokens per second so far.
-    Stopped {
-        /// Tokens of the answer.
-        tokens: usize,
-    },
-    /// By a failure.
-    Failed,
-    /// In an earlier run of the program.
-    Loaded,
-    /// In an earlier run, before its end: it was stopped, or the program was.
-    Interrupted,
-}
-
-/// One message with what the screen keeps about it.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    /// Its role.
-    pub role: Role,
-    /// What was thought before it; `None` if nothing was.
-    pub thought: Option<Thought>,
-    /// Its text.
-    pub text: String,
-    /// Origin of each byte of an answer.
-    pub origins: Origins,
-    /// `None` while it is being written.
-    pub outcome: Option<AnswerOutcome>,
-    document: Document,
-}
-
-impl Turn {
-    fn new(role: Role, text: String, outcome: Option<AnswerOutcome>) -> Self {
-        let (thought, origins) = (None, Origins::default());
-        Self { role, thought, text, origins, outcome, document: Document::default() }
-    }
-
-    /// Whether it was interrupted.
-    fn interrupted(&self) -> bool {
-        match &self.outcome {
-            None
-            | Some(
-                AnswerOutcome::Stopped { .. } | AnswerOutcome::Failed | AnswerOutcome::Interrupted,
-            ) => true,
-            Some(AnswerOutcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
-            Some(AnswerOutcome::Loaded) => false,
-        }
-    }
-
-    /// Its rows at `width`.
-    pub fn rows(&mut self, width: usize) -> &[TextRow] {
-        match self.role {
-            Role::Assistant => self.document.lay_out(&self.text, &self.origins, width),
-            // What a person typed is not Markdown: `__init__` would lose its underscores.
-            Role::User | Role::System => self.document.lay_out_verbatim(&self.text, width),
-        }
-    }
-
-    /// Its rows as last laid out.
-    pub fn laid_out(&self) -> &[TextRow] {
-        self.document.rows()
-    }
-}
+use super::find::Find;
+use super::turn::{AnswerOutcome, Turn};
+use super::versions::OtherVersions;
+use crate::chat::{Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
+use crate::decode::Committed;
 
 /// The conversation.
 #[derive(Clone, Debug, Default)]
@@ -80,8 +14,20 @@ pub struct Chat {
     /// Whether thoughts are shown.
     pub shows_thoughts: bool,
     turns: Vec<Turn>,
-    /// The answer that is being regenerated; it is restored if nothing replaces it.
+    /// The beginning that the model is not given any more: its turns, and what stands for them.
+    pub forgotten: Forgotten,
+    /// Words that are looked for.
+    pub find: Option<Find>,
+    /// The preset that it is led by.
+    pub preset: Option<String>,
+    /// What is done when the context is full; `None` asks.
+    pub when_full: Option<WhenFull>,
+    /// The answer that is being regenerated or goes on; it is restored if nothing comes.
     replaced: Option<Turn>,
+    /// Bytes of text and of thoughts that an answer had before it went on.
+    went_on_at: Option<(usize, usize)>,
+    /// The exchange that was deleted last, and how many turns were left.
+    deleted: Option<(usize, Vec<Turn>)>,
     /// First row seen; `None` follows the end.
     top: Option<usize>,
     /// Rows there are and rows seen, as last drawn.
@@ -105,33 +51,101 @@ impl Chat {
     }
 
     /// Takes a conversation in place of this one.
-    pub fn replace(&mut self, turns: Vec<SavedTurn>) {
+    pub fn replace(&mut self, chat: SavedChat) {
         *self = Self { shows_thoughts: self.shows_thoughts, ..Self::default() };
-        for SavedTurn { message, interrupted } in turns {
-            let outcome =
-                if interrupted { AnswerOutcome::Interrupted } else { AnswerOutcome::Loaded };
-            match message.role {
-                Role::System => self.system = Some(message.content),
-                role => {
-                    let mut turn = Turn::new(role, message.content, Some(outcome));
-                    turn.thought = message.thought.map(Thought::saved);
-                    self.turns.push(turn);
-                }
+        let Extras { versions, forgotten, when_full, preset, .. } = chat.extras;
+        self.preset = preset;
+        let mut versions = versions.into_iter().peekable();
+        for (at, SavedTurn { message, interrupted }) in chat.turns.into_iter().enumerate() {
+            let others = versions.next_if(|others| others.message == at);
+            if message.role == Role::System {
+                self.system = Some(message.content);
+                continue;
             }
+            let mut turn = Turn::loaded(message, interrupted);
+            turn.versions = others.map(OtherVersions::loaded).unwrap_or_default();
+            self.turns.push(turn);
         }
+        self.when_full = when_full;
+        self.forgotten = forgotten.unwrap_or_default();
+        self.forgotten.messages = self.forgotten.messages.min(self.turns.len());
     }
 
     /// Adds what the user said and an empty answer to it.
     pub fn ask(&mut self, text: String) {
-        self.turns.push(Turn::new(Role::User, text, Some(AnswerOutcome::Loaded)));
+        self.turns.push(Turn::question(text));
+        self.deleted = None;
         self.reopen();
     }
 
-    /// Adds an empty answer to the last question, in place of the one there is.
+    /// Adds an empty answer to the last question: another version of the one there is.
     pub fn reopen(&mut self) {
         let answered = self.turns.last().is_some_and(|turn| turn.role == Role::Assistant);
         self.replaced = if answered { self.turns.pop() } else { None };
-        self.turns.push(Turn::new(Role::Assistant, String::new(), None));
+        self.turns.push(self.replaced.clone().map_or_else(Turn::open, Turn::another));
+        self.went_on_at = None;
+        self.top = None;
+    }
+
+    /// Whether the last answer was cut off and can go on.
+    pub fn can_go_on(&self) -> bool {
+        self.turns.last().is_some_and(Turn::goes_on)
+    }
+
+    /// Opens the last answer again, so that it goes on where it was cut off.
+    pub fn go_on(&mut self) {
+        let Some(turn) = self.turns.last_mut().filter(|turn| turn.goes_on()) else { return };
+        self.replaced = Some(turn.clone());
+        turn.reopen();
+        self.went_on_at = Some((turn.text.len(), turn.thought_text().map_or(0, str::len)));
+        self.top = None;
+    }
+
+    /// Shows the next version of the last answer (1) or the one before (-1).
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn switch_version(&mut self, by: i8) -> Result<(usize, usize), &'static str> {
+        let answer = self.turns.last_mut().filter(|turn| turn.role == Role::Assistant);
+        let answer = answer.ok_or("there is no answer yet")?;
+        answer.switch(by)?;
+        Ok(answer.versions.place())
+    }
+
+    /// Takes the last question away with its answer; `false` if there is none.
+    pub fn delete_exchange(&mut self) -> bool {
+        let Some(at) = self.turns.iter().rposition(|turn| turn.role == Role::User) else {
+            return false;
+        };
+        let exchange = self.turns.split_off(at);
+        self.deleted = Some((at, exchange));
+        self.forgotten.messages = self.forgotten.messages.min(at);
+        self.replaced = None;
+        true
+    }
+
+    /// Brings back what was deleted last, if nothing was said since.
+    pub fn undelete(&mut self) -> bool {
+        let deleted = self.deleted.take().filter(|(at, _)| *at == self.turns.len());
+        let found = deleted.is_some();
+        self.turns.extend(deleted.into_iter().flat_map(|(_, exchange)| exchange));
+        found
+    }
+
+    /// Takes the first `turns` turns of `other`.
+    pub(super) fn take_turns(&mut self, other: &Self, turns: usize) {
+        self.turns = other.turns[..turns.min(other.turns.len())].to_vec();
+    }
+
+    /// Ends the conversation before turn `at`.
+    pub fn branch_before(&mut self, at: usize) {
+        self.turns.truncate(at);
+        self.forgotten.messages = self.forgotten.messages.min(at);
+        if self.forgotten.messages == 0 {
+            self.forgotten.summary = None;
+        }
+        self.replaced = None;
+        self.deleted = None;
         self.top = None;
     }
 
@@ -156,26 +170,24 @@ impl Chat {
     /// Appends tokens to the answer being written.
     pub fn extend(&mut self, tokens: &[Committed]) {
         if let Some(turn) = self.open_answer() {
-            for token in tokens {
-                turn.text.push_str(&token.text);
-                turn.origins.push(token.text.len(), token.origin);
-                if let Some(thought) = &token.thought {
-                    turn.thought.get_or_insert_default().push(thought);
-                }
-            }
+            turn.push(tokens);
         }
     }
 
     /// Ends the answer being written. An empty one is removed unless the target ended it itself:
-    /// the answer it was to replace is restored.
+    /// the answer it was to replace is restored, as is one that did not go on.
     pub fn close(&mut self, outcome: AnswerOutcome) {
+        let began = self.went_on_at.take().unwrap_or_default();
         let Some(turn) = self.open_answer() else { return };
-        let empty = turn.text.is_empty() && turn.thought.is_none();
+        let length = (turn.text.len(), turn.thought_text().map_or(0, str::len));
+        let empty = length == began && (began.0 > 0 || turn.thought.is_none());
         if empty && !matches!(outcome, AnswerOutcome::Finished(_)) {
             self.turns.pop();
             self.turns.extend(self.replaced.take());
         } else {
             turn.outcome = Some(outcome);
+            let said = (turn.text.as_str(), turn.thought.as_ref().map(|t| t.text.as_str()));
+            turn.versions.drop_same(said);
             self.replaced = None;
         }
     }
@@ -187,39 +199,69 @@ impl Chat {
     }
 
     /// The conversation as the target takes it: an answer that got no further than its thoughts is
-    /// none.
+    /// none. What stands for the forgotten beginning precedes the first question that is left:
+    /// not every template has a system message.
     pub fn messages(&self) -> Vec<Message> {
-        let turns = self.alternating(|turn| !turn.text.is_empty());
-        turns.into_iter().map(|turn| turn.message).collect()
+        let left = &self.turns[self.forgotten.messages.min(self.turns.len())..];
+        let turns = self.alternating(left, |turn| !turn.text.is_empty());
+        let mut messages: Vec<Message> = turns.into_iter().map(|turn| turn.message).collect();
+        let first = messages.iter_mut().find(|message| message.role == Role::User);
+        if let (Some(first), Some(summary)) = (first, &self.forgotten.summary) {
+            first.content =
+                format!("(What we said before, in short: {summary})\n\n{}", first.content);
+        }
+        messages
     }
 
     /// The conversation as it is saved: an answer not yet begun is left out.
     pub fn saved_turns(&self) -> Vec<SavedTurn> {
-        self.alternating(|turn| !turn.text.is_empty() || turn.thought.is_some())
+        self.saved_before(self.turns.len())
+    }
+
+    /// The first `turns` turns as they are saved.
+    pub fn saved_before(&self, turns: usize) -> Vec<SavedTurn> {
+        let turns = &self.turns[..turns.min(self.turns.len())];
+        self.alternating(turns, |turn| !turn.text.is_empty() || turn.thought.is_some())
+    }
+
+    /// What is saved beside the messages.
+    pub fn extras(&self) -> Extras {
+        let mut versions = Vec::new();
+        for (at, turn) in self.turns.iter().enumerate() {
+            if turn.versions.place().1 > 1 {
+                let saved = self.saved_before(at + 1).len();
+                versions.extend(turn.versions.saved(saved.saturating_sub(1)));
+            }
+        }
+        let system = usize::from(self.system.is_some());
+        let messages = self.saved_before(self.forgotten.messages).len().saturating_sub(system);
+        let forgotten = Forgotten { messages, summary: self.forgotten.summary.clone() };
+        Extras {
+            versions,
+            forgotten: (messages > 0).then_some(forgotten),
+            when_full: self.when_full,
+            branch_of: None,
+            preset: self.preset.clone(),
+        }
     }
 
     /// The turns with the answers that `counts`. Questions that got none are put together with the
     /// next one, since templates want the roles to alternate.
-    fn alternating(&self, counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
+    fn alternating(&self, said: &[Turn], counts: impl Fn(&Turn) -> bool) -> Vec<SavedTurn> {
         let mut turns: Vec<SavedTurn> = Vec::new();
         if let Some(system) = &self.system {
             let message = Message::new(Role::System, system);
             turns.push(SavedTurn { message, interrupted: false });
         }
-        for turn in &self.turns {
-            let interrupted = turn.interrupted();
+        for turn in said {
             match turns.last_mut() {
                 _ if turn.role == Role::Assistant && !counts(turn) => {}
                 Some(last) if last.message.role == turn.role => {
                     last.message.content.push_str("\n\n");
                     last.message.content.push_str(&turn.text);
-                    last.interrupted |= interrupted;
+                    last.interrupted |= turn.interrupted();
                 }
-                _ => {
-                    let thought = turn.thought.as_ref().map(|thought| thought.text.clone());
-                    let message = Message { thought, ..Message::new(turn.role, &turn.text) };
-                    turns.push(SavedTurn { message, interrupted });
-                }
+                _ => turns.push(turn.saved()),
             }
         }
         turns
@@ -232,6 +274,13 @@ impl Chat {
         let top = self.top.unwrap_or(bottom).min(bottom) as i64;
         let top = (top + rows).max(0) as usize;
         self.top = (top < bottom).then_some(top);
+    }
+
+    /// Shows row `row`, with a little of what stands above it.
+    pub fn go_to(&mut self, row: usize) {
+        let (all, fit) = self.extent;
+        let top = row.saturating_sub(fit / 4);
+        self.top = (top + fit < all).then_some(top);
     }
 
     /// Moves by a screenful, one row kept.
@@ -271,15 +320,5 @@ impl Chat {
     pub fn below(&self) -> usize {
         let (all, fit) = self.extent;
         self.top.map_or(0, |top| all.saturating_sub(top + fit))
-    }
-}
-
-/// The finish in words, where it is worth saying.
-pub fn finish_words(finish: Option<Finish>) -> Option<&'static str> {
-    match finish? {
-        Finish::Eos | Finish::StopString => None,
-        Finish::MaxTokens => Some("token limit reached: /max-tokens"),
-        Finish::ContextFull => Some("context full: /new"),
-        Finish::Cancelled => Some("stopped"),
     }
 }

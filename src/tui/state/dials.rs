@@ -72,7 +72,11 @@ impl<'a> DialRanges<'a> {
         let shown = |value: &usize| *value > 0 || dial != Dial::Blocks;
         let value = match choice {
             Setting::Auto => {
-                auto.filter(shown).map_or("–".to_string(), |value| value.to_string())
+                match auto.filter(shown) {
+                    // No limit: a tree of the context is as deep as its phrase.
+                    Some(0) if dial == Dial::Depth => "any".to_string(),
+                    value => value.map_or("–".to_string(), |value| value.to_string()),
+                }
             }
             Setting::Fixed(value) => value.clamp(limits.least, limits.most).to_string(),
         };
@@ -240,6 +244,13 @@ mod tests {
         assert_eq!(dials.view(Dial::Temperature, &controls).value, "0.70");
         dials.release(Dial::Gamma, &mut controls);
         assert_eq!(controls.tree.gamma, Setting::Auto);
+    }
+
+    #[test]
+    fn no_limit_of_the_depth_is_no_zero() {
+        let ready = Ready { depth: 0, ..ready() };
+        let dials = DialRanges { ready: Some(&ready), latest: None };
+        assert_eq!(dials.view(Dial::Depth, &controls()).value, "any");
     }
 
     #[test]

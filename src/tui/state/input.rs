@@ -5,6 +5,7 @@ use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::folds::Folds;
 use crate::tui::commands::{COMMANDS, SlashCommand};
 
 /// Commands that begin as the input does.
@@ -21,6 +22,7 @@ pub struct Completion {
 pub struct Input {
     area: TextArea<'static>,
     completion: Completion,
+    folds: Folds,
     history: Vec<String>,
     /// The entry of the history shown; `None` is the message being written.
     recalled: Option<usize>,
@@ -33,6 +35,7 @@ impl Default for Input {
         Self {
             area: area(""),
             completion: Completion::default(),
+            folds: Folds::default(),
             history: Vec::new(),
             recalled: None,
             unsent: String::new(),
@@ -63,9 +66,9 @@ impl Input {
         &mut self.area
     }
 
-    /// What is written.
+    /// What is written, long texts whole.
     pub fn text(&self) -> String {
-        self.area.lines().join("\n")
+        self.folds.unfolded(self.area.lines().join("\n"))
     }
 
     /// Whether nothing is written.
@@ -76,6 +79,7 @@ impl Input {
     /// Puts `text` in place of what is written.
     pub fn set(&mut self, text: &str) {
         self.area = area(text);
+        self.folds = Folds::default();
         self.edited();
     }
 
@@ -90,10 +94,29 @@ impl Input {
         self.set("");
     }
 
-    /// Inserts pasted text as it is, in one step of undo.
+    /// Puts what is written aside: arrow up brings it back.
+    pub fn stash(&mut self) {
+        if !self.is_empty() {
+            self.sent();
+        }
+    }
+
+    /// Inserts pasted text as it is, in one step of undo; a long one stands as a mark.
     pub fn paste(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        self.area.insert_str(text);
+        if Folds::wants(&text) {
+            let lines = text.lines().count();
+            self.fold(&format!("{lines} lines"), text);
+        } else {
+            self.area.insert_str(text);
+            self.edited();
+        }
+    }
+
+    /// Inserts a text that stands as the mark `name` until it is sent.
+    pub fn fold(&mut self, name: &str, text: String) {
+        let mark = self.folds.add(name, text);
+        self.area.insert_str(mark);
         self.edited();
     }
 
@@ -118,6 +141,11 @@ impl Input {
         if self.area.cursor() == at {
             self.recall_newer();
         }
+    }
+
+    /// Whether there are messages sent before.
+    pub fn recalls(&self) -> bool {
+        !self.history.is_empty()
     }
 
     /// Shows the message sent before the one shown.
@@ -147,12 +175,15 @@ impl Input {
             None => std::mem::take(&mut self.unsent),
         };
         self.area = area(&text);
+        self.folds = Folds::default();
         self.completion.dismissed = true;
     }
 
     /// Deletes the character before the cursor, whole: an emoji of several code points is one.
     pub fn backspace(&mut self) {
-        let chars = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
+        let character = self.before().graphemes(true).next_back().map_or(1, |g| g.chars().count());
+        // A folded text goes whole: half a mark would stand for nothing.
+        let chars = self.folds.mark_before(self.before()).unwrap_or(character);
         for _ in 0..chars {
             self.area.delete_char();
         }
@@ -282,6 +313,23 @@ mod tests {
         assert!(input.suggestions().is_empty());
         input.set("/nothing-like-it");
         assert!(!input.complete());
+    }
+
+    #[test]
+    fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
+        let long = "a line\n".repeat(200);
+        let mut input = Input::default();
+        input.paste("Sum up: ");
+        input.paste(&long);
+        input.paste(&long.replace('a', "b"));
+        assert_eq!(input.area().lines(), ["Sum up: ⟦200 lines⟧⟦200 lines #2⟧"]);
+        assert_eq!(input.text(), format!("Sum up: {long}{}", long.replace('a', "b")));
+        input.backspace();
+        assert_eq!(input.text(), format!("Sum up: {long}"));
+        input.sent();
+        assert!(input.is_empty());
+        input.up();
+        assert_eq!(input.text(), format!("Sum up: {long}"), "the history has it whole");
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Meters {
     rates: VecDeque<f64>,
     /// `reached[d]`: rounds that offered a token at depth d + 1, and rounds that accepted one.
     reached: Vec<(usize, usize)>,
+    /// Whether any round had more than the root to verify.
+    drafted: bool,
 }
 
 impl Meters {
@@ -60,6 +62,7 @@ impl Meters {
         self.summary.get_or_insert_default().count(round);
         push(&mut self.recent, Self::NOW, (tokens, spent));
         push(&mut self.rates, Self::SPARK, per_second(tokens, spent));
+        self.drafted |= round.tree.len() > 1;
         let deepest = round.tree.nodes().iter().map(|node| node.depth).max().unwrap_or(0);
         if self.reached.len() < deepest {
             self.reached.resize(deepest, (0, 0));
@@ -110,6 +113,11 @@ impl Meters {
     /// τ: tokens a round, prefill excluded.
     pub fn tau(&self) -> f64 {
         self.total(|summary| summary.tau)
+    }
+
+    /// Whether anything was drafted for the answer.
+    pub fn drafted(&self) -> bool {
+        self.drafted
     }
 
     /// Tokens that prompt and answer take in the context.

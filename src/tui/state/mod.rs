@@ -4,16 +4,25 @@
 mod chat;
 mod context;
 mod dials;
+mod find;
+mod first_answer;
+mod folds;
+mod full;
 mod input;
 mod list;
 mod meters;
 mod models;
 mod overlay;
+mod payoff;
+mod race;
 mod rounds;
+mod starters;
 pub mod strategies;
 mod thought;
 mod toasts;
 mod tree_rows;
+mod turn;
+mod versions;
 
 use std::time::Duration;
 
@@ -21,18 +30,26 @@ use crate::hardware::Usage;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
 
-pub use chat::{AnswerOutcome, Chat, Turn, finish_words};
+pub use chat::Chat;
 pub use context::ContextUsage;
 pub use dials::{DialRanges, DialView, Dials};
+pub use find::Find;
+pub use first_answer::{FirstAnswer, caption};
+pub use full::{CHOICES, Summarising};
 pub use input::{Completion, Input};
 pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
 pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
-pub use overlay::{Overlay, SessionList};
+pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
+pub use payoff::{PlainPace, Speedup};
+pub use race::{Lane, Race};
 pub use rounds::Rounds;
+pub use starters::Starters;
 pub use thought::Thought;
 pub use toasts::{Toast, Toasts};
 pub use tree_rows::{Fold, NodeOutcome, TreeRow, tree_rows};
+pub use turn::{AnswerOutcome, Turn, finish_words};
+pub use versions::OtherVersions;
 
 pub use super::actions::{Dial, ModelPart};
 
@@ -115,6 +132,8 @@ pub struct StateConfig {
     pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
+    /// Whether the program has never answered here before.
+    pub first_run: bool,
 }
 
 /// Everything a frame shows.
@@ -130,12 +149,32 @@ pub struct ScreenState {
     pub ready: Option<Box<Ready>>,
     /// The conversation.
     pub chat: Chat,
+    /// The question that is being written anew: its place among the turns.
+    pub editing: Option<usize>,
+    /// A title being written in the list of conversations.
+    pub renaming: Option<Renaming>,
+    /// Conversations that were deleted in this run, the latest last.
+    pub deleted: Vec<String>,
+    /// By how much the last prompt did not fit.
+    pub refused: Option<ContextUsage>,
+    /// Messages that are sent when the answer under way has ended.
+    pub queue: Vec<String>,
+    /// Whether the first answer of all is played slowly, to be watched.
+    pub first_answer: FirstAnswer,
+    /// A race, and the controls before it.
+    pub race: Option<(Race, Controls)>,
+    /// A summary on its way, which makes room in the context.
+    pub summarising: Option<Summarising>,
     /// The message being written.
     pub input: Input,
+    /// Which question of an empty chat is chosen.
+    pub begin_with: Starters,
     /// Rounds of the latest answer.
     pub rounds: Rounds,
     /// Figures of the latest answer.
     pub meters: Meters,
+    /// What a token takes without speculation.
+    pub plain: PlainPace,
     /// Rounds and figures of the answer before, until the one asked for has its first token: they
     /// come back if it never gets one.
     before: Option<(Rounds, Meters)>,
@@ -186,9 +225,19 @@ impl ScreenState {
             phase: Phase::Loading { stage: "starting".to_string(), fraction: None },
             ready: None,
             chat: Chat::new(config.system),
+            editing: None,
+            queue: Vec::new(),
+            first_answer: FirstAnswer::new(config.first_run),
+            race: None,
+            renaming: None,
+            deleted: Vec::new(),
+            refused: None,
+            summarising: None,
             input: Input::default(),
+            begin_with: Starters::default(),
             rounds: Rounds::default(),
             meters: Meters::default(),
+            plain: PlainPace::default(),
             before: None,
             usage: None,
             gpu: config.gpu,
@@ -271,6 +320,12 @@ impl ScreenState {
         self.meters = Meters::default();
     }
 
+    /// How much faster than plain decoding the latest answer is, as far as that is known.
+    pub fn speedup(&self) -> Option<Speedup> {
+        let pass_ms = self.ready.as_ref().and_then(|ready| ready.plain_ms);
+        self.plain.speedup(&self.meters, pass_ms)
+    }
+
     /// Whether an answer is on its way.
     pub fn answering(&self) -> bool {
         matches!(self.phase, Phase::Answering { .. })
@@ -293,7 +348,13 @@ impl ScreenState {
 
     /// When the screen changes by itself next: a line that was said in passing disappears.
     pub fn deadline(&self) -> Option<Duration> {
-        self.toasts.deadline()
+        const FRAME: Duration = Duration::from_millis(33);
+        let playing = self
+            .race
+            .as_ref()
+            .filter(|(race, _)| race.began.is_some() && race.elapsed(self.now) < race.length_ms());
+        let frame = playing.map(|_| self.now + FRAME);
+        [self.toasts.deadline(), frame].into_iter().flatten().min()
     }
 
     /// Whether panels stand beside the chat.

@@ -9,8 +9,43 @@ pub type SessionList = FilteredList<SessionHead>;
 
 impl Listed for SessionHead {
     fn words(&self) -> String {
-        format!("{} {}", self.title, self.date())
+        format!("{} {} {}", self.title, self.date(), self.said)
     }
+}
+
+/// A saved conversation that gets another title.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renaming {
+    /// Its name in the store.
+    pub id: String,
+    /// What is written so far.
+    pub title: String,
+}
+
+/// One of the user's messages in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuestionRow {
+    /// Its place among the turns.
+    pub turn: usize,
+    /// Its number among the user's messages, from 1 on.
+    pub number: usize,
+    /// Its text.
+    pub text: String,
+}
+
+impl Listed for QuestionRow {
+    fn words(&self) -> String {
+        self.text.clone()
+    }
+}
+
+/// What a message is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuestionPurpose {
+    /// To be written anew.
+    Edit,
+    /// To go on behind its answer in another conversation.
+    Branch,
 }
 
 /// An overlay.
@@ -20,6 +55,8 @@ pub enum Overlay {
     Help {
         /// First row seen.
         top: usize,
+        /// Words that rows must have.
+        words: String,
     },
     /// What was loaded, what was chosen and why.
     Details,
@@ -34,6 +71,20 @@ pub enum Overlay {
     Sessions(SessionList),
     /// Models to choose from.
     Models(ModelPicker),
+    /// The user's messages, the latest first.
+    Questions {
+        /// The messages.
+        list: FilteredList<QuestionRow>,
+        /// What one is chosen for.
+        purpose: QuestionPurpose,
+    },
+    /// Plain and speculative side by side.
+    Race,
+    /// The context is full: what is to be done.
+    Full {
+        /// The place of the cursor among [`super::CHOICES`].
+        selected: usize,
+    },
     /// The strategies; the one under the cursor.
     Strategies {
         /// Its place in the list.

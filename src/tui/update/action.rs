@@ -1,14 +1,14 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
-use super::answer::{ask, quit, regenerate, save, stop, take_back};
+use super::answer::{ask, go_on, quit, regenerate, save, stop, take_back};
 use super::controls::{adjust, apply, speculate, with_dials};
 use super::event::Effect;
 use super::overlay::{overlay_row, overlay_take};
 use super::slash::{self, Ran};
-use super::{focus, models};
+use super::{conversation, focus, models, race, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
-use crate::tui::state::{Focus, Overlay, Phase, ScreenState, Side};
+use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side};
 use crate::tui::theme;
 
 /// Does what a key or a command stands for.
@@ -21,7 +21,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Escape => return escape(state),
         Action::Quit => return quit(state),
-        Action::Help => state.overlay = Some(Overlay::Help { top: 0 }),
+        Action::Help => state.overlay = Some(Overlay::Help { top: 0, words: String::new() }),
         Action::Details => state.overlay = Some(Overlay::Details),
         Action::Tree => focus::show(state, Side::Tree),
         Action::Meters => focus::show(state, Side::Meters),
@@ -68,6 +68,17 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Redraw => return vec![Effect::Redraw],
         Action::Suspend => return vec![Effect::Suspend],
         Action::Regenerate => return regenerate(state),
+        Action::GoOn => return go_on(state),
+        Action::EditQuestion => conversation::list(state, QuestionPurpose::Edit),
+        Action::Branch => conversation::list(state, QuestionPurpose::Branch),
+        Action::DeleteExchange => return conversation::delete(state),
+        Action::Undelete => return conversation::undelete(state),
+        Action::Race => return race::begin(state),
+        Action::Sessions => return vec![Effect::List],
+        Action::RenameSession => sessions::rename(state),
+        Action::DeleteSession => return sessions::delete(state),
+        Action::RestoreSession => return sessions::restore(state),
+        Action::Version(by) => return conversation::version(state, by),
         Action::Copy => {
             return match state.chat.last_answer() {
                 Some(text) => vec![Effect::Copy(text.to_string())],
@@ -97,6 +108,14 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::LookLive => state.rounds.follow(),
         Action::TreePage(down) => state.rounds.page(down),
         Action::Fold => state.rounds.fold = state.rounds.fold.next(),
+        // The messages of before are nearer than the last question.
+        Action::StarterMove(-1)
+            if state.begin_with.selected().is_none() && state.input.recalls() =>
+        {
+            state.input.up();
+        }
+        Action::StarterMove(by) => state.begin_with.select(i64::from(by)),
+        Action::StarterTake(at) => state.take_starter(usize::from(at)),
         Action::Complete => {
             state.input.complete();
         }
@@ -104,12 +123,18 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::Dismiss => state.input.dismiss(),
         Action::OverlayRow(by) => overlay_row(state, by),
         Action::OverlayTake => return overlay_take(state),
-        Action::OverlayClose => state.overlay = None,
+        Action::OverlayClose if state.renaming.take().is_some() => {}
+        Action::OverlayClose => match state.overlay.take() {
+            Some(Overlay::Full { .. }) => take_back(state),
+            Some(Overlay::Race) => return race::close(state),
+            _ => {}
+        },
     }
     Vec::new()
 }
 
 fn send(state: &mut ScreenState) -> Vec<Effect> {
+    state.take_selected_starter();
     if let Some(command) = state.input.suggestion() {
         let typed = state.input.text() == format!("/{}", command.name);
         if !typed {
@@ -132,13 +157,15 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         };
     }
     if text.trim().is_empty() {
+        if state.phase == Phase::Idle && state.chat.can_go_on() {
+            return go_on(state);
+        }
         return Vec::new();
     }
     match &state.phase {
         Phase::Idle => {}
         Phase::Answering { .. } => {
-            state.say("an answer is on its way: Esc stops it, then Enter sends");
-            return Vec::new();
+            return queue(state, &text);
         }
         Phase::Loading { .. } => {
             state.say("the models are still being loaded");
@@ -149,17 +176,33 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
             return Vec::new();
         }
     }
-    // As it was typed, with the indentation of its first line. The one space before a slash that
-    // keeps a message from being a command is no part of it.
-    let text = text.trim_end().trim_start_matches('\n');
-    let text = text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text);
-    let text = text.to_string();
+    let text = message(&text);
     state.input.sent();
+    let mut effects = conversation::leave_edited(state);
     state.chat.ask(text);
-    let mut effects = ask(state);
+    effects.extend(ask(state));
     // Should the program be killed while the answer comes, the question is safe.
     effects.push(save(state));
     effects
+}
+
+/// As it was typed, with the indentation of its first line. The one space before a slash that keeps
+/// a message from being a command is no part of it.
+fn message(text: &str) -> String {
+    let text = text.trim_end().trim_start_matches('\n');
+    text.strip_prefix(' ').filter(|rest| rest.starts_with('/')).unwrap_or(text).to_string()
+}
+
+/// The message is sent once the answer under way has ended.
+fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
+    if state.editing.is_some() {
+        state.say("an answer is on its way: Esc stops it, then Enter sends");
+        return Vec::new();
+    }
+    state.queue.push(message(text));
+    state.input.sent();
+    state.say("sent when this answer has ended; Esc stops it and brings the message back");
+    Vec::new()
 }
 
 fn escape(state: &mut ScreenState) -> Vec<Effect> {
@@ -171,8 +214,12 @@ fn escape(state: &mut ScreenState) -> Vec<Effect> {
     if state.load.is_some() {
         return models::stop_load(state);
     }
-    if state.focus != Focus::Input {
+    if state.chat.find.take().is_some() {
+        state.chat.follow();
+    } else if state.focus != Focus::Input {
         state.focus = Focus::Input;
+    } else if state.editing.take().is_some() {
+        state.input.stash();
     } else if !state.chat.follows() {
         state.chat.follow();
     } else {

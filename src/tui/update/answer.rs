@@ -1,7 +1,7 @@
 //! Answers from the question to the end: asked for, stopped, given anew. Must never do IO.
 
 use super::event::Effect;
-use crate::tui::state::{AnswerOutcome, Phase, ScreenState};
+use crate::tui::state::{AnswerOutcome, FirstAnswer, Phase, ScreenState};
 use crate::worker::{Command, Job};
 
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
@@ -9,13 +9,61 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
     state.phase = Phase::Answering { since: state.now };
     state.begin_answer();
+    let mut effects = begin_first_answer(state);
     let job = Job {
         generation: state.controls.generation,
         messages: state.chat.messages(),
         max_tokens: state.max_tokens,
         thinking: state.thinking,
     };
-    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+    effects.push(Effect::Apply(state.controls.clone()));
+    effects.push(Effect::Send(Command::Generate(job)));
+    effects
+}
+
+/// Slows the very first answer of the bundled pair down.
+fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
+    if state.first_answer != FirstAnswer::ToCome {
+        return Vec::new();
+    }
+    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.target.is_none());
+    if bundled && state.controls.pace == 0 {
+        state.first_answer = FirstAnswer::Playing { pace: state.controls.pace };
+        state.controls.pace = FirstAnswer::PACE;
+    } else {
+        state.first_answer = FirstAnswer::Past;
+    }
+    vec![Effect::Answered]
+}
+
+/// The first answer goes on at full speed, or has ended; `true` if it was on its way.
+pub(super) fn end_first_answer(state: &mut ScreenState) -> bool {
+    let FirstAnswer::Playing { pace } = state.first_answer else { return false };
+    state.first_answer = FirstAnswer::Past;
+    state.controls.pace = pace;
+    true
+}
+
+/// Sends the next message that waits.
+pub(super) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
+    if state.queue.is_empty() {
+        return Vec::new();
+    }
+    let text = state.queue.remove(0);
+    state.chat.ask(text);
+    let mut effects = ask(state);
+    effects.push(save(state));
+    effects
+}
+
+/// Messages that wait come back to where they were written.
+fn return_queued(state: &mut ScreenState) {
+    let mut texts = std::mem::take(&mut state.queue);
+    if texts.is_empty() {
+        return;
+    }
+    texts.extend(Some(state.input.text()).filter(|text| !text.is_empty()));
+    state.input.set(&texts.join("\n\n"));
 }
 
 pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
@@ -48,14 +96,36 @@ pub(super) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
     state.controls.paused = false;
     state.phase = Phase::Idle;
+    state.summarising = None;
     let tokens = state.meters.tokens();
     state.chat.close(AnswerOutcome::Stopped { tokens });
     state.restore_answer();
+    end_first_answer(state);
+    return_queued(state);
     vec![Effect::Apply(state.controls.clone()), save(state)]
 }
 
 pub(super) fn save(state: &ScreenState) -> Effect {
-    Effect::Save { turns: state.chat.saved_turns(), asked: false }
+    save_as(state, false)
+}
+
+/// Saves; `asked`: the user wants to know.
+pub(super) fn save_as(state: &ScreenState, asked: bool) -> Effect {
+    Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
+}
+
+/// Goes on with an answer that was cut off.
+pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
+    if state.phase != Phase::Idle {
+        state.say("nothing can answer now");
+        return Vec::new();
+    }
+    if !state.chat.can_go_on() {
+        state.say("the last answer has its end: there is nothing to continue");
+        return Vec::new();
+    }
+    state.chat.go_on();
+    ask(state)
 }
 
 /// Returns a question that got no token to the input, so that it can be edited and sent again.
@@ -70,6 +140,11 @@ pub(super) fn take_back(state: &mut ScreenState) {
 /// Saves and leaves.
 pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
     state.quitting = true;
+    // What waits to be sent is a question of the conversation that is saved.
+    for text in std::mem::take(&mut state.queue) {
+        state.chat.close(AnswerOutcome::Failed);
+        state.chat.ask(text);
+    }
     let mut effects = stop(state);
     effects.push(save(state));
     effects.push(Effect::Quit);

@@ -2,8 +2,9 @@
 
 use crossterm::event::KeyEvent;
 
-use crate::chat::{Saved, SavedTurn, SessionHead};
+use crate::chat::{Extras, Saved, SavedChat, SavedTurn, SessionHead};
 use crate::hardware::Usage;
+use crate::tui::presets::Preset;
 use crate::tui::state::{ModelPart, ModelRow};
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
@@ -48,7 +49,17 @@ pub enum ScreenEvent {
         rows: Vec<ModelRow>,
     },
     /// A saved conversation, or why it cannot be read.
-    Loaded(Result<Vec<SavedTurn>, String>),
+    Loaded(Result<SavedChat, String>),
+    /// A conversation was deleted: its name, or why not.
+    SessionDeleted(Result<String, String>),
+    /// A conversation of another program's file, or why it is none.
+    Imported(Result<SavedChat, String>),
+    /// Name and text of a file for the message, or why it cannot be read.
+    FileRead(Result<(String, String), String>),
+    /// A preset and its name, or why there is none.
+    PresetFound(Result<(String, Preset), String>),
+    /// What became of something that was asked for.
+    Told(Result<String, String>),
     /// The text was copied, or why not.
     Copied(Result<(), String>),
     /// The program cannot be suspended, and why.
@@ -68,16 +79,53 @@ pub enum Effect {
     Save {
         /// The conversation.
         turns: Vec<SavedTurn>,
+        /// What there is beside its messages.
+        extras: Extras,
         /// Whether the user asked for it and is told of success.
         asked: bool,
     },
+    /// Remember that the program has answered here.
+    Answered,
     /// What is saved from now on is another conversation.
     Forget,
+    /// What is saved from now on is a branch of what was saved before.
+    Branch {
+        /// Messages that both have, the system message counted.
+        messages: usize,
+    },
     /// List saved conversations.
     List,
     /// Read the conversation of this name or with this beginning of a title, and save to it from
     /// now on.
     Load(String),
+    /// Give a saved conversation another title.
+    RenameSession {
+        /// Its name in the store.
+        id: String,
+        /// The title.
+        title: String,
+    },
+    /// Delete the saved conversation of this name.
+    DeleteSession(String),
+    /// Bring it back.
+    RestoreSession(String),
+    /// Write the conversation to a file, in the format that its name says.
+    Export {
+        /// The file.
+        path: String,
+        /// The conversation.
+        turns: Vec<SavedTurn>,
+    },
+    /// Read a conversation from such a file.
+    Import(String),
+    /// Read a text file for the message.
+    ReadFile(String),
+    /// Look for this preset.
+    TakePreset(String),
+    /// Keep a preset under a name.
+    SavePreset(String, Preset),
+    /// Say which presets there are.
+    ListPresets,
     /// Look for models that can be chosen.
     FindModels {
         /// For what.

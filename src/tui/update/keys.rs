@@ -4,8 +4,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::action::act;
+use super::answer::end_first_answer;
+use super::controls::apply;
 use super::event::Effect;
 use super::overlay::filter;
+use super::sessions;
 use crate::tui::keymap;
 use crate::tui::state::{Focus, Overlay, ScreenState};
 
@@ -14,12 +17,33 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     if event.kind == KeyEventKind::Release {
         return Vec::new();
     }
+    if end_first_answer(state) {
+        // Whatever key it is gives full speed, and does what it does.
+        let mut effects = apply(state);
+        effects.extend(handled(state, event));
+        return effects;
+    }
+    handled(state, event)
+}
+
+fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     match keymap::lookup(state, &event) {
         Some(action) => act(state, action),
         None => {
             let writes = keymap::writes(state, &event);
             match &mut state.overlay {
+                Some(Overlay::Sessions(_)) if writes && state.renaming.is_some() => {
+                    sessions::write(state, event.code);
+                }
                 Some(Overlay::Sessions(list)) if writes => filter(list, event.code),
+                Some(Overlay::Help { top, words }) if writes => {
+                    *top = 0;
+                    match event.code {
+                        KeyCode::Char(c) if !c.is_control() => words.push(c),
+                        _ => drop(words.pop()),
+                    }
+                }
+                Some(Overlay::Questions { list, .. }) if writes => filter(list, event.code),
                 Some(Overlay::Models(picker)) if writes => filter(&mut picker.list, event.code),
                 // A failure came up while something was typed: no character of it is lost.
                 Some(Overlay::Error { .. }) if writes => {
@@ -45,6 +69,7 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect>
     let writes = state.overlay.is_none() && state.focus == Focus::Input;
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
+            state.type_over_starter();
             state.input.paste(&text);
             Vec::new()
         }
@@ -54,6 +79,9 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect>
 
 /// Editing keys that are not in the table: the usual ones of a text field.
 fn write(state: &mut ScreenState, event: KeyEvent) {
+    if matches!(event.code, KeyCode::Char(_) | KeyCode::Backspace | KeyCode::Delete) {
+        state.type_over_starter();
+    }
     let input = &mut state.input;
     let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
     let plain = !event.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);

@@ -1,25 +1,31 @@
 //! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
-//! From the bottom up: `event`; `answer`, `controls` and `focus`; `overlay` and `slash`; `action`;
-//! `keys` and `worker`; and [`update`].
+//! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`, `models`,
+//! `race` and `sessions`; `overlay` and `slash`; `action`; `keys` and `worker`; and [`update`].
 
 mod action;
 mod answer;
 mod controls;
+mod conversation;
 mod event;
 mod focus;
+mod full;
 mod keys;
 mod models;
 mod overlay;
+mod race;
+mod sessions;
 mod slash;
 mod worker;
 
 use std::time::Duration;
 
-use self::answer::{quit, stop};
-use super::state::{Focus, Overlay, ScreenState, SessionList};
-use crate::chat::{Saved, SavedTurn, SessionHead};
+use self::answer::{quit, save, stop};
+use self::controls::apply;
+use super::presets::Preset;
+use super::state::{Focus, Overlay, ScreenState};
+use crate::chat::{Saved, SavedChat};
 
 pub use event::{Effect, ScreenEvent};
 
@@ -35,9 +41,12 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
             match &mut state.overlay {
                 Some(Overlay::Sessions(list)) => overlay::paste(list, &text),
                 Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, &text),
+                Some(Overlay::Questions { list, .. }) => overlay::paste(list, &text),
+                Some(Overlay::Race | Overlay::Full { .. }) => {}
                 _ => {
                     state.overlay = None;
                     state.focus = Focus::Input;
+                    state.type_over_starter();
                     state.input.paste(&text);
                 }
             }
@@ -75,9 +84,32 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
             Vec::new()
         }
         ScreenEvent::Sessions(list) => {
-            sessions(state, list);
+            match list {
+                Ok(list) => sessions::listed(state, list),
+                Err(error) => state.complain(error),
+            }
             Vec::new()
         }
+        ScreenEvent::SessionDeleted(result) => {
+            sessions::deleted(state, result);
+            Vec::new()
+        }
+        ScreenEvent::Imported(Ok(chat)) => imported(state, chat),
+        ScreenEvent::FileRead(Ok((name, text))) => {
+            attach(state, &name, &text);
+            Vec::new()
+        }
+        ScreenEvent::FileRead(Err(error))
+        | ScreenEvent::Imported(Err(error))
+        | ScreenEvent::Told(Err(error)) => {
+            state.complain(error);
+            Vec::new()
+        }
+        ScreenEvent::Told(Ok(words)) => {
+            state.say(words);
+            Vec::new()
+        }
+        ScreenEvent::PresetFound(result) => preset(state, result),
         ScreenEvent::Models { part, rows } => {
             models::found(state, part, rows);
             Vec::new()
@@ -106,24 +138,69 @@ fn wheel(state: &mut ScreenState, rows: i8) {
     }
 }
 
-fn sessions(state: &mut ScreenState, list: Result<Vec<SessionHead>, String>) {
-    match list {
-        Ok(sessions) if sessions.is_empty() => state.say("no saved conversations yet"),
-        Ok(sessions) => {
-            state.overlay = Some(Overlay::Sessions(SessionList::new(sessions)));
+/// A file goes into the message, as one mark that says how much it is.
+fn attach(state: &mut ScreenState, name: &str, text: &str) {
+    // Few tokenizers are far from it; what it really takes shows when it is sent.
+    const BYTES_A_TOKEN: usize = 4;
+    let tokens = text.len().div_ceil(BYTES_A_TOKEN);
+    let size = match text.len() {
+        bytes @ ..1000 => format!("{bytes} bytes"),
+        bytes => format!("{:.1} kB", bytes as f64 / 1e3),
+    };
+    let fence = "`".repeat(longest_fence(text).max(2) + 1);
+    let whole = format!("{name}:\n{fence}\n{}\n{fence}\n", text.trim_end_matches('\n'));
+    state.focus = Focus::Input;
+    state.input.fold(&format!("{name}, {size}, about {tokens} tokens"), whole);
+}
+
+/// The most backticks in a row.
+fn longest_fence(text: &str) -> usize {
+    text.split(|c: char| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// A conversation of a file takes the place of the one there is, which stays saved.
+fn imported(state: &mut ScreenState, chat: SavedChat) -> Vec<Effect> {
+    let mut effects = stop(state);
+    effects.push(save(state));
+    effects.push(Effect::Forget);
+    state.chat.replace(chat);
+    state.editing = None;
+    state.forget_answer();
+    effects.push(save(state));
+    state.say("imported: it is saved as a conversation of its own");
+    effects
+}
+
+/// A preset is taken for this conversation.
+fn preset(state: &mut ScreenState, result: Result<(String, Preset), String>) -> Vec<Effect> {
+    match result {
+        Ok((name, preset)) => {
+            // A preset without instructions leaves those there are.
+            if preset.system.is_some() {
+                state.chat.system = preset.system;
+            }
+            state.controls.sampler = preset.sampler;
+            state.say(format!("preset {name}: it counts from the next answer"));
+            state.chat.preset = Some(name);
+            apply(state)
         }
-        Err(error) => state.complain(error),
+        Err(why) => {
+            state.complain(why);
+            Vec::new()
+        }
     }
 }
 
-fn loaded(state: &mut ScreenState, result: Result<Vec<SavedTurn>, String>) -> Vec<Effect> {
+fn loaded(state: &mut ScreenState, result: Result<SavedChat, String>) -> Vec<Effect> {
     match result {
-        Ok(turns) => {
-            let effects = stop(state);
-            state.chat.replace(turns);
+        Ok(chat) => {
+            let mut effects = stop(state);
+            state.chat.replace(chat);
+            state.editing = None;
             state.forget_answer();
             state.focus = Focus::Input;
             state.say("conversation loaded");
+            effects.extend(state.chat.preset.clone().map(Effect::TakePreset));
             effects
         }
         Err(error) => {

@@ -3,7 +3,9 @@
 
 use super::controls::apply;
 use super::event::Effect;
-use crate::tui::state::{ModelLoad, ModelPart, ModelPicker, ModelRow, Overlay, Phase, ScreenState};
+use crate::tui::state::{
+    ModelLoad, ModelPart, ModelPicker, ModelRow, Overlay, Phase, PlainPace, ScreenState,
+};
 use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 
 /// Opens the list and looks for models; `filter` is what was typed already.
@@ -119,6 +121,7 @@ pub(super) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect>
         state.ready.as_ref().is_some_and(|former| former.models.target == ready.models.target);
     let sampler = ready.sampler;
     state.ready = Some(ready);
+    state.plain = PlainPace::default();
     state.load = None;
     loading_ended(state);
     // A strategy was chosen for the former drafter.

@@ -5,14 +5,14 @@ use crossterm::event::KeyCode;
 use super::answer::{save, stop};
 use super::controls::choose;
 use super::event::Effect;
-use super::models;
-use crate::tui::state::{FilteredList, Listed, Overlay, ScreenState};
+use super::{conversation, full, models, race, sessions};
+use crate::tui::state::{CHOICES, FilteredList, Listed, Overlay, ScreenState};
 
 /// Moves in an overlay.
 pub(super) fn overlay_row(state: &mut ScreenState, by: i8) {
     match &mut state.overlay {
         // The view limits it to the number of rows.
-        Some(Overlay::Help { top }) => *top = top.saturating_add_signed(isize::from(by)),
+        Some(Overlay::Help { top, .. }) => *top = top.saturating_add_signed(isize::from(by)),
         Some(Overlay::Strategies { selected }) => {
             let last = state.ready.as_ref().map_or(0, |ready| ready.strategies.len());
             let to = selected.saturating_add_signed(isize::from(by));
@@ -20,12 +20,20 @@ pub(super) fn overlay_row(state: &mut ScreenState, by: i8) {
         }
         Some(Overlay::Sessions(list)) => list.select(isize::from(by)),
         Some(Overlay::Models(picker)) => picker.list.select(isize::from(by)),
+        Some(Overlay::Questions { list, .. }) => list.select(isize::from(by)),
+        Some(Overlay::Full { selected }) => {
+            let to = selected.saturating_add_signed(isize::from(by));
+            *selected = to.min(CHOICES.len() - 1);
+        }
         _ => {}
     }
 }
 
 /// Takes what is under the cursor, or closes a box that has none.
 pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
+    if let Some(renaming) = state.renaming.take() {
+        return sessions::renamed(state, renaming);
+    }
     match state.overlay.take() {
         Some(Overlay::Sessions(list)) => match list.chosen() {
             Some(session) => {
@@ -41,6 +49,18 @@ pub(super) fn overlay_take(state: &mut ScreenState) -> Vec<Effect> {
             }
         },
         Some(Overlay::Models(picker)) => models::take(state, picker),
+        Some(Overlay::Questions { list, purpose }) => match list.chosen() {
+            Some(row) => conversation::take(state, row.turn, purpose),
+            None => {
+                state.overlay = Some(Overlay::Questions { list, purpose });
+                Vec::new()
+            }
+        },
+        Some(Overlay::Full { selected }) => full::choose(state, selected),
+        Some(Overlay::Race) => {
+            race::again(state);
+            Vec::new()
+        }
         Some(Overlay::Strategies { selected }) => {
             let name = state.statuses().get(selected).map(|status| status.name.clone());
             match name.map(|name| choose(state, &name)) {

@@ -1,14 +1,18 @@
 //! Slash commands. The input keeps a command that failed. Must never do IO.
 
-use super::answer::{save, stop};
+use super::answer::{save, save_as, stop};
 use super::controls::{apply, choose, speculate, with_dials};
 use super::event::Effect;
+use super::full;
 use super::models;
+use crate::chat::Role;
 use crate::plan::Setting;
 use crate::settings::{SettingValue, Settings};
 use crate::tui::commands::{self, SlashAction};
 use crate::tui::keymap::Action;
-use crate::tui::state::{Chat, Dial, ScreenState};
+use crate::tui::markdown::code_blocks;
+use crate::tui::presets::Preset;
+use crate::tui::state::{Chat, Dial, Find, ScreenState};
 use crate::tui::theme;
 
 /// What is left to do of a command.
@@ -69,6 +73,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
             let mut effects = stop(state);
             effects.push(save(state));
             effects.push(Effect::Forget);
+            state.editing = None;
             state.chat = Chat::new(state.chat.system.take());
             state.forget_answer();
             effects
@@ -80,7 +85,38 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
             effects.push(Effect::Load(argument.to_string()));
             effects
         }
-        SlashAction::Save => vec![Effect::Save { turns: state.chat.saved_turns(), asked: true }],
+        SlashAction::Save => vec![save_as(state, true)],
+        SlashAction::Copy if argument.is_empty() => return Ok(key(state, Action::Copy)),
+        SlashAction::Copy => vec![Effect::Copy(code(state, argument)?)],
+        SlashAction::Find => {
+            match (&mut state.chat.find, argument) {
+                (Some(find), "") => find.next(),
+                (None, "") => return Err("say what to look for: /find words".to_string()),
+                (find, words) => *find = Some(Find::new(words)),
+            }
+            state.say("Esc ends the search; /find goes to the match above");
+            Vec::new()
+        }
+        SlashAction::File if argument.is_empty() => {
+            return Err("name a text file: /file notes.txt".to_string());
+        }
+        SlashAction::File => vec![Effect::ReadFile(argument.to_string())],
+        SlashAction::Export | SlashAction::Import if argument.is_empty() => {
+            return Err("name a file that ends with .md, .json or .jsonl".to_string());
+        }
+        SlashAction::Export => {
+            let turns = state.chat.saved_turns();
+            if turns.iter().all(|turn| turn.message.role != Role::User) {
+                return Err("there is nothing to export yet".to_string());
+            }
+            vec![Effect::Export { path: argument.to_string(), turns }]
+        }
+        SlashAction::Import => vec![Effect::Import(argument.to_string())],
+        SlashAction::Preset => vec![preset(state, argument)?],
+        SlashAction::WhenFull => {
+            full::choose_by_name(state, argument)?;
+            vec![save(state)]
+        }
         SlashAction::Theme => {
             state.theme = theme::THEMES
                 .into_iter()
@@ -113,6 +149,38 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
     };
     state.input.sent();
     Ok(Ran::Effects(effects))
+}
+
+/// The code block of the last answer that `argument` names: `code`, or `code 2`.
+fn code(state: &ScreenState, argument: &str) -> Result<String, String> {
+    let number = match argument.split_whitespace().collect::<Vec<_>>()[..] {
+        ["code"] => None,
+        ["code", number] => Some(number.parse::<usize>().map_err(|_| "say /copy code 2")?),
+        _ => return Err("say /copy, /copy code or /copy code 2".to_string()),
+    };
+    let blocks = code_blocks(state.chat.last_answer().unwrap_or_default());
+    let all = blocks.len();
+    let at = number.unwrap_or(all).wrapping_sub(1);
+    blocks.into_iter().nth(at).ok_or(match all {
+        0 => "there is no code block in the last answer".to_string(),
+        all => format!("the code blocks of the last answer are 1 to {all}"),
+    })
+}
+
+/// Takes, keeps or lists presets.
+fn preset(state: &ScreenState, argument: &str) -> Result<Effect, String> {
+    if argument.is_empty() {
+        return Ok(Effect::ListPresets);
+    }
+    match argument.split_once(char::is_whitespace) {
+        None if argument == "save" => Err("say under which name: /preset save NAME".to_string()),
+        Some(("save", name)) => {
+            let preset =
+                Preset { system: state.chat.system.clone(), sampler: state.controls.sampler };
+            Ok(Effect::SavePreset(name.trim().to_string(), preset))
+        }
+        _ => Ok(Effect::TakePreset(argument.to_string())),
+    }
 }
 
 /// The command does what a key does: it has left the input.

@@ -1,9 +1,9 @@
 //! Events of the worker. Those of an answer that was stopped are dropped. Must never do IO.
 
-use super::answer::{save, take_back};
+use super::answer::{end_first_answer, save, send_queued, take_back};
 use super::controls::apply;
 use super::event::Effect;
-use super::models;
+use super::{full, models, race};
 use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
 use crate::worker::Event;
 
@@ -47,6 +47,22 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
                 None => Vec::new(),
             }
         }
+        Event::Prefill { .. }
+        | Event::First { .. }
+        | Event::Round { .. }
+        | Event::Finished { .. }
+            if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) =>
+        {
+            race::event(state, event)
+        }
+        Event::Prefill { .. }
+        | Event::First { .. }
+        | Event::Round { .. }
+        | Event::Finished { .. }
+            if state.summarising.is_some() =>
+        {
+            full::summarised(state, event)
+        }
         Event::Prefill { done, total, .. } => {
             state.meters.prefill = Some(Prefill { done, total });
             Vec::new()
@@ -59,6 +75,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
         }
         Event::Round { round, .. } => {
             state.meters.round(&round);
+            state.plain.note(&round);
             state.chat.extend(&round.committed);
             state.rounds.push(*round);
             Vec::new()
@@ -69,8 +86,17 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.answer_begun();
             state.meters.prefill = None;
             state.meters.summary = Some(summary.clone());
+            let speedup = state.speedup();
+            if let Some(answer) = state.chat.open_answer() {
+                answer.speedup = speedup;
+            }
             state.chat.close(AnswerOutcome::Finished(summary));
-            vec![save(state)]
+            let mut effects = vec![save(state)];
+            if end_first_answer(state) {
+                effects.extend(apply(state));
+            }
+            effects.extend(send_queued(state));
+            effects
         }
         Event::Reasons(reasons) => {
             if let Some(ready) = &mut state.ready {
@@ -116,17 +142,22 @@ fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     let refused = state
         .context()
         .filter(|context| state.meters.summary.is_none() && context.used > context.holds);
-    let (title, text) = match refused {
-        Some(context) => ("The context is full", context.refusal()),
-        None => ("No answer", error),
-    };
+    if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) {
+        return race::failed(state, error);
+    }
+    if state.summarising.is_some() {
+        return full::not_summarised(state, &error);
+    }
     state.phase = Phase::Idle;
     state.controls.paused = false;
     state.meters.prefill = None;
     state.chat.close(AnswerOutcome::Failed);
     state.restore_answer();
+    if let Some(context) = refused {
+        return full::refused(state, context);
+    }
     take_back(state);
-    state.overlay = Some(Overlay::Error { title: title.to_string(), text });
+    state.overlay = Some(Overlay::Error { title: "No answer".to_string(), text: error });
     vec![save(state)]
 }
 

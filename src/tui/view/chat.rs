@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::figures;
 use super::frames::focused;
+use super::payoff;
 use super::rows::draw_rows;
 use super::thought;
 use crate::chat::Role;
@@ -38,9 +39,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         let least = usize::from(thought == 0);
         counts.push(thought + rows.max(least) + usize::from(footer(turn).is_some()) + 1);
     }
+    // The line that says what the model is not given any more, and a row below it.
+    let cut = state.chat.forgotten.messages;
+    if let Some(count) = cut.checked_sub(1).and_then(|last| counts.get_mut(last)) {
+        *count += 2;
+    }
     // The last turn needs no space below it.
     let all = counts.iter().sum::<usize>().saturating_sub(1);
     let fit = usize::from(area.height);
+    state.chat.seen(all, fit);
+    go_to_match(state, &counts);
     let top = state.chat.seen(all, fit);
     // A short conversation begins at the top.
     let lines = visible(state, styles, &counts, top, fit);
@@ -48,6 +56,28 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     if focused(state, Focus::Chat) || !state.chat.follows() {
         scrollbar(frame, area, state, styles, top, all);
     }
+}
+
+/// Goes to the words that are looked for, if that was asked for since the last frame.
+fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
+    let Some(mut find) = state.chat.find.take_if(|find| find.goes()) else { return };
+    let open = state.chat.shows_thoughts;
+    let (mut start, mut rows) = (0, Vec::new());
+    for (turn, count) in state.chat.turns().iter().zip(counts) {
+        let begin = start + thought::laid_out(turn, open);
+        let found = turn.laid_out().iter().enumerate().filter(|(_, row)| find.is_in(&words(row)));
+        rows.extend(found.map(|(at, _)| begin + at));
+        start += count;
+    }
+    match find.go(&rows) {
+        Some(row) => state.chat.go_to(row),
+        None => state.complain("these words are not in the conversation"),
+    }
+    state.chat.find = Some(find);
+}
+
+fn words(row: &TextRow) -> String {
+    row.iter().map(|piece| piece.text.as_str()).collect()
 }
 
 fn visible(
@@ -61,14 +91,33 @@ fn visible(
     let (marks, open) = (state.marks, state.chat.shows_thoughts);
     let mut lines = Vec::with_capacity(fit);
     let mut start = 0;
-    for (turn, &count) in state.chat.turns().iter().zip(counts) {
+    let cut = state.chat.forgotten.messages;
+    let turns = state.chat.turns().len();
+    for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
         let end = start + count;
+        let last = index + 1 == turns;
         for at in top.max(start)..end.min(top + fit) {
             let at = at - start;
+            if index + 1 == cut && at + 2 >= count {
+                lines.push(if at + 2 == count {
+                    forgotten(state, styles)
+                } else {
+                    Line::default()
+                });
+                continue;
+            }
             let thought = thought::laid_out(turn, open);
             lines.push(match at.checked_sub(thought) {
                 None => thought::row(turn, at, open, styles),
-                Some(at) => row(turn, at, marks, waiting.as_deref(), styles),
+                Some(at) => {
+                    let line = row(turn, at, last, marks, waiting.as_deref(), styles);
+                    let find = state.chat.find.as_ref();
+                    let found = find.zip(turn.laid_out().get(at));
+                    match found.is_some_and(|(find, row)| find.is_in(&words(row))) {
+                        true => line.patch_style(styles.selected),
+                        false => line,
+                    }
+                }
             });
         }
         start = end;
@@ -79,6 +128,7 @@ fn visible(
 fn row(
     turn: &Turn,
     at: usize,
+    last: bool,
     marks: bool,
     waiting: Option<&str>,
     styles: &Styles,
@@ -104,8 +154,29 @@ fn row(
             _ => styles.dim,
         };
         line.push_span(Span::styled(words, style));
+        if let Some(speedup) = turn.speedup {
+            line.push_span(Span::styled(" · ", style));
+            line.push_span(Span::styled(speedup.words(), payoff::style(speedup, styles)));
+        }
+        let (version, versions) = turn.versions.place();
+        if versions > 1 {
+            line.push_span(Span::styled(format!(" · version {version} of {versions}"), style));
+        }
+        if last && turn.goes_on() {
+            line.push_span(Span::styled(" · Enter continues", styles.accent));
+        }
     }
     line
+}
+
+/// The line below what the model is not given any more.
+fn forgotten(state: &ScreenState, styles: &Styles) -> Line<'static> {
+    let turns = &state.chat.turns()[..state.chat.forgotten.messages];
+    let asked = turns.iter().filter(|turn| turn.role == Role::User).count();
+    let what = if state.chat.forgotten.summary.is_some() { "summarised" } else { "forgotten" };
+    let words =
+        format!("── {} above {what}: the context was full ──", figures::many(asked, "exchange"));
+    Line::from_iter([Span::raw("   "), Span::styled(words, styles.warning)])
 }
 
 /// The line below an answer that has ended.
@@ -115,28 +186,35 @@ fn footer(turn: &Turn) -> Option<String> {
     }
     match turn.outcome.as_ref()? {
         AnswerOutcome::Finished(summary) => {
-            let mut words = vec![count(summary.tokens)];
+            let steps = figures::many(summary.rounds, "step");
+            let mut words = vec![match summary.rounds {
+                0 => count(summary.tokens),
+                _ => format!("{} in {steps}", count(summary.tokens)),
+            }];
+            words.extend(finish_words(summary.finish).map(str::to_string));
             if summary.rounds > 0 {
                 words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
-                words.push(format!("τ {:.2}", summary.tau));
             }
-            words.extend(finish_words(summary.finish).map(str::to_string));
             Some(words.join(" · "))
         }
         AnswerOutcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),
         AnswerOutcome::Failed => Some("failed".to_string()),
         AnswerOutcome::Interrupted => Some("interrupted".to_string()),
+        AnswerOutcome::Loaded if turn.versions.place().1 > 1 => Some("saved".to_string()),
         AnswerOutcome::Loaded => None,
     }
 }
 
 fn count(tokens: usize) -> String {
-    if tokens == 1 { "1 token".to_string() } else { format!("{tokens} tokens") }
+    figures::many(tokens, "token")
 }
 
 /// The line shown while an answer has no text.
 fn waiting(state: &ScreenState) -> Option<String> {
     let Phase::Answering { .. } = state.phase else { return None };
+    if state.summarising.is_some() {
+        return Some("summarising the oldest exchanges to make room".to_string());
+    }
     Some(match state.meters.prefill {
         Some(prefill) if prefill.total > 0 => {
             let share = prefill.done as f64 / prefill.total as f64;
@@ -262,11 +340,16 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
                 Span::styled("       chosen by the big model itself", styles.dim),
             ]));
             lines.push(Line::default());
-            lines.push(dim("Try"));
-            for prompt in PROMPTS {
+            lines.push(dim(
+                "Begin with one of these (↓ or its digit, then Enter), or write your own",
+            ));
+            for (at, prompt) in state.starters().into_iter().enumerate() {
+                let chosen = state.begin_with.selected() == Some(at) && state.offers_starters();
+                let style = if chosen { styles.selected } else { styles.text };
                 lines.push(Line::from_iter([
-                    Span::styled("❯ ", styles.accent),
-                    Span::styled(prompt, styles.text),
+                    Span::styled(if chosen { "❯ " } else { "  " }, styles.accent),
+                    Span::styled(format!("{} ", at + 1), styles.accent),
+                    Span::styled(prompt, style),
                 ]));
             }
         }
@@ -278,10 +361,3 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
     let area = Rect { x, y, ..area }.intersection(area);
     draw_rows(frame, area, lines);
 }
-
-/// Questions of the kind the bundled pair was trained on.
-const PROMPTS: [&str; 3] = [
-    "Tell me a story about a fox and a lantern.",
-    "What is the sun?",
-    "I had a long day. Can you cheer me up?",
-];

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::frames::{focused, panel};
-use super::rows::{cut, draw_rows};
+use super::rows::{cut, draw_rows, wrapped};
 use crate::tui::state::{Dial, DialRanges, DialView, Focus, ScreenState};
 use crate::tui::theme::Styles;
 
@@ -28,6 +28,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         Span::styled(format!("{words:>5}"), style),
         Span::styled(format!("{:>21}", "s F7"), styles.faint),
     ]));
+    if focus {
+        // What the control under the cursor does.
+        rows.extend(wrapped(state.dials.selected().meaning(), inner.width, styles.dim));
+    }
     draw_rows(frame, inner, rows.into_iter().map(|row| cut(row, usize::from(inner.width))));
 }
 

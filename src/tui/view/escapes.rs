@@ -42,8 +42,13 @@ fn names_and_notices_are_shown() {
     assert!(drawn(&mut state).matches(SHOWN).count() > 1);
     say(&mut state, Event::Failed { generation: None, error: HOSTILE.to_owned() });
     assert!(drawn(&mut state).contains(SHOWN));
-    let head =
-        SessionHead { id: "a".to_owned(), title: HOSTILE.to_owned(), updated: 0, messages: 2 };
+    let head = SessionHead {
+        id: "a".to_owned(),
+        title: HOSTILE.to_owned(),
+        updated: 0,
+        messages: 2,
+        ..SessionHead::default()
+    };
     state.load = Some(ModelLoad {
         load: 1,
         title: HOSTILE.to_owned(),

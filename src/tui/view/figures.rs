@@ -39,6 +39,11 @@ pub fn shares(parts: [f64; 3], width: usize) -> [usize; 3] {
     cells
 }
 
+/// `1 step`, `19 steps`.
+pub fn many(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// `41.2`, `132`, and `–` for nothing yet.
 pub fn rate(per_second: f64) -> String {
     if per_second <= 0.0 {

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 
 use super::areas::Areas;
 use super::frames::{centred, panel};
+use super::picture;
 use super::rows::draw_rows;
 use crate::tui::commands::COMMANDS;
 use crate::tui::keymap::{self, Scope};
@@ -19,7 +20,12 @@ const KEY: usize = 29;
 
 pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     let area = areas.body;
-    let sections = sections(styles);
+    let Some(Overlay::Help { words, .. }) = &state.overlay else { return };
+    let sections = found(sections(styles), words);
+    let title = match words.as_str() {
+        "" => " help · type to search ".to_string(),
+        words => format!(" help · {words}▏ "),
+    };
     let two = area.width >= 2 * COLUMN + 6;
     let columns = if two { balance(sections) } else { vec![sections.concat()] };
     let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
@@ -28,10 +34,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
     let rect = centred(frame, areas, area, width, height);
     let fit = usize::from(rect.height.saturating_sub(2));
     let last = rows.saturating_sub(fit);
-    let Some(Overlay::Help { top }) = &mut state.overlay else { return };
+    let Some(Overlay::Help { top, .. }) = &mut state.overlay else { return };
     *top = (*top).min(last);
     let top = *top;
-    let mut block = panel(" help ", true, styles);
+    let mut block = panel(title, true, styles);
     if last > 0 {
         let words = format!(" {}–{} of {rows} ", top + 1, (top + fit).min(rows));
         block = block.title_bottom(Line::styled(words, styles.dim).right_aligned());
@@ -73,7 +79,33 @@ fn sections(styles: &Styles) -> Vec<Section> {
         .map(|command| row(format!("/{} {}", command.name, command.argument), command.help))
         .collect();
     sections.insert(2, section("Commands", commands));
+    sections.insert(0, section("How one step works", picture::lines(styles)));
     sections
+}
+
+/// The rows that have every one of `words`, upper case or lower, below their titles.
+fn found(sections: Vec<Section>, words: &str) -> Vec<Section> {
+    if words.trim().is_empty() {
+        return sections;
+    }
+    let words = words.to_lowercase();
+    let has = |line: &Line<'_>| {
+        let text = line.to_string().to_lowercase();
+        words.split_whitespace().all(|word| text.contains(word))
+    };
+    let kept = sections.into_iter().filter_map(|section| {
+        let mut rows = section.into_iter();
+        let title = rows.next()?;
+        let mut found: Section = rows.filter(|row| has(row)).collect();
+        if found.is_empty() {
+            return None;
+        }
+        found.insert(0, title);
+        found.push(Line::default());
+        Some(found)
+    });
+    let kept: Vec<Section> = kept.collect();
+    if kept.is_empty() { vec![vec![Line::from("no key or command has these words")]] } else { kept }
 }
 
 /// Two columns of about the same height, in reading order.

@@ -5,14 +5,17 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 
 use super::areas::Areas;
+use super::figures;
 use super::frames::{focused, panel};
 use super::rows::{cut, draw_rows};
 use crate::tui::markdown::{Logical, Look, wrap};
-use crate::tui::state::{Focus, ScreenState};
+use crate::tui::state::{Focus, ScreenState, caption};
 use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
 const TALLEST: u16 = 8;
+/// Cells of the bar that says how full the context is.
+const BAR: usize = 10;
 /// Suggestions shown at once.
 const SUGGESTIONS: usize = 8;
 
@@ -45,10 +48,19 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     let inner = if area.height < 3 {
         area
     } else {
-        let mut block = panel("", focus, styles);
+        let title = title(state);
+        let mut block = panel(title, focus, styles);
         let room = usize::from(area.width.saturating_sub(6));
-        if let Some(words) = state.context().and_then(|context| context.warning(room)) {
-            block = block.title_bottom(Line::styled(format!(" {words} "), styles.warning));
+        if let Some(context) = state.context()
+            && let Some(words) = context.warning(room)
+        {
+            let mut line = Line::styled(format!(" {words} "), styles.warning);
+            if words.chars().count() + BAR < room {
+                let share = context.used as f64 / context.holds.max(1) as f64;
+                let bar = figures::bar(share, BAR);
+                line.spans.insert(0, Span::styled(format!(" {bar}"), styles.warning));
+            }
+            block = block.title_bottom(line);
         }
         let inner = block.inner(area);
         frame.render_widget(block, area);
@@ -76,6 +88,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
             x: x.min(inner.right() - 1),
             y: y.min(inner.bottom() - 1),
         });
+    }
+}
+
+/// On the upper edge: the caption of the very first answer, or what the message is.
+fn title(state: &ScreenState) -> String {
+    if state.first_answer.plays() {
+        let what = state.rounds.latest().map(caption).unwrap_or_default();
+        let comma = if what.is_empty() { "" } else { " · " };
+        return format!(" {what}{comma}any key: full speed ");
+    }
+    if state.editing.is_some() {
+        return " writing a message anew: Enter sends it, Esc leaves it ".to_string();
+    }
+    match state.queue.len() {
+        0 => String::new(),
+        waiting => format!(" {} to be sent ", figures::many(waiting, "message")),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::tui::state::{Focus, ScreenState, Side};
 
 /// Rows of the controls' panel: seven dials, one switch, two borders.
 const CONTROLS: u16 = 10;
+/// Rows below the dials for what the one under the cursor does.
+const MEANING: u16 = 2;
 /// Rows of the meters' panel with everything in it.
 const METERS: u16 = 18;
 /// Rows of the meters' panel while the tree is looked at: speed and τ.
@@ -31,7 +33,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     areas.body = left;
     areas.column = left;
     if state.wide() && screen.height >= 16 {
-        beside(&mut left, &mut areas, state.focus == Focus::Tree);
+        beside(&mut left, &mut areas, state.focus);
         areas.column = left;
         write(&mut left, &mut areas, state);
     } else {
@@ -56,10 +58,11 @@ fn write(left: &mut Rect, areas: &mut Areas, state: &ScreenState) {
 }
 
 /// Panels stand at the right.
-fn beside(left: &mut Rect, areas: &mut Areas, tree: bool) {
+fn beside(left: &mut Rect, areas: &mut Areas, focus: Focus) {
+    let controls = CONTROLS + if focus == Focus::Controls { MEANING } else { 0 };
     if left.width >= TWO_COLUMNS {
         let mut right = take_right(left, COLUMN);
-        areas.controls = Some(take_bottom(&mut right, CONTROLS));
+        areas.controls = Some(take_bottom(&mut right, controls));
         // What the meters do not need explains the controls.
         if right.height > METERS + 4 {
             let meters = take_top(&mut right, METERS);
@@ -72,9 +75,9 @@ fn beside(left: &mut Rect, areas: &mut Areas, tree: bool) {
         return;
     }
     let mut right = take_right(left, COLUMN + 2);
-    areas.controls = Some(take_bottom(&mut right, CONTROLS));
+    areas.controls = Some(take_bottom(&mut right, controls));
     // The tree keeps at least eight rows, the meters at least four.
-    let wanted = if tree { FEW_METERS } else { METERS };
+    let wanted = if focus == Focus::Tree { FEW_METERS } else { METERS };
     let meters = wanted.min(right.height.saturating_sub(8)).max(4).min(right.height);
     areas.meters = Some(take_bottom(&mut right, meters));
     areas.tree = Some(right);
@@ -90,7 +93,7 @@ fn below(left: &mut Rect, areas: &mut Areas, side: Option<Side>) {
     let panel = match side {
         Side::Tree => take_bottom(left, room),
         Side::Meters => take_bottom(left, room.min(METERS)),
-        Side::Controls => take_bottom(left, room.min(CONTROLS)),
+        Side::Controls => take_bottom(left, room.min(CONTROLS + MEANING)),
     };
     match side {
         Side::Tree => areas.tree = Some(panel),

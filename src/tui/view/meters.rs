@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::figures;
 use super::frames::{focused, panel};
+use super::payoff;
 use super::rows::{cut, draw_rows, ends};
 use crate::decode::Timing;
 use crate::hardware::Usage;
@@ -88,32 +89,38 @@ fn speed(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         .first_token
         .map_or("–".to_string(), |time| figures::time(time.as_secs_f64() * 1000.0));
     let prompt = match (&meters.summary, meters.prefill) {
-        (Some(summary), _) => format!("{} tokens", summary.prompt_tokens),
+        (Some(summary), _) => summary.prompt_tokens.to_string(),
         (None, Some(prefill)) => format!("{} of {}", prefill.done, prefill.total),
         (None, None) => "–".to_string(),
     };
     let context = state.context().map_or("–".to_string(), |context| match context.used {
-        0 => format!("{} tokens", context.holds),
-        used => format!("{} of {} tokens", used.min(context.holds), context.holds),
+        0 => context.holds.to_string(),
+        used => format!("{} of {}", used.min(context.holds), context.holds),
     });
-    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
-    let done = Line::from_iter(
-        [
-            figure("tokens", meters.tokens().to_string(), styles),
-            figure("  rounds", meters.rounds().to_string(), styles),
-        ]
-        .concat(),
+    let (tau, words) = payoff::tokens_a_step(meters);
+    let tau = Line::from_iter([
+        Span::styled(tau, styles.text),
+        Span::styled(format!("{words} (τ)"), styles.dim),
+    ]);
+    let ratio = match state.speedup() {
+        Some(speedup) => Line::styled(speedup.words(), payoff::style(speedup, styles)),
+        None => Line::default(),
+    };
+    let done = format!(
+        "{} in {}",
+        figures::many(meters.tokens(), "token"),
+        figures::many(meters.rounds(), "step")
     );
     vec![
         ends(now, overall, width),
         Line::styled(spark, styles.accent.remove_modifier(Modifier::BOLD)),
-        ends(Line::from(figure("τ", tau, styles)), done, width),
+        ends(tau, ratio, width),
+        ends(Line::styled(done, styles.text), Line::from(figure("first", first, styles)), width),
         ends(
-            Line::from(figure("first token", first, styles)),
+            Line::from(figure("context", context, styles)),
             Line::from(figure("prompt", prompt, styles)),
             width,
         ),
-        Line::from(figure("context", context, styles)),
     ]
 }
 

@@ -18,6 +18,9 @@ mod layout;
 mod meters;
 mod notice;
 mod overlay;
+mod payoff;
+mod picture;
+mod race;
 mod rows;
 mod strip;
 mod thought;
@@ -27,6 +30,8 @@ use ratatui::Frame;
 
 use super::state::{Overlay, ScreenState};
 use super::theme;
+
+pub use race::draw as draw_race;
 
 /// Draws the whole screen. Any size will do, none included.
 pub fn draw(frame: &mut Frame<'_>, state: &mut ScreenState) {

@@ -7,6 +7,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::figures;
+use super::payoff;
 use super::rows::{draw_rows, ends};
 use crate::tui::state::{Dial, DialRanges, ScreenState};
 use crate::tui::theme::Styles;
@@ -19,21 +20,35 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
 }
 
 fn dials(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
-    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
-    let mut left = Line::default();
-    for dial in Dial::FIGURES {
-        let view = dials.view(dial, &state.controls);
-        left.push_span(Span::styled(format!(" {} ", dial.sign()), styles.dim));
-        left.push_span(Span::styled(view.value, styles.strong));
-        let style = if view.fixed { styles.warning } else { styles.faint };
-        left.push_span(Span::styled(format!(" {:<7}", view.state), style));
-    }
     let right = if state.controls.speculate {
         Line::styled(format!("{} ", state.strategy()), styles.dim)
     } else {
         Line::styled("plain ", styles.warning)
     };
+    let room = usize::from(width).saturating_sub(right.width() + 1);
+    let named = dial_figures(state, styles, |dial| dial.short_name());
+    let left = if named.width() <= room { named } else { dial_figures(state, styles, Dial::sign) };
     ends(left, right, width)
+}
+
+/// The dials by name, each with its value; only what is fixed says so.
+fn dial_figures(
+    state: &ScreenState,
+    styles: &Styles,
+    name: impl Fn(Dial) -> &'static str,
+) -> Line<'static> {
+    let dials = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let mut line = Line::default();
+    for dial in Dial::FIGURES {
+        let view = dials.view(dial, &state.controls);
+        line.push_span(Span::styled(format!(" {} ", name(dial)), styles.dim));
+        line.push_span(Span::styled(view.value, styles.strong));
+        if view.fixed && dial != Dial::Temperature {
+            line.push_span(Span::styled(" fixed", styles.warning));
+        }
+        line.push_span(Span::raw(" "));
+    }
+    line
 }
 
 fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
@@ -43,25 +58,25 @@ fn meters(state: &ScreenState, width: u16, styles: &Styles) -> Line<'static> {
         Span::styled(figures::rate(meters.now()), styles.strong),
         Span::styled(" tok/s  ", styles.dim),
     ]);
-    let spark = figures::spark(meters.rates(), 16);
+    if let Some(speedup) = state.speedup() {
+        let words = format!("{}  ", speedup.words());
+        left.push_span(Span::styled(words, payoff::style(speedup, styles)));
+    }
+    let spark = figures::spark(meters.rates(), 12);
     left.push_span(Span::styled(
-        format!("{spark:<16}"),
+        format!("{spark:<12}"),
         styles.accent.remove_modifier(Modifier::BOLD),
     ));
-    let tau = if meters.rounds() == 0 { "–".to_string() } else { format!("{:.2}", meters.tau()) };
-    left.push_span(Span::styled("  τ ", styles.dim));
-    left.push_span(Span::styled(tau, styles.strong));
+    let (tau, words) = payoff::tokens_a_step(meters);
+    left.push_span(Span::styled(format!("  {tau}"), styles.strong));
+    left.push_span(Span::styled(words, styles.dim));
     let spent = meters.spent();
     let sum = spent.total_ms();
     let right = if sum > 0.0 {
         let part = |ms: f64| figures::percent(ms / sum);
         Line::from_iter([
             Span::styled("draft ", styles.dim),
-            Span::styled(part(spent.draft_ms), styles.text),
-            Span::styled("  verify ", styles.dim),
-            Span::styled(part(spent.verify_ms), styles.text),
-            Span::styled("  other ", styles.dim),
-            Span::styled(format!("{} ", part(spent.other_ms)), styles.text),
+            Span::styled(format!("{} ", part(spent.draft_ms)), styles.text),
         ])
     } else {
         Line::default()

@@ -66,7 +66,7 @@ mod tests {
             message: Message::new(role, text),
             interrupted: false,
         };
-        open.update(texts.iter().map(turn).collect());
+        open.update(texts.iter().map(turn).collect::<Vec<_>>());
         store.save(&mut open).unwrap();
     }
 

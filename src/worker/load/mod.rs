@@ -333,6 +333,7 @@ fn planned(
     let ready = Ready {
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
+        plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
         reasons: advised
             .chain(target.reason.iter().cloned())
             .chain(preface)
@@ -451,6 +452,7 @@ fn ready(
         strategies: statuses,
         sampler: None,
         switches_thinking: files.template.switches_thinking(),
+        plain_ms: None,
         models: ModelChoice::default(),
     }
 }

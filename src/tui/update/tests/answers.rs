@@ -5,7 +5,7 @@ use ratatui::backend::TestBackend;
 
 use super::{job, texts};
 use crate::chat::Role;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase, ScreenState};
+use crate::tui::state::{AnswerOutcome, FirstAnswer, Overlay, Phase, ScreenState};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::Effect;
 use crate::tui::view;
@@ -90,6 +90,8 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     say(&mut state, Event::Prefill { generation: 2, done: 0, total: 2100 });
     let error = "the prompt has 2100 tokens, the context holds 2048".to_string();
     say(&mut state, Event::Failed { generation: Some(2), error });
+    assert!(matches!(state.overlay, Some(Overlay::Full { .. })), "there is something to forget");
+    type_keys(&mut state, "<down><down><enter>");
     assert_eq!(shown(&state), before);
     assert_eq!(state.input.text(), "more");
     let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
@@ -138,8 +140,8 @@ fn tokens_are_counted_once() {
     let mut terminal = Terminal::new(TestBackend::new(200, 50)).unwrap();
     let said = terminal.draw(|frame| view::draw(frame, &mut state)).unwrap().buffer.clone();
     let said: String = said.content.iter().map(|cell| cell.symbol()).collect();
-    assert!(said.contains(&format!("{tokens} tokens ·")), "{said}");
-    assert!(said.contains(&format!("tokens {tokens}  rounds {}", summary.rounds)), "{said}");
+    let counted = format!("{tokens} tokens in {} steps", summary.rounds);
+    assert_eq!(said.matches(&counted).count(), 2, "below the answer and in the meters: {said}");
 }
 
 #[test]
@@ -169,12 +171,53 @@ fn an_answer_that_fails_half_way_keeps_its_text() {
 }
 
 #[test]
-fn typing_goes_on_while_an_answer_comes_but_sending_waits() {
+fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");
-    let effects = type_keys(&mut state, "two<enter>");
-    assert!(effects.is_empty());
-    assert_eq!(state.input.text(), "two");
+    let effects = type_keys(&mut state, "two<enter>three<enter>");
+    assert!(effects.is_empty() && state.input.is_empty());
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        for event in answer(state.generation(), "Answered.", 8) {
+            sent.extend(say(&mut state, event));
+        }
+    }
+    assert_eq!(job(&sent).messages.last().unwrap().content, "two");
+    assert_eq!(texts(&state)[4].1, "three");
+    // Stopped, what waits comes back to be edited, and quitting keeps it in the conversation.
+    type_keys(&mut state, "four<enter>fi<esc>");
+    assert_eq!(state.input.text(), "four\n\nfi");
+    type_keys(&mut state, "<enter>six<enter>");
+    let effects = type_keys(&mut state, "<c-c>");
+    let kept = effects.iter().any(|effect| {
+        matches!(effect, Effect::Save { turns, .. }
+            if turns.iter().any(|turn| turn.message.content.contains("six")))
+    });
+    assert!(kept, "{effects:?}");
+}
+
+#[test]
+fn the_very_first_answer_is_slow_until_a_key() {
+    for key in ["x", "<f2>"] {
+        let mut state = loaded(80, 24);
+        state.first_answer = FirstAnswer::ToCome;
+        let effects = type_keys(&mut state, "one<enter>");
+        assert!(effects.contains(&Effect::Answered), "it is never slow again");
+        assert_eq!(state.controls.pace, FirstAnswer::PACE);
+        let effects = type_keys(&mut state, key);
+        assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
+        assert_eq!(state.input.text() == "x", key == "x", "the key does what it does");
+    }
+    let mut state = loaded(80, 24);
+    state.first_answer = FirstAnswer::ToCome;
+    type_keys(&mut state, "one<enter>");
+    let mut effects = Vec::new();
+    for event in answer(1, "A whole answer.", 8) {
+        effects.extend(say(&mut state, event));
+    }
+    assert!(matches!(effects.last(), Some(Effect::Apply(controls)) if controls.pace == 0));
+    type_keys(&mut state, "two<enter>");
+    assert_eq!(state.controls.pace, 0);
 }
 
 #[test]

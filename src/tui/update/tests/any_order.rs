@@ -68,7 +68,7 @@ fn event() -> impl Strategy<Value = ScreenEvent> {
             ScreenEvent::Worker(Event::Loading { stage: "read".into(), fraction: Some(f32::NAN) }),
             ScreenEvent::WorkerGone(None),
             ScreenEvent::Usage(usage()),
-            ScreenEvent::Loaded(Ok(vec![saved("a\tb", false)])),
+            ScreenEvent::Loaded(Ok(vec![saved("a\tb", false)].into())),
             ScreenEvent::Sessions(Err("no folder".into())),
             ScreenEvent::Worker(Event::LoadProgress {
                 load: 1,

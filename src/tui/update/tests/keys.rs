@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::keymap::{BINDINGS, lookup};
-use crate::tui::state::{Focus, Overlay, ScreenState, Side};
+use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side};
 use crate::tui::testing::{loaded, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
@@ -86,6 +86,9 @@ fn every_key_of_the_table_is_reached_somewhere() {
     let mut helped = unloaded();
     helped.overlay = Some(Overlay::Details);
     models.push(helped);
+    let mut listed = loaded(80, 24);
+    listed.overlay = Some(Overlay::Sessions(SessionList::new(Vec::new())));
+    models.push(listed);
     for state in &models {
         for (at, row) in BINDINGS.iter().enumerate() {
             reached[at] |=

@@ -4,10 +4,14 @@ mod answers;
 mod any_order;
 mod commands;
 mod controls;
+mod conversation;
 mod keys;
 mod models;
 mod notices;
+mod race;
 mod saving;
+mod sessions;
+mod starters;
 mod thoughts;
 
 use crate::chat::{Message, Role, SavedTurn};

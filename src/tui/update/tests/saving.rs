@@ -78,7 +78,7 @@ fn an_interrupted_answer_is_marked_until_it_is_regenerated() {
     }
     let turns = vec![saved("go", false), saved("Half of", true)];
     let now = state.now;
-    update(&mut state, ScreenEvent::Loaded(Ok(turns.clone())), now);
+    update(&mut state, ScreenEvent::Loaded(Ok(turns.clone().into())), now);
     assert_eq!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Interrupted));
     assert_eq!(state.chat.saved_turns(), turns, "the mark stays in the file");
     type_keys(&mut state, "<c-r>");

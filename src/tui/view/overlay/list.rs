@@ -30,10 +30,24 @@ pub(super) fn draw<T: Listed>(
     styles: &Styles,
     line: impl Fn(&T, u16) -> Line<'static>,
 ) {
+    draw_with(frame, areas, list, texts, &[], styles, line);
+}
+
+/// The same with rows below the list.
+pub(super) fn draw_with<T: Listed>(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    list: &FilteredList<T>,
+    texts: &Texts<'_>,
+    below: &[Line<'static>],
+    styles: &Styles,
+    line: impl Fn(&T, u16) -> Line<'static>,
+) {
     let area = areas.column;
     let width = WIDTH.min(area.width.saturating_sub(2));
     let most = area.height.saturating_sub(4).max(4);
-    let height = u16::try_from(list.len().max(1) + 3).unwrap_or(most).min(most);
+    let under = if below.is_empty() { 0 } else { below.len() + 1 };
+    let height = u16::try_from(list.len().max(1) + 3 + under).unwrap_or(most).min(most);
     let rect = centred(frame, areas, area, width, height);
     let foot = Line::styled(texts.foot, styles.dim).right_aligned();
     let block = panel(texts.title, true, styles).title_bottom(foot);
@@ -53,11 +67,17 @@ pub(super) fn draw<T: Listed>(
     if shown.is_empty() {
         rows.push(Line::styled(texts.none.to_string(), styles.dim));
     }
-    let fit = usize::from(inner.height).saturating_sub(1).max(1);
+    let fit = usize::from(inner.height).saturating_sub(1 + under).max(1);
     let top = (list.selected() + 1).saturating_sub(fit);
     rows.extend(shown.into_iter().enumerate().skip(top).take(fit).map(|(index, row)| {
         let line = cut(line(row, inner.width), usize::from(inner.width));
         if index == list.selected() { line.patch_style(styles.selected) } else { line }
     }));
+    if under > 0 {
+        let rule = "─".repeat(usize::from(inner.width));
+        rows.resize(usize::from(inner.height).saturating_sub(under), Line::default());
+        rows.push(Line::styled(rule, styles.faint));
+        rows.extend(below.iter().cloned());
+    }
     draw_rows(frame, inner, rows);
 }

@@ -1,7 +1,10 @@
 //! Boxes over the panels, one file each. Must never change the state.
 
+mod full;
 mod list;
 mod models;
+mod questions;
+mod race;
 mod sessions;
 mod strategies;
 mod text;
@@ -21,7 +24,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     match &state.overlay {
         Some(Overlay::Error { title, text }) => text::error(frame, areas, title, text, styles),
         Some(Overlay::Details) => text::details(frame, areas, state, styles),
-        Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, list, styles),
+        Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, state, list, styles),
+        Some(Overlay::Questions { list, purpose }) => {
+            questions::draw(frame, areas, list, *purpose, styles);
+        }
+        Some(Overlay::Race) => race::draw(frame, areas, state, styles),
+        Some(Overlay::Full { selected }) => full::draw(frame, areas, state, *selected, styles),
         Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, styles),
         Some(Overlay::Strategies { selected }) => {
             strategies::draw(frame, areas, state, *selected, styles);

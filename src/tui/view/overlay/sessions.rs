@@ -1,25 +1,73 @@
 //! Saved conversations. Must never know how they are saved.
 
 use ratatui::Frame;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
-use super::list;
+use super::{WIDTH, list};
+use crate::chat::Role;
 use crate::printable::printable_line;
-use crate::tui::state::SessionList;
+use crate::tui::state::{ScreenState, SessionList};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
-use crate::tui::view::rows::ends;
+use crate::tui::view::rows::{cut, ends, wrapped};
 
-pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, list: &SessionList, styles: &Styles) {
+/// Rows from which on there is room for a preview.
+const TALL: u16 = 16;
+
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    list: &SessionList,
+    styles: &Styles,
+) {
     let texts = list::Texts {
         title: " saved conversations ",
-        foot: " Enter open · Esc close ",
-        none: "no title or date has these words",
+        foot: " Enter open · F2 rename · Del delete · Ctrl+U undo · Esc close ",
+        none: "no title, date or message has these words",
     };
-    list::draw(frame, areas, list, &texts, styles, |session, width| {
+    let width = usize::from(WIDTH.min(areas.column.width.saturating_sub(2)).saturating_sub(4));
+    let below = match &state.renaming {
+        Some(renaming) => vec![Line::from_iter([
+            Span::styled("new title: ", styles.dim),
+            Span::styled(renaming.title.clone(), styles.strong),
+            Span::styled("▏", styles.accent),
+            Span::styled("  Enter keeps it, Esc does not", styles.dim),
+        ])],
+        None if areas.column.height >= TALL => preview(list, width, styles),
+        None => Vec::new(),
+    };
+    list::draw_with(frame, areas, list, &texts, &below, styles, |session, width| {
         let title = if session.title.is_empty() { "(no title)" } else { session.title.as_str() };
-        let left = Line::styled(printable_line(title).into_owned(), styles.text);
+        let mut left = Line::styled(printable_line(title).into_owned(), styles.text);
+        if let Some(origin) = &session.branch_of {
+            left.spans.insert(0, Span::styled("↳ ", styles.accent));
+            let origin = printable_line(&origin.title).into_owned();
+            left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
+        }
         let right = format!("{} messages · {}", session.messages, session.date());
         ends(left, Line::styled(right, styles.dim), width)
     });
+}
+
+/// The end of the conversation under the cursor.
+fn preview(list: &SessionList, width: usize, styles: &Styles) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    for (role, text) in list.chosen().iter().flat_map(|head| &head.preview) {
+        let (mark, style, most) = match role {
+            Role::Assistant => ("  ", styles.dim, 2),
+            Role::User | Role::System => ("❯ ", styles.text, 1),
+        };
+        let text = printable_line(text).into_owned();
+        let room = u16::try_from(width.saturating_sub(2)).unwrap_or(u16::MAX).max(1);
+        for (at, row) in wrapped(&text, room, style).into_iter().take(most).enumerate() {
+            let mark = if at == 0 { mark } else { "  " };
+            let mut line = Line::from(Span::styled(mark, styles.accent));
+            line.spans.extend(row.spans);
+            rows.push(cut(line, width));
+        }
+    }
+    // Always as many, so that the list does not jump.
+    rows.resize(3, Line::default());
+    rows
 }

@@ -54,6 +54,7 @@ fn saved_conversations() {
         title: title.to_string(),
         updated: 0,
         messages,
+        ..SessionHead::default()
     };
     let heads = vec![head("A fox and a lantern", 4), head("What is the sun?", 2), head("", 1)];
     state.overlay = Some(Overlay::Sessions(SessionList::new(heads)));

@@ -1,0 +1,83 @@
+//! Deleted conversations: kept for a week in a folder of their own, from which they come back. Must
+//! never know what is in them.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use super::{SessionStore, private_folder};
+use crate::chat::{SessionError, clock};
+
+/// Seconds that a deleted conversation is kept for.
+const KEPT: u64 = 7 * 86_400;
+
+impl SessionStore {
+    fn deleted(&self) -> PathBuf {
+        self.folder.join("deleted")
+    }
+
+    /// Deletes the session of this name; [`Self::restore`] brings it back for a week.
+    ///
+    /// # Errors
+    /// [`SessionError`]; it is then where it was.
+    pub fn delete(&self, name: &str) -> Result<(), SessionError> {
+        let path = self.path(name)?;
+        let folder = self.deleted();
+        let to = folder.join(format!("{}-{name}.json", clock::now()));
+        private_folder(&folder)
+            .and_then(|()| fs::rename(&path, to))
+            .map_err(|source| SessionError::Read { path, source })
+    }
+
+    /// Brings the session of this name back that was deleted last.
+    ///
+    /// # Errors
+    /// [`SessionError`]: there is none, or another has its place.
+    pub fn restore(&self, name: &str) -> Result<(), SessionError> {
+        let path = self.path(name)?;
+        let failed = |source| SessionError::Read { path: path.clone(), source };
+        let mut found: Option<(u64, PathBuf)> = None;
+        for (time, id, file) in self.deleted_files().map_err(failed)? {
+            if id == name && found.as_ref().is_none_or(|(newest, _)| time >= *newest) {
+                found = Some((time, file));
+            }
+        }
+        let Some((_, file)) = found else { return Err(SessionError::Name(name.to_owned())) };
+        if path.exists() {
+            return Err(failed(io::Error::from(ErrorKind::AlreadyExists)));
+        }
+        fs::rename(file, &path).map_err(failed)
+    }
+
+    /// Removes what was deleted more than a week ago.
+    pub(super) fn clean_deleted(&self) {
+        let now = clock::now();
+        for (time, _, file) in self.deleted_files().unwrap_or_default() {
+            if now.saturating_sub(time) > KEPT
+                && let Err(error) = fs::remove_file(&file)
+            {
+                tracing::warn!("{} is not removed: {error}", file.display());
+            }
+        }
+    }
+
+    /// Deleted files: when, the session's name, where.
+    fn deleted_files(&self) -> io::Result<Vec<(u64, String, PathBuf)>> {
+        let entries = match fs::read_dir(self.deleted()) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some((time, id)) = name.split_once('-')
+                && let Ok(time) = time.parse()
+            {
+                files.push((time, id.to_owned(), path));
+            }
+        }
+        Ok(files)
+    }
+}

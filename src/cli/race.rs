@@ -1,0 +1,169 @@
+//! `dovetail race`: one prompt answered plain and speculatively, then both played side by side at
+//! their own measured times. Must never know tensors.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+
+use super::args::RaceArgs;
+use super::backend;
+use super::exit::{Code, CommandResult, Failure, report};
+use super::interrupt;
+use super::settings_file::no_color;
+use crate::chat::{Message, Role};
+use crate::plan::Strategy;
+use crate::settings::Settings;
+use crate::tui::race_frame;
+use crate::tui::state::Race;
+use crate::worker::{Event, Job, Purpose, SharedControls, Worker};
+
+/// Time between two frames.
+const FRAME: Duration = Duration::from_millis(40);
+/// Rows of a frame, and of a recording.
+const ROWS: u16 = 16;
+/// Columns where there is no terminal to ask.
+const COLUMNS: u16 = 100;
+
+enum Next {
+    Event(Event),
+    Interrupt,
+}
+
+/// Runs the race.
+pub fn race(args: &RaceArgs) -> CommandResult {
+    let settings = backend::settings(&args.shared, &args.shared.overrides())?;
+    let prompt = args.prompt.join(" ");
+    if prompt.trim().is_empty() {
+        return Err(Failure::new(Code::Usage, anyhow!("the prompt is empty")));
+    }
+    let controls = backend::controls(&settings);
+    let (sender, next) = mpsc::channel();
+    let interrupts = sender.clone();
+    interrupt::watch(move || interrupts.send(Next::Interrupt).is_ok());
+    let sink = Box::new(move |event| sender.send(Next::Event(event)).is_ok());
+    let all = settings.clone();
+    let worker = backend::start(&args.shared, all, Purpose::Text, controls.clone(), sink)?;
+    let race = measured(&settings, &prompt, &worker, &controls, &next)?;
+    show(args, &race)
+}
+
+/// Both answers, one after the other.
+fn measured(
+    settings: &Settings,
+    prompt: &str,
+    worker: &Worker,
+    controls: &SharedControls,
+    next: &mpsc::Receiver<Next>,
+) -> Result<Race, Failure> {
+    let mut race = Race::default();
+    let mut generation = 0;
+    let mut ask = |race: &Race| {
+        generation += 1;
+        controls.update(|controls| {
+            controls.speculate = race.speculates();
+            controls.pace = 0;
+            let plain = controls.strategy.is_some_and(|strategy| strategy.name == "plain");
+            if race.speculates() && plain {
+                controls.strategy = Strategy::named("auto");
+            }
+        });
+        worker.generate(job(settings, prompt, generation))
+    };
+    while race.measuring() {
+        let event = match next.recv() {
+            Ok(Next::Event(event)) => event,
+            Ok(Next::Interrupt) => return Err(Failure::quiet(Code::Interrupted)),
+            Err(_) => return Err(anyhow!("the worker ended without an answer").into()),
+        };
+        let mut asked = true;
+        match &event {
+            Event::Ready(ready) => {
+                let named = settings.strategy.map(|strategy| strategy.name);
+                let name = named.unwrap_or(&ready.strategy);
+                race = Race::new(if name == "plain" { "auto" } else { name });
+                if let Some(sampler) = ready.sampler {
+                    controls.update(|controls| controls.sampler = sampler);
+                }
+                asked = ask(&race);
+            }
+            Event::Failed { generation, error } => {
+                let code = if generation.is_none() { Code::Model } else { Code::Failed };
+                return Err(Failure::new(code, anyhow!("{error}")));
+            }
+            Event::Notice(text) => report(&format!("note: {text}")),
+            event => {
+                if race.take(event) && race.measuring() {
+                    asked = ask(&race);
+                }
+            }
+        }
+        if !asked {
+            return Err(anyhow!("the worker ended before the answer").into());
+        }
+    }
+    Ok(race)
+}
+
+fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
+    let system = settings.system.iter().map(|text| Message::new(Role::System, text));
+    let messages = system.chain([Message::new(Role::User, prompt)]).collect();
+    let (max_tokens, thinking) = (settings.max_tokens, settings.thinking);
+    Job { generation, messages, max_tokens, thinking }
+}
+
+/// Plays it on a terminal, and tells the result; into a recording, if one is asked for.
+fn show(args: &RaceArgs, race: &Race) -> CommandResult {
+    let mut out = io::stdout().lock();
+    if let Some(path) = &args.cast {
+        record(path, race).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if io::stdout().is_terminal() {
+        let (columns, rows) = crossterm::terminal::size().unwrap_or((COLUMNS, ROWS + 2));
+        let rows = ROWS.min(rows.saturating_sub(1)).max(4);
+        let began = Instant::now();
+        let mut drawn = false;
+        loop {
+            let ms = began.elapsed().as_secs_f64() * 1e3;
+            let frame = race_frame(race, ms, columns.min(124), rows, !no_color());
+            let up = if drawn { format!("\x1b[{rows}A") } else { String::new() };
+            write!(out, "{up}{frame}").and_then(|()| out.flush())?;
+            drawn = true;
+            if ms >= race.length_ms() {
+                return Ok(());
+            }
+            std::thread::sleep(FRAME);
+        }
+    }
+    for (name, lane) in ["plain", "speculative"].iter().zip(&race.lanes) {
+        let (tokens, steps, seconds) = (lane.tokens(), lane.steps(), lane.total_ms() / 1e3);
+        writeln!(out, "{name:<12} {tokens} tokens in {steps} steps, {seconds:.2} s")?;
+    }
+    writeln!(out, "{}", race.result())?;
+    Ok(())
+}
+
+/// Writes the play as an asciicast (version 2), which asciinema plays.
+fn record(path: &Path, race: &Race) -> io::Result<()> {
+    let mut file = io::BufWriter::new(File::create(path)?);
+    let title = "dovetail race";
+    let header =
+        serde_json::json!({"version": 2, "width": COLUMNS, "height": ROWS + 1, "title": title});
+    writeln!(file, "{header}")?;
+    let step = FRAME.as_secs_f64() * 1e3;
+    let frames = (race.length_ms() / step).ceil() as usize;
+    let mut before = String::new();
+    for frame in 0..=frames {
+        let ms = frame as f64 * step;
+        let now = race_frame(race, ms, COLUMNS, ROWS, true);
+        if now != before {
+            let text = format!("\x1b[H{}", now.replace('\n', "\r\n"));
+            writeln!(file, "{}", serde_json::json!([ms / 1e3, "o", text]))?;
+            before = now;
+        }
+    }
+    file.flush()
+}

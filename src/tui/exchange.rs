@@ -1,0 +1,98 @@
+//! Conversations to and from files that other programs write and read. Nothing is overwritten. Must
+//! never know the screen.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use crate::chat::{Exchange, SavedChat, SavedTurn};
+use crate::files::read_text;
+use crate::printable::printable_line;
+
+/// Most bytes of a file to import.
+const LONGEST: u64 = 64_000_000;
+
+/// Writes the conversation to a new file; JSON lines go behind those of a file there is. Says what
+/// it did.
+///
+/// # Errors
+/// Why not, with the remedy.
+pub(super) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> {
+    let way = Exchange::of_name(path)?;
+    let file = expanded(path);
+    let mut options = OpenOptions::new();
+    match way {
+        Exchange::ShareGpt => options.create(true).append(true),
+        Exchange::Markdown | Exchange::Json => options.create_new(true).write(true),
+    };
+    let written =
+        options.open(&file).and_then(|mut opened| opened.write_all(way.write(turns).as_bytes()));
+    match written {
+        Ok(()) => Ok(format!("exported to {}", file.display())),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(format!("{} is there already: name another file", file.display()))
+        }
+        Err(error) => Err(format!("cannot write {}: {error}", file.display())),
+    }
+}
+
+/// Reads a conversation.
+///
+/// # Errors
+/// Why not, with the file.
+pub(super) fn import(path: &str) -> Result<SavedChat, String> {
+    let way = Exchange::of_name(path)?;
+    let file = expanded(path);
+    let text = read_text(&file, LONGEST)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    way.read(&text).map_err(|why| format!("{} is no conversation: {why}", file.display()))
+}
+
+/// The name and text of a file for a message.
+///
+/// # Errors
+/// Why it cannot be read, with the file.
+pub(super) fn text_of(path: &str) -> Result<(String, String), String> {
+    const LONGEST: u64 = 2_000_000;
+    let file = expanded(path);
+    let text = read_text(&file, LONGEST)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    Ok((printable_line(&name).into_owned(), text))
+}
+
+/// `~/` is the home folder, as in a shell.
+fn expanded(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{Message, Role};
+
+    #[test]
+    fn nothing_is_overwritten_and_lines_are_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let turn = SavedTurn { message: Message::new(Role::User, "Hi"), interrupted: false };
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["a.md", "a.json"] {
+            export(&path(name), std::slice::from_ref(&turn)).unwrap();
+            let again = export(&path(name), std::slice::from_ref(&turn)).unwrap_err();
+            assert!(again.contains("name another"), "{again}");
+            assert_eq!(import(&path(name)).unwrap().turns, std::slice::from_ref(&turn));
+        }
+        for _ in 0..2 {
+            export(&path("a.jsonl"), std::slice::from_ref(&turn)).unwrap();
+        }
+        let lines = folder.path().join("a.jsonl");
+        let chats = crate::train::chats::read(&lines).unwrap();
+        let read: Vec<_> = chats.map(|line| line.unwrap().1.unwrap()).collect();
+        assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
+        assert!(import(&path("none.md")).unwrap_err().contains("none.md"));
+        assert!(import(&path("none.txt")).unwrap_err().contains(".jsonl"));
+    }
+}

@@ -1,0 +1,100 @@
+//! Named system prompts and samplers, in one file beside the saved conversations. Must never know
+//! the screen.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::files::{Access, atomic_write, read_text};
+use crate::speculate::SamplerSettings;
+
+/// Most bytes of the file.
+const LONGEST: u64 = 4_000_000;
+
+/// How a conversation is led.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Preset {
+    /// System prompt.
+    pub system: Option<String>,
+    /// How tokens are drawn.
+    pub sampler: SamplerSettings,
+}
+
+/// The file of presets.
+#[derive(Clone, Debug)]
+pub(super) struct Presets {
+    path: PathBuf,
+}
+
+impl Presets {
+    /// Those in the file at `path`, which is made when the first one is saved.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// All, by name.
+    ///
+    /// # Errors
+    /// The file cannot be read, with the remedy.
+    pub(super) fn all(&self) -> Result<BTreeMap<String, Preset>, String> {
+        let failed = |why: String| {
+            format!("cannot read {}: {why}; mend it or move it away", self.path.display())
+        };
+        match read_text(&self.path, LONGEST) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| failed(error.to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    /// Keeps `preset` under `name`, in the place of one that had it.
+    ///
+    /// # Errors
+    /// The file cannot be read or written, with the remedy.
+    pub(super) fn save(&self, name: &str, preset: Preset) -> Result<(), String> {
+        let mut all = self.all()?;
+        all.insert(name.to_owned(), preset);
+        let text = serde_json::to_vec_pretty(&all).map_err(|error| error.to_string())?;
+        let folder = self.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        folder
+            .and_then(|()| atomic_write(&self.path, Access::Private, |file| file.write_all(&text)))
+            .map_err(|error| format!("cannot write {}: {error}", self.path.display()))
+    }
+
+    /// The preset of this name.
+    ///
+    /// # Errors
+    /// There is none; the names there are.
+    pub(super) fn named(&self, name: &str) -> Result<Preset, String> {
+        let mut all = self.all()?;
+        all.remove(name).ok_or_else(|| {
+            let names: Vec<&str> = all.keys().map(String::as_str).collect();
+            match names.as_slice() {
+                [] => "there is no preset yet: /preset save NAME keeps what is set now".to_owned(),
+                _ => format!("no preset `{name}`; there are {}", names.join(", ")),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_are_kept_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let presets = Presets::at(folder.path().join("new/presets.json"));
+        assert!(presets.named("poet").unwrap_err().contains("/preset save"));
+        let sampler = SamplerSettings { temperature: 1.2, ..SamplerSettings::default() };
+        let poet = Preset { system: Some("You rhyme.".to_owned()), sampler };
+        presets.save("poet", poet.clone()).unwrap();
+        presets.save("plain", Preset::default()).unwrap();
+        assert_eq!(presets.named("poet").unwrap(), poet);
+        assert!(presets.named("prose").unwrap_err().contains("plain, poet"));
+        std::fs::write(folder.path().join("new/presets.json"), "{").unwrap();
+        assert!(presets.save("x", Preset::default()).unwrap_err().contains("presets.json"));
+    }
+}

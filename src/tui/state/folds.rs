@@ -1,0 +1,54 @@
+//! Long texts that stand in the message as one mark, `⟦200 lines⟧`, and whole in what is sent. Must
+//! never know where they come from.
+
+/// Lines from which a pasted text is folded.
+const LONG: usize = 16;
+
+/// The folded texts of one message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Folds(Vec<(String, String)>);
+
+impl Folds {
+    /// Whether a pasted text is folded.
+    pub(super) fn wants(text: &str) -> bool {
+        text.lines().count() >= LONG
+    }
+
+    /// Folds `text`, which is called `name`; returns its mark, unlike any other here.
+    pub(super) fn add(&mut self, name: &str, text: String) -> String {
+        let plain = format!("⟦{name}⟧");
+        let taken = |mark: &str| self.0.iter().any(|(other, _)| other == mark);
+        let numbered = (2..).map(|number| format!("⟦{name} #{number}⟧"));
+        let mark = std::iter::once(plain).chain(numbered).find(|mark| !taken(mark));
+        let mark = mark.unwrap_or_default();
+        self.0.push((mark.clone(), text));
+        mark
+    }
+
+    /// `message` with every text in the place of its mark.
+    pub(super) fn unfolded(&self, message: String) -> String {
+        if self.0.is_empty() {
+            return message;
+        }
+        let mut out = String::new();
+        let mut rest = message.as_str();
+        // What a folded text says of marks is its own.
+        while let Some((at, mark, text)) = self
+            .0
+            .iter()
+            .filter_map(|(mark, text)| Some((rest.find(mark.as_str())?, mark, text)))
+            .min_by_key(|(at, ..)| *at)
+        {
+            out.push_str(&rest[..at]);
+            out.push_str(text);
+            rest = &rest[at + mark.len()..];
+        }
+        out + rest
+    }
+
+    /// Characters of the mark that `before` ends with.
+    pub(super) fn mark_before(&self, before: &str) -> Option<usize> {
+        let mark = self.0.iter().map(|(mark, _)| mark).find(|mark| before.ends_with(*mark))?;
+        Some(mark.chars().count())
+    }
+}

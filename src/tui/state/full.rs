@@ -1,0 +1,79 @@
+//! What happens when the context is full: how much of a conversation makes room, and a summary on
+//! its way. Must never know how it is drawn.
+
+use super::ContextUsage;
+use super::chat::Chat;
+use crate::chat::{Message, Role, WhenFull};
+
+/// The choices, in the order of the list.
+pub const CHOICES: [(WhenFull, &str, &str); 3] = [
+    (
+        WhenFull::Forget,
+        "forget the oldest exchanges",
+        "The model is no longer given them; they stay on the screen and in the file.",
+    ),
+    (
+        WhenFull::Summarise,
+        "summarise the oldest exchanges",
+        "The model itself says in short what they were about, and goes on from that.",
+    ),
+    (
+        WhenFull::Stop,
+        "stop here",
+        "The message comes back where it was written; /new begins anew, this one stays saved.",
+    ),
+];
+
+/// The oldest exchanges being summarised, while their question waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summarising {
+    /// Turns that the summary will stand for.
+    pub turns: usize,
+    /// What there is of it.
+    pub text: String,
+}
+
+impl Chat {
+    /// How many turns from the first on must go, so that about half of the context is free again;
+    /// `None` if nothing but the last question is left. `context` says what was too much.
+    pub fn turns_to_forget(&self, context: ContextUsage) -> Option<usize> {
+        let turns = self.turns();
+        let begin = self.forgotten.messages;
+        let length = |at: usize| -> usize {
+            turns[at..].iter().map(|turn| turn.text.len()).sum::<usize>().max(1)
+        };
+        // Tokens are to characters as they were in the prompt that did not fit.
+        let wanted = length(begin) * context.holds / (2 * context.used.max(1));
+        let starts = (begin + 1..turns.len())
+            .filter(|&at| turns[at].role == Role::User && turns[at - 1].role == Role::Assistant);
+        let mut best = None;
+        for at in starts {
+            best = Some(at);
+            if length(at) <= wanted {
+                break;
+            }
+        }
+        best
+    }
+
+    /// The model is not given the first `turns` turns any more, but what `summary` says of them.
+    pub fn forget(&mut self, turns: usize, summary: Option<String>) {
+        self.forgotten.messages = turns.min(self.turns().len());
+        self.forgotten.summary = summary;
+    }
+
+    /// The question that has the model summarise the first `turns` turns, with them before it.
+    pub fn summary_messages(&self, turns: usize) -> Vec<Message> {
+        let mut part = Self::new(None);
+        part.forgotten = self.forgotten.clone();
+        part.take_turns(self, turns);
+        let mut messages = part.messages();
+        messages.push(Message::new(
+            Role::User,
+            "Summarise our conversation so far in at most a hundred words: what was asked, what \
+             was answered, and every name, number and decision that may be needed later. Give \
+             the summary alone.",
+        ));
+        messages
+    }
+}

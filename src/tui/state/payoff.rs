@@ -1,0 +1,121 @@
+//! How much faster than plain decoding an answer is. Plain rounds of this run are its measure as
+//! soon as there are enough of them, before that the pass that was timed while loading. Must never
+//! know how it is drawn.
+
+use super::Meters;
+use crate::decode::Round;
+
+/// What a token takes in plain decoding.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PlainPace {
+    /// Milliseconds a token, the latest rounds counting most.
+    ms: f64,
+    /// Plain rounds seen with the models in use.
+    rounds: usize,
+}
+
+/// Speed over that of plain decoding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speedup {
+    /// 2.0: twice as fast.
+    pub ratio: f64,
+    /// Whether plain rounds were seen; else it is an estimate.
+    pub measured: bool,
+}
+
+impl Speedup {
+    /// `2.1× plain`, an estimate as `about 2.1× plain`.
+    pub fn words(self) -> String {
+        let about = if self.measured { "" } else { "about " };
+        format!("{about}{:.1}× plain", self.ratio)
+    }
+}
+
+impl PlainPace {
+    /// Plain rounds that make a measurement.
+    const ENOUGH: usize = 8;
+    /// Rounds that the mean is over.
+    const LONG: usize = 32;
+
+    /// Notes a round, if it was one of plain decoding: the root alone, which gives one token. What
+    /// a drafter took beside it is no part of plain decoding.
+    pub fn note(&mut self, round: &Round) {
+        let ms = round.timing.verify_ms + round.timing.other_ms;
+        if round.tree.len() != 1 || round.committed.len() != 1 || ms <= 0.0 {
+            return;
+        }
+        self.rounds += 1;
+        self.ms += (ms - self.ms) / self.rounds.min(Self::LONG) as f64;
+    }
+
+    /// What a token takes in plain decoding, and whether that was measured; `pass_ms` is what a
+    /// pass over one token took while loading.
+    fn token_ms(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<(f64, bool)> {
+        if self.rounds >= Self::ENOUGH {
+            return Some((self.ms, true));
+        }
+        // Sampling and text take their time in plain decoding too.
+        let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
+        pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms + other, false))
+    }
+
+    /// Speed of the answer over plain decoding; `None` while nothing was drafted or plain
+    /// decoding's speed is not known.
+    pub fn speedup(&self, meters: &Meters, pass_ms: Option<f64>) -> Option<Speedup> {
+        if !meters.drafted() || meters.overall() <= 0.0 {
+            return None;
+        }
+        let (ms, measured) = self.token_ms(meters, pass_ms)?;
+        Some(Speedup { ratio: meters.overall() * ms / 1e3, measured })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::Timing;
+    use crate::tui::testing::round_of;
+
+    fn timed(mut round: Round, draft_ms: f64, verify_ms: f64, other_ms: f64) -> Round {
+        round.timing = Timing { draft_ms, verify_ms, other_ms, ..Timing::default() };
+        round
+    }
+
+    /// Three tokens in 50 ms.
+    fn drafted() -> Round {
+        let round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
+        timed(round, 10.0, 38.0, 2.0)
+    }
+
+    /// One token in 40 ms, beside which a drafter took 5.
+    fn plain() -> Round {
+        timed(round_of(&[("a", 0, 1.0)], &[], "b"), 5.0, 39.0, 1.0)
+    }
+
+    #[test]
+    fn an_estimate_becomes_a_measurement_with_plain_rounds() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        assert_eq!(pace.speedup(&meters, Some(30.0)), None, "nothing was decoded yet");
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        pace.note(&drafted());
+        assert_eq!(pace.speedup(&meters, None), None, "plain decoding's speed is not known");
+        // 60 tokens a second; a plain token 30 + 2 ms.
+        let guess = pace.speedup(&meters, Some(30.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        assert_eq!(guess.words(), "about 1.9× plain");
+        (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain()));
+        let found = pace.speedup(&meters, Some(30.0)).unwrap();
+        assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
+        assert_eq!(found.words(), "2.4× plain");
+    }
+
+    #[test]
+    fn an_answer_that_was_not_drafted_has_no_speedup() {
+        let mut meters = Meters::default();
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.round(&plain());
+        assert_eq!(PlainPace::default().speedup(&meters, Some(30.0)), None);
+    }
+}

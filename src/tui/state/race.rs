@@ -1,0 +1,191 @@
+//! One question answered twice, plain and speculative, and both answers played side by side at
+//! their own measured times. Must never know how it is drawn, nor the clock.
+
+use std::time::Duration;
+
+use crate::decode::{Committed, Round};
+use crate::worker::Event;
+
+/// One of the two answers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// Time in milliseconds from the first token on, and the bytes of `text` there are then.
+    arrivals: Vec<Arrival>,
+    text: String,
+    tokens: Vec<u32>,
+    total_ms: f64,
+    steps: usize,
+}
+
+/// What one step brought.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Arrival {
+    at_ms: f64,
+    bytes: usize,
+    tokens: usize,
+}
+
+impl Lane {
+    fn push(&mut self, committed: &[Committed]) {
+        for token in committed {
+            self.tokens.push(token.token);
+            self.text.push_str(token.thought.as_deref().unwrap_or_default());
+            self.text.push_str(&token.text);
+        }
+        let (bytes, tokens) = (self.text.len(), self.tokens.len());
+        self.arrivals.push(Arrival { at_ms: self.total_ms, bytes, tokens });
+    }
+
+    fn step(&mut self, round: &Round) {
+        self.total_ms += round.timing.total_ms();
+        self.steps += 1;
+        self.push(&round.committed);
+    }
+
+    /// Steps that have ended `ms` after the first token.
+    fn ended(&self, ms: f64) -> usize {
+        self.arrivals.partition_point(|arrival| arrival.at_ms <= ms)
+    }
+
+    fn at(&self, ms: f64) -> Option<&Arrival> {
+        self.arrivals.get(self.ended(ms).checked_sub(1)?)
+    }
+
+    /// What it says `ms` after the first token.
+    pub fn text_at(&self, ms: f64) -> &str {
+        &self.text[..self.at(ms).map_or(0, |arrival| arrival.bytes)]
+    }
+
+    /// Its tokens then.
+    pub fn tokens_at(&self, ms: f64) -> usize {
+        self.at(ms).map_or(0, |arrival| arrival.tokens)
+    }
+
+    /// Its steps then; the first token came before them.
+    pub fn steps_at(&self, ms: f64) -> usize {
+        self.ended(ms).saturating_sub(1)
+    }
+
+    /// Milliseconds from the first token to the last.
+    pub fn total_ms(&self) -> f64 {
+        self.total_ms
+    }
+
+    /// Tokens of the whole answer.
+    pub fn tokens(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Steps of the whole answer.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+}
+
+/// Both of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Race {
+    /// Plain, then speculative.
+    pub lanes: [Lane; 2],
+    /// Which answer is being made; 2 if both are there.
+    running: usize,
+    /// When the play began.
+    pub began: Option<Duration>,
+    /// The strategy of the second.
+    pub strategy: String,
+}
+
+impl Race {
+    /// Neither answer is there yet.
+    pub fn new(strategy: &str) -> Self {
+        Self { strategy: strategy.to_owned(), ..Self::default() }
+    }
+
+    /// Whether an answer is still being made.
+    pub fn measuring(&self) -> bool {
+        self.running < 2
+    }
+
+    /// Whether the answer that is being made is to be speculative.
+    pub fn speculates(&self) -> bool {
+        self.running == 1
+    }
+
+    /// Takes what the worker says of the answer under way; `true` once that answer is there.
+    pub fn take(&mut self, event: &Event) -> bool {
+        let Some(lane) = self.lanes.get_mut(self.running) else { return false };
+        match event {
+            Event::First { token, .. } => lane.push(std::slice::from_ref(token)),
+            Event::Round { round, .. } => lane.step(round),
+            Event::Finished { .. } => {
+                self.running += 1;
+                return true;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Milliseconds of the play at the time `now`.
+    pub fn elapsed(&self, now: Duration) -> f64 {
+        self.began.map_or(0.0, |began| now.saturating_sub(began).as_secs_f64() * 1e3)
+    }
+
+    /// Milliseconds until the slower one is at its end.
+    pub fn length_ms(&self) -> f64 {
+        self.lanes[0].total_ms.max(self.lanes[1].total_ms)
+    }
+
+    /// How many times as fast as plain the speculative answer came.
+    pub fn ratio(&self) -> f64 {
+        let [plain, speculative] = self.lanes.each_ref().map(Lane::total_ms);
+        if speculative > 0.0 { plain / speculative } else { 1.0 }
+    }
+
+    /// Whether both say the same, token for token.
+    pub fn same_text(&self) -> bool {
+        self.lanes[0].tokens == self.lanes[1].tokens
+    }
+
+    /// How it ended, in one line.
+    pub fn result(&self) -> String {
+        let same = if self.same_text() { "the same text" } else { "the texts differ" };
+        let ratio = self.ratio();
+        if ratio >= 1.0 {
+            format!("{ratio:.1}× plain: {same}, sooner")
+        } else {
+            format!("{ratio:.1}× plain: {same}; speculation does not pay here")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::answer;
+
+    #[test]
+    fn each_lane_plays_at_its_own_times() {
+        let mut race = Race::new("auto");
+        assert!(race.measuring() && !race.speculates());
+        for lane in 0..2 {
+            let ended: Vec<bool> =
+                answer(1, "one two three four five", 8).iter().map(|e| race.take(e)).collect();
+            assert_eq!(ended.iter().filter(|ended| **ended).count(), 1, "{lane}");
+        }
+        assert!(!race.measuring() && race.same_text());
+        let [plain, speculative] = &race.lanes;
+        assert_eq!(plain, speculative);
+        assert_eq!(plain.text_at(0.0), "one");
+        assert_eq!((plain.tokens_at(0.0), plain.steps_at(0.0)), (1, 0));
+        let end = race.length_ms();
+        assert_eq!(plain.text_at(end), "one two three four five");
+        assert_eq!(plain.steps_at(end), plain.steps());
+        assert!(plain.text_at(end - 0.1).len() < plain.text_at(end).len());
+        race.lanes[0].total_ms *= 2.0;
+        assert_eq!(race.result(), "2.0× plain: the same text, sooner");
+        race.lanes[0].total_ms /= 4.0;
+        race.lanes[0].tokens.pop();
+        assert!(race.result().starts_with("0.5× plain: the texts differ"), "{}", race.result());
+    }
+}

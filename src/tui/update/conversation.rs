@@ -1,0 +1,117 @@
+//! Changes of the conversation itself: an earlier message written anew, branches, the last exchange
+//! deleted, versions of an answer. Nothing is lost: what a change leaves behind stays saved as a
+//! conversation of its own, or can be undone. Must never do IO.
+
+use super::answer::{save, stop};
+use super::event::Effect;
+use crate::chat::Role;
+use crate::tui::state::{FilteredList, Focus, Overlay, QuestionPurpose, QuestionRow, ScreenState};
+
+/// Lists the user's messages, the latest first.
+pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
+    if state.answering() {
+        state.say("an answer is on its way: Esc stops it");
+        return;
+    }
+    let turns = state.chat.turns().iter().enumerate();
+    let asked = turns.filter(|(_, turn)| turn.role == Role::User);
+    let mut rows: Vec<QuestionRow> = asked
+        .enumerate()
+        .map(|(index, (turn, said))| QuestionRow {
+            turn,
+            number: index + 1,
+            text: said.text.clone(),
+        })
+        .collect();
+    rows.reverse();
+    if rows.is_empty() {
+        state.say("you have not said anything yet");
+    } else {
+        state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
+    }
+}
+
+/// One of them was chosen.
+pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpose) -> Vec<Effect> {
+    match purpose {
+        QuestionPurpose::Edit => {
+            let Some(text) = state.chat.turns().get(turn).map(|turn| turn.text.clone()) else {
+                return Vec::new();
+            };
+            state.input.stash();
+            state.input.set(&text);
+            state.editing = Some(turn);
+            state.focus = Focus::Input;
+            Vec::new()
+        }
+        QuestionPurpose::Branch => {
+            let turns = state.chat.turns();
+            let answered = turns.get(turn + 1).is_some_and(|next| next.role == Role::Assistant);
+            let at = turn + 1 + usize::from(answered);
+            if at >= turns.len() {
+                state.say("that is the end of the conversation already: just go on");
+                return Vec::new();
+            }
+            let effects = branch(state, at);
+            state.say("a branch: what is said from here on is a conversation of its own");
+            effects
+        }
+    }
+}
+
+/// Ends the conversation before turn `at`; the whole of it stays saved.
+fn branch(state: &mut ScreenState, at: usize) -> Vec<Effect> {
+    let messages = state.chat.saved_before(at).len();
+    let effects = vec![save(state), Effect::Branch { messages }];
+    state.chat.branch_before(at);
+    state.forget_answer();
+    effects
+}
+
+/// If an earlier message was written anew, it goes into a branch from there.
+pub(super) fn leave_edited(state: &mut ScreenState) -> Vec<Effect> {
+    match state.editing.take() {
+        Some(at) if at < state.chat.turns().len() => branch(state, at),
+        _ => Vec::new(),
+    }
+}
+
+/// Deletes the last question with its answer.
+pub(super) fn delete(state: &mut ScreenState) -> Vec<Effect> {
+    let mut effects = stop(state);
+    if state.chat.delete_exchange() {
+        state.editing = None;
+        state.forget_answer();
+        state.say("the last question and its answer are deleted: /undo brings them back");
+        effects.push(save(state));
+    } else {
+        state.say("there is nothing to delete");
+    }
+    effects
+}
+
+/// Brings back what was deleted last.
+pub(super) fn undelete(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.answering() && state.chat.undelete() {
+        state.say("it is back");
+        return vec![save(state)];
+    }
+    state.say("there is nothing to bring back");
+    Vec::new()
+}
+
+/// Shows another version of the last answer.
+pub(super) fn version(state: &mut ScreenState, by: i8) -> Vec<Effect> {
+    match state.chat.switch_version(by) {
+        Ok((at, all)) => {
+            // Its rounds are not kept.
+            state.forget_answer();
+            state.say(format!("version {at} of {all}"));
+            vec![save(state)]
+        }
+        Err(why) => {
+            state.say(why);
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A race from its start to its end: the last question is answered plain, then speculatively, with
+//! the same seed; then both are played. The conversation stays as it is. Must never do IO.
+
+use super::answer::stop;
+use super::controls::apply;
+use super::event::Effect;
+use crate::chat::Role;
+use crate::tui::state::{Overlay, Phase, Race, ScreenState};
+use crate::worker::{Command, Event, Job};
+
+/// Most tokens of each answer: a race is to be watched.
+const LONGEST: usize = 256;
+
+/// Begins one on the last question.
+pub(super) fn begin(state: &mut ScreenState) -> Vec<Effect> {
+    if !state.chat.can_regenerate() {
+        state.say("ask something first: the race answers your last question twice");
+        return Vec::new();
+    }
+    if state.phase != Phase::Idle {
+        state.say("wait for the answer, or stop it with Esc");
+        return Vec::new();
+    }
+    let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };
+    state.race = Some((Race::new(name), state.controls.clone()));
+    state.overlay = Some(Overlay::Race);
+    run(state)
+}
+
+/// Asks for the answer whose turn it is.
+fn run(state: &mut ScreenState) -> Vec<Effect> {
+    let Some((race, _)) = &state.race else { return Vec::new() };
+    state.controls.speculate = race.speculates();
+    if race.speculates() && state.strategy() == "plain" {
+        state.controls.strategy = crate::plan::Strategy::named("auto");
+    }
+    state.controls.pace = 0;
+    state.controls.paused = false;
+    state.controls.generation += 1;
+    state.phase = Phase::Answering { since: state.now };
+    let mut messages = state.chat.messages();
+    if messages.last().is_some_and(|last| last.role == Role::Assistant) {
+        messages.pop();
+    }
+    let job = Job {
+        generation: state.controls.generation,
+        messages,
+        max_tokens: state.max_tokens.min(LONGEST),
+        thinking: state.thinking,
+    };
+    vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
+}
+
+/// Something of the answer under way came.
+pub(super) fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
+    if let Event::Round { round, .. } = &event {
+        state.plain.note(round);
+    }
+    let Some((race, _)) = &mut state.race else { return Vec::new() };
+    if !race.take(&event) {
+        return Vec::new();
+    }
+    if race.measuring() {
+        return run(state);
+    }
+    race.began = Some(state.now);
+    restore(state)
+}
+
+/// The controls are again what they were.
+fn restore(state: &mut ScreenState) -> Vec<Effect> {
+    let Some((_, before)) = &state.race else { return Vec::new() };
+    state.controls.speculate = before.speculate;
+    state.controls.strategy = before.strategy;
+    state.controls.pace = before.pace;
+    state.phase = Phase::Idle;
+    apply(state)
+}
+
+/// It cannot be run.
+pub(super) fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
+    let effects = restore(state);
+    state.race = None;
+    state.overlay = Some(Overlay::Error { title: "No race".to_string(), text: error });
+    effects
+}
+
+/// Plays it once more.
+pub(super) fn again(state: &mut ScreenState) {
+    if let Some((race, _)) = state.race.as_mut().filter(|(race, _)| !race.measuring()) {
+        race.began = Some(state.now);
+    }
+    state.overlay = Some(Overlay::Race);
+}
+
+/// Leaves it; an answer under way is stopped.
+pub(super) fn close(state: &mut ScreenState) -> Vec<Effect> {
+    let measuring = state.race.as_ref().is_some_and(|(race, _)| race.measuring());
+    let mut effects = Vec::new();
+    if measuring {
+        effects.extend(stop(state));
+        effects.extend(restore(state));
+    }
+    state.race = None;
+    effects
+}

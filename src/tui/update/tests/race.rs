@@ -1,0 +1,85 @@
+//! A race: two answers that are timed, then played.
+
+use std::time::Duration;
+
+use super::{job, texts};
+use crate::tui::state::{Overlay, Phase, ScreenState};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::{Controls, Event};
+
+fn asked() -> ScreenState {
+    let mut state = loaded(120, 36);
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    state
+}
+
+fn applied(effects: &[Effect]) -> &Controls {
+    effects
+        .iter()
+        .rev()
+        .find_map(|effect| match effect {
+            Effect::Apply(controls) => Some(controls),
+            _ => None,
+        })
+        .expect("controls")
+}
+
+/// The answer under way, and what it leads to.
+fn run(state: &mut ScreenState) -> Vec<Effect> {
+    let events = answer(state.generation(), "The same text twice over.", 8);
+    events.into_iter().flat_map(|event| say(state, event)).collect()
+}
+
+#[test]
+fn the_question_is_answered_plain_then_speculatively_and_played() {
+    let mut state = asked();
+    let before = texts(&state);
+    state.controls.pace = 500;
+    let effects = type_keys(&mut state, "<f12>");
+    assert_eq!(job(&effects).messages.len(), 1, "the question without its answer");
+    assert!(!applied(&effects).speculate && applied(&effects).pace == 0);
+    let effects = run(&mut state);
+    assert!(applied(&effects).speculate);
+    assert_eq!(job(&effects).messages.len(), 1);
+    let effects = run(&mut state);
+    assert!(applied(&effects).speculate && applied(&effects).pace == 500, "as it was");
+    assert_eq!((texts(&state), &state.phase), (before, &Phase::Idle));
+    // It plays: the screen changes by itself until the slower one is there.
+    assert!(state.deadline().is_some_and(|at| at < state.now + Duration::from_millis(50)));
+    let end = state.now + Duration::from_secs(30);
+    update(&mut state, ScreenEvent::Tick, end);
+    assert_eq!(state.deadline(), None);
+    type_keys(&mut state, "<enter>");
+    assert!(state.deadline().is_some(), "once more");
+    type_keys(&mut state, "<esc>");
+    assert!(state.race.is_none() && state.overlay.is_none());
+}
+
+#[test]
+fn a_race_that_is_stopped_or_fails_leaves_everything_as_it_was() {
+    for stopped in [true, false] {
+        let mut state = asked();
+        let before = texts(&state);
+        type_keys(&mut state, "<f12>");
+        let generation = state.generation();
+        let effects = if stopped {
+            type_keys(&mut state, "<esc>")
+        } else {
+            say(&mut state, Event::Failed { generation: Some(generation), error: "lost".into() })
+        };
+        assert!(applied(&effects).speculate, "{effects:?}");
+        assert_eq!((texts(&state), &state.phase), (before, &Phase::Idle));
+        assert!(state.race.is_none());
+        assert_eq!(matches!(state.overlay, Some(Overlay::Error { .. })), !stopped);
+    }
+}
+
+#[test]
+fn a_race_needs_a_question() {
+    let mut state = loaded(120, 36);
+    assert!(type_keys(&mut state, "<f12>").is_empty() && state.race.is_none());
+}

@@ -1,0 +1,47 @@
+//! The questions that an empty chat offers.
+
+use super::job;
+use crate::tui::testing::{answer, loaded, ready, say, type_keys};
+use crate::worker::Event;
+
+#[test]
+fn arrows_choose_a_question_and_enter_sends_it() {
+    let mut state = loaded(80, 24);
+    let questions = state.starters();
+    let effects = type_keys(&mut state, "<down><down><enter>");
+    assert_eq!(job(&effects).messages[0].content, questions[1]);
+    for event in answer(1, "A star.", 4) {
+        say(&mut state, event);
+    }
+    assert!(type_keys(&mut state, "<down><enter>").is_empty(), "the chat is not empty any more");
+    type_keys(&mut state, "1");
+    assert_eq!(state.input.text(), "1");
+}
+
+#[test]
+fn a_digit_writes_a_question_unless_it_begins_a_message() {
+    let mut state = loaded(80, 24);
+    let questions = state.starters();
+    type_keys(&mut state, "3");
+    assert_eq!(state.input.text(), questions[2]);
+    type_keys(&mut state, " apples");
+    assert_eq!(state.input.text(), "3 apples");
+    type_keys(&mut state, "<c-u>2<bs>");
+    assert!(state.input.is_empty(), "{}", state.input.text());
+    let effects = type_keys(&mut state, "1<enter>");
+    assert_eq!(job(&effects).messages[0].content, questions[0]);
+}
+
+#[test]
+fn the_questions_suit_the_model() {
+    let mut state = loaded(80, 24);
+    let bundled = state.starters();
+    let mut other = ready();
+    other.models.target = Some("q.gguf".to_string());
+    other.target = "Qwen2.5 1.5B".to_string();
+    say(&mut state, Event::Ready(Box::new(other.clone())));
+    let general = state.starters();
+    other.target = "Qwen2.5-Coder 1.5B".to_string();
+    say(&mut state, Event::Ready(Box::new(other)));
+    assert!(bundled != general && state.starters() != general);
+}

@@ -1,0 +1,53 @@
+//! The choice that is made when the context is full. Must never make it.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use super::WIDTH;
+use crate::tui::state::{CHOICES, ScreenState};
+use crate::tui::theme::Styles;
+use crate::tui::view::areas::Areas;
+use crate::tui::view::frames::{centred, panel};
+use crate::tui::view::rows::{draw_rows, ends, wrapped};
+
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    state: &ScreenState,
+    selected: usize,
+    styles: &Styles,
+) {
+    let area = areas.column;
+    let width = WIDTH.min(area.width.saturating_sub(2));
+    let room = width.saturating_sub(4).max(1);
+    let mut rows = Vec::new();
+    if let Some(context) = state.refused {
+        let words = format!(
+            "With this message the conversation has {} tokens, the context holds {}.",
+            context.used, context.holds
+        );
+        rows.extend(wrapped(&words, room, styles.text));
+        rows.push(Line::default());
+    }
+    for (at, (_, name, meaning)) in CHOICES.iter().enumerate() {
+        let mark = if at == selected { "❯ " } else { "  " };
+        let line = Line::from_iter([
+            Span::styled(mark, styles.accent),
+            Span::styled(*name, styles.strong),
+        ]);
+        let line = ends(line, Line::default(), room);
+        rows.push(if at == selected { line.patch_style(styles.selected) } else { line });
+        for mut row in wrapped(meaning, room.saturating_sub(2).max(1), styles.dim) {
+            row.spans.insert(0, Span::raw("  "));
+            rows.push(row);
+        }
+    }
+    let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
+    let rect = centred(frame, areas, area, width, height);
+    let foot = " Enter choose, once for this conversation · Esc message back ";
+    let foot = Line::styled(foot, styles.dim).right_aligned();
+    let block = panel(" the context is full ", true, styles).title_bottom(foot);
+    let inner = block.inner(rect);
+    frame.render_widget(block, rect);
+    draw_rows(frame, inner, rows);
+}

@@ -1,0 +1,32 @@
+//! The user's messages, to choose one. Must never know what for.
+
+use ratatui::Frame;
+use ratatui::text::{Line, Span};
+
+use super::list;
+use crate::printable::printable_line;
+use crate::tui::state::{FilteredList, QuestionPurpose, QuestionRow};
+use crate::tui::theme::Styles;
+use crate::tui::view::areas::Areas;
+
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    list: &FilteredList<QuestionRow>,
+    purpose: QuestionPurpose,
+    styles: &Styles,
+) {
+    let (title, foot) = match purpose {
+        QuestionPurpose::Edit => (" write a message anew ", " Enter edit · Esc close "),
+        QuestionPurpose::Branch => {
+            (" branch off behind the answer to ", " Enter branch · Esc close ")
+        }
+    };
+    let texts = list::Texts { title, foot, none: "no message has these words" };
+    list::draw(frame, areas, list, &texts, styles, |row, _| {
+        Line::from_iter([
+            Span::styled(format!("{:>3} ", row.number), styles.dim),
+            Span::styled(printable_line(&row.text.replace('\n', " ")).into_owned(), styles.text),
+        ])
+    });
+}

@@ -1,0 +1,44 @@
+//! `dovetail race` on the bundled pair.
+
+use crate::support::program::{Home, outcome};
+use serde_json::Value;
+
+#[test]
+fn both_answers_are_the_same_text_and_the_play_is_recorded() {
+    let home = Home::new();
+    let cast = home.path().join("race.cast");
+    let args = ["race", "What is the sun?", "--max-tokens", "40", "--cast", cast.to_str().unwrap()];
+    let (code, out, err) = outcome(&mut home.command(&args));
+    assert_eq!(code, 0, "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("plain ") && lines[1].starts_with("speculative "), "{out}");
+    // The first token comes with the prompt, each other one takes plain decoding a step.
+    let figures = |line: &str| -> Vec<usize> {
+        line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    };
+    let (plain, speculative) = (figures(lines[0]), figures(lines[1]));
+    assert_eq!((plain[0], plain[1]), (speculative[0], plain[0] - 1), "{out}");
+    assert!(speculative[1] < plain[1], "{out}");
+    assert!(lines[2].contains("× plain: the same text"), "{out}");
+    let cast = std::fs::read_to_string(cast).unwrap();
+    let mut events = cast.lines();
+    let header: Value = serde_json::from_str(events.next().unwrap()).unwrap();
+    assert_eq!(header["version"], 2);
+    let mut before = 0.0;
+    let mut last = String::new();
+    for event in events {
+        let event: Value = serde_json::from_str(event).unwrap();
+        assert!(event[0].as_f64().unwrap() >= before && event[1] == "o");
+        before = event[0].as_f64().unwrap();
+        last = event[2].as_str().unwrap().to_owned();
+    }
+    assert!(last.contains("× plain: the same text"), "{last}");
+}
+
+#[test]
+fn a_race_needs_a_prompt() {
+    let home = Home::new();
+    let (code, _, err) = outcome(&mut home.command(&["race"]));
+    assert!(code == 2 && err.contains("PROMPT"), "{code} {err}");
+    assert_eq!(outcome(&mut home.command(&["race", " "])).0, 2);
+}

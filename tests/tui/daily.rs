@@ -1,0 +1,108 @@
+//! A chat that one comes back to: the questions of an empty chat, messages that wait, the way back,
+//! the race, other programs' files.
+
+use crate::support::chat::{ANSWER, Chat, saved};
+use crate::support::program::{at_home, script};
+use crate::support::pty::Pty;
+use portable_pty::CommandBuilder;
+
+#[test]
+fn a_digit_and_enter_begin_a_chat() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.wait_for("1 Tell me a story about a fox");
+    chat.send("2");
+    chat.wait_for("│ What is the sun?");
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("What is the sun?"), "{saved}");
+}
+
+#[test]
+fn a_message_waits_for_the_answer_before_it() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("First\r");
+    chat.wait_for("● answering");
+    chat.send("Second\r");
+    chat.wait_for("1 message to be sent");
+    chat.pty.wait("the second to be asked", |screen| {
+        screen.contains("❯ Second") && !screen.contains("to be sent")
+    });
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("\"First\"") && saved.contains("Second"), "{saved}");
+}
+
+#[test]
+fn the_way_back_is_told_and_leads_back() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("Where did the fox run?\r");
+    chat.wait_for(" steps · ");
+    chat.send("\x03");
+    let Chat { pty, home } = chat;
+    let ended = pty.end();
+    assert_eq!(ended.code, 0);
+    assert!(ended.screen.contains("dovetail --continue"), "{}", ended.screen);
+    for flags in [&["--continue"][..], &["--resume", "where did"], &["--resume"]] {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+        command.args(flags);
+        command.arg("--script");
+        command.arg(script("answers.jsonl"));
+        at_home(&mut command, home.path());
+        let mut pty = Pty::start(command, 80, 24);
+        pty.wait_for("○ ready");
+        if flags == ["--resume"] {
+            pty.wait_for("saved conversations");
+            pty.send("\r");
+        }
+        pty.wait_for(ANSWER);
+        pty.send("\x03");
+        assert_eq!(pty.end().code, 0, "{flags:?}");
+    }
+}
+
+#[test]
+fn conversations_are_renamed_deleted_and_brought_back() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("First question\r");
+    chat.wait_for(" steps · ");
+    chat.send("/new\r");
+    chat.pty.wait("the chat to be empty", |screen| !screen.contains("First question"));
+    chat.send("\x13");
+    chat.wait_for("saved conversations");
+    chat.send("\x1bOQ!!\r");
+    chat.wait_for("First question!!");
+    chat.send("\x1b[3~");
+    chat.wait_for("0 of 0");
+    chat.send("\x15");
+    chat.wait_for("First question!!");
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    let folder = chat.home.path().join("out");
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("talk.md");
+    chat.send(&format!("/export {}\r", file.display()));
+    chat.wait_for("exported to");
+    chat.send(&format!("/import {}\r", file.display()));
+    chat.wait_for("imported");
+    let home = chat.home.path().to_owned();
+    let copies = saved(&home).matches("First question!!").count();
+    assert!(copies >= 1, "the one that was there stays");
+    chat.quit();
+}
+
+#[test]
+fn a_race_is_run_and_played() {
+    let mut chat = Chat::with("slow.jsonl", 120, 36, &[]).ready();
+    chat.send("Go\r");
+    chat.wait_for("Once upon");
+    chat.send("\x1b");
+    chat.wait_for("· stopped");
+    chat.wait_for("○ ready");
+    chat.send("\x1b[24~");
+    chat.wait_for("race: the last question, twice");
+    chat.wait_for("answering speculatively, to be timed");
+    chat.wait_for("× plain: the same text");
+    chat.send("\x1b");
+    chat.pty.wait("the race to be left", |screen| !screen.contains("race: the last"));
+    chat.quit();
+}
