@@ -117,7 +117,7 @@ impl PaperTable {
             ],
             Self::DovetailMemory => vec![
                 row("CPU-only", plain()),
-                row("Offload", "offload:gpu-layers=auto".to_owned()),
+                row("Offload", "offload".to_owned()),
                 row("SpecExec", "specexec".to_owned()),
                 row("Dovetail", format!("partial:{TREE},m=all,gpu-layers=auto")),
             ],

@@ -69,7 +69,9 @@ pub fn batches(lines: Vec<ContenderLine>) -> Vec<Batch> {
     let mut all: Vec<Batch> = Vec::new();
     for line in lines {
         let loads = line.loads();
-        match all.iter_mut().find(|batch| batch.loads == loads) {
+        let alike =
+            |batch: &&mut Batch| batch.loads == loads && batch.streamed() == line.streamed();
+        match all.iter_mut().find(alike) {
             Some(batch) => batch.lines.push(line),
             None => all.push(Batch { loads, lines: vec![line] }),
         }
@@ -78,6 +80,11 @@ pub fn batches(lines: Vec<ContenderLine>) -> Vec<Batch> {
 }
 
 impl Batch {
+    /// The strategy for which the target's blocks are streamed to a GPU, if they are.
+    fn streamed(&self) -> Option<&'static Strategy> {
+        self.lines.first().and_then(ContenderLine::streamed)
+    }
+
     /// The settings under which its models are loaded: `settings` with its own, and without models
     /// that none of its contenders drafts with.
     pub fn settings(&self, settings: &Settings) -> Settings {
@@ -92,6 +99,7 @@ impl Batch {
         };
         let (head, small) = (drafts(DraftKind::Head), drafts(DraftKind::Small));
         settings.strategy = match (head, small) {
+            _ if self.streamed().is_some() => self.streamed(),
             (true, false) => Some(Strategy::first_with(DraftKind::Head)),
             (false, true) => Some(Strategy::first_with(DraftKind::Small)),
             _ => None,
@@ -281,6 +289,20 @@ mod tests {
 
     fn names(contenders: &[Contender]) -> Vec<&str> {
         contenders.iter().map(|contender| contender.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_streamed_target_is_loaded_for_itself() {
+        let lines = contender_lines("--strategies", "plain;offload;pld").into_iter();
+        let all = batches(lines.map(Result::unwrap).collect());
+        let names = |batch: &Batch| batch.lines.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
+        assert_eq!(
+            all.iter().map(names).collect::<Vec<_>>(),
+            [vec!["plain", "pld"], vec!["offload"]]
+        );
+        let strategy = |batch: &Batch| batch.settings(&Settings::default()).strategy;
+        assert!(strategy(&all[0]).is_none_or(|row| !row.streamed));
+        assert!(strategy(&all[1]).is_some_and(|row| row.streamed));
     }
 
     #[test]

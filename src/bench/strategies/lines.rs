@@ -126,6 +126,11 @@ impl ContenderLine {
         Self { name: line.own_name(), ..line }
     }
 
+    /// Its strategy, if that is about a target whose blocks are streamed to a GPU.
+    pub(super) fn streamed(&self) -> Option<&'static Strategy> {
+        Some(self.row).filter(|row| row.streamed)
+    }
+
     /// Whether it has settings of its own.
     pub fn has_own(&self) -> bool {
         !self.own.is_empty()
