@@ -112,6 +112,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
             messages: before,
             max_tokens: settings.max_tokens,
             thinking: settings.thinking,
+            afresh: false,
         };
         let controls = Controls { sampler, ..controls.clone() };
         let verdict = checker.text(job, controls, &turn.message, turn.interrupted);
@@ -293,8 +294,12 @@ impl Checker {
         let target = &self.backend.ready.target;
         match (answers, self.differing, self.untold) {
             (0, ..) => Err(Failure::new(Code::Usage, anyhow!("there is no answer to check"))),
-            (_, 0, 0) => {
-                writeln!(out, "All {answers} answers are {target}'s own.")?;
+            (answers, 0, 0) => {
+                let all = match answers {
+                    1 => "The answer is".to_owned(),
+                    _ => format!("All {answers} answers are"),
+                };
+                writeln!(out, "{all} {target}'s own.")?;
                 Ok(())
             }
             (_, 0, untold) => {

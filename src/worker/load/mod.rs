@@ -334,11 +334,9 @@ fn planned(
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
         plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
-        reasons: advised
-            .chain(target.reason.iter().cloned())
-            .chain(preface)
-            .chain(plan.reasons.clone())
-            .collect(),
+        reasons: once(
+            advised.chain(target.reason.iter().cloned()).chain(preface).chain(plan.reasons.clone()),
+        ),
         models: ModelChoice {
             target: settings.target.clone(),
             draft: settings.draft.clone(),
@@ -455,6 +453,17 @@ fn ready(
         plain_ms: None,
         models: ModelChoice::default(),
     }
+}
+
+/// Each sentence once: two drafts may have the same to say.
+fn once(sentences: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for sentence in sentences {
+        if !all.contains(&sentence) {
+            all.push(sentence);
+        }
+    }
+    all
 }
 
 #[cfg(test)]
