@@ -270,7 +270,13 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
     let controls = backend::controls(settings);
     controls.update(|controls| controls.generation = generation);
     let messages = vec![Message::new(Role::User, "Tell me a story.".to_owned())];
-    let job = Job { generation, messages, max_tokens: SAMPLE, thinking: settings.thinking };
+    let job = Job {
+        generation,
+        messages,
+        max_tokens: SAMPLE,
+        thinking: settings.thinking,
+        afresh: false,
+    };
     let mut words = String::new();
     backend.answer(&job, &controls, &mut |event| {
         match event {

@@ -83,6 +83,11 @@ impl DrafterSet {
         }
     }
 
+    /// Lets the drafters forget what they keep of texts before this one.
+    pub(super) fn start_over(&mut self) {
+        self.working().for_each(|drafter| drafter.start_over());
+    }
+
     /// Gives the drafters the token at position 0.
     pub(super) fn begin(&mut self, first: u32) {
         self.first = first;

@@ -120,6 +120,12 @@ impl Engine {
         self.pending_features.clear();
     }
 
+    /// Forgets all texts: the caches, and what drafters keep beyond them.
+    pub fn start_over(&mut self) {
+        self.forget();
+        self.drafting.start_over();
+    }
+
     /// Rolls the caches back to the common prefix of their text and `prompt` and returns its
     /// length. At least the prompt's last token is run again, for its logits; and with a drafter
     /// the last common one, since the drafter needs its feature with the token after it.

@@ -122,6 +122,9 @@ pub trait Drafter: Send {
     fn features(&self) -> Option<FeatureSource> {
         None
     }
+    /// Forgets what it keeps of texts that it was truncated by: one that is decoded again would
+    /// else be drafted from itself. How often it was right stays.
+    fn start_over(&mut self) {}
     /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if fewer).
     /// Called when the text changes from position `len + 1` on, before the changed pairs are
     /// observed again.

@@ -55,6 +55,9 @@ impl Backend {
         let generation = job.generation;
         let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
         let mut gate = RoundGate::new(generation, controls);
+        if job.afresh {
+            self.engine.start_over();
+        }
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
         let PromptTokens { tokens, opened, begun } = prompt;
         let names = self.names.as_ref();

@@ -19,6 +19,9 @@ pub struct Job {
     pub max_tokens: usize,
     /// Whether the model is to think before it answers; `None` leaves it to the template.
     pub thinking: Option<bool>,
+    /// Whether nothing is left of what was decoded before, neither in caches nor with the drafters:
+    /// an answer that is made again would else be drafted from the first one.
+    pub afresh: bool,
 }
 
 /// The models of a session, as flags name them.

@@ -337,6 +337,10 @@ impl Drafter for ContextDraft {
         self.phrases.truncate(self.tokens.len());
     }
 
+    fn start_over(&mut self) {
+        self.recycled = Recycled::default();
+    }
+
     fn begin(&mut self, first: u32) {
         self.tokens = vec![first];
         self.phrases.truncate(0);

@@ -83,6 +83,18 @@ fn what_the_target_held_likely_is_proposed_where_the_same_tokens_come_again() {
 }
 
 #[test]
+fn a_text_that_is_made_again_after_a_new_start_is_not_drafted_from_itself() {
+    let mut drafter = drafter(ContextSources::Both, &[1, 2, 3]);
+    drafter.verified(&Tree::root(3), &row(&[4, 7]));
+    drafter.truncate(0);
+    drafter.begin(1);
+    drafter.observe(&[], &[2, 3]).unwrap();
+    assert!(propose(&mut drafter, 16, 8).child(0, 4).is_some(), "kept from text to text");
+    drafter.start_over();
+    assert_eq!(propose(&mut drafter, 16, 8).len(), 1);
+}
+
+#[test]
 fn every_node_names_the_sources_that_claim_it() {
     let mut drafter = drafter(ContextSources::Both, &[1, 2, 3, 1, 2, 3]);
     drafter.verified(&Tree::root(3), &row(&[1, 9]));

@@ -15,6 +15,7 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
         messages: state.chat.messages(),
         max_tokens: state.max_tokens,
         thinking: state.thinking,
+        afresh: false,
     };
     effects.push(Effect::Apply(state.controls.clone()));
     effects.push(Effect::Send(Command::Generate(job)));

@@ -47,6 +47,7 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
         messages,
         max_tokens: state.max_tokens.min(LONGEST),
         thinking: state.thinking,
+        afresh: true,
     };
     vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
 }

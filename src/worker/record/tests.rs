@@ -25,7 +25,13 @@ fn written(folder: &Path) -> String {
     let worker = Script::parse(SCRIPT).unwrap().play(controls, sink).unwrap().tapped(tap);
     for generation in 1..=2 {
         let messages = vec![Message::new(Role::User, format!("question {generation}"))];
-        assert!(worker.generate(Job { generation, messages, max_tokens: 64, thinking: None }));
+        assert!(worker.generate(Job {
+            generation,
+            messages,
+            max_tokens: 64,
+            thinking: None,
+            afresh: false
+        }));
         let ended = |event: &Event| matches!(event, Event::Finished { .. });
         assert!(events.iter().any(|event| ended(&event)));
     }
@@ -70,7 +76,8 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
         generation: 1,
         messages: vec![],
         max_tokens: 1,
-        thinking: None
+        thinking: None,
+        afresh: false,
     }));
     for event in events.iter() {
         match event {

@@ -87,7 +87,7 @@ impl Recording {
 
     /// A question was put to the worker.
     fn ask(&mut self, job: &Job) {
-        let Job { generation, messages, max_tokens, thinking } = job.clone();
+        let Job { generation, messages, max_tokens, thinking, .. } = job.clone();
         // Set before the worker is asked.
         let sampler = self.controls.get().sampler;
         self.asked.insert(generation, Question { messages, max_tokens, thinking, sampler });

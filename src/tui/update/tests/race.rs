@@ -41,6 +41,7 @@ fn the_question_is_answered_plain_then_speculatively_and_played() {
     state.controls.pace = 500;
     let effects = type_keys(&mut state, "<f12>");
     assert_eq!(job(&effects).messages.len(), 1, "the question without its answer");
+    assert!(job(&effects).afresh, "not drafted from the answer that is there");
     assert!(!applied(&effects).speculate && applied(&effects).pace == 0);
     let effects = run(&mut state);
     assert!(applied(&effects).speculate);
