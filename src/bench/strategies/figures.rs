@@ -163,7 +163,7 @@ impl<'a> Grid<'a> {
 
     /// Figures of one strategy on one set.
     pub fn at(&self, strategy: &str, set: &str) -> Figures {
-        Figures::of(self.of_strategy(strategy).filter(|answer| answer.set == set))
+        Figures::of(self.own(strategy).filter(|answer| answer.set == set))
     }
 
     /// The mean length of the prompts that a strategy answered on a set; `None` if there are none.
@@ -175,7 +175,21 @@ impl<'a> Grid<'a> {
 
     /// Figures of one strategy on all sets, every answer of the same weight.
     pub fn all(&self, strategy: &str) -> Figures {
-        Figures::of(self.of_strategy(strategy))
+        Figures::of(self.own(strategy))
+    }
+
+    /// The answers that a strategy's own figures are of: of the target alone those of the first
+    /// batch, since later ones may have it elsewhere.
+    fn own<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a AnswerRecord> + 'b {
+        let batches = self.of_strategy(strategy).map(|answer| answer.batch);
+        let first = batches.min().filter(|_| strategy == PLAIN);
+        self.of_strategy(strategy)
+            .filter(move |answer| first.is_none_or(|first| answer.batch == first))
+    }
+
+    /// Whether not all contenders took turns with the target alone in one batch.
+    pub fn has_batches(&self) -> bool {
+        self.answers.iter().any(|answer| answer.batch != self.answers[0].batch)
     }
 
     fn of_strategy<'b>(&'b self, strategy: &'b str) -> impl Iterator<Item = &'a AnswerRecord> + 'b {
@@ -184,6 +198,9 @@ impl<'a> Grid<'a> {
 
     /// Figures of the target alone on one set, as it took turns with `strategy`.
     fn plain_beside(&self, strategy: &str, set: &str) -> Figures {
+        if strategy == PLAIN {
+            return self.at(PLAIN, set);
+        }
         let of_set = |name| self.of_strategy(name).filter(|answer| answer.set == set);
         let batches: BTreeSet<usize> = of_set(strategy).map(|answer| answer.batch).collect();
         Figures::of(of_set(PLAIN).filter(|answer| batches.contains(&answer.batch)))
@@ -322,6 +339,9 @@ pub(super) mod tests {
         let grids = Grid::of(&answers);
         assert_eq!(grids[0].speed_up("x", "s"), Some(2.0));
         assert_eq!(grids[0].speed_up("y", "s"), Some(4.0));
+        assert_eq!(grids[0].speed_up(PLAIN, "s"), Some(1.0));
+        assert_eq!(grids[0].at(PLAIN, "s").tokens_s, 1000.0, "plain's own row is of one placement");
+        assert!(grids[0].has_batches());
         let memory = |name: &str| grids[0].all(name).ram >> 20;
         assert_eq!((memory(PLAIN), memory("x"), memory("y")), (64, 64, 128));
     }
