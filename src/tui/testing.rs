@@ -79,6 +79,7 @@ pub fn ready() -> Ready {
         sampler: None,
         switches_thinking: false,
         plain_ms: Some(40.0),
+        for_show: false,
         models: ModelChoice::default(),
     }
 }

@@ -119,6 +119,9 @@ pub struct Ready {
     /// was not.
     #[serde(default)]
     pub plain_ms: Option<f64>,
+    /// Whether trees are drafted to be looked at, be it that they cost more than they save.
+    #[serde(default)]
+    pub for_show: bool,
     /// What was asked for.
     #[serde(default)]
     pub models: ModelChoice,

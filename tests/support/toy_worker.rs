@@ -57,6 +57,7 @@ pub fn ready() -> Ready {
         sampler: None,
         switches_thinking: false,
         plain_ms: None,
+        for_show: false,
         models: ModelChoice::default(),
     }
 }

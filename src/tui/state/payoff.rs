@@ -21,6 +21,8 @@ pub struct Speedup {
     pub ratio: f64,
     /// Whether plain rounds were seen; else it is an estimate.
     pub measured: bool,
+    /// Whether trees are drafted to be looked at, be it that they cost more than they save.
+    pub for_show: bool,
 }
 
 impl Speedup {
@@ -28,6 +30,11 @@ impl Speedup {
     pub fn words(self) -> String {
         let about = if self.measured { "" } else { "about " };
         format!("{about}{:.1}× plain", self.ratio)
+    }
+
+    /// Why it is below 1, if somebody wants it so.
+    pub fn reason(self) -> Option<&'static str> {
+        (self.for_show && self.ratio < 1.0).then_some(", tree kept for show")
     }
 }
 
@@ -66,7 +73,7 @@ impl PlainPace {
             return None;
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
-        Some(Speedup { ratio: meters.overall() * ms / 1e3, measured })
+        Some(Speedup { ratio: meters.overall() * ms / 1e3, measured, for_show: false })
     }
 }
 
@@ -105,6 +112,10 @@ mod tests {
         let guess = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
         assert_eq!(guess.words(), "about 1.9× plain");
+        let slow = Speedup { ratio: 0.6, ..guess };
+        assert_eq!(slow.reason(), None);
+        assert!(Speedup { for_show: true, ..slow }.reason().is_some());
+        assert_eq!(Speedup { for_show: true, ..guess }.reason(), None, "it pays as well");
         (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain()));
         let found = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");

@@ -157,6 +157,7 @@ fn row(
         if let Some(speedup) = turn.speedup {
             line.push_span(Span::styled(" · ", style));
             line.push_span(Span::styled(speedup.words(), payoff::style(speedup, styles)));
+            line.extend(speedup.reason().map(|reason| Span::styled(reason, style)));
         }
         let (version, versions) = turn.versions.place();
         if versions > 1 {

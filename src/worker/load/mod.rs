@@ -333,6 +333,7 @@ fn planned(
     let ready = Ready {
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
+        for_show: plan_inputs.prefer == Prefer::Show,
         plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
         reasons: once(
             advised.chain(target.reason.iter().cloned()).chain(preface).chain(plan.reasons.clone()),
@@ -451,6 +452,7 @@ fn ready(
         sampler: None,
         switches_thinking: files.template.switches_thinking(),
         plain_ms: None,
+        for_show: false,
         models: ModelChoice::default(),
     }
 }
