@@ -18,9 +18,12 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
         return Vec::new();
     }
     if end_first_answer(state) {
-        // Whatever key it is gives full speed, and does what it does.
+        // Whatever key it is gives full speed, and does what it does; those that are pressed as
+        // any key do no more, or a space would stand in the message and Esc would stop the answer.
         let mut effects = apply(state);
-        effects.extend(handled(state, event));
+        if !matches!(event.code, KeyCode::Char(' ') | KeyCode::Enter | KeyCode::Esc) {
+            effects.extend(handled(state, event));
+        }
         return effects;
     }
     handled(state, event)

@@ -198,7 +198,7 @@ fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
 
 #[test]
 fn the_very_first_answer_is_slow_until_a_key() {
-    for key in ["x", "<f2>"] {
+    for key in ["x", "<f2>", " ", "<esc>"] {
         let mut state = loaded(80, 24);
         state.first_answer = FirstAnswer::ToCome;
         let effects = type_keys(&mut state, "one<enter>");
@@ -206,7 +206,8 @@ fn the_very_first_answer_is_slow_until_a_key() {
         assert_eq!(state.controls.pace, FirstAnswer::PACE);
         let effects = type_keys(&mut state, key);
         assert!(matches!(&effects[..], [Effect::Apply(controls), ..] if controls.pace == 0));
-        assert_eq!(state.input.text() == "x", key == "x", "the key does what it does");
+        assert_eq!(state.input.text(), if key == "x" { "x" } else { "" }, "{key}");
+        assert!(state.answering(), "{key}: it goes on");
     }
     let mut state = loaded(80, 24);
     state.first_answer = FirstAnswer::ToCome;
