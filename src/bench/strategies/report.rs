@@ -60,8 +60,8 @@ fn rates(grid: &Grid<'_>) -> Table {
         let times = times(grid.mean_speed_up(strategy));
         std::iter::once(strategy.to_owned()).chain(sets).chain([mean, times]).collect()
     };
-    let beside = "Contenders with models or a placement of their own took turns with plain on these: \
-                  their speed-up is beside that; plain's own row is of the first.";
+    let beside = "Contenders with models or a placement of their own took turns with plain on \
+                  these: their speed-up is beside that; plain's own row is of the first.";
     let notes = ["Decoding alone, by the clock; the prefill is under TTFT."].into_iter();
     let notes = notes.chain(grid.has_batches().then_some(beside));
     Table {
