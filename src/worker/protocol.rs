@@ -217,3 +217,22 @@ pub enum Event {
         error: String,
     },
 }
+
+impl Event {
+    /// Whose answer it belongs to; `None` if to none.
+    pub fn generation(&self) -> Option<u64> {
+        match self {
+            Self::Prefill { generation, .. }
+            | Self::First { generation, .. }
+            | Self::Round { generation, .. }
+            | Self::Finished { generation, .. } => Some(*generation),
+            Self::Failed { generation, .. } => *generation,
+            Self::Loading { .. } | Self::Ready(_) | Self::Reasons(_) | Self::Notice(_) => None,
+            // Loads have numbers of their own.
+            Self::LoadProgress { .. }
+            | Self::Unloaded { .. }
+            | Self::Swapped { .. }
+            | Self::NotSwapped { .. } => None,
+        }
+    }
+}

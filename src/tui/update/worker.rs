@@ -7,27 +7,10 @@ use super::{full, models, race};
 use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
 use crate::worker::Event;
 
-/// Whose answer an event belongs to.
-fn generation(event: &Event) -> Option<u64> {
-    match event {
-        Event::Prefill { generation, .. }
-        | Event::First { generation, .. }
-        | Event::Round { generation, .. }
-        | Event::Finished { generation, .. } => Some(*generation),
-        Event::Failed { generation, .. } => *generation,
-        Event::Loading { .. } | Event::Ready(_) | Event::Reasons(_) | Event::Notice(_) => None,
-        // Loads have numbers of their own.
-        Event::LoadProgress { .. }
-        | Event::Unloaded { .. }
-        | Event::Swapped { .. }
-        | Event::NotSwapped { .. } => None,
-    }
-}
-
 /// Handles an event of the worker.
 pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
     let late = |of: u64| of != state.generation() || !state.answering();
-    if generation(&event).is_some_and(late) {
+    if event.generation().is_some_and(late) {
         return Vec::new();
     }
     match event {

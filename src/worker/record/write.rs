@@ -106,7 +106,7 @@ impl Recording {
     /// The lines for an event: the question before the first of its answer.
     fn lines(&mut self, event: &Event) -> Vec<Line> {
         let mut lines = Vec::new();
-        if let Some(generation) = generation(event) {
+        if let Some(generation) = event.generation() {
             if let Some(question) = self.asked.remove(&generation) {
                 self.answer = Some((generation, question.sampler));
                 lines.push(Line::Question(Box::new(question)));
@@ -127,17 +127,6 @@ impl Recording {
         let Some(file) = &mut self.file else { return Ok(()) };
         // One call a line: a program that is killed leaves whole lines.
         file.write_all(json_line(line)?.as_bytes())
-    }
-}
-
-fn generation(event: &Event) -> Option<u64> {
-    match event {
-        Event::Prefill { generation, .. }
-        | Event::First { generation, .. }
-        | Event::Round { generation, .. }
-        | Event::Finished { generation, .. } => Some(*generation),
-        Event::Failed { generation, .. } => *generation,
-        _ => None,
     }
 }
 
