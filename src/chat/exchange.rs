@@ -87,15 +87,6 @@ fn from(role: Role) -> &'static str {
     }
 }
 
-fn role(name: &str) -> Option<Role> {
-    match name.to_ascii_lowercase().as_str() {
-        "system" | "developer" => Some(Role::System),
-        "user" | "human" => Some(Role::User),
-        "assistant" | "gpt" | "chatgpt" | "model" => Some(Role::Assistant),
-        _ => None,
-    }
-}
-
 fn markdown(message: &Message) -> String {
     let (name, heading) = match message.role {
         Role::System => ("system", "**System**"),
@@ -120,7 +111,8 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
     for line in text.split('\n') {
         let marked = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix("-->"));
         if let Some(name) = marked {
-            let role = role(name.trim()).ok_or(format!("the role `{}` is unknown", name.trim()))?;
+            let name = name.trim();
+            let role = Role::named(name).ok_or(format!("the role `{name}` is unknown"))?;
             messages.push((role, Vec::new()));
         } else if let Some((_, lines)) = messages.last_mut() {
             let quoted = line.trim_start_matches('\\').starts_with(MARK);
@@ -130,15 +122,13 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
     if messages.is_empty() {
         return Err(format!("it has no lines `{MARK} user -->` that tell messages apart"));
     }
-    let last = messages.len() - 1;
-    let content = |(at, (role, lines)): (usize, (Role, Vec<&str>))| {
+    let content = |(role, lines): (Role, Vec<&str>)| {
         // The heading, an empty line; behind the message an empty line, or the end of the file.
         let begin = lines.len().min(2);
         let end = lines.len().saturating_sub(1).max(begin);
-        let end = if at == last { end } else { end.min(lines.len()) };
         Message::new(role, lines[begin..end].join("\n"))
     };
-    Ok(messages.into_iter().enumerate().map(content).collect())
+    Ok(messages.into_iter().map(content).collect())
 }
 
 fn parse(text: &str) -> Result<Value, String> {
@@ -155,7 +145,8 @@ fn read_json(value: &Value) -> Result<Vec<Message>, String> {
             names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default()
         };
         let (name, content) = (field(["role", "from"]), field(["content", "value"]));
-        let role = role(name).ok_or(format!("message {}: the role `{name}` is unknown", at + 1))?;
+        let role =
+            Role::named(name).ok_or(format!("message {}: the role `{name}` is unknown", at + 1))?;
         Ok(Message::new(role, content))
     };
     list.iter().enumerate().map(message).collect()

@@ -41,6 +41,18 @@ pub enum Role {
     Assistant,
 }
 
+impl Role {
+    /// By any of the names that published chats have for it, in capitals or not.
+    pub fn named(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "system" | "developer" => Some(Self::System),
+            "user" | "human" => Some(Self::User),
+            "assistant" | "gpt" | "chatgpt" | "model" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+}
+
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {

@@ -112,12 +112,8 @@ fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message
     let nobody = Map::new();
     let fields = item.as_object().unwrap_or(&nobody);
     let name = fields.get(role).and_then(Value::as_str).unwrap_or_default();
-    let who = match name.to_ascii_lowercase().as_str() {
-        "system" | "developer" => Role::System,
-        "user" | "human" => Role::User,
-        "assistant" | "gpt" | "chatgpt" | "model" => Role::Assistant,
-        _ => return Err(ChatFault::Role { message: index + 1, role: name.to_owned() }),
-    };
+    let unknown = || ChatFault::Role { message: index + 1, role: name.to_owned() };
+    let who = Role::named(name).ok_or_else(unknown)?;
     said(index, who, fields.get(text))
 }
 
