@@ -17,7 +17,10 @@ pub(super) struct Neon<D>(PhantomData<D>);
 /// Products of four bytes a lane.
 pub(super) trait Dot: Copy + 'static {
     /// What a sum of [`Dot::biased`] starts from; see [`Lanes::biased`].
-    fn start(minus_128_sums: i32) -> i32;
+    #[inline(always)]
+    fn start(_: i32) -> i32 {
+        0
+    }
     /// acc + the sums of four products a lane: w at most 127, x signed from −127.
     ///
     /// # Safety
@@ -27,7 +30,11 @@ pub(super) trait Dot: Copy + 'static {
     ///
     /// # Safety
     /// The machine must have the instructions.
-    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t;
+    #[inline(always)]
+    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
+        // SAFETY: the caller's promise.
+        unsafe { Self::dot(acc, less_128(w), x) }
+    }
 }
 
 /// Widening products: any ARMv8.
@@ -61,11 +68,6 @@ fn less_128(w: uint8x16_t) -> uint8x16_t {
 // are there by the caller's promise.
 impl Dot for Widening {
     #[inline(always)]
-    fn start(_: i32) -> i32 {
-        0
-    }
-
-    #[inline(always)]
     unsafe fn dot(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
         // SAFETY: see above. A byte of w is from −128 to 127, one of x from −127, so the sum of two
         // products stays below 2^15.
@@ -76,20 +78,9 @@ impl Dot for Widening {
             vpadalq_s16(acc, vpaddq_s16(low, high))
         }
     }
-
-    #[inline(always)]
-    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
-        // SAFETY: see above.
-        unsafe { Self::dot(acc, less_128(w), x) }
-    }
 }
 
 impl Dot for DotProduct {
-    #[inline(always)]
-    fn start(_: i32) -> i32 {
-        0
-    }
-
     #[inline(always)]
     unsafe fn dot(mut acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
         // SAFETY: see above.
@@ -104,12 +95,6 @@ impl Dot for DotProduct {
             );
         }
         acc
-    }
-
-    #[inline(always)]
-    unsafe fn biased(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
-        // SAFETY: see above.
-        unsafe { Self::dot(acc, less_128(w), x) }
     }
 }
 
