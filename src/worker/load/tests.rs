@@ -329,7 +329,9 @@ fn placements_are_measured_once_and_the_best_is_taken() {
         let reasons = loaded.ready.reasons.join(" ");
         assert_eq!(loaded.ready.vram_used > 0, on_gpu, "{reasons}");
         assert_eq!(reasons.contains("The whole target runs on"), on_gpu, "{reasons}");
-        assert!(reasons.contains("expected to be the fastest here"), "the drafts: {reasons}");
+        // With the target on the card, drafts are anywhere: theirs are no such far-off times.
+        let drafts_stay = reasons.contains("expected to be the fastest here");
+        assert!(on_gpu || drafts_stay, "the drafts: {reasons}");
         assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
     }
 }
