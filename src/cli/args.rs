@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchArgs;
+use super::ngrams::NgramsArgs;
 use super::replay::ReplayArgs;
 use super::settings_file::SettingsFile;
 use super::shared_args::SharedArgs;
@@ -55,6 +56,9 @@ pub enum Command {
     Pull(PullArgs),
     /// Make a draft head for a model, from a file of chats.
     Train(Box<TrainArgs>),
+    /// Make an n-gram table for a model, from a file of chats: what it held likely after the last
+    /// tokens, to draft from without a draft model.
+    Ngrams(NgramsArgs),
     /// Measure the strategies against each other on this machine and its models, every one on the
     /// same prompts in turn.
     Bench(Box<BenchArgs>),
@@ -220,6 +224,7 @@ impl Cli {
             Some(
                 Command::Models(_)
                 | Command::Pull(_)
+                | Command::Ngrams(_)
                 | Command::Train(_)
                 | Command::Replay(_)
                 | Command::Completions { .. }

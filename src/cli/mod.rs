@@ -11,6 +11,7 @@ mod interrupt;
 mod logging;
 mod manual;
 mod models;
+mod ngrams;
 mod output;
 mod pull;
 mod race;
@@ -57,6 +58,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Some(Command::Models(args)) => models::models(args),
         Some(Command::Pull(args)) => pull::pull(args),
         Some(Command::Train(args)) => train::train(args),
+        Some(Command::Ngrams(args)) => ngrams::ngrams(args),
         Some(Command::Bench(command)) => bench::bench(command),
         Some(Command::Verify(args)) => verify::verify(args),
         Some(Command::Replay(args)) => replay::replay(args),

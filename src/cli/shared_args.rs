@@ -29,6 +29,10 @@ pub struct SharedArgs {
     /// A text to look drafts up in (strategy `rest`); its index is built once.
     #[arg(long, value_name = "FILE", help_heading = "Models")]
     pub rest_text: Option<String>,
+    /// N-gram table to draft from: a file that `dovetail ngrams` made, or none [default: the one
+    /// that was made for the model, if there is one].
+    #[arg(long, value_name = "FILE|auto|none", help_heading = "Models")]
+    pub ngrams: Option<String>,
     /// Most tokens of context, at most the model's [default: the model's, at most 4096].
     #[arg(long, value_name = "N", help_heading = "Models")]
     pub context: Option<String>,
@@ -150,6 +154,7 @@ impl SharedArgs {
             ("--draft-vocab", "draft_vocab", &self.draft_vocab),
             ("--draft-model", "draft_model", &self.draft_model),
             ("--rest-text", "rest_text", &self.rest_text),
+            ("--ngrams", "ngrams", &self.ngrams),
             ("--context", "context", &self.context),
             ("--kv", "kv", &self.kv),
             ("--device", "device", &self.device),

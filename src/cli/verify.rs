@@ -19,7 +19,7 @@ use crate::chat::{Message, Role, Session};
 use crate::files::read_text;
 use crate::hardware::Machine;
 use crate::printable::printable_line;
-use crate::settings::{LOOKUP, SettingValue, Settings};
+use crate::settings::{LOOKUP, NgramChoice, SettingValue, Settings};
 use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls};
 
@@ -151,6 +151,7 @@ impl Checker {
             draft_model: None,
             without_small: true,
             rest_text: None,
+            ngrams: NgramChoice::None,
             history: false,
             strategy: None,
             ..settings

@@ -230,7 +230,7 @@ impl<'a> Generation<'a> {
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
             drafter,
             drafted_ahead,
-            timing: Timing { draft_ms, verify_ms, other_ms: 0.0, ahead_ms, wait_ms },
+            timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
             traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),
             finish: self.summary.finish,

@@ -62,6 +62,10 @@ pub struct Timing {
     /// How long the target waited after its pass for the drafter to stop.
     #[serde(default)]
     pub wait_ms: f64,
+    /// Between the rounds: choosing this one's drafter and tree, and learning from it. In none of
+    /// the other times.
+    #[serde(default)]
+    pub plan_ms: f64,
 }
 
 impl Timing {

@@ -34,3 +34,6 @@ pub(super) const SMALL: Folder = Folder::Built(
         ("tokenizer_config.json", include_bytes!("../../assets/demo/target/tokenizer_config.json")),
     ],
 );
+
+/// N-gram tables of models that people have, by name: `assets/ngrams/`.
+pub(super) const NGRAMS: &[(&str, &[u8])] = &[];

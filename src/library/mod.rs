@@ -13,6 +13,7 @@ mod gguf;
 mod hf_names;
 mod hub;
 mod mxfp4;
+mod ngrams;
 mod open;
 mod packed;
 mod pickle;
@@ -33,6 +34,10 @@ pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub use datastore::Datastore;
 pub use error::LibraryError;
 pub use hub::{DownloadProgress, Hub, HubError, HubId};
+pub use ngrams::{
+    NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
+    write_ngrams,
+};
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };

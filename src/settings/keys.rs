@@ -1,7 +1,7 @@
 //! The table of keys: name, what it takes, where it is stored. The one place where ranges are
 //! checked.
 
-use super::{KvPrecision, Problem, SettingValue, Settings, ThemeName};
+use super::{KvPrecision, NgramChoice, Problem, SettingValue, Settings, ThemeName};
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };
@@ -51,6 +51,7 @@ pub const KEYS: &[SettingKey] = {
         key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name))),
         key("model_folders", Other("a list of folders", model_folders)),
         key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into()))),
+        key("ngrams", Other("a table that `dovetail ngrams` made, \"auto\" or \"none\"", ngrams)),
         key("history", Switch(|s| &mut s.history)),
         key("strategy", Other("the name of a strategy", strategy)),
         key("system", Other("a text", system)),
@@ -217,6 +218,17 @@ fn draft_vocab(settings: &mut Settings, value: &SettingValue) -> Option<()> {
         Some("all") => None,
         Some("auto") => Some(Setting::Auto),
         _ => Some(Setting::Fixed(whole(value, 1, 1 << 24)?)),
+    };
+    Some(())
+}
+
+/// A file, or one of two words.
+fn ngrams(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    settings.ngrams = match value.string().map(str::trim)? {
+        "" => return None,
+        "auto" => NgramChoice::Auto,
+        "none" => NgramChoice::None,
+        path => NgramChoice::File(path.into()),
     };
     Some(())
 }

@@ -34,6 +34,18 @@ pub enum ThemeName {
     Mono,
 }
 
+/// The n-gram table that drafts come from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NgramChoice {
+    /// The one that was made for the target, if there is one.
+    #[default]
+    Auto,
+    /// None.
+    None,
+    /// This file.
+    File(PathBuf),
+}
+
 /// Precision of the target's KV cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvPrecision {
@@ -69,6 +81,8 @@ pub struct Settings {
     pub model_folders: Vec<String>,
     /// A text file that drafts are looked up in.
     pub rest_text: Option<PathBuf>,
+    /// The n-gram table that drafts come from.
+    pub ngrams: NgramChoice,
     /// Whether drafts may come from earlier chats that are saved here.
     pub history: bool,
     /// How is drafted; `None` is `auto`.
@@ -154,6 +168,7 @@ impl Default for Settings {
             draft_model: None,
             model_folders: Vec::new(),
             rest_text: None,
+            ngrams: NgramChoice::Auto,
             history: false,
             strategy: None,
             system: None,

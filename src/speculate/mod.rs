@@ -8,6 +8,7 @@ pub mod duo;
 mod grow;
 mod history;
 mod merge;
+pub mod ngrams;
 mod noise;
 mod ranking;
 mod rows;

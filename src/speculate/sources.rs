@@ -25,11 +25,13 @@ pub enum Source {
     Recycling,
     /// What followed the same phrase in earlier chats.
     History,
+    /// What the target held likely after the same tokens in texts of its own, by a table.
+    Ngram,
 }
 
 impl Source {
     /// Every source.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Head,
         Self::SmallModel,
         Self::Lookup,
@@ -38,6 +40,7 @@ impl Source {
         Self::Suffix,
         Self::Recycling,
         Self::History,
+        Self::Ngram,
     ];
 
     /// Its name for people.
@@ -51,6 +54,7 @@ impl Source {
             Self::Suffix => "suffix",
             Self::Recycling => "recycling",
             Self::History => "earlier chats",
+            Self::Ngram => "n-gram table",
         }
     }
 }

@@ -13,6 +13,7 @@ mod example;
 mod export;
 mod loss;
 mod net;
+pub mod ngrams;
 mod ops;
 mod optimiser;
 mod options;

@@ -1,6 +1,8 @@
 //! One answer from a job to its last event: the code that the thread, `run` and `bench` share. Must
 //! never know who receives the events.
 
+use std::time::Instant;
+
 use super::gate::RoundGate;
 use super::repetition::RepetitionDetector;
 use super::thoughts::{Begun, Thoughts};
@@ -122,11 +124,16 @@ impl Backend {
         while answer.finish().is_none() {
             gate.keep_pace(controls);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
-            let mut round = answer.step(&options(planner, &now))?;
+            let planning = Instant::now();
+            let options = options(planner, &now);
+            let chosen = planning.elapsed();
+            let mut round = answer.step(&options)?;
             // Before the thoughts lose their text: a model may think in circles too.
             let repeats = noticed(&mut repetition, &round.committed);
             thoughts.split(&mut round.committed, round.finish.is_some(), names);
+            let learning = Instant::now();
             planner.observe(&round);
+            round.timing.plan_ms = (chosen + learning.elapsed()).as_secs_f64() * 1e3;
             if let Some(reasons) = planner.take_new_reasons() {
                 send(Event::Reasons(reasons))?;
             }

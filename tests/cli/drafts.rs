@@ -38,6 +38,51 @@ fn a_draft_vocabulary_changes_no_text() {
 }
 
 #[test]
+fn an_ngram_table_is_made_found_named_and_left_out() {
+    let home = Home::new();
+    let (plain, _) = summary(&home, &["--plain", "--temperature", "0"]);
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let chat = json!({"messages": [message("user", QUESTION), message("assistant", &plain)]});
+    let data = home.path().join("chats.jsonl");
+    fs::write(&data, format!("{chat}\n{chat}\n{chat}\nno chat\n")).unwrap();
+    let data = data.to_str().unwrap();
+    let by_table = |summary: &Value| summary["accepted_by"]["ngram"].as_u64().unwrap_or(0);
+    let flags = ["--strategy", "context", "--gamma", "12", "--temperature", "0"];
+    let (text, found) = summary(&home, &flags);
+    assert_eq!((text, by_table(&found)), (plain.clone(), 0), "there is none yet");
+    let (code, out, err) = outcome(&mut home.command(&["ngrams", "--data", data]));
+    assert!(code == 0 && out.contains("in 3 chats.") && out.contains("used from now on"), "{out}");
+    assert!(err.contains("1 lines could not be used"), "{err}");
+    let (text, found) = summary(&home, &flags);
+    assert_eq!(text, plain);
+    assert!(by_table(&found) > 20, "{found}");
+    let (text, found) = summary(&home, &[&flags[..], &["--ngrams", "none"]].concat());
+    assert_eq!((text, by_table(&found)), (plain.clone(), 0), "left out");
+    let named = home.path().join("named.ngrams");
+    let named = named.to_str().unwrap();
+    let measured = ["ngrams", "--data", data, "--out", named, "--held-out", "0.4"];
+    let (code, out, _) = outcome(&mut home.command(&measured));
+    assert!(code == 0 && out.contains("tokens held out") && out.contains("--ngrams"), "{out}");
+    let (text, found) = summary(&home, &[&flags[..], &["--ngrams", named]].concat());
+    assert_eq!(text, plain);
+    assert!(by_table(&found) > 20, "{found}");
+    let (text, _) = summary(&home, &["--temperature", "0.8", "--seed", "4", "--ngrams", named]);
+    assert_eq!(text, summary(&home, &["--temperature", "0.8", "--seed", "4", "--plain"]).0);
+    for (flags, says) in [
+        (&["run", "hi", "--ngrams", data][..], "n-gram table"),
+        (&["run", "hi", "--ngrams", "none.ngrams"], "none.ngrams"),
+    ] {
+        let (code, _, err) = outcome(&mut home.command(flags));
+        assert!(code == 3 && err.contains(says), "{code} {err}");
+    }
+    for flags in [["--contexts", "0"], ["--held-out", "1"], ["--limit", "0"]] {
+        let all = [&["ngrams", "--data", data][..], &flags].concat();
+        let (code, _, err) = outcome(&mut home.command(&all));
+        assert!(code == 2 && err.contains(flags[0]), "{code} {err}");
+    }
+}
+
+#[test]
 fn earlier_chats_are_drafted_from_only_where_the_user_wants_it() {
     let home = Home::new();
     let flags = ["--strategy", "suffix", "--gamma", "12", "--temperature", "0"];

@@ -9,6 +9,7 @@ use dovetail::decode::Engine;
 use dovetail::draft::{
     ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
+use dovetail::speculate::ngrams::{NgramBuilder, NgramTable};
 use dovetail::speculate::suffixes::{SortedText, sort};
 use dovetail::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
@@ -18,15 +19,29 @@ const VOCAB: usize = 12;
 /// Every drafter of this kind, with a text for retrieval to draft from.
 fn drafters(store: &[u32]) -> Vec<Box<dyn Drafter>> {
     let history = Arc::new(History::new([store, &[History::BREAK]].concat()));
+    let ngrams = ngrams(store);
     let store = SortedText { tokens: store.to_vec(), order: sort(store, |_| {}) };
     let with_history = |sources| ContextDraft::new(sources, 400).with_history(history.clone());
+    let with_ngrams = |sources| with_history(sources).with_ngrams(ngrams.clone());
     vec![
+        Box::new(with_ngrams(ContextSources::Recycling)),
+        Box::new(with_ngrams(ContextSources::Both)),
         Box::new(with_history(ContextSources::Suffix)),
         Box::new(with_history(ContextSources::Both)),
         Box::new(PromptLookup::new(400)),
         Box::new(Lookahead::new(400)),
         Box::new(Retrieval::new(Box::new(store), "a test".into(), 400)),
     ]
+}
+
+/// A table that is sure of what comes next in `text`, and holds its neighbour likely too.
+fn ngrams(text: &[u32]) -> Arc<NgramTable> {
+    let mut builder = NgramBuilder::default();
+    builder.begin();
+    for pair in text.windows(2) {
+        builder.push(pair[0], &[(pair[1], 0.8), ((pair[1] + 1) % VOCAB as u32, 0.1)]);
+    }
+    Arc::new(builder.table(300))
 }
 
 fn sampler(temperature: f32, seed: u64) -> SamplerSettings {
@@ -113,4 +128,34 @@ fn an_answer_of_an_earlier_chat_is_drafted() {
     };
     let (with, without) = (rounds(Some(&history)), rounds(None));
     assert!(with < 20 && with < without, "{with} rounds, {without} without");
+}
+
+/// A table of the target's own text drafts it from the first token on, with the noise of the draw
+/// as without, and forgetting what a conversation has shown leaves it.
+#[test]
+fn a_table_of_the_targets_own_texts_drafts_them() {
+    for temperature in [0.0, 0.7] {
+        let drawn = sampler(temperature, 3);
+        let prompt = [1, 2, 3];
+        let mut alone = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), None);
+        let said = decode(&mut alone, &Letters, request(&prompt, 80), plain(drawn)).0.tokens;
+        let table = ngrams(&[&prompt[..], &said].concat());
+        let full = Shape { gamma: 64, width: 4, depth: 8 };
+        let rounds = |table: Option<&Arc<NgramTable>>| {
+            let drafter = ContextDraft::new(ContextSources::Recycling, 400);
+            let mut drafter = match table {
+                Some(table) => drafter.with_ngrams(Arc::clone(table)),
+                None => drafter,
+            };
+            drafter.start_over();
+            let drafter: Box<dyn Drafter> = Box::new(drafter);
+            let mut engine = Engine::new(Box::new(Toy::new(5, VOCAB, 300)), Some(drafter));
+            let (got, summary, _) =
+                decode(&mut engine, &Letters, request(&prompt, 80), |_| options(full, true, drawn));
+            assert_eq!(got.tokens, said);
+            summary.rounds
+        };
+        let (with, without) = (rounds(Some(&table)), rounds(None));
+        assert!(with < 40 && with < without, "{with} rounds, {without} without");
+    }
 }

@@ -27,6 +27,8 @@ pub struct Figures {
     pub ahead_ms: f64,
     /// Time of a round: the target waiting for the drafter beside it.
     pub wait_ms: f64,
+    /// Time of a round: choosing its drafter and its tree, and learning from it.
+    pub plan_ms: f64,
     /// Time of a round: all else.
     pub other_ms: f64,
     /// Share of rounds whose tree was drafted while the target checked the one before.
@@ -57,6 +59,7 @@ impl Figures {
         let decode = sum(|answer| answer.decode_ms);
         let (draft, verify) = (sum(|answer| answer.draft_ms), sum(|answer| answer.verify_ms));
         let (ahead, wait) = (sum(|answer| answer.ahead_ms), sum(|answer| answer.wait_ms));
+        let plan = sum(|answer| answer.plan_ms);
         let depth = answers.iter().map(|answer| answer.accepted.len()).max().unwrap_or(0);
         let reached = |at: usize| -> usize {
             answers.iter().filter_map(|answer| answer.accepted.get(at)).sum()
@@ -75,7 +78,8 @@ impl Figures {
             verify_ms: ratio(verify, rounds),
             ahead_ms: ratio(ahead, rounds),
             wait_ms: ratio(wait, rounds),
-            other_ms: ratio((decode - draft - verify - wait).max(0.0), rounds),
+            plan_ms: ratio(plan, rounds),
+            other_ms: ratio((decode - draft - verify - wait - plan).max(0.0), rounds),
             drafted_ahead: ratio(sum(|answer| answer.drafted_ahead as f64), rounds),
             drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
             accepted_by,
@@ -90,7 +94,7 @@ impl Figures {
 impl Figures {
     /// A whole round.
     pub fn round_ms(&self) -> f64 {
-        self.draft_ms + self.verify_ms + self.wait_ms + self.other_ms
+        self.draft_ms + self.verify_ms + self.wait_ms + self.plan_ms + self.other_ms
     }
 }
 

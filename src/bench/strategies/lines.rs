@@ -41,6 +41,7 @@ const NAMES: &[(&str, &str, Scope)] = &[
     ("draft-vocab", "draft_vocab", Scope::Draft),
     ("draft-threads", "draft_threads", Scope::Draft),
     ("rest-text", "rest_text", Scope::Draft),
+    ("ngrams", "ngrams", Scope::Draft),
     ("gpu-layers", "gpu_layers", Scope::Placement),
     ("device", "device", Scope::Placement),
     ("vram", "vram", Scope::Placement),

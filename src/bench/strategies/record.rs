@@ -51,6 +51,9 @@ pub struct AnswerRecord {
     pub ahead_ms: f64,
     /// Of `decode_ms`, the target's waiting for the drafter beside it.
     pub wait_ms: f64,
+    /// Of `decode_ms`, choosing drafters and trees and learning from rounds.
+    #[serde(default)]
+    pub plan_ms: f64,
     /// What went over the bus to the GPU and back in all rounds; nothing without one.
     #[serde(default, skip_serializing_if = "Traffic::is_none")]
     pub traffic: Traffic,

@@ -55,6 +55,7 @@ impl AnswerRecorder {
                 answer.verify_ms += round.timing.verify_ms;
                 answer.ahead_ms += round.timing.ahead_ms;
                 answer.wait_ms += round.timing.wait_ms;
+                answer.plan_ms += round.timing.plan_ms;
                 answer.traffic += round.traffic;
                 let depth = round.accepted.len();
                 if answer.accepted.len() < depth {

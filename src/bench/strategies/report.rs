@@ -98,7 +98,7 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     let row = |(strategy, f): &(&str, Figures)| {
         let mut row = vec![(*strategy).to_owned(), format!("{:.1}", f.drafted)];
         row.push(format!("{:.2}", f.tau));
-        row.extend([f.draft_ms, f.verify_ms, f.other_ms].map(ms));
+        row.extend([f.draft_ms, f.verify_ms, f.plan_ms, f.other_ms].map(ms));
         if beside {
             let idle = |time: f64| format!("{:.0} %", 100.0 * time / f.round_ms().max(1e-9));
             row.extend([f.ahead_ms, f.wait_ms].map(ms));
@@ -110,11 +110,11 @@ fn costs(temperature: f32, figures: &[(&str, Figures)]) -> Table {
     };
     let overlap = ["ahead ms", "wait ms", "drafted ahead", "target idle", "draft idle"];
     let overlap = if beside { &overlap[..] } else { &[] };
-    let first = ["drafted", "τ", "draft ms", "verify ms", "other ms"];
+    let first = ["drafted", "τ", "draft ms", "verify ms", "plan ms", "other ms"];
     let mut notes = vec![
-        "Means over rounds. Drafted: nodes below the root. TTFT: median, first turns. Memory: the \
-         process's peak; contenders that share a process each hold what the others have loaded \
-         (`--isolated` gives each a process)."
+        "Means over rounds. Drafted: nodes below the root. Plan: choosing drafter and tree. TTFT: \
+         median, first turns. Memory: the process's peak; contenders that share a process each \
+         hold what the others have loaded (`--isolated` gives each a process)."
             .to_owned(),
     ];
     if beside {

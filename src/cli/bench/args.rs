@@ -25,7 +25,7 @@ pub struct BenchArgs {
     pub command: Option<BenchCommand>,
     /// Strategies to run [default: all that can run here]; plain is always among them. Each may
     /// have settings of its own: `dovetail:gamma=16,k=10,d=7,m=5,head=PATH;sps:draft-model=PATH`.
-    /// There are gamma, k, d, m, head, draft-model, draft-vocab, draft-threads, rest-text,
+    /// There are gamma, k, d, m, head, draft-model, draft-vocab, draft-threads, rest-text, ngrams,
     /// gpu-layers, device, vram and label; `m=all` takes all blocks, `gamma=c+1` one more than the
     /// strategy would choose itself.
     #[arg(long, value_name = "NAME[:SETTING=VALUE,…];…", help_heading = "Bench")]

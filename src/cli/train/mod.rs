@@ -18,7 +18,7 @@ use crate::train::TrainError;
 use crate::train::run::{self, End, RunError, RunRequest};
 
 pub use args::TrainArgs;
-use show::Show;
+pub(super) use show::Show;
 
 /// Trains a head, or goes on with it.
 pub fn train(args: &TrainArgs) -> CommandResult {
@@ -76,7 +76,8 @@ pub fn train(args: &TrainArgs) -> CommandResult {
     }
 }
 
-fn failure(error: RunError) -> Failure {
+/// A failure to train, with its exit code.
+pub(super) fn failure(error: RunError) -> Failure {
     let code = match &error {
         RunError::Occupied { .. }
         | RunError::Unfinished { .. }

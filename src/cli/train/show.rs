@@ -19,7 +19,7 @@ const SMOOTHING: f64 = 0.1;
 const BETWEEN_LINES: Duration = Duration::from_secs(15);
 
 /// Shows the events.
-pub(super) struct Show {
+pub(in crate::cli) struct Show {
     bar: ProgressBar,
     /// The stage under way, its amount and its beginning.
     stage: Option<(Stage, u64, Instant)>,

@@ -1,6 +1,9 @@
 //! How often a claim that a token follows was right, by what the claim rests on: so that claims of
 //! different sources can be compared as probabilities.
 
+use super::recycled;
+use crate::speculate::ngrams;
+
 /// Weight of the first guess, in observations.
 const PRIOR: f32 = 4.0;
 /// Observations after which the old ones count half: the text changes.
@@ -10,13 +13,27 @@ const MEMORY: f32 = 512.0;
 const LENGTHS: usize = 6;
 /// Share classes of a continuation.
 const SHARES: usize = 4;
-/// Orders, rank classes and gap classes of a recycled token.
-const ORDERS: usize = 3;
+/// Rank classes and gap classes of a token of which the target's logits are known.
 const RANKS: usize = 4;
 const GAPS: usize = 5;
+/// The same for each order of recycled tokens.
+const ORDERS: usize = recycled::ORDERS;
 
 /// Classes of recycled tokens, with the draw's noise and without.
 const RECYCLED: usize = 2 * ORDERS * RANKS * GAPS;
+/// Classes of those of an n-gram table.
+const NGRAMS: usize = 2 * ngrams::ORDERS * RANKS * GAPS;
+
+/// First class of each kind of claim, suffixes at 0; and how many there are.
+const OF_RECYCLED: usize = LENGTHS * SHARES;
+const OF_HISTORY: usize = OF_RECYCLED + RECYCLED;
+const OF_NGRAMS: usize = OF_HISTORY + LENGTHS * SHARES;
+const CLASSES: usize = OF_NGRAMS + NGRAMS;
+
+/// What is expected of the likeliest token after a known context of one token, two, …, where the
+/// second is far behind.
+const KNOWN_RECYCLED: [f32; recycled::ORDERS] = [0.3, 0.5, 0.6];
+const KNOWN_NGRAMS: [f32; ngrams::ORDERS] = [0.4, 0.6, 0.7, 0.75, 0.8];
 
 /// What a claim rests on.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,17 +57,39 @@ pub(super) enum Claim {
         total: u32,
     },
     /// The target held it likely in the same context before.
-    Recycled {
-        /// Tokens of the context.
-        order: usize,
-        /// Its rank, from 0 on.
-        rank: usize,
-        /// How far its logit (with the draw's noise, in units of the temperature) lies behind the
-        /// best; for the best, how far ahead of the second.
-        gap: f32,
-        /// Whether the draw's noise is known and counted in.
-        coupled: bool,
-    },
+    Recycled(Held),
+    /// The target held it likely in the same context in the texts of an n-gram table.
+    Ngram(Held),
+}
+
+/// How likely the target held a token in a context.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Held {
+    /// Tokens of the context.
+    pub(super) order: usize,
+    /// Its rank, from 0 on.
+    pub(super) rank: usize,
+    /// How far its logit (with the draw's noise, in units of the temperature) lies behind the best;
+    /// for the best, how far ahead of the second.
+    pub(super) gap: f32,
+    /// Whether the draw's noise is known and counted in.
+    pub(super) coupled: bool,
+}
+
+impl Held {
+    /// Its class among those of as many orders as there are in `known`, and what is expected of it.
+    fn class(self, known: &[f32]) -> (usize, f32) {
+        let Self { order, rank, gap, coupled } = self;
+        let order = order.clamp(1, known.len()) - 1;
+        let ranks = [0, 1, 2, 2, 3, 3, 3, 3][rank.min(7)];
+        let gaps = [0.3, 1.0, 2.0, 4.0].iter().filter(|&&least| gap >= least).count();
+        let expected = match rank {
+            0 => known[order] * (0.5 + 0.125 * gaps as f32),
+            _ => known[order] * 0.3 / (1 + rank) as f32 * (1.0 - 0.2 * gaps as f32),
+        };
+        let noise = usize::from(coupled);
+        (((noise * known.len() + order) * RANKS + ranks) * GAPS + gaps, expected)
+    }
 }
 
 impl Claim {
@@ -60,7 +99,7 @@ impl Claim {
             Self::History { length, count, total } => {
                 let (class, expected) = Self::Suffix { length, count, total }.class();
                 // Other chats are of other things.
-                (LENGTHS * SHARES + RECYCLED + class, 0.7 * expected)
+                (OF_HISTORY + class, 0.7 * expected)
             }
             Self::Suffix { length, count, total } => {
                 let (lengths, expected) = match length {
@@ -80,18 +119,13 @@ impl Claim {
                 };
                 (lengths * SHARES + shares, expected * sure)
             }
-            Self::Recycled { order, rank, gap, coupled } => {
-                let ranks = [0, 1, 2, 2, 3, 3, 3, 3][rank.min(7)];
-                let gaps = [0.3, 1.0, 2.0, 4.0].iter().filter(|&&least| gap >= least).count();
-                let known = [0.3, 0.5, 0.6][order.clamp(1, ORDERS) - 1];
-                let expected = match rank {
-                    0 => known * (0.5 + 0.125 * gaps as f32),
-                    _ => known * 0.3 / (1 + rank) as f32 * (1.0 - 0.2 * gaps as f32),
-                };
-                let order = order.clamp(1, ORDERS) - 1;
-                let noise = usize::from(coupled);
-                let class = ((noise * ORDERS + order) * RANKS + ranks) * GAPS + gaps;
-                (LENGTHS * SHARES + class, expected)
+            Self::Recycled(held) => {
+                let (class, expected) = held.class(&KNOWN_RECYCLED);
+                (OF_RECYCLED + class, expected)
+            }
+            Self::Ngram(held) => {
+                let (class, expected) = held.class(&KNOWN_NGRAMS);
+                (OF_NGRAMS + class, expected)
             }
         }
     }
@@ -112,8 +146,7 @@ pub(super) struct Calibration {
 
 impl Default for Calibration {
     fn default() -> Self {
-        let classes = 2 * LENGTHS * SHARES + RECYCLED;
-        Self { rates: vec![Rate::default(); classes] }
+        Self { rates: vec![Rate::default(); CLASSES] }
     }
 }
 
@@ -151,17 +184,23 @@ mod tests {
                 assert!(0.0 < history && history < suffix && suffix < 1.0);
             }
         }
-        for order in 0..5 {
+        let mut classes = std::collections::BTreeSet::new();
+        for order in 1..9 {
             for rank in 0..12 {
                 for gap in [0.0, 0.5, 1.5, 3.0, 50.0, f32::INFINITY, f32::NAN] {
                     for coupled in [false, true] {
-                        let claim = Claim::Recycled { order, rank, gap, coupled };
-                        let p = calibration.probability(claim);
-                        assert!((0.0..1.0).contains(&p), "{claim:?} {p}");
+                        let held = Held { order, rank, gap, coupled };
+                        for claim in [Claim::Recycled(held), Claim::Ngram(held)] {
+                            let p = calibration.probability(claim);
+                            assert!((0.0..1.0).contains(&p), "{claim:?} {p}");
+                            classes.insert(claim.class().0);
+                        }
                     }
                 }
             }
         }
+        assert_eq!(classes.len(), RECYCLED + NGRAMS);
+        assert!(classes.iter().all(|&class| (OF_RECYCLED..CLASSES).contains(&class)));
     }
 
     #[test]
@@ -172,7 +211,8 @@ mod tests {
         assert!(suffix(1, 2, 2) < suffix(2, 2, 2) && suffix(4, 2, 2) < suffix(9, 2, 2));
         assert!(suffix(4, 1, 4) < suffix(4, 3, 4) && suffix(4, 3, 4) < suffix(4, 4, 4));
         let recycled = |order, rank, gap| {
-            calibration.probability(Claim::Recycled { order, rank, gap, coupled: false })
+            let held = Held { order, rank, gap, coupled: false };
+            calibration.probability(Claim::Recycled(held))
         };
         assert!(recycled(1, 0, 1.0) < recycled(3, 0, 1.0));
         assert!(recycled(3, 1, 1.0) < recycled(3, 0, 1.0));

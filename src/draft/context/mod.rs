@@ -13,16 +13,20 @@ use std::sync::Arc;
 
 use super::acceptance_stats::Pending;
 use super::{Depths, DraftError, DraftRequest, Drafter};
+use crate::speculate::ngrams::{self, NgramTable};
 use crate::speculate::suffix_tree::{Continuation, Match, SuffixTree};
 use crate::speculate::{Coupling, Source, Sources, Tree};
-use calibration::{Calibration, Claim};
+use calibration::{Calibration, Claim, Held};
 pub use history::History;
 use history::LONGEST;
-use recycled::{ORDERS, Recycled};
+use recycled::Recycled;
 
 /// Least probability of a path that is proposed: the target's pass over such a node costs more
 /// than it brings on any machine.
 const LEAST: f32 = 0.01;
+/// Last tokens of a text by which what was held likely is found.
+const LAST: usize =
+    if recycled::ORDERS > ngrams::ORDERS { recycled::ORDERS } else { ngrams::ORDERS };
 /// Continuations of a phrase that are weighed: the commonest, of these the newest.
 const CONTINUATIONS: usize = 8;
 
@@ -59,6 +63,8 @@ pub struct ContextDraft {
     recycled: Recycled,
     /// Earlier chats, where the user lets them be read.
     history: Option<Arc<History>>,
+    /// What the target held likely in texts of its own, where there is a table of it.
+    ngrams: Option<Arc<NgramTable>>,
     calibration: Calibration,
     pending: Pending,
     /// What each node of the pending tree rests on.
@@ -71,18 +77,20 @@ struct Claims {
     suffix: Option<Claim>,
     history: Option<Claim>,
     recycled: Option<Claim>,
+    ngram: Option<Claim>,
 }
 
 impl Claims {
     fn all(self) -> impl Iterator<Item = Claim> {
-        [self.suffix, self.history, self.recycled].into_iter().flatten()
+        [self.suffix, self.history, self.recycled, self.ngram].into_iter().flatten()
     }
 
     fn sources(self) -> Sources {
         let suffix = self.suffix.map(|_| Source::Suffix);
         let history = self.history.map(|_| Source::History);
         let recycled = self.recycled.map(|_| Source::Recycling);
-        [suffix, history, recycled].into_iter().flatten().collect()
+        let ngram = self.ngram.map(|_| Source::Ngram);
+        [suffix, history, recycled, ngram].into_iter().flatten().collect()
     }
 
     /// The surest of them.
@@ -134,6 +142,7 @@ impl ContextDraft {
             phrases: SuffixTree::default(),
             recycled: Recycled::default(),
             history: None,
+            ngrams: None,
             calibration: Calibration::default(),
             pending: Pending::default(),
             claims: Vec::new(),
@@ -146,7 +155,13 @@ impl ContextDraft {
         self
     }
 
-    /// What may follow a node that ends with `last` (its last [`ORDERS`] tokens) and continues
+    /// Draws on an n-gram table too, if its sources include what the target held likely.
+    pub fn with_ngrams(mut self, ngrams: Arc<NgramTable>) -> Self {
+        self.ngrams = Some(ngrams).filter(|_| self.sources.recycling());
+        self
+    }
+
+    /// What may follow a node that ends with `last` (its last [`LAST`] tokens) and continues
     /// `matches`; `depth` is that of the tokens claimed, from 1 on.
     fn claimed(
         &self,
@@ -168,29 +183,14 @@ impl ContextDraft {
                 }
             }
         }
-        let recycled = self.sources.recycling().then(|| self.recycled.after(last)).flatten();
-        let Some((order, next)) = recycled else { return found };
-        // With the noise that the target will draw with, where it is known.
-        let noise = coupling.map(|coupling| {
-            (coupling.noise(depth), f64::from(coupling.sampler.temperature).max(1e-3))
-        });
-        let score = |&(token, logit): &(u32, f32)| match noise {
-            None => (token, logit),
-            Some((noise, temperature)) => {
-                (token, (f64::from(logit) / temperature + noise.gumbel(token)) as f32)
+        if let Some((order, next)) = self.recycled.after(last) {
+            for (token, held) in ranked(order, next, coupling, depth) {
+                claims_of(&mut found, token).recycled = Some(Claim::Recycled(held));
             }
-        };
-        let mut ranked: Vec<(u32, f32)> = next.iter().map(score).collect();
-        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let value = |rank: usize| ranked.get(rank).map_or(f32::NEG_INFINITY, |next| next.1);
-        for (rank, &(token, scored)) in ranked.iter().enumerate() {
-            let gap = if rank == 0 { scored - value(1) } else { value(0) - scored };
-            let claim = Claim::Recycled { order, rank, gap, coupled: noise.is_some() };
-            match found.iter_mut().find(|(known, _)| *known == token) {
-                Some((_, claims)) => claims.recycled = Some(claim),
-                None => {
-                    found.push((token, Claims { recycled: Some(claim), ..Claims::default() }));
-                }
+        }
+        if let Some((order, next)) = self.ngrams.as_ref().and_then(|table| table.after(last)) {
+            for (token, held) in ranked(order, &next, coupling, depth) {
+                claims_of(&mut found, token).ngram = Some(Claim::Ngram(held));
             }
         }
         found
@@ -296,16 +296,49 @@ fn add_history(claimed: &mut Vec<(u32, Claims)>, history: &History, phrase: &[u3
     let total = followed.next.iter().map(|(_, count)| count).sum();
     for (token, count) in followed.next.into_iter().take(CONTINUATIONS) {
         let claim = Claim::History { length: followed.length, count, total };
-        match claimed.iter_mut().find(|(known, _)| *known == token) {
-            Some((_, claims)) => claims.history = Some(claim),
-            None => claimed.push((token, Claims { history: Some(claim), ..Claims::default() })),
-        }
+        claims_of(claimed, token).history = Some(claim);
     }
+}
+
+/// What is claimed of `token`, nothing so far if it is not there yet.
+fn claims_of(claimed: &mut Vec<(u32, Claims)>, token: u32) -> &mut Claims {
+    let known = claimed.iter().position(|(known, _)| *known == token);
+    let at = known.unwrap_or_else(|| {
+        claimed.push((token, Claims::default()));
+        claimed.len() - 1
+    });
+    &mut claimed[at].1
+}
+
+/// What the target held likely after a context of `order` tokens, by (token, logit), ranked with
+/// the noise that it will draw with at `depth`, where that is known.
+fn ranked(
+    order: usize,
+    next: &[(u32, f32)],
+    coupling: Option<&Coupling>,
+    depth: usize,
+) -> Vec<(u32, Held)> {
+    let noise = coupling
+        .map(|coupling| (coupling.noise(depth), f64::from(coupling.sampler.temperature).max(1e-3)));
+    let score = |&(token, logit): &(u32, f32)| match noise {
+        None => (token, logit),
+        Some((noise, temperature)) => {
+            (token, (f64::from(logit) / temperature + noise.gumbel(token)) as f32)
+        }
+    };
+    let mut scored: Vec<(u32, f32)> = next.iter().map(score).collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let value = |rank: usize| scored.get(rank).map_or(f32::NEG_INFINITY, |next| next.1);
+    let held = scored.iter().enumerate().map(|(rank, &(token, score))| {
+        let gap = if rank == 0 { score - value(1) } else { value(0) - score };
+        (token, Held { order, rank, gap, coupled: noise.is_some() })
+    });
+    held.collect()
 }
 
 /// The tokens of a text that are a context.
 fn last(text: &[u32]) -> Vec<u32> {
-    text[text.len().saturating_sub(ORDERS)..].to_vec()
+    text[text.len().saturating_sub(LAST)..].to_vec()
 }
 
 impl Drafter for ContextDraft {

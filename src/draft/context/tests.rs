@@ -1,5 +1,6 @@
 use super::*;
 use crate::draft::Budget;
+use crate::speculate::ngrams::NgramBuilder;
 use crate::speculate::{SamplerSettings, Shape};
 use proptest::prelude::*;
 
@@ -107,6 +108,25 @@ fn every_node_names_the_sources_that_claim_it() {
     assert_eq!(sources(9), [Source::Recycling]);
     let below = tree.child(tree.child(0, 1).unwrap(), 2).unwrap();
     assert_eq!(tree.nodes()[below].sources.iter().collect::<Vec<_>>(), [Source::Suffix]);
+}
+
+#[test]
+fn a_table_claims_what_it_knows_of_the_longest_context() {
+    let mut builder = NgramBuilder::default();
+    for text in [[1u32, 2, 3, 5], [9, 2, 3, 6]] {
+        builder.begin();
+        text.windows(2).for_each(|pair| builder.push(pair[0], &[(pair[1], 1.0)]));
+    }
+    let table = Arc::new(builder.table(100));
+    let with = |sources| drafter(sources, &[7, 1, 2, 3]).with_ngrams(Arc::clone(&table));
+    for sources in [ContextSources::Recycling, ContextSources::Both] {
+        let tree = propose(&mut with(sources), 16, 8);
+        let node = tree.child(0, 5).unwrap();
+        assert_eq!(tree.nodes()[node].sources.iter().collect::<Vec<_>>(), [Source::Ngram]);
+        assert_eq!(first_path(&tree), [5], "1 2 3 was followed by 5");
+        assert!(tree.child(0, 6).is_some(), "2 3 by 6 too");
+    }
+    assert_eq!(propose(&mut with(ContextSources::Suffix), 16, 8).len(), 1, "of phrases alone");
 }
 
 #[test]

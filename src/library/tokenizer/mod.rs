@@ -19,6 +19,7 @@ use tokenizers::{AddedToken, Encoding, Model};
 
 use crate::caught::caught;
 use crate::chat::Prompt;
+use crate::files::{FNV_START, fnv1a};
 use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 use said::{Finder, is_control};
@@ -310,6 +311,17 @@ impl Tokenizer {
         let mut hasher = std::hash::DefaultHasher::new();
         (spelled, self.0.begin, self.0.end, self.vocab_size()).hash(&mut hasher);
         hasher.finish()
+    }
+
+    /// What the vocabulary is, the same in every program, hexadecimal: for files that are kept.
+    pub fn vocabulary_hash(&self) -> String {
+        let labels = (0..self.vocab_size() as u32).map(|token| self.label(token));
+        let hash = labels.fold(FNV_START, |hash, label| {
+            // The length is hashed too: "ab" "c" differs from "a" "bc".
+            let length = (label.len() as u64).to_le_bytes();
+            fnv1a(hash, length.into_iter().chain(label.bytes()))
+        });
+        format!("{hash:016x}")
     }
 
     /// What each of the first `rows` ids stands for; `None` for ids without a token.

@@ -40,16 +40,12 @@ impl TargetFingerprint {
                 weights.add(&bytes[bytes.len() - ends..]);
             }
         }
-        let mut words = Fnv::default();
-        for token in 0..files.tokenizer.vocab_size() as u32 {
-            words.add(files.tokenizer.label(token).as_bytes());
-        }
         Self {
             name: files.name.clone(),
             hidden: files.config.hidden,
             vocab: files.config.vocab,
             weights: words_of(&weights),
-            tokenizer: words_of(&words),
+            tokenizer: files.tokenizer.vocabulary_hash(),
         }
     }
 

@@ -198,6 +198,17 @@ pub enum RunError {
         /// The first fault.
         fault: String,
     },
+    /// What was made cannot be written.
+    #[error(
+        "cannot write {}: {source}; name another file with --out, or make room",
+        path.display()
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The disk is too small.
     #[error(
         "{} needs {} of disk and {} are free; take fewer chats with --limit, a shorter --window, \

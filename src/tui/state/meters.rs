@@ -163,8 +163,14 @@ mod tests {
         let first = Summary { prompt_tokens: 30, tokens: 1, ..Summary::default() };
         meters.first(Duration::from_millis(10_500), Box::new(first));
         let mut round = round_of(&[("a", 0, 1.0), ("b", 0, 0.5), ("c", 1, 0.5)], &[1, 2], "d");
-        round.timing =
-            Timing { draft_ms: 20.0, verify_ms: 70.0, other_ms: 5.0, ahead_ms: 60.0, wait_ms: 5.0 };
+        round.timing = Timing {
+            draft_ms: 20.0,
+            verify_ms: 70.0,
+            other_ms: 5.0,
+            ahead_ms: 60.0,
+            wait_ms: 5.0,
+            ..Timing::default()
+        };
         meters.round(&round);
         round.accepted.clear();
         round.committed.truncate(1);

@@ -364,6 +364,7 @@ fn learned_of(ctx: &LoadContext<'_>, shared: &SharedTarget, drafters: &[LoadedDr
     let models = drafters.iter().filter(|drafter| drafter.is_model());
     let models: Vec<String> = models.map(|drafter| drafter.drafter.describe()).collect();
     let models = format!("{} {:?}", models.join("; "), ctx.settings.draft_vocab);
+    let models = format!("{models} {:?}", ctx.settings.ngrams);
     let elsewhere = shared.reason.as_deref().unwrap_or_default();
     format!(
         "{cpu}, {threads} threads: {name}, {detail}, {bytes} bytes, {vocabulary:x}; \
@@ -394,7 +395,8 @@ fn load_drafters(
     all.push(texts::lookahead(ctx));
     let kinds = [DraftKind::Suffix, DraftKind::Recycling, DraftKind::Context, DraftKind::Auto];
     let history = history::history(ctx, progress);
-    all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref())));
+    let ngrams = texts::ngrams(ctx, progress)?;
+    all.extend(kinds.map(|kind| texts::context(ctx, kind, history.as_ref(), ngrams.as_ref())));
     Ok(all)
 }
 

@@ -10,9 +10,10 @@ use super::error::StartError;
 use crate::draft::{
     ContextDraft, ContextSources, Drafter, History, Lookahead, PromptLookup, Retrieval,
 };
-use crate::library::Datastore;
+use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
 use crate::plan::{DraftKind, DraftSize};
-use crate::settings::LOOKUP;
+use crate::settings::{LOOKUP, NgramChoice};
+use crate::speculate::ngrams::NgramTable;
 
 /// Drafts from the conversation.
 pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
@@ -51,11 +52,40 @@ pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
     without_weights(ctx, DraftKind::Lookahead, drafter, reason)
 }
 
+/// An n-gram table, and what it is in a sentence with a space before it.
+pub(super) type Ngrams = (Arc<NgramTable>, String);
+
+/// The n-gram table that the settings name, or the one that was made for the target; `None` if
+/// there is none.
+pub(super) fn ngrams(
+    ctx: &LoadContext<'_>,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Option<Ngrams>, StartError> {
+    let target = &ctx.files.target;
+    let found = match &ctx.settings.ngrams {
+        NgramChoice::None => None,
+        NgramChoice::Auto => find_ngrams(target),
+        NgramChoice::File(path) => {
+            progress("reading the n-gram table", None);
+            Some(open_ngrams(path, target)?)
+        }
+    };
+    Ok(found.map(|NgramFile { name, header, table }| {
+        let (contexts, model) = (table.len(), header.made_for.name);
+        let told = format!(
+            " An n-gram table made for {model} ({name}) knows what it holds likely after \
+             {contexts} contexts."
+        );
+        (Arc::new(table), told)
+    }))
+}
+
 /// Drafts from what the conversation and the target's passes have shown.
 pub(super) fn context(
     ctx: &LoadContext<'_>,
     kind: DraftKind,
     history: Option<&Arc<History>>,
+    ngrams: Option<&Ngrams>,
 ) -> LoadedDrafter {
     let (sources, reason) = match kind {
         DraftKind::Suffix => (
@@ -72,15 +102,16 @@ pub(super) fn context(
              context.",
         ),
     };
-    let drafter = ContextDraft::new(sources, ctx.context);
-    let (drafter, reason) = match history {
-        Some(history) if sources != ContextSources::Recycling => {
-            let tokens = history.len();
-            let reason = format!("{reason} {tokens} tokens of earlier chats are drafted from too.");
-            (drafter.with_history(Arc::clone(history)), reason)
-        }
-        _ => (drafter, reason.to_owned()),
-    };
+    let mut drafter = ContextDraft::new(sources, ctx.context);
+    let mut reason = reason.to_owned();
+    if let Some(history) = history.filter(|_| sources != ContextSources::Recycling) {
+        reason += &format!(" {} tokens of earlier chats are drafted from too.", history.len());
+        drafter = drafter.with_history(Arc::clone(history));
+    }
+    if let Some((table, told)) = ngrams.filter(|_| sources != ContextSources::Suffix) {
+        reason += told;
+        drafter = drafter.with_ngrams(Arc::clone(table));
+    }
     without_weights(ctx, kind, Box::new(drafter), reason)
 }
 

@@ -1,0 +1,149 @@
+//! `dovetail ngrams`: makes an n-gram table for a model. Must never know how.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::anyhow;
+use clap::Args;
+
+use super::exit::{Code, CommandResult, Failure, report};
+use super::interrupt;
+use super::output::stdout;
+use super::settings_file::SettingsFile;
+use super::threads::compute_threads;
+use super::train::{Show, failure};
+use crate::library::{NGRAMS_END, find_spec, ngrams_folder, open_target};
+use crate::train::ngrams::{NgramRecipe, make_ngrams};
+use crate::train::run::{RunError, TrainEvent};
+
+/// Flags of `ngrams`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The better the texts are the model's own, the more of its drafts are right: \
+    answers that it gave itself are best. Chats are JSON lines as `train` reads them."
+)]
+pub struct NgramsArgs {
+    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "What")]
+    pub target: Option<String>,
+    /// Chats to count, a JSONL file.
+    #[arg(long, value_name = "FILE", help_heading = "What")]
+    pub data: PathBuf,
+    /// Where the table goes [default: in the data folder, where it is found without being named].
+    #[arg(long, value_name = "FILE", help_heading = "What")]
+    pub out: Option<PathBuf>,
+
+    /// Use at most N chats, drawn by the seed [default: all].
+    #[arg(long, value_name = "N", help_heading = "Chats")]
+    pub limit: Option<usize>,
+    /// System message for chats that have none.
+    #[arg(long, value_name = "TEXT", help_heading = "Chats")]
+    pub system: Option<String>,
+    /// Share of the chats to measure with.
+    #[arg(long, value_name = "X", default_value_t = 0.03, help_heading = "Chats")]
+    pub held_out: f64,
+    /// Tokens of a chat to use; the rest is cut off.
+    #[arg(long, value_name = "N", default_value_t = 2048, help_heading = "Chats")]
+    pub window: usize,
+    /// What chats are drawn by.
+    #[arg(long, value_name = "N", default_value_t = 42, help_heading = "Chats")]
+    pub seed: u64,
+
+    /// Contexts that are kept, those that tell most; one takes 19 bytes on disk, or 28 of a
+    /// vocabulary above 65536 tokens.
+    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Table")]
+    pub contexts: usize,
+
+    /// Compute threads [default: one a fast core].
+    #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Machine")]
+    pub threads: Option<usize>,
+    /// Where the settings are, which may name folders of models.
+    #[command(flatten)]
+    pub file: SettingsFile,
+}
+
+/// Makes the table and says how good it is.
+pub fn ngrams(args: &NgramsArgs) -> CommandResult {
+    let checks = [
+        ("--held-out", (0.0..1.0).contains(&args.held_out), "0 to below 1"),
+        ("--window", args.window >= 2, "at least 2"),
+        ("--limit", args.limit != Some(0), "at least 1"),
+        ("--contexts", (1..=1 << 28).contains(&args.contexts), "1 to 268435456"),
+        ("--threads", args.threads != Some(0), "at least 1"),
+    ];
+    if let Some((flag, _, range)) = checks.into_iter().find(|(_, holds, _)| !holds) {
+        return Err(Failure::new(Code::Usage, anyhow!("{flag} must be {range}")));
+    }
+    let name = args.target.as_deref().unwrap_or("bundled");
+    let folders = args.file.settings(&[])?.model_folders;
+    let spec = find_spec(name, &folders).map_err(|error| failure(error.into()))?;
+    let files = open_target(&spec, &mut |_| {}).map_err(|error| failure(error.into()))?;
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => default_place(&files.name)?,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let requested = Arc::clone(&stop);
+    interrupt::watch(move || {
+        requested.store(true, Ordering::Relaxed);
+        true
+    });
+    let recipe = NgramRecipe {
+        window: args.window,
+        system: args.system.clone(),
+        limit: args.limit,
+        contexts: args.contexts,
+        held_out: args.held_out,
+        seed: args.seed,
+    };
+    let threads = compute_threads(args.threads);
+    let mut show = Show::new();
+    let take = &mut |event: TrainEvent<'_>| show.take(&event);
+    let made = make_ngrams(&files, &args.data, &recipe, &out, threads, &stop, take);
+    show.clear();
+    let made = match made {
+        Err(RunError::Stopped) => {
+            report("stopped; nothing was written");
+            return Err(Failure::quiet(Code::Interrupted));
+        }
+        made => made.map_err(failure)?,
+    };
+    let mut print = stdout()?;
+    if made.refused > 0 {
+        report(&format!("{} lines could not be used", made.refused));
+    }
+    writeln!(
+        print,
+        "{} contexts of {} tokens of answers in {} chats.",
+        made.contexts, made.places, made.chats
+    )?;
+    if made.held > 0 {
+        let share = |right: usize| 100.0 * right as f64 / made.held as f64;
+        writeln!(
+            print,
+            "Of {} tokens held out the first guess is right for {:.1} %, one of four for {:.1} %.",
+            made.held,
+            share(made.right.0),
+            share(made.right.1)
+        )?;
+    }
+    let used = match &args.out {
+        Some(out) => format!("use it with: --ngrams {}", out.display()),
+        None => "it is used from now on".to_owned(),
+    };
+    Ok(writeln!(print, "The table is in {}; {used}", out.display())?)
+}
+
+/// A file of the data folder, named after the model.
+fn default_place(model: &str) -> Result<PathBuf, Failure> {
+    let none = || anyhow!("this system has no folder for data; name a file with --out");
+    let folder = ngrams_folder().ok_or_else(none)?;
+    let failed =
+        |error| anyhow!("cannot make {}: {error}; name a file with --out", folder.display());
+    std::fs::create_dir_all(&folder).map_err(failed)?;
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = model.chars().map(plain).collect();
+    Ok(folder.join(format!("{name}.{NGRAMS_END}")))
+}

@@ -1,0 +1,255 @@
+//! Makes an n-gram table: what the target held likely is added up by context, interpolated with
+//! what is known of the shorter context, and of all contexts those are kept that tell most. Must
+//! never know how the target was asked.
+
+use rustc_hash::FxHashMap;
+
+use super::{KEPT, NgramTable, ORDERS};
+
+/// Tokens kept of what the target held likely in one place.
+const LIKELY: usize = 4;
+/// Weight of the shorter context, in occurrences of the longer one: a single occurrence counts as
+/// much as all that is known of its end.
+const PRIOR: f32 = 1.0;
+/// What a token that the shorter context does not name is held to have had there.
+const UNNAMED: f32 = 1e-3;
+/// Share of the slots that are filled: fuller ones are looked through longer.
+const FULL: f64 = 0.85;
+/// Contexts by this many times the number wanted are held before the worst are let go.
+const AHEAD: usize = 3;
+
+/// Collects places of texts.
+#[derive(Clone, Debug, Default)]
+pub struct NgramBuilder {
+    /// Tokens of all texts.
+    tokens: Vec<u32>,
+    /// Where each text begins.
+    starts: Vec<usize>,
+    places: Vec<Place>,
+}
+
+/// A place in a text, and what the target held likely behind it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Position behind the context's last token.
+    end: usize,
+    /// Tokens of its text before that.
+    before: usize,
+    /// (token, probability), likeliest first.
+    likely: [(u32, f32); LIKELY],
+}
+
+/// A context that may go into the table.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// What the target's guesses gain by it over the shorter context, in nats.
+    gain: f32,
+    end: usize,
+    order: usize,
+    likely: [(u32, f32); KEPT],
+}
+
+impl NgramBuilder {
+    /// A text begins.
+    pub fn begin(&mut self) {
+        self.starts.push(self.tokens.len());
+    }
+
+    /// The text goes on with `token`, after which the target held `likely`: (token, probability),
+    /// likeliest first. Nothing is likely where nobody will draft.
+    pub fn push(&mut self, token: u32, likely: &[(u32, f32)]) {
+        self.tokens.push(token);
+        if likely.is_empty() {
+            return;
+        }
+        let end = self.tokens.len();
+        let before = end - self.starts.last().copied().unwrap_or_default();
+        let mut kept = [(0, 0.0); LIKELY];
+        kept.iter_mut().zip(likely).for_each(|(kept, &next)| *kept = next);
+        self.places.push(Place { end, before, likely: kept });
+    }
+
+    /// Places collected.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The table of the `most` contexts that tell most.
+    pub fn table(mut self, most: usize) -> NgramTable {
+        // By the last token, then by the one before: contexts with the same end lie together.
+        let tokens = std::mem::take(&mut self.tokens);
+        let mut places = std::mem::take(&mut self.places);
+        places.sort_by(|a, b| {
+            let [a, b] = [a, b].map(|place| tokens[place.end - place.before..place.end].iter());
+            a.rev().take(ORDERS).cmp(b.rev().take(ORDERS))
+        });
+        let mut found = Found { entries: Vec::new(), most: most.max(1) };
+        visit(&tokens, &places, 1, &[], &mut found);
+        let entries = found.best();
+        let mut table = NgramTable::with_slots((entries.len() as f64 / FULL).ceil() as usize + 1);
+        for Entry { end, order, likely, .. } in entries {
+            let known = likely.iter().take_while(|next| next.1 > 0.0).count();
+            // One that finds no room is the least that could be missed: the best come first.
+            table.put(&tokens[end - order..end], &likely[..known]);
+        }
+        table
+    }
+}
+
+/// The best entries so far.
+struct Found {
+    entries: Vec<Entry>,
+    most: usize,
+}
+
+impl Found {
+    fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        if self.entries.len() > AHEAD * self.most {
+            self.shorten();
+        }
+    }
+
+    fn shorten(&mut self) {
+        if self.entries.len() > self.most {
+            let by_gain = |a: &Entry, b: &Entry| b.gain.total_cmp(&a.gain);
+            self.entries.select_nth_unstable_by(self.most - 1, by_gain);
+            self.entries.truncate(self.most);
+        }
+    }
+
+    fn best(mut self) -> Vec<Entry> {
+        self.shorten();
+        self.entries.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.end.cmp(&b.end)));
+        self.entries
+    }
+}
+
+/// Adds the contexts of `order` tokens of `places`, which share their last `order` − 1 and after
+/// which `shorter` is likely, and all longer ones.
+fn visit(
+    tokens: &[u32],
+    places: &[Place],
+    order: usize,
+    shorter: &[(u32, f32)],
+    found: &mut Found,
+) {
+    let token = |place: &Place| (place.before >= order).then(|| tokens[place.end - order]);
+    for group in places.chunk_by(|a, b| token(a) == token(b)) {
+        let Some(first) = group.first().filter(|first| token(first).is_some()) else { continue };
+        let (likely, gain) = likely(group, shorter);
+        let mut kept = [(0, 0.0); KEPT];
+        kept.iter_mut().zip(&likely).for_each(|(kept, &next)| *kept = next);
+        if gain > 0.0 {
+            found.push(Entry { gain, end: first.end, order, likely: kept });
+        }
+        if order < ORDERS {
+            visit(tokens, group, order + 1, &likely, found);
+        }
+    }
+}
+
+/// What is likely in all of `group`, interpolated with the shorter context, likeliest first, and
+/// what it gains over that.
+fn likely(group: &[Place], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
+    let mut sums: FxHashMap<u32, f32> = FxHashMap::default();
+    for &(token, probability) in group.iter().flat_map(|place| &place.likely) {
+        if probability > 0.0 {
+            *sums.entry(token).or_default() += probability;
+        }
+    }
+    let count = group.len() as f32;
+    let prior = if shorter.is_empty() { 0.0 } else { PRIOR };
+    let mut all: FxHashMap<u32, f32> =
+        sums.iter().map(|(&token, sum)| (token, sum / (count + prior))).collect();
+    for &(token, probability) in shorter {
+        *all.entry(token).or_default() += probability * prior / (count + prior);
+    }
+    let mut all: Vec<(u32, f32)> = all.into_iter().collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let known = |token: u32| {
+        let found = shorter.iter().take(KEPT).find(|(other, _)| *other == token);
+        found.map_or(UNNAMED, |next| next.1.max(UNNAMED))
+    };
+    let gains = all.iter().take(KEPT).map(|&(token, probability)| {
+        let said = sums.get(&token).copied().unwrap_or_default();
+        said * (probability / known(token)).ln()
+    });
+    let gain = gains.sum();
+    // Enough for what longer contexts add to.
+    all.truncate(8 * KEPT);
+    (all, gain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts after each token of which the target is sure of the next.
+    fn built(texts: &[&[u32]], most: usize) -> NgramTable {
+        let mut builder = NgramBuilder::default();
+        for text in texts {
+            builder.begin();
+            for (at, &token) in text.iter().enumerate() {
+                let next = text.get(at + 1).map(|&next| (next, 1.0));
+                builder.push(token, next.as_slice());
+            }
+        }
+        builder.table(most)
+    }
+
+    fn best(table: &NgramTable, text: &[u32]) -> Option<(usize, u32, f32)> {
+        table.after(text).map(|(order, likely)| (order, likely[0].0, likely[0].1.exp()))
+    }
+
+    #[test]
+    fn a_longer_context_is_kept_where_it_says_something_else() {
+        let table = built(&[&[1, 2, 3], &[5, 2, 4], &[6, 2, 4], &[7, 2, 4]], 100);
+        // After 2 comes 4 mostly; after 1, 2 always 3.
+        let (order, token, _) = best(&table, &[9, 2]).unwrap();
+        assert_eq!((order, token), (1, 4));
+        let (order, token, probability) = best(&table, &[1, 2]).unwrap();
+        assert_eq!((order, token), (2, 3));
+        // Half its one occurrence, half what follows 2.
+        assert!((probability - (0.5 + 0.5 * 0.25)).abs() < 0.05, "{probability}");
+    }
+
+    #[test]
+    fn a_text_does_not_go_on_in_the_next() {
+        let table = built(&[&[1, 2], &[3, 4]], 100);
+        assert_eq!(best(&table, &[2]), None);
+        assert_eq!(best(&table, &[2, 3]).unwrap().0, 1);
+    }
+
+    #[test]
+    fn of_too_many_contexts_those_stay_that_tell_most() {
+        let often: Vec<u32> = (0..200).map(|i| i % 2).collect();
+        let table = built(&[&often, &[7, 8], &[8, 9]], 2);
+        assert_eq!(table.len(), 2);
+        assert_eq!(best(&table, &[0]).unwrap().1, 1);
+        assert_eq!(best(&table, &[1]).unwrap().1, 0);
+        assert_eq!(best(&table, &[7]), None);
+    }
+
+    #[test]
+    fn what_the_target_held_likely_counts_beside_what_it_said() {
+        let mut builder = NgramBuilder::default();
+        for _ in 0..2 {
+            builder.begin();
+            builder.push(1, &[(2, 0.6), (3, 0.3), (4, 0.05), (5, 0.03), (6, 0.02)]);
+            builder.push(2, &[]);
+        }
+        assert_eq!(builder.places(), 2);
+        let (order, likely) = builder.table(9).after(&[1]).unwrap();
+        assert_eq!((order, likely.len()), (1, KEPT));
+        assert_eq!(likely.iter().map(|next| next.0).collect::<Vec<_>>(), [2, 3, 4, 5]);
+        assert!((likely[1].1.exp() - 0.3).abs() < 0.02);
+    }
+
+    #[test]
+    fn the_table_is_the_same_again() {
+        let text: Vec<u32> = (0..3000u32).map(|i| (i * i) % 37 + i % 5).collect();
+        assert_eq!(built(&[&text], 500), built(&[&text], 500));
+        assert!(built(&[&text], 500).len() >= 490);
+    }
+}

@@ -1,0 +1,249 @@
+//! Makes an n-gram table from chats: the target reads every answer once, and what it held likely
+//! behind each token is counted by the tokens before. Must never know terminals or how a table
+//! looks.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::chats;
+use super::render::{RenderError, Renderer, Text};
+use super::run::{RunError, Stage, TrainEvent};
+use crate::kernels::{KvFormat, Pool};
+use crate::library::{NgramOwner, TargetFiles, write_ngrams};
+use crate::model::{CpuTarget, LoadRequest, Target};
+use crate::speculate::ngrams::{KEPT, NgramBuilder};
+use crate::speculate::{Noise, Tree, top_log_probs};
+
+/// Tokens of a pass: all their logits are held at a time.
+const SLICE: usize = 64;
+
+/// A table to make.
+#[derive(Clone, Debug)]
+pub struct NgramRecipe {
+    /// Tokens of a chat that are read; the rest is cut off.
+    pub window: usize,
+    /// System message for chats that have none.
+    pub system: Option<String>,
+    /// Most chats, drawn by the seed; `None`: all.
+    pub limit: Option<usize>,
+    /// Most contexts of the table.
+    pub contexts: usize,
+    /// Share of the chats that is kept to measure with.
+    pub held_out: f64,
+    /// What chats are drawn by.
+    pub seed: u64,
+}
+
+/// What was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NgramReport {
+    /// Chats that went into the table.
+    pub chats: usize,
+    /// Lines of the file that are no chats, or none that the target's template takes.
+    pub refused: usize,
+    /// Places that went into it: tokens of answers.
+    pub places: usize,
+    /// Contexts in it.
+    pub contexts: usize,
+    /// Places of the chats held out.
+    pub held: usize,
+    /// Of these, how many have the target's likeliest token first in the table, and among its four.
+    pub right: (usize, usize),
+}
+
+/// Reads the chats in `data` and writes the table to `out`.
+///
+/// # Errors
+/// [`RunError`]; [`RunError::Stopped`] once `stop` is set. Nothing is written then.
+pub fn make_ngrams(
+    files: &TargetFiles,
+    data: &Path,
+    recipe: &NgramRecipe,
+    out: &Path,
+    threads: usize,
+    stop: &AtomicBool,
+    report: &mut dyn FnMut(TrainEvent<'_>),
+) -> Result<NgramReport, RunError> {
+    let (texts, mut made) = texts(files, data, recipe)?;
+    let longest = texts.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
+    let total = texts.iter().map(|text| text.tokens.len() as u64).sum();
+    let (config, source) = (&files.config, files.weights.as_ref());
+    let (pool, kv) = (Arc::new(Pool::new(threads)), KvFormat::F32);
+    let request = LoadRequest { config, source, pool, capacity: longest, kv };
+    let mut target = CpuTarget::load(&request, &mut |_| {})?;
+    let held = (texts.len() as f64 * recipe.held_out).round() as usize;
+    let (held, learned) = texts.split_at(held.min(texts.len().saturating_sub(1)));
+    let mut builder = NgramBuilder::default();
+    let mut done = 0;
+    report(TrainEvent::Stage { stage: Stage::Features, total });
+    let mut read = |text: &Text, take: &mut dyn FnMut(u32, &[(u32, f32)])| {
+        done += text.tokens.len();
+        let going = pass(&mut target, text, stop, take);
+        report(TrainEvent::At(done as u64));
+        going
+    };
+    for text in learned {
+        builder.begin();
+        read(text, &mut |token, likely| builder.push(token, likely))?;
+        made.chats += 1;
+    }
+    let mut measured: Vec<(u32, Option<u32>)> = Vec::new();
+    let mut begins = Vec::new();
+    for text in held {
+        begins.push(measured.len());
+        read(text, &mut |token, likely| measured.push((token, likely.first().map(|next| next.0))))?;
+    }
+    made.places = builder.places();
+    let table = builder.table(recipe.contexts);
+    made.contexts = table.len();
+    let ends = begins.iter().skip(1).copied().chain([measured.len()]);
+    for (begin, end) in begins.iter().copied().zip(ends) {
+        let tokens: Vec<u32> = measured[begin..end].iter().map(|(token, _)| *token).collect();
+        for at in begin..end {
+            let Some(next) = measured[at].1 else { continue };
+            let likely = table.after(&tokens[..=at - begin]).map_or(Vec::new(), |found| found.1);
+            made.held += 1;
+            made.right.0 += usize::from(likely.first().is_some_and(|first| first.0 == next));
+            made.right.1 += usize::from(likely.iter().any(|(token, _)| *token == next));
+        }
+    }
+    let failed = |source| RunError::Write { path: out.to_owned(), source };
+    write_ngrams(out, NgramOwner::of(files), made.places, &table).map_err(failed)?;
+    Ok(made)
+}
+
+/// The chats of the file that can be used, in the order of the seed.
+fn texts(
+    files: &TargetFiles,
+    data: &Path,
+    recipe: &NgramRecipe,
+) -> Result<(Vec<Text>, NgramReport), RunError> {
+    let window = recipe.window.min(files.config.max_positions);
+    let renderer = Renderer::new(files, window, recipe.system.clone());
+    let unreadable = |source| RunError::Data { path: data.to_owned(), source };
+    let (mut texts, mut made) = (Vec::new(), NgramReport::default());
+    let mut first_fault = String::new();
+    let mut lines = 0;
+    for line in chats::read(data).map_err(unreadable)? {
+        let (number, chat) = line.map_err(unreadable)?;
+        lines += 1;
+        let text = match chat.map(|chat| renderer.text(number, &chat)) {
+            Ok(Ok(text)) => Ok(text),
+            Ok(Err(RenderError::Tokenizer(error))) => return Err(error.into()),
+            Ok(Err(RenderError::Fault(fault))) | Err(fault) => Err(fault),
+        };
+        match text {
+            Ok(text) => texts.push(text),
+            Err(fault) => {
+                made.refused += 1;
+                if first_fault.is_empty() {
+                    first_fault = format!("; line {number}: {fault}");
+                }
+            }
+        }
+    }
+    texts.sort_by_key(|text| (Noise::new(recipe.seed, text.line).bits(0), text.line));
+    texts.truncate(recipe.limit.unwrap_or(usize::MAX));
+    if texts.len() < 2 {
+        let (path, usable) = (data.to_owned(), texts.len());
+        return Err(RunError::NoChats { path, lines, usable, fault: first_fault });
+    }
+    Ok((texts, made))
+}
+
+/// Reads a text: `take` gets every token, with what the target holds likely behind it where that
+/// is the answer's.
+fn pass(
+    target: &mut CpuTarget,
+    text: &Text,
+    stop: &AtomicBool,
+    take: &mut dyn FnMut(u32, &[(u32, f32)]),
+) -> Result<(), RunError> {
+    let mask = text.mask();
+    let is_answer = |at: usize| mask.get(at).is_some_and(|is| *is);
+    // The last token before the answer is the first that anything is asked of.
+    let begin = mask.iter().position(|is| *is).unwrap_or(mask.len()).saturating_sub(1).max(1);
+    let (prompt, rest) = text.tokens.split_at(begin.min(text.tokens.len()));
+    target.truncate(0);
+    target.prefill(prompt)?;
+    prompt.iter().for_each(|&token| take(token, &[]));
+    let mut at = begin;
+    for slice in rest.chunks(SLICE) {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
+        let Some((&first, others)) = slice.split_first() else { continue };
+        let mut chain = Tree::root(first);
+        others.iter().enumerate().for_each(|(above, &token)| {
+            chain.push(above, token, 0.0);
+        });
+        let found = target.verify(&chain)?;
+        let path: Vec<usize> = (0..slice.len()).collect();
+        target.commit(&path);
+        for (&token, logits) in slice.iter().zip(found.logits.chunks_exact(target.vocab())) {
+            at += 1;
+            let likely = if is_answer(at) { top_log_probs(logits, KEPT) } else { Vec::new() };
+            let likely: Vec<(u32, f32)> =
+                likely.into_iter().map(|(token, log)| (token, log.exp())).collect();
+            take(token, &likely);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{Spec, open_ngrams, open_target};
+
+    fn recipe() -> NgramRecipe {
+        NgramRecipe {
+            window: 256,
+            system: None,
+            limit: None,
+            contexts: 1000,
+            held_out: 0.25,
+            seed: 1,
+        }
+    }
+
+    /// The greedy continuation of a text that the table was made from is what the table says.
+    #[test]
+    fn a_table_says_what_the_target_said() {
+        let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (data, out) = (folder.path().join("chats.jsonl"), folder.path().join("a.ngrams"));
+        let chat = |question: &str| {
+            let answer = "I am fine, thank you. How are you today?";
+            serde_json::json!({"messages": [
+                {"role": "user", "content": question}, {"role": "assistant", "content": answer},
+            ]})
+        };
+        let lines = ["Hi!", "Hello there", "How do you do?", "Good morning"].map(chat);
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        std::fs::write(&data, lines.join("\n") + "\n{}\n").unwrap();
+        let stop = AtomicBool::new(false);
+        let mut told = Vec::new();
+        let mut make = |stop: &AtomicBool| {
+            make_ngrams(&files, &data, &recipe(), &out, 1, stop, &mut |event| {
+                if let TrainEvent::At(tokens) = event {
+                    told.push(tokens);
+                }
+            })
+        };
+        let made = make(&stop).unwrap();
+        assert_eq!((made.chats, made.refused), (3, 1));
+        assert!(made.held > 5 && made.places > 2 * made.held, "{made:?}");
+        assert!(made.right.0 <= made.right.1 && made.right.1 <= made.held, "{made:?}");
+        // The same answer as in the others: the longest context knows it.
+        assert!(made.right.0 * 2 > made.held, "{made:?}");
+        let found = open_ngrams(&out, &files).unwrap();
+        assert_eq!((found.table.len(), found.header.places), (made.contexts, made.places));
+        assert!(matches!(make(&AtomicBool::new(true)), Err(RunError::Stopped)));
+        assert!(told.len() >= 4 && told[..4].is_sorted(), "{told:?}");
+        let none =
+            make_ngrams(&files, Path::new("none.jsonl"), &recipe(), &out, 1, &stop, &mut |_| {});
+        assert!(matches!(none, Err(RunError::Data { .. })));
+    }
+}
