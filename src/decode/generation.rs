@@ -1,12 +1,13 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends. Must
 //! never know how a tree was drafted.
 
+use super::answer::Answer;
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
 use super::options::{Rival, RoundOptions};
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
-use super::text::{TextStream, TokenText};
+use super::text::TokenText;
 use crate::draft::{Budget, DraftRequest};
 use crate::plan::Schedule;
 use crate::speculate::{Accepted, Coupling, History, Sampler, Tree, accept};
@@ -67,8 +68,8 @@ impl Drafted {
 pub struct Generation<'a> {
     engine: &'a mut Engine,
     names: &'a dyn TokenText,
-    request: Request,
-    stream: TextStream,
+    prompt: Vec<u32>,
+    answer: Answer,
     history: History,
     sampler: Sampler,
     /// Logits of the prompt's last token, once it is read.
@@ -103,21 +104,20 @@ impl<'a> Generation<'a> {
     pub(super) fn new(
         engine: &'a mut Engine,
         names: &'a dyn TokenText,
-        mut request: Request,
+        request: Request,
         reused: usize,
     ) -> Self {
-        request.max_tokens = request.max_tokens.max(1);
-        let stream = TextStream::new(&request.stop);
-        let history = History::new(&request.prompt);
-        let prompt_tokens = request.prompt.len();
+        let (answer, prompt) = (Answer::new(&request), request.prompt);
+        let history = History::new(&prompt);
+        let prompt_tokens = prompt.len();
         let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
         let (sampler, logits) = (Sampler::default(), Vec::new());
-        Self { engine, names, request, stream, history, sampler, logits, summary }
+        Self { engine, names, prompt, answer, history, sampler, logits, summary }
     }
 
     /// Progress of the prefill.
     pub fn progress(&self) -> PrefillProgress {
-        PrefillProgress { done: self.engine.target.len(), total: self.request.prompt.len() }
+        PrefillProgress { done: self.engine.target.len(), total: self.prompt.len() }
     }
 
     /// Prefills the next chunk of the prompt.
@@ -126,7 +126,7 @@ impl<'a> Generation<'a> {
     /// [`DecodeError::Target`].
     pub fn prefill(&mut self) -> Result<PrefillProgress, DecodeError> {
         let start = Instant::now();
-        let rest = &self.request.prompt[self.engine.target.len()..];
+        let rest = &self.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
             self.logits = self.engine.prefill(rest)?;
         }
@@ -211,7 +211,7 @@ impl<'a> Generation<'a> {
         let has_bonus = committed.len() == path.len();
         self.engine.commit(&tree, &path[..=kept], &verified.features);
         if self.end_if_full() {
-            self.flush(committed.last_mut());
+            self.answer.flush(committed.last_mut(), self.names);
         }
         if has_bonus {
             self.engine.push_root(bonus);
@@ -253,7 +253,7 @@ impl<'a> Generation<'a> {
     /// The prompt's last tokens, `begun`, are the beginning of this answer: its text goes on from
     /// theirs. To be called before the first token.
     pub fn go_on_from(&mut self, begun: &[u32]) {
-        self.stream.go_on_from(begun, self.names);
+        self.answer.stream.go_on_from(begun, self.names);
     }
 
     /// Totals so far.
@@ -323,7 +323,7 @@ impl<'a> Generation<'a> {
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
         // The bonus token is one of those left, so the accepted length is at most one less.
-        let left = self.request.max_tokens - self.summary.tokens - 1;
+        let left = self.answer.max_tokens - self.summary.tokens - 1;
         let asked = budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
         if !options.speculate || budget.shape.gamma <= 1 || left == 0 {
@@ -347,26 +347,7 @@ impl<'a> Generation<'a> {
 
     /// Appends a token to the answer and decides whether the answer ends with it.
     fn emit(&mut self, token: u32, origin: Origin) -> Committed {
-        self.summary.tokens += 1;
-        let ends = self.request.eos.contains(&token);
-        let mut committed = Committed { token, text: String::new(), thought: None, origin };
-        if ends {
-            self.summary.finish = Some(Finish::Eos);
-        } else {
-            let piece = self.stream.push(token, self.names);
-            committed.text = piece.text;
-            if piece.stopped {
-                self.summary.finish = Some(Finish::StopString);
-                return committed;
-            }
-            if self.summary.tokens >= self.request.max_tokens {
-                self.summary.finish = Some(Finish::MaxTokens);
-            }
-        }
-        if self.summary.finish.is_some() {
-            self.flush(Some(&mut committed));
-        }
-        committed
+        self.answer.emit(token, origin, &mut self.summary, self.names)
     }
 
     /// Ends the answer if the root has no room any more. Returns whether it did just now.
@@ -377,13 +358,6 @@ impl<'a> Generation<'a> {
             self.summary.finish = Some(Finish::ContextFull);
         }
         ends
-    }
-
-    /// Gives the held text to the answer's last token.
-    fn flush(&mut self, last: Option<&mut Committed>) {
-        if let Some(last) = last {
-            last.text.push_str(&self.stream.finish(self.names));
-        }
     }
 }
 

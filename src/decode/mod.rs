@@ -5,6 +5,8 @@
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
 //! same loop with trees of one node, so only the drafter differs, and the drafter decides no token.
 
+mod answer;
+mod batch;
 mod draft_thread;
 mod drafter_set;
 mod engine;
@@ -14,6 +16,7 @@ mod panic;
 mod round;
 mod text;
 
+pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};
 pub use options::{Rival, RoundOptions};

@@ -128,27 +128,56 @@ impl KvCache {
         keys: &[f32],
         values: &[f32],
     ) {
-        let row = self.heads * self.head_dim;
-        assert!(layer < self.layers, "layer {layer} of {}", self.layers);
-        assert!(keys.len() == values.len() && keys.len().is_multiple_of(row), "rows of {row}");
-        let m = keys.len() / row;
-        let first = self.len + rows;
-        assert!(first + m <= self.capacity, "{m} rows behind {first} of {}", self.capacity);
-        let heads = self.heads;
-        let planes = self.planes();
-        pool.run(heads, |head| {
+        Self::write_each(pool, std::slice::from_mut(self), (layer, rows), keys, values);
+    }
+
+    /// [`KvCache::write_behind`] of several caches of one shape in one dispatch: the first of the
+    /// rows go to the first cache, as many as to each of the others. `layer` with the rows in
+    /// flight of every cache.
+    ///
+    /// # Panics
+    /// As [`KvCache::write`], and if the caches differ in shape or the rows do not share out.
+    pub fn write_each(
+        pool: &Pool,
+        caches: &mut [Self],
+        (layer, rows): (usize, usize),
+        keys: &[f32],
+        values: &[f32],
+    ) {
+        let Some(first) = caches.first() else { return };
+        let (heads, head_dim, shape) = (first.heads, first.head_dim, first.shape());
+        let row = heads * head_dim;
+        assert!(layer < first.layers, "layer {layer} of {}", first.layers);
+        assert!(keys.len() == values.len(), "a value for each key");
+        assert!(keys.len().is_multiple_of(row * caches.len()), "rows of {row} for each cache");
+        let m = keys.len() / row / caches.len();
+        for cache in caches.iter() {
+            let first = cache.len + rows;
+            assert!(first + m <= cache.capacity, "{m} rows behind {first} of {}", cache.capacity);
+            assert_eq!(cache.shape(), shape, "caches of one shape");
+        }
+        let places: Vec<(usize, Planes)> =
+            caches.iter_mut().map(|cache| (cache.len + rows, cache.planes())).collect();
+        pool.run(places.len() * heads, |task| {
+            let (cache, head) = (task / heads, task % heads);
+            let (first, planes) = &places[cache];
             for r in 0..m {
-                let at = r * row + head * planes.head_dim;
+                let at = (cache * m + r) * row + head * head_dim;
                 let write = Write {
-                    planes: &planes,
+                    planes,
                     plane: layer * heads + head,
                     slot: first + r,
-                    keys: &keys[at..][..planes.head_dim],
-                    values: &values[at..][..planes.head_dim],
+                    keys: &keys[at..][..head_dim],
+                    values: &values[at..][..head_dim],
                 };
                 lanes::run(pool.isa(), write);
             }
         });
+    }
+
+    /// What caches must have alike for one pass: layers, heads, their dimensions, the format.
+    pub(super) fn shape(&self) -> (usize, usize, usize, KvFormat) {
+        (self.layers, self.heads, self.head_dim, self.format)
     }
 
     /// Commits the rows of `path` (ascending rows of the last pass) as the next positions, in all

@@ -64,7 +64,7 @@ mod tile;
 mod tree_mask;
 
 pub use apart::Apart;
-pub use attention::{AttentionOptions, attention, attention_with};
+pub use attention::{AttentionOptions, attention, attention_each, attention_with};
 pub use cache::{KvCache, KvFormat};
 pub use cross_entropy::{RowLoss, softmax, softmax_less};
 pub use format::{Format, Storage};

@@ -35,7 +35,7 @@ pub use candle::DeviceLayers;
 #[cfg(test)]
 pub(crate) use config::tests::small as config_for_tests;
 pub use config::{Config, ConfigError, RopeLayout};
-pub use cpu::{CpuDraft, CpuTarget, PassTiming, Progress};
+pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, GpuTarget, Traffic, TrafficMeter};
 #[cfg(test)]
 pub(crate) use hf_families::model_types;

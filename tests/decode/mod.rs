@@ -1,6 +1,7 @@
 //! Decoding: whatever is drafted and however, the text is the plain one.
 
 mod architectures;
+mod batch;
 mod coupled;
 mod duo;
 mod engine;

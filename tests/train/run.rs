@@ -322,27 +322,40 @@ fn bad_lines_are_named_and_survived() {
 
 #[test]
 fn the_target_answers_questions_itself() {
-    let bench = Bench::new();
     let asked = |i: usize| json!({"id": i, "turns": [format!("What is {i}?"), "Why?"]}).to_string();
-    let lines: Vec<String> = (0..4).map(asked).collect();
-    fs::write(bench.chats(), lines.join("\n")).unwrap();
-    let mut order = bench.order(false);
-    (order.recipe.self_answers, order.recipe.answer_tokens) = (true, 12);
-    order.recipe.options.length = Length::Steps(1);
+    let lines: Vec<String> = (0..20).map(asked).collect();
+    let order = |bench: &Bench| {
+        fs::write(bench.chats(), lines.join("\n")).unwrap();
+        let mut order = bench.order(false);
+        (order.recipe.self_answers, order.recipe.answer_tokens) = (true, 12);
+        order.recipe.options.length = Length::Steps(1);
+        order.keep_work = true;
+        order
+    };
+    let answers =
+        |bench: &Bench| fs::read_to_string(bench.head().join("work/answers.jsonl")).unwrap();
     // Stopped after the first answers, it goes on behind them.
-    assert_eq!(until(&order, |event| matches!(event, TrainEvent::At(2))), End::Stopped);
-    let answers = bench.head().join("work/answers.jsonl");
-    let before = fs::read_to_string(&answers).unwrap();
-    assert_eq!(before.lines().count(), 2);
-    let order = RunRequest { resume: true, ..order };
-    assert_eq!(until(&order, |_| false), End::Done);
-    let after = fs::read_to_string(&answers).unwrap();
+    let bench = Bench::new();
+    let stopped = order(&bench);
+    assert_eq!(until(&stopped, |event| matches!(event, TrainEvent::At(2))), End::Stopped);
+    let before = answers(&bench);
+    assert!((2..20).contains(&before.lines().count()), "{before}");
+    assert_eq!(until(&RunRequest { resume: true, ..stopped }, |_| false), End::Done);
+    let after = answers(&bench);
     assert!(after.starts_with(&before));
-    assert_eq!(after.lines().count(), 4);
-    for line in after.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+    // Which chats are answered side by side changes no answer.
+    let other = Bench::new();
+    assert_eq!(until(&order(&other), |_| false), End::Done);
+    let by_line = |text: String| {
+        let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.map(|row| (row["line"].as_u64(), row)).collect::<BTreeMap<_, _>>()
+    };
+    let after = by_line(after);
+    assert_eq!(after.len(), 20);
+    assert_eq!(after, by_line(answers(&other)));
+    for row in after.values() {
         let roles: Vec<_> =
-            line["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
+            row["messages"].as_array().unwrap().iter().map(|m| &m["role"]).collect();
         assert_eq!(roles, ["user", "assistant", "user", "assistant"]);
     }
 }

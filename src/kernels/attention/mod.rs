@@ -75,39 +75,64 @@ pub fn attention_with(
     options: &AttentionOptions<'_>,
     out: &mut [f32],
 ) {
+    let caches = std::slice::from_ref(cache);
+    attention_each(pool, caches, layer, queries, mask, options, out);
+}
+
+/// [`attention_with`] over several caches of one shape in one dispatch: each has as many rows, on
+/// the same `mask`, the first cache the first of `queries`. A row's result is the same bits as
+/// with its cache alone.
+///
+/// # Panics
+/// As [`attention_with`], and if the caches differ in shape.
+pub fn attention_each(
+    pool: &Pool,
+    caches: &[KvCache],
+    layer: usize,
+    queries: &[f32],
+    mask: &TreeMask,
+    options: &AttentionOptions<'_>,
+    out: &mut [f32],
+) {
     let m = mask.len();
-    if m == 0 {
-        return;
-    }
-    let keys = cache.heads() * cache.head_dim();
+    let Some(cache) = caches.first().filter(|_| m > 0) else { return };
+    let (heads, rows) = (cache.heads(), m * caches.len());
+    let keys = heads * cache.head_dim();
     assert!(layer < cache.layers(), "layer {layer} of {}", cache.layers());
-    assert!(queries.len().is_multiple_of(m * keys), "{m} rows of a multiple of {keys}");
+    assert!(queries.len().is_multiple_of(rows * keys), "{rows} rows of a multiple of {keys}");
     assert_eq!(queries.len(), out.len(), "a result for each query");
-    assert!(cache.len() + mask.first() + m <= cache.capacity(), "rows within the cache");
-    let shared = queries.len() / (m * keys);
+    for each in caches {
+        assert!(each.len() + mask.first() + m <= each.capacity(), "rows within the cache");
+        assert_eq!(each.shape(), cache.shape(), "caches of one shape");
+    }
+    let shared = queries.len() / (rows * keys);
     assert!(options.window != Some(0), "a row sees itself");
     if let Some(sinks) = options.sinks {
-        assert_eq!(sinks.len(), cache.heads() * shared, "a sink for each query head");
+        assert_eq!(sinks.len(), heads * shared, "a sink for each query head");
     }
     // A task that holds all queries of a head reads its keys and values from memory once; a head
     // is split into several tasks only if there are too few heads for the threads.
-    let parts = (pool.threads() * TASKS).div_ceil(cache.heads());
+    let parts = (pool.threads() * TASKS).div_ceil(heads * caches.len());
     let part = (m * shared).div_ceil(parts).next_multiple_of(GROUP);
     let parts = (m * shared).div_ceil(part);
+    let size = queries.len() / caches.len();
     let out = Shareable(out.as_mut_ptr());
-    pool.run(cache.heads() * parts, |task| {
+    pool.run(caches.len() * heads * parts, |task| {
+        let (index, task) = (task / (heads * parts), task % (heads * parts));
         let (head, first) = (task / parts, task % parts * part);
+        let cache = &caches[index];
         let work = Attend {
             cache,
             plane: cache.plane(layer, head),
             head,
             shared,
-            queries,
+            queries: &queries[index * size..][..size],
             mask,
             options,
             first,
             count: part.min(m * shared - first),
-            out: out.get(),
+            // SAFETY: there are `size` results for each cache.
+            out: unsafe { out.get().add(index * size) },
         };
         SCRATCH.with_borrow_mut(|scratch| match cache.format() {
             KvFormat::F16 => lanes::run(pool.isa(), Group::<F16>::new(work, scratch)),

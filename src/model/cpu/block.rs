@@ -4,10 +4,13 @@
 
 use super::layer::{Attention, GroupedQuery, Layer, Mlp, Norm};
 use super::scratch::{Blocks, add_bias, products};
-use crate::kernels::{AttentionOptions, TreeMask, add, attention_with, partial_rope, rms_norm};
+use crate::kernels::{
+    AttentionOptions, KvCache, TreeMask, add, attention_each, partial_rope, rms_norm,
+};
 
 impl Blocks<'_> {
-    /// Runs the stream through block `index`; the rows' keys and values stay in flight.
+    /// Runs the stream through block `index`; the rows' keys and values stay in flight. The rows of
+    /// every cache lie on `mask`.
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
         self.norm(layer.attention_norm.as_ref());
@@ -39,7 +42,7 @@ impl Blocks<'_> {
         }
         let Self { config, pool, .. } = *self;
         let s = &mut *self.scratch;
-        self.cache.write_behind(pool, index, mask.first(), &s.k, &s.v);
+        KvCache::write_each(pool, self.caches, (index, mask.first()), &s.k, &s.v);
         self.timing.other += self.clock.lap();
         let options = AttentionOptions {
             scale: config.block.attention_scale,
@@ -47,7 +50,7 @@ impl Blocks<'_> {
             window: layer.window,
             sinks: layer.sinks.as_deref(),
         };
-        attention_with(pool, self.cache, index, &s.q, mask, &options, &mut s.attended);
+        attention_each(pool, self.caches, index, &s.q, mask, &options, &mut s.attended);
         self.timing.attention += self.clock.lap();
         if let Attention::Latent(weights) = &layer.attention {
             self.latent_values(weights);

@@ -2,6 +2,7 @@
 //! row-invariant kernels. A token's logits and feature are the same bits whether it came in a
 //! prompt, alone, or as a node of a tree. Must never know files.
 
+mod batch;
 mod block;
 mod draft;
 mod experts;
@@ -15,6 +16,7 @@ pub(super) mod scratch;
 mod target;
 mod weights;
 
+pub use batch::CpuBatch;
 pub use draft::CpuDraft;
 pub use packer::Progress;
 pub use scratch::PassTiming;

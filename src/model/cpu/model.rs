@@ -18,7 +18,7 @@ pub(super) struct CpuModel {
     pub(super) cache: KvCache,
     /// Positions it can be used for; the cache may have slots behind them.
     pub(super) capacity: usize,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
     pub(super) timing: PassTiming,
 }
 
@@ -55,6 +55,7 @@ impl CpuModel {
     /// Begins a pass.
     pub(super) fn pass(&mut self) -> Pass<'_> {
         let Self { config, pool, cache, scratch, timing, weights, .. } = self;
-        Pass { weights, blocks: Blocks::begin(config, pool, cache, scratch, timing) }
+        let caches = std::slice::from_mut(cache);
+        Pass { weights, blocks: Blocks::begin(config, pool, caches, scratch, timing) }
     }
 }

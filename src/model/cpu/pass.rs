@@ -3,7 +3,7 @@
 
 use super::scratch::Blocks;
 use super::weights::Weights;
-use crate::kernels::TreeMask;
+use crate::kernels::{KvCache, TreeMask};
 use crate::model::taps::Taps;
 
 /// What a pass works with.
@@ -13,7 +13,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs one row for each of `tokens`, row i at position `len + depth(i)` and seeing
+    /// Runs one row for each of `tokens`, row i of a cache at position `len + depth(i)` and seeing
     /// `mask.visible(i)` behind the committed prefix; leaves their keys and values behind it.
     /// Writes the outputs of the final norm to `features`, `[rows, H]`.
     pub(super) fn run(
@@ -30,8 +30,10 @@ impl Pass<'_> {
     /// The first part of `run`: embeds the tokens and returns the stream, `[rows, H]`.
     pub(super) fn embed(&mut self, tokens: &[u32], depth: impl Fn(usize) -> usize) -> &mut [f32] {
         let Self { weights, blocks } = self;
-        let (config, pool, len) = (blocks.config, blocks.pool, blocks.cache.len());
-        blocks.place(tokens.len(), |row| len + depth(row), &weights.rope);
+        let (config, pool) = (blocks.config, blocks.pool);
+        let each = tokens.len() / blocks.caches.len();
+        let lens: Vec<usize> = blocks.caches.iter().map(KvCache::len).collect();
+        blocks.place(tokens.len(), |row| lens[row / each] + depth(row % each), &weights.rope);
         pool.chunks(&mut blocks.scratch.stream, config.hidden, |row, stream| {
             weights.embedding.row(tokens[row] as usize, stream);
             config.block.scale_embedding(stream);

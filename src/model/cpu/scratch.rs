@@ -116,7 +116,9 @@ impl Scratch {
 pub(in crate::model) struct Blocks<'a> {
     pub(in crate::model) config: &'a Config,
     pub(in crate::model) pool: &'a Pool,
-    pub(in crate::model) cache: &'a mut KvCache,
+    /// As many rows for each, those of the first cache first; one unless several texts are run
+    /// side by side.
+    pub(in crate::model) caches: &'a mut [KvCache],
     pub(in crate::model) scratch: &'a mut Scratch,
     pub(in crate::model) timing: &'a mut PassTiming,
     pub(super) clock: Clock,
@@ -127,11 +129,11 @@ impl<'a> Blocks<'a> {
     pub(in crate::model) fn begin(
         config: &'a Config,
         pool: &'a Pool,
-        cache: &'a mut KvCache,
+        caches: &'a mut [KvCache],
         scratch: &'a mut Scratch,
         timing: &'a mut PassTiming,
     ) -> Self {
-        Self { config, pool, cache, scratch, timing, clock: Clock(Instant::now()) }
+        Self { config, pool, caches, scratch, timing, clock: Clock(Instant::now()) }
     }
 
     /// Makes room for `rows` rows, row i at `position(i)`. They are then to be put into

@@ -18,7 +18,7 @@ use crate::speculate::Tree;
 
 /// A target model on the CPU.
 pub struct CpuTarget {
-    model: CpuModel,
+    pub(super) model: CpuModel,
     /// Rows of the last verified tree, which `commit` may still keep.
     pending: usize,
     features: FeatureSource,

@@ -132,7 +132,8 @@ impl PackedHead {
         mask: &TreeMask,
     ) {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
-        let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        let caches = std::slice::from_mut(cache);
+        let mut blocks = Blocks::begin(config, pool, caches, scratch, timing);
         buffers.embed(tokens, &self.embedding, pool);
         blocks.place(tokens.len(), position, &self.rope);
         if let (PackedFusion::Eagle3(own), Some(layer)) = (&self.fusion, self.layers.first()) {
@@ -156,7 +157,8 @@ impl PackedHead {
         let count = self.outputs.len() / config.hidden;
         let scored = self.lm_head.outputs();
         let draft_vocab = self.draft_vocab.as_ref().map(DraftVocabulary::tokens);
-        let mut blocks = Blocks::begin(config, pool, cache, scratch, timing);
+        let caches = std::slice::from_mut(cache);
+        let mut blocks = Blocks::begin(config, pool, caches, scratch, timing);
         let Buffers { normed, logits, .. } = buffers;
         logits.resize(count * scored, 0.0);
         let outputs = match &self.fusion {

@@ -1,10 +1,12 @@
 //! Before the first stage, if asked for: the target answers the questions of the file itself, so
-//! that the head learns from texts that it will be asked to predict. Every answer is on the disk as
-//! soon as it is complete.
+//! that the head learns from texts that it will be asked to predict. Many chats are answered side
+//! by side, since a pass over a row of each costs little more than a pass over one. Every answer is
+//! on the disk as soon as it is complete.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +15,11 @@ use super::context::RunContext;
 use super::recipe::rank;
 use super::state::Stage;
 use crate::chat::{Message, Role};
-use crate::decode::{Engine, Request, RoundOptions};
-use crate::draft::{Budget, Drafter, PromptLookup};
-use crate::speculate::{SamplerSettings, Shape};
+use crate::decode::{Answered, BatchEngine, Request};
+use crate::hardware::Machine;
+use crate::library::Tokenizer;
+use crate::model::{CpuBatch, CpuTarget};
+use crate::speculate::SamplerSettings;
 use crate::train::chats;
 use crate::train::render::{RenderError, Renderer};
 use crate::train::shards::{ShardError, whole};
@@ -24,10 +28,12 @@ const FILE: &str = "answers.jsonl";
 /// Half of the chats are answered greedily, as heads are used most; the other half at this
 /// temperature, so that the texts are more varied.
 const TEMPERATURE: f32 = 0.8;
+/// Chats that are answered side by side: as many rows as a pass takes for about the price of two.
+pub(super) const TOGETHER: usize = 16;
 
 /// A chat that the target answered.
 #[derive(Serialize, Deserialize)]
-struct Answered {
+struct AnsweredChat {
     line: usize,
     messages: Vec<Message>,
 }
@@ -51,38 +57,162 @@ pub(super) fn answer(
         asked.truncate(limit);
     }
     let path = run.dir.file(FILE);
-    let mut answered = read(&path)?;
+    let answered = read(&path)?;
     let failed = |source| ShardError::write(&path, source);
-    let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-    let window = run.window();
-    let lookup: Box<dyn Drafter> = Box::new(PromptLookup::new(window));
-    let mut engine = Engine::new(Box::new(run.target(window)?), [lookup]);
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+    let target = run.target(run.window())?;
+    let together = together(&target);
     run.begin(Stage::Answers, asked.len() as u64);
-    let mut tokens = 0;
-    for (index, (line, chat)) in asked.iter().enumerate() {
-        if answered.contains_key(line) {
-            continue;
+    let mut table = Table {
+        renderer,
+        names: run.files.tokenizer.clone(),
+        eos: run.files.eos.clone(),
+        stop: run.files.template.stop_strings().to_vec(),
+        longest: recipe.answer_tokens,
+        engine: BatchEngine::new(CpuBatch::new(target, together)?),
+        talks: BTreeMap::new(),
+        path,
+        file,
+        answered,
+        tokens: 0,
+    };
+    let mut waiting = asked.into_iter().enumerate();
+    loop {
+        while table.engine.has_room()
+            && let Some((index, (line, chat))) = waiting.next()
+        {
+            if table.answered.contains_key(&line) {
+                continue;
+            }
+            let temperature = if index % 2 == 0 { 0.0 } else { TEMPERATURE };
+            let seed = recipe.options.seed ^ line as u64;
+            let sampler = SamplerSettings { temperature, seed, ..SamplerSettings::default() };
+            let questions = chat.into_iter().filter(|message| message.role != Role::Assistant);
+            let talk = Talk { sampler, left: questions.rev().collect(), said: Vec::new() };
+            table.go_on(line, talk)?;
+            run.at(table.answered.len() as u64);
         }
-        let temperature = if index % 2 == 0 { 0.0 } else { TEMPERATURE };
-        let seed = recipe.options.seed ^ *line as u64;
-        let sampler = SamplerSettings { temperature, seed, ..SamplerSettings::default() };
-        let Some(messages) = talk(run, renderer, &mut engine, chat, sampler, &mut tokens)? else {
-            run.end(tokens)?;
+        if table.engine.active() == 0 {
+            break;
+        }
+        if run.stopping() {
+            run.end(table.tokens)?;
             return Err(RunError::Stopped);
-        };
-        let row = Answered { line: *line, messages };
+        }
+        for answer in table.engine.step(&table.names)? {
+            table.hear(answer)?;
+            run.at(table.answered.len() as u64);
+        }
+        run.look();
+    }
+    run.end(table.tokens)?;
+    Ok(table.answered)
+}
+
+/// How many chats are answered side by side: [`TOGETHER`], or as many as half of the free memory
+/// has caches for.
+fn together(target: &CpuTarget) -> usize {
+    let free = Machine::probe().memory.free / 2;
+    let caches = free / target.kv_bytes().max(1);
+    usize::try_from(caches).unwrap_or(usize::MAX).clamp(1, TOGETHER)
+}
+
+/// A chat under way.
+struct Talk {
+    sampler: SamplerSettings,
+    /// What is still to be said by others than the target, the next one last.
+    left: Vec<Message>,
+    /// The chat so far.
+    said: Vec<Message>,
+}
+
+/// The chats under way, by line, and what they need.
+struct Table<'a> {
+    renderer: &'a Renderer,
+    names: Tokenizer,
+    eos: Vec<u32>,
+    stop: Vec<String>,
+    /// Most tokens of an answer.
+    longest: usize,
+    engine: BatchEngine,
+    talks: BTreeMap<usize, Talk>,
+    path: PathBuf,
+    file: File,
+    answered: BTreeMap<usize, Vec<Message>>,
+    tokens: u64,
+}
+
+impl Table<'_> {
+    /// Asks the chat's next question; the chat is written where there is none, or none that fits.
+    fn go_on(&mut self, line: usize, mut talk: Talk) -> Result<(), RunError> {
+        while let Some(request) = self.question(&mut talk)? {
+            let sampler = talk.sampler;
+            match self.engine.begin(line, &request, sampler, &self.names)? {
+                Some(answer) => self.note(&mut talk, answer),
+                None => {
+                    self.talks.insert(line, talk);
+                    return Ok(());
+                }
+            }
+        }
+        self.write(AnsweredChat { line, messages: talk.said })
+    }
+
+    /// Takes an answer that has ended and goes on with its chat.
+    fn hear(&mut self, answer: Answered) -> Result<(), RunError> {
+        let line = answer.key;
+        let Some(mut talk) = self.talks.remove(&line) else { return Ok(()) };
+        self.note(&mut talk, answer);
+        self.go_on(line, talk)
+    }
+
+    fn note(&mut self, talk: &mut Talk, answer: Answered) {
+        self.tokens += answer.tokens as u64;
+        talk.said.push(Message::new(Role::Assistant, answer.text));
+    }
+
+    /// The request of the chat's next question, if there is one and it fits.
+    fn question(&self, talk: &mut Talk) -> Result<Option<Request>, RunError> {
+        while let Some(message) = talk.left.pop() {
+            let asks = message.role == Role::User;
+            talk.said.push(message);
+            if !asks {
+                continue;
+            }
+            let prompt = match self.renderer.prompt(&talk.said) {
+                Ok(prompt) => prompt,
+                // The template does not take this chat: it is counted and named with the other
+                // faults.
+                Err(RenderError::Fault(_)) => return Ok(None),
+                Err(RenderError::Tokenizer(error)) => return Err(error.into()),
+            };
+            let room = self.engine.capacity().saturating_sub(prompt.len());
+            if room < 2 {
+                talk.said.pop();
+                return Ok(None);
+            }
+            return Ok(Some(Request {
+                prompt,
+                max_tokens: self.longest.min(room - 1),
+                eos: self.eos.clone(),
+                stop: self.stop.clone(),
+            }));
+        }
+        Ok(None)
+    }
+
+    fn write(&mut self, row: AnsweredChat) -> Result<(), RunError> {
+        let failed = |source| ShardError::write(&self.path, source);
         let mut text = serde_json::to_vec(&row).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
-        file.write_all(&text).map_err(failed)?;
-        answered.insert(*line, row.messages);
-        run.at(index as u64 + 1);
+        self.file.write_all(&text).map_err(failed)?;
+        self.answered.insert(row.line, row.messages);
+        Ok(())
     }
-    run.end(tokens)?;
-    Ok(answered)
 }
 
 /// What was answered before; a line torn by an interruption is taken out of the file.
-fn read(path: &std::path::Path) -> Result<BTreeMap<usize, Vec<Message>>, RunError> {
+fn read(path: &Path) -> Result<BTreeMap<usize, Vec<Message>>, RunError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -94,65 +224,12 @@ fn read(path: &std::path::Path) -> Result<BTreeMap<usize, Vec<Message>>, RunErro
     }
     let rows = text[..complete].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     rows.map(|line| {
-        let row: Answered = serde_json::from_slice(line).map_err(|error| ShardError::Damaged {
-            path: path.to_owned(),
-            reason: error.to_string(),
+        let row: AnsweredChat = serde_json::from_slice(line).map_err(|error| {
+            ShardError::Damaged { path: path.to_owned(), reason: error.to_string() }
         })?;
         Ok((row.line, row.messages))
     })
     .collect()
-}
-
-/// The chat's questions with the target's answers, up to the first that does not fit; `None` if it
-/// was stopped.
-fn talk(
-    run: &mut RunContext<'_>,
-    renderer: &Renderer,
-    engine: &mut Engine,
-    chat: &[Message],
-    sampler: SamplerSettings,
-    tokens: &mut u64,
-) -> Result<Option<Vec<Message>>, RunError> {
-    let names = run.files.tokenizer.clone();
-    let budget = Budget::new(Shape { gamma: 8, width: 1, depth: 6 }, 0);
-    let options = RoundOptions::new(budget, sampler);
-    let mut said: Vec<Message> = Vec::new();
-    for message in chat.iter().filter(|message| message.role != Role::Assistant) {
-        said.push(message.clone());
-        if message.role != Role::User {
-            continue;
-        }
-        let prompt = match renderer.prompt(&said) {
-            Ok(prompt) => prompt,
-            // The template does not take this chat: it is counted and named with the other faults.
-            Err(RenderError::Fault(_)) => break,
-            Err(RenderError::Tokenizer(error)) => return Err(error.into()),
-        };
-        let room = engine.target().capacity().saturating_sub(prompt.len());
-        if room < 2 {
-            said.pop();
-            break;
-        }
-        let request = Request {
-            prompt,
-            max_tokens: run.state.recipe.answer_tokens.min(room - 1),
-            eos: run.files.eos.clone(),
-            stop: run.files.template.stop_strings().to_vec(),
-        };
-        let mut answer = engine.generate(request, &names)?;
-        let mut content = answer.first_token(&options)?.text;
-        while answer.finish().is_none() {
-            if run.stopping() {
-                return Ok(None);
-            }
-            let round = answer.step(&options)?;
-            content.extend(round.committed.into_iter().map(|token| token.text));
-        }
-        *tokens += answer.summary().tokens as u64;
-        run.look();
-        said.push(Message::new(Role::Assistant, content));
-    }
-    Ok(Some(said))
 }
 
 #[cfg(test)]

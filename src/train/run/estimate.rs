@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use candle_core::Device;
 
+use super::answers::TOGETHER;
 use super::context::RunContext;
 use super::learn::{draft_vocab, shared};
 use super::recipe::Recipe;
@@ -17,8 +18,6 @@ use crate::train::{Elastic, Length, Options, Trainer, Used, chats, head_config};
 
 /// Tokens of the sample: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
-/// Chats that the target answers in the sample.
-const ANSWERED: usize = 4;
 
 /// What a training will take.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +74,7 @@ pub fn estimate(
     let dir = RunDir::begin(&folder.path().join("head"))?;
     let mut sampled = recipe.clone();
     if recipe.self_answers {
-        sampled.limit = Some(recipe.limit.unwrap_or(ANSWERED).min(ANSWERED));
+        sampled.limit = Some(recipe.limit.unwrap_or(TOGETHER).min(TOGETHER));
     }
     let state = State::new(sampled, fingerprint);
     let mut run = RunContext::new(dir, state, files, request.threads, stop, report);

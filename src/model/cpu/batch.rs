@@ -1,0 +1,183 @@
+//! One target with several texts, each with a KV cache of its own: a pass appends one token to each
+//! of them, its products done once for all. A text's logits are the same bits as alone. Must never
+//! know where the tokens came from.
+
+use std::sync::Arc;
+
+use super::CHUNK;
+use super::pass::Pass;
+use super::scratch::{Blocks, PassTiming, Scratch};
+use super::target::CpuTarget;
+use super::weights::Weights;
+use crate::kernels::{KvCache, Pool, TreeMask};
+use crate::model::target::count_runnable;
+use crate::model::{Config, LoadError, TargetError};
+
+/// A target on the CPU with several sequences side by side, numbered from 0.
+pub struct CpuBatch {
+    config: Config,
+    pool: Arc<Pool>,
+    weights: Weights,
+    caches: Vec<KvCache>,
+    capacity: usize,
+    scratch: Scratch,
+    timing: PassTiming,
+    /// The final norm's outputs of a pass, `[rows, H]`.
+    normed: Vec<f32>,
+    /// The last pass's logits, `[rows, V]`.
+    logits: Vec<f32>,
+}
+
+impl CpuBatch {
+    /// `target` with `sequences` empty texts (at least one), each as long as `target`'s own may
+    /// become.
+    ///
+    /// # Errors
+    /// [`LoadError::Cache`] if there is no memory for so many KV caches.
+    pub fn new(target: CpuTarget, sequences: usize) -> Result<Self, LoadError> {
+        let model = target.model;
+        let (config, capacity) = (model.config, model.capacity);
+        let mut first = model.cache;
+        first.truncate(0);
+        let mut caches = vec![first];
+        while caches.len() < sequences {
+            let (layers, kv) = (caches[0].layers(), caches[0].format());
+            let cache = KvCache::new(layers, config.kv_heads, config.head_dim, capacity, kv);
+            caches.push(cache.map_err(|error| LoadError::Cache { capacity, error })?);
+        }
+        Ok(Self {
+            config,
+            pool: model.pool,
+            weights: model.weights,
+            caches,
+            capacity,
+            scratch: model.scratch,
+            timing: PassTiming::default(),
+            normed: Vec::new(),
+            logits: Vec::new(),
+        })
+    }
+
+    /// Sequences there are.
+    pub fn sequences(&self) -> usize {
+        self.caches.len()
+    }
+
+    /// Positions of each.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// V.
+    pub fn vocab(&self) -> usize {
+        self.config.vocab
+    }
+
+    /// The threads it runs on.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Where the time of the last pass went.
+    pub fn last_pass(&self) -> PassTiming {
+        self.timing
+    }
+
+    /// Committed positions of a sequence.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn len(&self, sequence: usize) -> usize {
+        self.caches[sequence].len()
+    }
+
+    /// Whether nothing of a sequence is committed.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn is_empty(&self, sequence: usize) -> bool {
+        self.len(sequence) == 0
+    }
+
+    /// Rolls a sequence back to its first `len` positions.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn truncate(&mut self, sequence: usize, len: usize) {
+        self.caches[sequence].truncate(len);
+    }
+
+    /// Exchanges the numbers of two sequences.
+    ///
+    /// # Panics
+    /// If there are no such sequences.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.caches.swap(a, b);
+    }
+
+    /// Commits `tokens` behind a sequence and returns the last one's logits, `[V]`; nothing for no
+    /// tokens.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is changed then.
+    ///
+    /// # Panics
+    /// If there is no such sequence.
+    pub fn prefill(&mut self, sequence: usize, tokens: &[u32]) -> Result<&[f32], TargetError> {
+        let bounds = (self.len(sequence), self.capacity);
+        count_runnable(tokens.iter().copied(), self.vocab(), bounds)?;
+        self.timing = PassTiming::default();
+        let mut chunks = tokens.chunks(CHUNK).peekable();
+        while let Some(chunk) = chunks.next() {
+            let mask = TreeMask::causal(chunk.len());
+            let last = (chunks.peek().is_none()).then_some(chunk.len() - 1);
+            self.pass(sequence..sequence + 1, chunk, &mask, last);
+        }
+        Ok(if tokens.is_empty() { &[] } else { &self.logits })
+    }
+
+    /// Commits one token behind each of the first `tokens.len()` sequences, in one pass, and
+    /// returns their logits, `[rows, V]`.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is changed then.
+    ///
+    /// # Panics
+    /// If there are fewer sequences.
+    pub fn append(&mut self, tokens: &[u32]) -> Result<&[f32], TargetError> {
+        for (&token, cache) in tokens.iter().zip(&self.caches[..tokens.len()]) {
+            count_runnable([token], self.vocab(), (cache.len(), self.capacity))?;
+        }
+        self.timing = PassTiming::default();
+        if tokens.is_empty() {
+            return Ok(&[]);
+        }
+        self.pass(0..tokens.len(), tokens, &TreeMask::causal(1), Some(0));
+        Ok(&self.logits)
+    }
+
+    /// Runs `tokens`, as many behind each of `sequences`, and commits them; writes the logits of
+    /// the rows from `scored` on.
+    fn pass(
+        &mut self,
+        sequences: std::ops::Range<usize>,
+        tokens: &[u32],
+        mask: &TreeMask,
+        scored: Option<usize>,
+    ) {
+        let Self { config, pool, weights, caches, scratch, timing, normed, logits, .. } = self;
+        let Config { hidden, vocab, .. } = *config;
+        let caches = &mut caches[sequences];
+        normed.resize(tokens.len() * hidden, 0.0);
+        let mut pass =
+            Pass { weights, blocks: Blocks::begin(config, pool, caches, scratch, timing) };
+        pass.run(tokens, |row| row, mask, normed);
+        if let Some(first) = scored {
+            let rows = &normed[first * hidden..];
+            logits.resize(rows.len() / hidden * vocab, 0.0);
+            pass.head(rows, logits);
+        }
+        let path: Vec<usize> = (0..mask.len()).collect();
+        caches.iter_mut().for_each(|cache| cache.commit(pool, &path));
+    }
+}
