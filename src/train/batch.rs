@@ -5,7 +5,7 @@
 use candle_core::{Device, Result, Tensor};
 use half::f16;
 
-use super::{Example, Examples, MaskRule, Options};
+use super::{Columns, Example, Examples, MaskRule, Options};
 use crate::model::head::DraftVocabulary;
 use crate::speculate::Noise;
 
@@ -23,7 +23,7 @@ const NOISE: u64 = 0x6e6f_6973_6500;
 /// (f_i, x_{i+1}), which predicts f_{i+1} and by it x_{i+2}.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// `[batch, rows, H]`: f_i, with noise.
+    /// `[batch, rows, width]`: what is read of f_i or in its place, with noise.
     pub features: Tensor,
     /// `[batch · rows]`: x_{i+1}.
     pub tokens: Tensor,
@@ -36,13 +36,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Puts `examples` of features `hidden` wide on `device`, with `noise` on what is read.
+    /// Puts `examples` of these `columns` on `device`, with `noise` on what is read.
     ///
     /// # Errors
     /// If the device fails.
     pub fn new(
         examples: &[Example],
-        hidden: usize,
+        columns: &Columns,
         rule: MaskRule,
         noise: FeatureNoise,
         device: &Device,
@@ -50,7 +50,8 @@ impl Batch {
         let longest = examples.iter().map(|example| example.tokens.len()).max().unwrap_or_default();
         let rows = longest.saturating_sub(1);
         let count = examples.len() * rows;
-        let mut features = vec![0f32; count * hidden];
+        let (read, hidden) = (columns.read.len(), columns.feature.len());
+        let mut features = vec![0f32; count * read];
         let mut labels = vec![0f32; count * hidden];
         let mut tokens = vec![0u32; count];
         let mut counts = vec![false; count];
@@ -63,9 +64,15 @@ impl Batch {
             for (row, counts) in counts[first..first + own].iter_mut().enumerate() {
                 *counts = has_loss(&example.mask, row, rule);
             }
-            let at = first * hidden..(first + own) * hidden;
-            widen(&example.features[..own * hidden], &mut features[at.clone()]);
-            widen(&example.features[(len - own) * hidden..], &mut labels[at.clone()]);
+            let at = first * read..(first + own) * read;
+            let rows = || example.features.chunks_exact(columns.width());
+            for (row, to) in rows().zip(features[at.clone()].chunks_exact_mut(read)) {
+                widen(&row[columns.read.clone()], to);
+            }
+            let to = labels[first * hidden..(first + own) * hidden].chunks_exact_mut(hidden);
+            for (row, to) in rows().skip(len - own).zip(to) {
+                widen(&row[columns.feature.clone()], to);
+            }
             let width = noise.width_at(len);
             if width > 0.0 {
                 for (i, feature) in (at.start as u32..).zip(&mut features[at]) {
@@ -75,7 +82,7 @@ impl Batch {
             }
         }
         Ok(Self {
-            features: Tensor::from_vec(features, (examples.len(), rows, hidden), device)?,
+            features: Tensor::from_vec(features, (examples.len(), rows, read), device)?,
             labels: Tensor::from_vec(labels, (count, hidden), device)?,
             tokens: Tensor::from_vec(tokens, count, device)?,
             counts,
@@ -231,7 +238,8 @@ mod tests {
 
     fn batch(examples: &[Example], rule: MaskRule, width: f64) -> Batch {
         let noise = FeatureNoise { width, capped: true, draw: Noise::new(1, 2) };
-        Batch::new(examples, 2, rule, noise, &Device::Cpu).unwrap()
+        let columns = Columns { read: 0..2, feature: 0..2 };
+        Batch::new(examples, &columns, rule, noise, &Device::Cpu).unwrap()
     }
 
     #[test]
@@ -247,6 +255,21 @@ mod tests {
         // x_2 and x_3 of the first, x_1 and x_2 of the second are the assistant's.
         assert_eq!(batch.counts, [false, true, false, true, false, false]);
         assert_eq!((batch.pairs, batch.counted()), (5, 2));
+    }
+
+    #[test]
+    fn tapped_states_are_read_and_features_behind_them_predicted() {
+        let columns = Columns { read: 0..1, feature: 1..2 };
+        let noise = FeatureNoise::none();
+        let examples = [example("..##"), example(".##")];
+        let batch =
+            Batch::new(&examples, &columns, MaskRule::Aligned, noise, &Device::Cpu).unwrap();
+        assert_eq!(
+            batch.features.to_vec3::<f32>().unwrap(),
+            [[[0.0], [2.0], [4.0]], [[0.0], [2.0], [0.0]]]
+        );
+        let labels = batch.labels.to_vec2::<f32>().unwrap();
+        assert_eq!(labels, [[3.0], [5.0], [7.0], [3.0], [5.0], [0.0]]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::net::DraftNet;
 use super::optimiser::{AdamW, Moments};
 use super::tensors_file::save_tensors;
 use super::{Options, TrainError};
-use crate::model::head::HeadConfig;
+use crate::model::head::{FusionKind, HeadConfig};
 
 /// The entry of the file's metadata that holds [`CheckpointState`].
 const STATE: &str = "dovetail-training";
@@ -100,8 +100,6 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
         state.ok_or_else(|| damaged(path, "it is not a checkpoint of a training".into()))?;
     let state: CheckpointState =
         serde_json::from_str(state).map_err(|error| damaged(path, error.to_string()))?;
-    let config =
-        HeadConfig::from_json(&state.config).map_err(|error| damaged(path, error.to_string()))?;
     let mut parts: [HashMap<String, Tensor>; 3] = Default::default();
     for (name, view) in SafeTensors::deserialize(&bytes).map_err(torn)?.tensors() {
         for (prefix, part) in [WEIGHT, FIRST, SECOND].into_iter().zip(&mut parts) {
@@ -113,6 +111,9 @@ pub(super) fn load(path: &Path, device: &Device) -> Result<Checkpoint, TrainErro
         }
     }
     let [weights, first, mut second] = parts;
+    let kind = FusionKind::of(weights.keys().map(String::as_str)).unwrap_or(FusionKind::Eagle);
+    let config = HeadConfig::of_kind(&state.config, kind)
+        .map_err(|error| damaged(path, error.to_string()))?;
     let net = DraftNet::load(config, &weights, device)?;
     let mut moments = BTreeMap::new();
     for (name, first) in first {

@@ -1,17 +1,46 @@
 //! What a head learns from: a text with the target's features. Must never know where texts come
 //! from.
 
+use std::ops::Range;
+
 use half::f16;
 
 use super::TrainError;
+use crate::model::head::HeadConfig;
+
+/// Which numbers of a position a head reads, and which are the target's feature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Columns {
+    /// What is read.
+    pub read: Range<usize>,
+    /// f_i: the same, or behind it.
+    pub feature: Range<usize>,
+}
+
+impl Columns {
+    /// Those of a head of this configuration.
+    pub fn of(config: &HeadConfig) -> Self {
+        let (read, hidden) = (config.feature_width(), config.target_hidden());
+        match config.eagle3 {
+            None => Self { read: 0..read, feature: 0..read },
+            Some(_) => Self { read: 0..read, feature: read..read + hidden },
+        }
+    }
+
+    /// Numbers of a position.
+    pub fn width(&self) -> usize {
+        self.feature.end
+    }
+}
 
 /// One rendered chat of L tokens as the target saw it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Example {
     /// The tokens x_0 … x_{L−1}.
     pub tokens: Vec<u32>,
-    /// `[L, H]`, row-major: f_i, the output of the target's final norm at position i (method.md,
-    /// Features).
+    /// `[L, width]`, row-major: f_i, the output of the target's final norm at position i
+    /// (method.md, Features); for a head over tapped states these states and then f_i
+    /// ([`Columns`]).
     pub features: Vec<f16>,
     /// `[L]`: whether x_i is the assistant's, the token that ends its turn included.
     pub mask: Vec<bool>,

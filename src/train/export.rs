@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::TrainError;
 use super::net::DraftNet;
 use super::tensors_file::{save, save_tensors};
-use crate::model::head::{FusionKind, HeadConfig, HeadWeights};
+use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, Taps};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
 /// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without
@@ -46,7 +46,19 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
     HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3: None }
 }
 
-/// `config.json` of a head, read back by [`HeadConfig::from_json`] as it was.
+/// The configuration of a new head of this kind; one that taps states, of these layers of the
+/// target. Otherwise as [`head_config`].
+pub fn head_config_of(
+    kind: FusionKind,
+    target: &Config,
+    blocks: usize,
+    elastic: bool,
+) -> HeadConfig {
+    let taps = || Eagle3Config::tapping(target.hidden, Taps::of_new(target.layers));
+    HeadConfig { eagle3: kind.taps().then(taps), ..head_config(target, blocks, elastic) }
+}
+
+/// `config.json` of a head, read back by [`HeadConfig::of_kind`] as it was.
 pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     let body = &config.body;
     let scaling = match &body.rope_scaling {
@@ -85,6 +97,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
             FusionKind::Dgf => "dgf",
             FusionKind::Eagle => "eagle",
             FusionKind::Eagle3 => "eagle3",
+            FusionKind::Dgf3 => "dgf3",
         },
         "elastic_depth": config.elastic,
         "tie_word_embeddings": false,
@@ -92,6 +105,9 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     });
     if let Some(scored) = config.draft_vocab {
         json["draft_vocab_size"] = scored.into();
+    }
+    if let Some((field, states)) = config.eagle3.as_ref().and_then(|own| own.taps.to_json()) {
+        json[field] = states;
     }
     json
 }
@@ -108,6 +124,12 @@ impl DraftNet {
         });
         let mut half: HashMap<_, _> = half.collect::<Result<_, TrainError>>()?;
         half.extend(self.d2t()?);
+        if let (FusionKind::Eagle3, Some(scored)) = (self.kind(), self.draft_vocab()) {
+            // Loaders of this layout compare it with `d2t`.
+            let vocab = self.config().body.vocab as u32;
+            let flags: Vec<u8> = (0..vocab).map(|token| scored.contains(token).into()).collect();
+            half.insert("t2d".to_owned(), Tensor::new(flags, &candle_core::Device::Cpu)?);
+        }
         Ok(half)
     }
 
@@ -181,6 +203,22 @@ mod tests {
                 assert!(text.contains("\"rms_norm_eps\":0.00001,"), "{text}");
                 let json = serde_json::from_str(&text).unwrap();
                 assert_eq!(HeadConfig::from_json(&json).unwrap(), config);
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_over_tapped_states_says_which() {
+        for layers in [6, 12] {
+            let target = Config { layers, ..target() };
+            for (kind, blocks) in [(FusionKind::Eagle3, 1), (FusionKind::Dgf3, 2)] {
+                let config = HeadConfig {
+                    draft_vocab: Some(1000),
+                    ..head_config_of(kind, &target, blocks, false)
+                };
+                let json = serde_json::from_str(&head_json(&config, kind).to_string()).unwrap();
+                assert_eq!(HeadConfig::of_kind(&json, kind).unwrap(), config);
+                assert_eq!(config.features(layers).unwrap().states().len(), 3);
             }
         }
     }

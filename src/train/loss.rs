@@ -10,6 +10,7 @@ use candle_core::{DType, Result, Tensor};
 use super::ops::function_of;
 use super::softmax::Distributions;
 use super::{Measure, Options};
+use crate::kernels::RowLoss;
 
 /// Floats of logits that are held at a time: few enough to stay in the last cache or nearly, so
 /// many that reading and packing the LM head for each product does not weigh.
@@ -54,6 +55,19 @@ pub struct LossSums {
 }
 
 impl LossSums {
+    /// Of the rows that count `here`, without SmoothL1.
+    fn of(losses: &[RowLoss], here: &[bool]) -> Self {
+        let mut sums = Self::default();
+        for (loss, _) in losses.iter().zip(here).filter(|(_, counts)| **counts) {
+            sums.rows += 1.0;
+            sums.ploss += f64::from(loss.cross_entropy);
+            for (n, right) in (0..).zip(&mut sums.right) {
+                *right += if loss.above <= n { 1.0 } else { 0.0 };
+            }
+        }
+        sums
+    }
+
     /// Adds those of further rows.
     pub fn add(&mut self, other: &Self) {
         self.rows += other.rows;
@@ -100,6 +114,11 @@ impl LossComputer {
         Ok(Self { lm_head, vloss: options.vloss, ploss: options.ploss })
     }
 
+    /// The rows of the target's LM head that are scored, `[scored, H]`.
+    pub fn lm_head(&self) -> &Tensor {
+        &self.lm_head
+    }
+
     /// Compares every estimate with `labels` `[n, H]`, the target's features. `counts[s]` says
     /// which rows count at step s, those of later steps among those of the first; `all_rows` is the
     /// number that the sums of losses are divided by: the rows that count at step 0 in all batches
@@ -117,16 +136,33 @@ impl LossComputer {
         counts: &[Vec<bool>],
         all_rows: usize,
     ) -> Result<LossOutput> {
+        self.compute_with(None, estimates, labels, counts, all_rows)
+    }
+
+    /// The same of a head with an LM head of its `own` `[scored, H]`, which learns too. Its outputs
+    /// estimate no features: only the cross-entropy counts.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn compute_with(
+        &self,
+        own: Option<&Tensor>,
+        estimates: &[Estimate],
+        labels: &Tensor,
+        counts: &[Vec<bool>],
+        all_rows: usize,
+    ) -> Result<LossOutput> {
         let counted: Vec<u32> = match counts.first() {
             Some(first) => {
                 (0u32..).zip(first).filter(|(_, counts)| **counts).map(|x| x.0).collect()
             }
             None => Vec::new(),
         };
-        let hidden = labels.dim(1)?;
         let at_once = (AT_ONCE / self.lm_head.dim(0)?).max(FEWEST_ROWS);
         let mut sums = vec![LossSums::default(); estimates.len()];
         let mut slopes: Vec<Vec<Tensor>> = vec![Vec::new(); estimates.len()];
+        let own = own.map(Tensor::detach).zip(own);
+        let mut own_slope: Option<Tensor> = None;
         for rows in counted.chunks(at_once) {
             let index = Tensor::from_slice(rows, rows.len(), labels.device())?;
             let truth = Truth::new(labels.index_select(&index, 0)?, &self.lm_head)?;
@@ -137,9 +173,26 @@ impl LossComputer {
                 });
                 let here: Vec<bool> = here.collect();
                 let output = estimate.output.detach().index_select(&index, 0)?;
-                let (found, slope) = self.compare(&output, &truth, &here)?;
-                sums.add(&found);
-                slopes.push((slope * (estimate.weight / (all_rows as f64 + TINY)))?);
+                let weight = estimate.weight / (all_rows as f64 + TINY);
+                let slope = match &own {
+                    None => {
+                        let (found, slope) = self.compare(&output, &truth, &here)?;
+                        sums.add(&found);
+                        slope
+                    }
+                    Some((own, _)) => {
+                        let (found, [slope, by_own]) =
+                            self.compare_own(own, &output, &truth, &here)?;
+                        sums.add(&found);
+                        let by_own = (by_own * weight)?;
+                        own_slope = Some(match own_slope.take() {
+                            Some(sum) => (sum + by_own)?,
+                            None => by_own,
+                        });
+                        slope
+                    }
+                };
+                slopes.push((slope * weight)?);
             }
         }
         let mut loss = Tensor::zeros((), DType::F32, labels.device())?;
@@ -148,13 +201,17 @@ impl LossComputer {
             if slopes.is_empty() {
                 continue;
             }
-            let slope =
-                Tensor::zeros((estimate.output.dim(0)?, hidden), DType::F32, labels.device())?
-                    .index_add(&index, &Tensor::cat(&slopes, 0)?, 0)?;
+            let slope = Tensor::zeros(estimate.output.shape(), DType::F32, labels.device())?
+                .index_add(&index, &Tensor::cat(&slopes, 0)?, 0)?;
             let total = self.vloss * sums.vloss + self.ploss * sums.ploss;
             let value = estimate.weight * total / (all_rows as f64 + TINY);
             let value = Tensor::new(value as f32, labels.device())?;
             loss = (loss + function_of(&estimate.output, value, move |_| Ok(slope.clone()))?)?;
+        }
+        if let (Some((_, own)), Some(slope)) = (own, own_slope) {
+            // Its part of the loss is counted with the outputs.
+            let nothing = Tensor::zeros((), DType::F32, labels.device())?;
+            loss = (loss + function_of(own, nothing, move |_| Ok(slope.clone()))?)?;
         }
         Ok(LossOutput { loss, sums })
     }
@@ -174,16 +231,27 @@ impl LossComputer {
         let logits = output.matmul(&self.lm_head.t()?)?;
         let (by_logits, losses) = truth.distributions.against(logits)?;
         let by_output = by_logits.matmul(&self.lm_head)?;
-        let mut sums = LossSums { vloss: f64::from(vloss) / hidden, ..LossSums::default() };
-        for (loss, _) in losses.iter().zip(here).filter(|(_, counts)| **counts) {
-            sums.rows += 1.0;
-            sums.ploss += f64::from(loss.cross_entropy);
-            for (n, right) in (0..).zip(&mut sums.right) {
-                *right += if loss.above <= n { 1.0 } else { 0.0 };
-            }
-        }
+        let sums = LossSums { vloss: f64::from(vloss) / hidden, ..LossSums::of(&losses, here) };
         let gradient = ((slope * (self.vloss / hidden))? + (by_output * self.ploss)?)?;
         Ok((sums, gradient.broadcast_mul(&counts)?))
+    }
+
+    /// The cross-entropy alone, by the LM head `own`: the sums, and the gradients of the summed
+    /// loss by `output` and by `own`.
+    fn compare_own(
+        &self,
+        own: &Tensor,
+        output: &Tensor,
+        truth: &Truth,
+        here: &[bool],
+    ) -> Result<(LossSums, [Tensor; 2])> {
+        let (by_logits, losses) = truth.distributions.against(output.matmul(&own.t()?)?)?;
+        let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
+        let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
+        let counts = (counts * self.ploss)?;
+        let by_output = by_logits.matmul(own)?.broadcast_mul(&counts)?;
+        let by_own = by_logits.t()?.matmul(&output.broadcast_mul(&counts)?)?;
+        Ok((LossSums::of(&losses, here), [by_output, by_own]))
     }
 }
 
@@ -253,6 +321,40 @@ mod tests {
         let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
         assert!(off.to_scalar::<f32>().unwrap() < 1e-4 * size, "{off} of {size}");
         assert_eq!(found.sums[0].rows, counted as f64);
+    }
+
+    #[test]
+    fn an_lm_head_of_its_own_learns_by_the_formula() {
+        let (rows, hidden, vocab) = (150, 6, 20_000);
+        let (labels, lm_head) = (wave(rows, hidden, 0.3, 1.5), wave(vocab, hidden, 0.9, 2.0));
+        let output = Var::from_tensor(&wave(rows, 4, 2.0, 1.5)).unwrap();
+        let own = Var::from_tensor(&wave(vocab, 4, 0.1, 1.0)).unwrap();
+        let mask: Vec<bool> = (0..rows).map(|row| row % 3 != 1).collect();
+        let counted = mask.iter().filter(|&&counts| counts).count();
+        let options = Options { vloss: 0.0, ploss: 0.7, ..Options::default() };
+        let losses = LossComputer::new(&lm_head, &options).unwrap();
+        let estimate =
+            Estimate { output: output.as_tensor().clone(), depth: 1, step: 0, weight: 0.5 };
+        let counts = [mask.clone()];
+        let found =
+            losses.compute_with(Some(&own), &[estimate], &labels, &counts, counted).unwrap();
+
+        let truth = softmax(&labels.matmul(&lm_head.t().unwrap()).unwrap(), 1).unwrap();
+        let said = log_softmax(&output.matmul(&own.t().unwrap()).unwrap(), 1).unwrap();
+        let marks: Vec<f32> = mask.iter().map(|&counts| f32::from(u8::from(counts))).collect();
+        let marks = Tensor::new(marks, &Device::Cpu).unwrap();
+        let expected = ((truth * said).unwrap().sum(1).unwrap() * marks).unwrap();
+        let expected = (expected.sum_all().unwrap() * (-0.35 / (counted as f64 + 1e-5))).unwrap();
+        let [a, b] = [&found.loss, &expected].map(|loss| loss.to_scalar::<f32>().unwrap());
+        assert!((a - b).abs() < 1e-4, "{a} {b}");
+        for var in [&output, &own] {
+            let [a, b] = [&found.loss, &expected]
+                .map(|loss| loss.backward().unwrap().get(var).unwrap().clone());
+            let off = (&a - &b).unwrap().abs().unwrap().max_all().unwrap();
+            let size = b.abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+            assert!(off.to_scalar::<f32>().unwrap() < 1e-3 * size, "{off} of {size}");
+        }
+        assert_eq!((found.sums[0].rows, found.sums[0].vloss), (counted as f64, 0.0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use super::ops::{linear, masked_softmax, rms_norm, rotate, swiglu};
+use super::ops::{linear, linear_of, masked_softmax, rms_norm, rotate, swiglu};
 use super::{FirstWeights, TrainError};
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, layout};
 use crate::model::{Config, frequencies};
@@ -23,6 +23,8 @@ pub struct DraftNet {
     device: Device,
 }
 
+/// The block of an EAGLE-3 head as its authors call it.
+const MIDLAYER: &str = "midlayer";
 /// The map of the draft vocabulary by its published name.
 const D2T: &str = "d2t";
 
@@ -64,7 +66,11 @@ impl DraftNet {
         device: &Device,
     ) -> Result<Self> {
         config.draft_vocab = draft_vocab.as_ref().map(DraftVocabulary::len);
-        let shapes = layout(&config, kind);
+        let mut shapes = layout(&config, kind);
+        if kind == FusionKind::Eagle3 {
+            // No published head has it.
+            shapes.remove("fc.bias");
+        }
         let weights = shapes.into_iter().zip(0..).map(|((name, shape), number)| {
             let values = first_weights(first, &name, &shape, Noise::new(seed, number));
             let tensor = Tensor::from_vec(values, shape, device)?;
@@ -138,8 +144,38 @@ impl DraftNet {
         &self.device
     }
 
+    /// What stands for the feature of a true pair, `[batch, rows, H]`: `features` themselves, or
+    /// what `fc` makes of tapped states.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn state(&self, features: &Tensor) -> Result<Tensor> {
+        if !self.kind.taps() {
+            return Ok(features.clone());
+        }
+        let (batch, rows, width) = features.dims3()?;
+        let flat = features.reshape((batch * rows, width))?;
+        linear_of(&flat, self.weight("fc.weight")?)?.reshape((batch, rows, ()))
+    }
+
+    /// What the LM head reads of the last block's output, `[n, H]`.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn scored(&self, output: &Tensor) -> Result<Tensor> {
+        if !self.kind.taps() {
+            return Ok(output.clone());
+        }
+        rms_norm(output, self.weight("norm.weight")?, self.config.body.rms_eps)
+    }
+
+    /// Its own LM head, `[scored, H]`, if it has one.
+    pub fn lm_head(&self) -> Option<&Var> {
+        self.weights.get("lm_head.weight")
+    }
+
     /// The outputs of the first `depth` blocks, `[batch · rows, H]` each, for pairs of `features`
-    /// and `embeddings`, both `[batch, rows, H]`.
+    /// ([`Self::state`]) and `embeddings`, both `[batch, rows, H]`.
     ///
     /// With an empty `past` this is the causal pass on the target's features: pair i at RoPE
     /// position i. Called again with the same `past` it is step s of a draft in every row at once:
@@ -161,19 +197,36 @@ impl DraftNet {
         past.blocks.resize_with(depth, Vec::new);
         let places = self.places(batch, rows, past.steps())?;
         let flat = (batch * rows, hidden);
-        let mut x = self.fuse(&features.reshape(flat)?, &embeddings.reshape(flat)?)?;
+        let (features, embeddings) = (features.reshape(flat)?, embeddings.reshape(flat)?);
+        // EAGLE-3's attention reads token and state side by side and adds to the state alone.
+        let (mut x, mut attended) = match self.kind {
+            FusionKind::Eagle3 => {
+                let joined = self.joined(&features, &embeddings)?;
+                (features, Some(joined))
+            }
+            _ => (self.fuse(&features, &embeddings)?, None),
+        };
         let mut outputs = Vec::with_capacity(depth);
         for (block, past) in past.blocks.iter_mut().enumerate() {
-            x = self.block(block, &x, &places, past)?;
+            x = self.block(block, (&x, attended.take()), &places, past)?;
             outputs.push(x.clone());
         }
         Ok(outputs)
     }
 
+    /// Normed embeddings and states side by side, `[n, 2H]` (method.md, EAGLE-3).
+    fn joined(&self, states: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
+        let norm = |x: &Tensor, name: &str| {
+            rms_norm(x, self.weight(&format!("{MIDLAYER}.{name}"))?, self.config.body.rms_eps)
+        };
+        let embeddings = norm(embeddings, "input_layernorm.weight")?;
+        Tensor::cat(&[&embeddings, &norm(states, "hidden_norm.weight")?], 1)
+    }
+
     /// u from features and embeddings, `[n, H]` each (method.md, Draft heads).
     fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
         match self.kind {
-            FusionKind::Dgf => {
+            FusionKind::Dgf | FusionKind::Dgf3 => {
                 let h1 = features.matmul(self.weight("W_1")?)?;
                 let norm = self.weight("input_layernorm.weight")?;
                 let normed = rms_norm(embeddings, norm, self.config.body.rms_eps)?;
@@ -183,7 +236,7 @@ impl DraftNet {
                 // z ⊙ h1 + (1 − z) ⊙ h2
                 &h2 + (gate * (h1 - &h2)?)?
             }
-            FusionKind::Eagle => {
+            FusionKind::Eagle | FusionKind::Eagle3 => {
                 let joined = Tensor::cat(&[embeddings, features], 1)?;
                 let fused = linear(&joined, self.weight("fc.weight")?)?;
                 match self.weights.get("fc.bias") {
@@ -191,29 +244,33 @@ impl DraftNet {
                     None => Ok(fused),
                 }
             }
-            FusionKind::Eagle3 => candle_core::bail!("an EAGLE-3 head cannot be trained here"),
         }
     }
 
     fn block(
         &self,
         block: usize,
-        x: &Tensor,
+        (x, attended): (&Tensor, Option<Tensor>),
         places: &PassTables,
         past: &mut Vec<(Tensor, Tensor)>,
     ) -> Result<Tensor> {
         let eps = self.config.body.rms_eps;
-        let weight = |part: &str| self.weight(&format!("layers.{block}.{part}.weight"));
+        let at = match self.kind {
+            FusionKind::Eagle3 => MIDLAYER.to_owned(),
+            _ => format!("layers.{block}"),
+        };
+        let weight = |part: &str| self.weight(&format!("{at}.{part}.weight"));
         let linear = |x: &Tensor, part: &str| linear(x, weight(part)?);
         // Block 0 reads the fused input as it is (method.md, Draft heads).
-        let normed = match block {
-            0 => x.clone(),
-            _ => rms_norm(x, weight("input_layernorm")?, eps)?,
+        let normed = match (attended, block) {
+            (Some(attended), _) => attended,
+            (None, 0) => x.clone(),
+            (None, _) => rms_norm(x, weight("input_layernorm")?, eps)?,
         };
         let [q, k, v] = ["q", "k", "v"].map(|part| {
             let part = format!("self_attn.{part}_proj");
             let product = linear(&normed, &part)?;
-            match self.weights.get(&format!("layers.{block}.{part}.bias")) {
+            match self.weights.get(&format!("{at}.{part}.bias")) {
                 Some(bias) => product.broadcast_add(bias),
                 None => Ok(product),
             }
@@ -308,7 +365,7 @@ fn shifted(x: &Tensor, by: usize) -> Result<Tensor> {
 
 fn first_weights(first: FirstWeights, name: &str, shape: &[usize], noise: Noise) -> Vec<f32> {
     let count: usize = shape.iter().product();
-    if name.ends_with("layernorm.weight") {
+    if name.ends_with("norm.weight") {
         return vec![1.0; count];
     }
     let writes = name.ends_with("o_proj.weight") || name.ends_with("down_proj.weight");

@@ -133,6 +133,13 @@ pub(super) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     function_of_two(x, w, value, move |grad| Ok((grad.matmul(&w0)?, grad.t()?.matmul(&x0)?)))
 }
 
+/// The same for an `x` that is no function of a weight: only `w` has a gradient.
+pub(super) fn linear_of(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+    let x0 = x.detach();
+    let value = x0.matmul(&w.detach().t()?)?;
+    function_of(w, value, move |grad| grad.t()?.matmul(&x0))
+}
+
 /// RMSNorm of the rows of `x` `[rows, H]` with `weight` `[H]`.
 pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     let (x0, w0) = (x.detach().contiguous()?, weight.detach());
@@ -215,6 +222,7 @@ mod tests {
         let (x, w) = (wave(&[3, 8], 0.0), wave(&[5, 8], 0.4));
         let plain = x.matmul(&w.t().unwrap()).unwrap();
         agree(&[&x, &w], &linear(&x, &w).unwrap(), &plain);
+        agree(&[&w], &linear_of(&x, &w).unwrap(), &plain);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device, Tensor, Var};
 
 use super::batch::plan;
 use super::checkpoint::{self, Checkpoint, TrainPosition};
@@ -13,8 +13,8 @@ use super::loss::{Estimate, LossOutput, LossSums};
 use super::net::Past;
 use super::optimiser::rate;
 use super::{
-    AdamW, Batch, DraftNet, Elastic, Example, Examples, FeatureNoise, Length, LossComputer,
-    Measure, Options, StepReport, TrainError,
+    AdamW, Batch, Columns, DraftNet, Elastic, Example, Examples, FeatureNoise, FirstWeights,
+    Length, LossComputer, Measure, Options, StepReport, TrainError,
 };
 use crate::model::head::{DraftVocabulary, FusionKind, HeadConfig, HeadWeights, SharedTables};
 use crate::speculate::Noise;
@@ -70,12 +70,24 @@ impl Trainer {
             (options.first_weights, options.seed),
             device,
         )?;
+        if kind.taps() && options.vloss != 0.0 {
+            let (name, value) = ("vloss", options.vloss.to_string());
+            let reason = "a head over tapped states estimates no features; take 0";
+            return Err(TrainError::Option { name, value, reason });
+        }
         let adam = AdamW::default();
-        Self::with(
+        let trainer = Self::with(
             Checkpoint { options, net, adam, position: TrainPosition::default() },
             shared,
             device,
-        )
+        )?;
+        // Its own LM head begins as the target's rows, as they are what it is to agree with.
+        if let Some(own) = trainer.net.lm_head()
+            && trainer.options.first_weights == FirstWeights::ZeroOutputs
+        {
+            own.set(&trainer.loss.lm_head().copy()?)?;
+        }
+        Ok(trainer)
     }
 
     /// The training that was saved to `checkpoint`, to go on with the same target and examples.
@@ -287,11 +299,13 @@ impl Trainer {
         counted: usize,
     ) -> Result<(LossOutput, Vec<(usize, usize)>), TrainError> {
         let PassPlan { depth, every_exit, feedback, decay } = course;
-        let (texts, rows, hidden) = batch.features.dims3()?;
+        let hidden = self.config().body.hidden;
+        let (texts, rows, _) = batch.features.dims3()?;
         let embeddings = self.embedding.index_select(&batch.tokens, 0)?;
         let embeddings = embeddings.reshape((texts, rows, hidden))?;
         let mut past = Past::default();
-        let mut features = batch.features.clone();
+        let first = self.net.state(&batch.features)?;
+        let mut features = first.clone();
         let mut estimates: Vec<Estimate> = Vec::new();
         let mut counts = Vec::with_capacity(feedback + 1);
         for step in 0..=feedback {
@@ -299,17 +313,17 @@ impl Trainer {
             let outputs = self.net.outputs(&features, &embeddings, depth, &mut past)?;
             let exits = if step == 0 && every_exit { depth } else { 1 };
             let weight = decay.powf(step as f64) / exits as f64;
-            estimates.extend(
-                (1..=depth).rev().zip(outputs.iter().rev()).take(exits).map(|(depth, output)| {
-                    Estimate { output: output.clone(), depth, step, weight }
-                }),
-            );
+            for (depth, output) in (1..=depth).rev().zip(outputs.iter().rev()).take(exits) {
+                let output = self.net.scored(output)?;
+                estimates.push(Estimate { output, depth, step, weight });
+            }
             let Some(last) = outputs.last().filter(|_| step < feedback) else { continue };
             // Row i reads what row i − 1 made of f_i.
             let last = last.reshape((texts, rows, hidden))?.narrow(1, 0, rows - 1)?;
-            features = Tensor::cat(&[&batch.features.narrow(1, 0, 1)?, &last], 1)?;
+            features = Tensor::cat(&[&first.narrow(1, 0, 1)?, &last], 1)?;
         }
-        let output = self.loss.compute(&estimates, &batch.labels, &counts, counted)?;
+        let own = self.net.lm_head().map(Var::as_tensor);
+        let output = self.loss.compute_with(own, &estimates, &batch.labels, &counts, counted)?;
         let names = estimates.iter().map(|estimate| (estimate.depth, estimate.step)).collect();
         Ok((output, names))
     }
@@ -347,16 +361,17 @@ impl Trainer {
         indices: &[usize],
         noise: FeatureNoise,
     ) -> Result<Batch, TrainError> {
-        let (hidden, vocab) = (self.config().body.hidden, self.config().body.vocab);
+        let (columns, vocab) = (Columns::of(self.config()), self.config().body.vocab);
+        let width = columns.width();
         let Options { window, mask, .. } = self.options;
         let read = indices.iter().map(|&index| {
             let mut example = examples.get(index)?;
-            example.check(hidden, vocab).map_err(|reason| TrainError::Example { index, reason })?;
-            example.cut(window, hidden);
+            example.check(width, vocab).map_err(|reason| TrainError::Example { index, reason })?;
+            example.cut(window, width);
             Ok(example)
         });
         let read: Vec<Example> = read.collect::<Result<_, TrainError>>()?;
-        let batch = Batch::new(&read, hidden, mask, noise, self.net.device())?;
+        let batch = Batch::new(&read, &columns, mask, noise, self.net.device())?;
         Ok(match self.net.draft_vocab() {
             None => batch,
             Some(scored) => batch.scoring(&read, scored),

@@ -64,7 +64,8 @@ pub struct TrainArgs {
     /// M: blocks of the head [quick: 2, paper: 4].
     #[arg(long, value_name = "N", help_heading = "Head")]
     pub blocks: Option<usize>,
-    /// Fusion: the paper's dgf, or eagle's linear layer [default: dgf].
+    /// Fusion: the paper's dgf, or eagle's linear layer; eagle3 (one block) and dgf3 read three
+    /// layers of the target and have an LM head of their own [default: dgf].
     #[arg(long, value_name = "NAME", help_heading = "Head")]
     pub kind: Option<KindArg>,
     /// Which blocks' outputs are trained: all, one drawn each step, or off for the last alone, as
@@ -130,7 +131,7 @@ pub struct TrainArgs {
     /// Width of the noise on features [default: 0.2].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub noise: Option<f64>,
-    /// Weight of SmoothL1 [default: 1].
+    /// Weight of SmoothL1; 0 for eagle3 and dgf3, which estimate no features [default: 1].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub vloss: Option<f64>,
     /// Weight of the cross-entropy [quick: 1, paper: 0.1].
@@ -192,6 +193,10 @@ pub enum KindArg {
     Dgf,
     /// EAGLE's.
     Eagle,
+    /// EAGLE-3's: three tapped states of the target, one block, an LM head of its own.
+    Eagle3,
+    /// Dynamic gated fusion over three tapped states, with an LM head of its own.
+    Dgf3,
 }
 
 /// Which outputs are trained.
@@ -256,6 +261,15 @@ impl TrainArgs {
             }
         }
         let mut recipe = base;
+        // First: a kind has figures of its own.
+        if let Some(kind) = self.kind {
+            recipe = recipe.of_kind(match kind {
+                KindArg::Dgf => FusionKind::Dgf,
+                KindArg::Eagle => FusionKind::Eagle,
+                KindArg::Eagle3 => FusionKind::Eagle3,
+                KindArg::Dgf3 => FusionKind::Dgf3,
+            });
+        }
         set(&mut recipe.target, self.target.as_ref());
         set(&mut recipe.data, self.data.as_ref());
         set(&mut recipe.held_out, self.held_out.as_ref());
@@ -267,12 +281,6 @@ impl TrainArgs {
         recipe.system = self.system.clone().or(recipe.system);
         recipe.self_answers |= self.self_answers;
         recipe.epochs = self.epochs.or(recipe.epochs);
-        if let Some(kind) = self.kind {
-            recipe.kind = match kind {
-                KindArg::Dgf => FusionKind::Dgf,
-                KindArg::Eagle => FusionKind::Eagle,
-            };
-        }
         let options = &mut recipe.options;
         if let Some(minutes) = self.minutes {
             (options.length, recipe.epochs) = (Length::Minutes(minutes), None);

@@ -208,22 +208,51 @@ impl Target for CpuTarget {
 }
 
 impl CpuTarget {
+    /// [`Target::prefill`] where states are tapped: these, `[rows, feature width]`, and the outputs
+    /// of the final norm, `[rows, H]`. No logits are made.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is changed then.
+    pub fn prefill_with_norm(
+        &mut self,
+        tokens: &[u32],
+    ) -> Result<(Vec<f32>, Vec<f32>), TargetError> {
+        let mut all = Vec::with_capacity(tokens.len() * self.model.config.hidden);
+        let keep = &mut |normed: &[f32]| all.extend_from_slice(normed);
+        let (features, _) = self.rows_above(tokens, &mut Nothing, keep)?;
+        Ok((features, all))
+    }
+
     /// [`Target::prefill`] with `lower` in front of the blocks.
     pub(in crate::model) fn prefill_above(
         &mut self,
         tokens: &[u32],
         lower: &mut dyn Lower,
     ) -> Result<Verified, TargetError> {
+        let (features, normed) = self.rows_above(tokens, lower, &mut |_| {})?;
+        if features.is_empty() {
+            return Ok(Verified::default());
+        }
+        let mut logits = vec![0.0; self.model.config.vocab];
+        self.model.pass().head(&normed, &mut logits);
+        Ok(Verified { logits, features })
+    }
+
+    /// Commits `tokens`; returns their features and the last row's output of the final norm. `keep`
+    /// gets these outputs of all rows, chunk by chunk.
+    fn rows_above(
+        &mut self,
+        tokens: &[u32],
+        lower: &mut dyn Lower,
+        keep: &mut dyn FnMut(&[f32]),
+    ) -> Result<(Vec<f32>, Vec<f32>), TargetError> {
         let count = self.check(tokens.iter().copied())?;
         self.pending = 0;
         self.model.timing = PassTiming::default();
-        if count == 0 {
-            return Ok(Verified::default());
-        }
         let (hidden, begin) = (self.model.config.hidden, self.model.cache.len());
         let (source, width) = (self.features.clone(), self.feature_width());
         let mut features = vec![0.0; count * width];
-        let mut normed = Vec::new();
+        let (mut normed, mut last) = (Vec::new(), Vec::new());
         for (tokens, features) in tokens.chunks(CHUNK).zip(features.chunks_mut(CHUNK * width)) {
             let (mask, len) = (TreeMask::causal(tokens.len()), self.model.cache.len());
             let mut pass = self.model.pass();
@@ -235,12 +264,12 @@ impl CpuTarget {
                 return Err(error);
             }
             pass.transform(&mask, rows.normed, &mut rows.taps);
+            keep(rows.normed);
+            last.clear();
+            last.extend_from_slice(&rows.normed[rows.normed.len() - hidden..]);
             self.keep_where_they_lie(tokens.len(), lower);
         }
-        let mut logits = vec![0.0; self.model.config.vocab];
-        let normed = if normed.is_empty() { &features } else { &normed };
-        self.model.pass().head(&normed[normed.len() - hidden..], &mut logits);
-        Ok(Verified { logits, features })
+        Ok((features, last))
     }
 
     /// [`Target::verify`] with `lower` in front of the blocks.

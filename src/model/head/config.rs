@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::eagle3::Eagle3Config;
+use super::eagle3::{Eagle3Config, Taps};
 use super::kind::FusionKind;
 use super::misfit::Misfit;
 use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
@@ -21,7 +21,7 @@ pub struct HeadConfig {
     pub draft_vocab: Option<usize>,
     /// Positions beyond which the rotary scaling is not ours to follow (`"dynamic"`).
     pub position_limit: Option<usize>,
-    /// What an EAGLE-3 head has of its own.
+    /// What an EAGLE-3 head has of its own, or a DGF head over tapped states.
     pub eagle3: Option<Eagle3Config>,
 }
 
@@ -37,6 +37,12 @@ impl HeadConfig {
             FusionKind::Eagle3 => {
                 let (eagle3, block) = Eagle3Config::from_json(json)?;
                 Ok(Self { eagle3: Some(eagle3), ..Self::from_json(&block)? })
+            }
+            FusionKind::Dgf3 => {
+                let config = Self::from_json(json)?;
+                let eagle3 =
+                    Eagle3Config::tapping(config.body.hidden, Taps::from_json(json, false)?);
+                Ok(Self { eagle3: Some(eagle3), ..config })
             }
         }
     }

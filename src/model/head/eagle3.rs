@@ -96,6 +96,17 @@ impl Eagle3Config {
         Ok((eagle3, Value::Object(body)))
     }
 
+    /// One that taps these states of a target `target_hidden` wide, plain otherwise.
+    pub fn tapping(target_hidden: usize, taps: Taps) -> Self {
+        Self {
+            target_hidden,
+            taps,
+            tap_norm: None,
+            norm_before_residual: false,
+            norm_output: false,
+        }
+    }
+
     /// How many states it taps.
     pub fn tap_count(&self) -> usize {
         match &self.taps {
@@ -137,10 +148,31 @@ impl Eagle3Config {
 }
 
 impl Taps {
+    /// Those of a new head for a target of `layers` layers: the authors', and for a target too
+    /// shallow for these a low, a middle and the last state, as far as they differ. None of these
+    /// lists begins with 1, which would be read as the number of a layer.
+    pub fn of_new(layers: usize) -> Self {
+        if layers >= 7 {
+            return Self::Default;
+        }
+        let low = if layers >= 4 { 2 } else { 0 };
+        let mut ids = vec![low, (low + layers) / 2, layers];
+        ids.dedup();
+        Self::Entering(ids)
+    }
+
+    /// What `config.json` says of them ([`Self::from_json`]); `None` if they need not be said.
+    pub fn to_json(&self) -> Option<(&'static str, Value)> {
+        match self {
+            Self::Default => None,
+            Self::Entering(ids) | Self::OutputOf(ids) => Some((IDS, ids.clone().into())),
+        }
+    }
+
     /// Two conventions share one field. speculators and vLLM mean states; SpecForge, SGLang and the
     /// heads made with them mean layers whose outputs are tapped, and their usual first one is 1,
     /// which no head means as a state.
-    fn from_json(json: &Value, speculators: bool) -> Result<Self, ConfigError> {
+    pub(super) fn from_json(json: &Value, speculators: bool) -> Result<Self, ConfigError> {
         let inner = json.get("eagle_config").and_then(|config| config.get(IDS));
         let given = json.get(IDS).filter(|value| !value.is_null()).or(inner);
         let Some(value) = given.filter(|value| !value.is_null()) else { return Ok(Self::Default) };
@@ -199,6 +231,22 @@ mod tests {
         assert_eq!(eagle3.states(7).unwrap(), [2, 3, 4]);
         assert_eq!(eagle3.states(6), Err(Misfit::FewLayers { layers: 6 }));
         assert_eq!((eagle3.tap_count(), eagle3.feature_width()), (3, 192));
+    }
+
+    #[test]
+    fn a_new_head_taps_what_its_file_says_of_it() {
+        for layers in 1..12 {
+            let taps = Taps::of_new(layers);
+            let mut config = json!({"hidden_size": 64});
+            if let Some((field, ids)) = taps.to_json() {
+                config[field] = ids;
+            }
+            let (read, _) = Eagle3Config::from_json(&config).unwrap();
+            assert_eq!(read.taps, taps);
+            let states = read.states(layers).unwrap();
+            assert_eq!(states.len(), if layers == 1 { 2 } else { 3 }, "{states:?} of {layers}");
+            assert!(states.is_sorted_by(|a, b| a < b) && states[states.len() - 1] <= layers);
+        }
     }
 
     #[test]

@@ -12,23 +12,31 @@ pub enum FusionKind {
     Eagle,
     /// EAGLE-3's `fc` over tapped states (method.md, EAGLE-3).
     Eagle3,
+    /// Dynamic gated fusion of the token with what EAGLE-3's `fc` makes of tapped states: a variant
+    /// of ours.
+    Dgf3,
 }
 
 impl FusionKind {
     /// The kind of a checkpoint with tensors of these names; `None` if it is no draft head.
     pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let mut kind = None;
+        let (mut gated, mut joined) = (false, false);
         for name in names {
             match published(name) {
-                "W_1" | "W_2" | "W_z" => return Some(Self::Dgf),
+                "W_1" | "W_2" | "W_z" => gated = true,
                 "midlayer.hidden_norm.weight" | "layers.0.hidden_norm.weight" => {
                     return Some(Self::Eagle3);
                 }
-                "fc.weight" => kind = Some(Self::Eagle),
+                "fc.weight" => joined = true,
                 _ => {}
             }
         }
-        kind
+        match (gated, joined) {
+            (true, true) => Some(Self::Dgf3),
+            (true, false) => Some(Self::Dgf),
+            (false, true) => Some(Self::Eagle),
+            (false, false) => None,
+        }
     }
 
     /// Its name.
@@ -37,7 +45,14 @@ impl FusionKind {
             Self::Dgf => "DGF",
             Self::Eagle => "EAGLE",
             Self::Eagle3 => "EAGLE-3",
+            Self::Dgf3 => "DGF-3",
         }
+    }
+
+    /// Whether it reads tapped states of the target in the place of its features, and so has a
+    /// norm and an LM head of its own.
+    pub fn taps(self) -> bool {
+        matches!(self, Self::Eagle3 | Self::Dgf3)
     }
 }
 

@@ -37,7 +37,7 @@ pub use packed_head::PackedHead;
 pub use rank::rank_tensor;
 pub use shared_tables::SharedTables;
 pub use tensor_head::TensorHead;
-pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TensorSource, layout};
+pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource, layout};
 
 pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
 

@@ -75,6 +75,10 @@ impl HeadNet {
                 };
                 self.eagle3(own, state, embeddings, places, cache(0))
             }
+            FusionWeights::Dgf { tapped: Some(own), .. } if origin == Origin::Target => {
+                let state = linear(features, &own.fc, None)?;
+                self.run(self.fuse(&state, embeddings)?.output, blocks, places, cache)
+            }
             _ => self.run(self.fuse(features, embeddings)?.output, blocks, places, cache),
         }
     }
@@ -88,6 +92,9 @@ impl HeadNet {
             FusionWeights::Eagle3(own) if !self.eagle3_config(|own| own.norm_output) => {
                 ops::rms_norm(&outputs.contiguous()?, &own.norm, self.config.body.rms_eps)
             }
+            FusionWeights::Dgf { tapped: Some(own), .. } => {
+                ops::rms_norm(&outputs.contiguous()?, &own.norm, self.config.body.rms_eps)
+            }
             _ => Ok(outputs.clone()),
         }
     }
@@ -98,13 +105,14 @@ impl HeadNet {
     }
 
     /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads); of an
-    /// EAGLE-3 head the state that `fc` makes of the tapped ones.
+    /// EAGLE-3 head the state that `fc` makes of the tapped ones. A DGF head over tapped states
+    /// takes what its own `fc` makes of them for features.
     ///
     /// # Errors
     /// If the device fails.
     pub fn fuse(&self, features: &Tensor, embeddings: &Tensor) -> candle_core::Result<Fused> {
         match &self.fusion {
-            FusionWeights::Dgf { w_1, w_2, w_z, norm } => {
+            FusionWeights::Dgf { w_1, w_2, w_z, norm, .. } => {
                 let h1 = features.matmul(w_1)?;
                 let normed = ops::rms_norm(embeddings, norm, self.config.body.rms_eps)?;
                 let h2 = normed.matmul(w_2)?.silu()?;
@@ -213,8 +221,9 @@ impl HeadNet {
     /// Bytes of the weights.
     pub fn bytes(&self) -> u64 {
         let fusion: usize = match &self.fusion {
-            FusionWeights::Dgf { w_1, w_2, w_z, norm } => {
-                [w_1, w_2, w_z, norm].iter().map(|tensor| tensor.elem_count()).sum()
+            FusionWeights::Dgf { w_1, w_2, w_z, norm, tapped } => {
+                let tapped = tapped.iter().flat_map(|own| [&own.fc, &own.norm]);
+                [w_1, w_2, w_z, norm].into_iter().chain(tapped).map(Tensor::elem_count).sum()
             }
             FusionWeights::Eagle { weight, bias } => {
                 weight.elem_count() + bias.as_ref().map_or(0, Tensor::elem_count)

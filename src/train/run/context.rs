@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::fingerprint::TargetFingerprint;
+use super::recipe::Recipe;
 use super::run_dir::RunDir;
 use super::state::{Stage, State};
 use super::{RunError, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{TargetFiles, find_spec, open_target};
+use crate::model::head::HeadConfig;
 use crate::model::{CpuTarget, LoadRequest};
+use crate::train::{Elastic, head_config_of};
 
 pub(super) struct RunContext<'a> {
     pub dir: RunDir,
@@ -57,6 +60,13 @@ impl<'a> RunContext<'a> {
         let capacity = positions.clamp(1, config.max_positions);
         let (pool, kv) = (Arc::clone(&self.pool), KvFormat::F32);
         Ok(CpuTarget::load(&LoadRequest { config, source, pool, capacity, kv }, &mut |_| {})?)
+    }
+
+    /// The configuration of the head to train.
+    pub fn head_config(&self) -> HeadConfig {
+        let Recipe { kind, blocks, ref options, .. } = self.state.recipe;
+        let elastic = options.elastic != Elastic::Off && blocks > 1;
+        head_config_of(kind, &self.files.config, blocks, elastic)
     }
 
     /// Tokens of a chat that are used: no more than the target takes.

@@ -9,7 +9,7 @@ use crate::decode::{Engine, Request, RoundOptions};
 use crate::draft::{Budget, Drafter, FeatureHead};
 use crate::kernels::KvFormat;
 use crate::library::{Spec, open_head};
-use crate::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables};
+use crate::model::head::{HeadError, HeadPrecision, HeadWeights, PackedHead, SharedTables};
 use crate::speculate::{SamplerSettings, Shape};
 use crate::train::render::Text;
 
@@ -108,9 +108,12 @@ impl Decoder {
         let shared = SharedTables::of(&target);
         let pool = std::sync::Arc::clone(&run.pool);
         let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+        let source = weights.config.features(run.files.config.layers).map_err(HeadError::from)?;
         let head = PackedHead::new(weights, &shared, pool, context, precision, kv)?;
-        let drafter: Box<dyn Drafter> =
-            Box::new(FeatureHead::new(&weights.config, weights.kind(), Box::new(head), context));
+        let drafter: Box<dyn Drafter> = Box::new(
+            FeatureHead::new(&weights.config, weights.kind(), Box::new(head), context)
+                .reading(source),
+        );
         Ok(Self { engine: Engine::new(Box::new(target), [drafter]), context, longest })
     }
 

@@ -14,7 +14,7 @@ use super::state::{Chats, Stage, State};
 use super::{RunError, RunRequest, TrainEvent, device, features, texts};
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardError, Slice};
-use crate::train::{Elastic, Length, Options, Trainer, Used, chats, head_config};
+use crate::train::{Columns, Elastic, Length, Options, Trainer, Used, chats, head_config_of};
 
 /// Tokens of the sample: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
@@ -66,7 +66,7 @@ pub fn estimate(
     report: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Estimate, RunError> {
     let recipe = &request.recipe;
-    recipe.options.clone().checked()?;
+    recipe.check()?;
     let device = device(request.device)?;
     let at = std::env::temp_dir();
     let folder = tempfile::tempdir_in(&at).map_err(|source| ShardError::write(&at, source))?;
@@ -103,7 +103,7 @@ pub fn estimate(
         chats,
         tokens,
         stages,
-        features: shards::bytes(tokens as usize, run.files.config.hidden),
+        features: shards::bytes(tokens as usize, Columns::of(&run.head_config()).width()),
         // Each weight and its two moments in single precision, twice.
         checkpoint: 2 * (12 * size.weights + size.map),
         head: 2 * size.weights + size.map,
@@ -203,7 +203,7 @@ impl Learner<'_> {
             used,
             ..self.recipe.options.clone()
         };
-        let config = head_config(&run.files.config, self.recipe.blocks, false);
+        let config = head_config_of(self.recipe.kind, &run.files.config, self.recipe.blocks, false);
         let (scored, shared) = (draft_vocab(run, texts), shared(run)?);
         let kind = self.recipe.kind;
         let mut trainer = Trainer::new(config, kind, scored, &shared, options, self.device)?;
@@ -230,6 +230,8 @@ impl Learner<'_> {
         let block = BLOCK.0 * config.hidden + BLOCK.1 * config.intermediate + scores;
         let row = passes * (FUSION * config.hidden + blocks * block);
         let tables = if config.tied_head { 2 } else { 3 } * config.vocab * config.hidden;
-        16 * weights + 4 * (options.batch_tokens * row + tables) as u64
+        // What a batch reads and what it is compared with.
+        let read = Columns::of(&run.head_config()).width() + config.hidden;
+        16 * weights + 4 * (options.batch_tokens * (row + read) + tables) as u64
     }
 }

@@ -4,7 +4,9 @@
 use super::RunError;
 use super::context::RunContext;
 use super::state::{Stage, size};
-use crate::model::Target;
+use crate::model::head::HeadError;
+use crate::model::{CpuTarget, Target};
+use crate::train::Columns;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
 
@@ -13,24 +15,29 @@ const SLICE: usize = 256;
 
 /// The texts with their features, held-out ones first; made where they are not there yet.
 pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, RunError> {
-    let hidden = run.files.config.hidden;
+    let head = run.head_config();
+    let width = Columns::of(&head).width();
     let work = run.dir.work();
-    let have = Shards::open(&work, hidden)?;
+    let have = Shards::open(&work, width)?;
     let left = &texts[have.texts().min(texts.len())..];
     if left.is_empty() {
         return Ok(have);
     }
     let tokens: usize = left.iter().map(|text| text.tokens.len()).sum();
-    let bytes = shards::bytes(tokens, hidden);
+    let bytes = shards::bytes(tokens, width);
     run.note(&format!("features of {tokens} tokens: {} on disk", size(bytes)));
     run.dir.need(bytes)?;
     let longest = left.iter().map(|text| text.tokens.len()).max().unwrap_or(1);
     let mut target = run.target(longest)?;
-    let mut writer = ShardWriter::new(&work, hidden, have.files());
+    let layers = run.files.config.layers;
+    let source = head.features(layers).map_err(HeadError::from)?;
+    let tapped = !source.states().is_empty();
+    target.set_features(source);
+    let mut writer = ShardWriter::new(&work, width, have.files());
     run.begin(Stage::Features, tokens as u64);
     let mut done = 0;
     for text in left {
-        let Some(features) = pass(run, &mut target, text, done)? else {
+        let Some(features) = pass(run, (&mut target, tapped), text, done)? else {
             // What is complete is kept; it need not fill a shard.
             writer.finish()?;
             run.end(done)?;
@@ -41,23 +48,33 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     }
     writer.finish()?;
     run.end(done)?;
-    Ok(Shards::open(&work, hidden)?)
+    Ok(Shards::open(&work, width)?)
 }
 
-/// The features of a text, `[L, H]`; `None` if it was stopped.
+/// The features of a text, `[L, width]`: the final norm's outputs, or the tapped states each with
+/// that behind it; `None` if it was stopped.
 fn pass(
     run: &mut RunContext<'_>,
-    target: &mut dyn Target,
+    (target, tapped): (&mut CpuTarget, bool),
     text: &Text,
     before: u64,
 ) -> Result<Option<Vec<f32>>, RunError> {
     target.truncate(0);
-    let mut features = Vec::with_capacity(text.tokens.len() * target.hidden());
+    let mut features = Vec::new();
     for slice in text.tokens.chunks(SLICE) {
         if run.stopping() {
             return Ok(None);
         }
-        features.extend(target.prefill(slice)?.features);
+        if tapped {
+            let (states, normed) = target.prefill_with_norm(slice)?;
+            let (width, hidden) = (target.feature_width(), target.hidden());
+            for (states, normed) in states.chunks_exact(width).zip(normed.chunks_exact(hidden)) {
+                features.extend_from_slice(states);
+                features.extend_from_slice(normed);
+            }
+        } else {
+            features.extend(target.prefill(slice)?.features);
+        }
         run.at(before + target.len() as u64);
     }
     Ok(Some(features))

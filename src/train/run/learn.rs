@@ -14,9 +14,7 @@ use super::{RunError, TrainEvent};
 use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::render::Text;
 use crate::train::shards::{Shards, Slice};
-use crate::train::{
-    Elastic, Examples, Length, Measure, Options, Trainer, draft_vocabulary, head_config,
-};
+use crate::train::{Examples, Length, Measure, Options, Trainer, draft_vocabulary};
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Between two checkpoints.
@@ -42,8 +40,7 @@ pub(super) fn learn(
     let mut trainer = if path.exists() {
         Trainer::resume(&path, &shared, device)?
     } else {
-        let elastic = recipe.options.elastic != Elastic::Off;
-        let config = head_config(&run.files.config, recipe.blocks, elastic);
+        let config = run.head_config();
         let mut options = recipe.options.clone();
         if let Some(epochs) = recipe.epochs {
             options.length = Length::Steps(steps(epochs, &texts, &options));

@@ -305,7 +305,7 @@ fn stages(
     report: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<(), RunError> {
     let RunRequest { out, recipe, threads, .. } = request;
-    recipe.options.clone().checked()?;
+    recipe.check()?;
     let device = device(request.device)?;
     let stored = if request.resume { Some(RunDir::resume(out)?) } else { None };
     if let Some((_, state)) = &stored

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::model::head::FusionKind;
 use crate::speculate::Noise;
-use crate::train::{DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, Used};
+use crate::train::{
+    DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, Used,
+};
 
 /// A training in full.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,6 +107,32 @@ impl Recipe {
         Self { blocks: 5, draft_vocab, epochs, options, ..paper }
     }
 
+    /// The same for a head of this kind. One over tapped states is not taught the target's
+    /// features, so it has neither SmoothL1 nor noise, and an EAGLE-3 head has one block.
+    #[must_use]
+    pub fn of_kind(mut self, kind: FusionKind) -> Self {
+        if kind.taps() && self.kind != kind {
+            self.options = Options { vloss: 0.0, ploss: 1.0, noise: 0.0, ..self.options };
+            if kind == FusionKind::Eagle3 {
+                (self.blocks, self.options.elastic) = (1, Elastic::Off);
+            }
+        }
+        Self { kind, ..self }
+    }
+
+    /// Checks every figure.
+    ///
+    /// # Errors
+    /// [`TrainError::Option`] on the first that makes no sense.
+    pub fn check(&self) -> Result<(), TrainError> {
+        let (name, value) = ("blocks", self.blocks.to_string());
+        if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
+            let reason = "an EAGLE-3 head has one block; take --kind dgf3 for more";
+            return Err(TrainError::Option { name, value, reason });
+        }
+        self.options.clone().checked().map(|_| ())
+    }
+
     /// The figures in which `other` differs, by name: (name, here, there).
     pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
         let flat = |recipe: &Self| {
@@ -161,7 +189,7 @@ mod tests {
     #[test]
     fn all_recipes_are_sound_and_survive_their_file() {
         for recipe in [Recipe::quick(), Recipe::paper(), Recipe::published()] {
-            recipe.options.clone().checked().unwrap();
+            recipe.check().unwrap();
             let json = serde_json::to_string(&recipe).unwrap();
             assert_eq!(serde_json::from_str::<Recipe>(&json).unwrap(), recipe);
         }
@@ -183,6 +211,23 @@ mod tests {
             "options.first_weights",
         ];
         assert_eq!(names, ours);
+    }
+
+    #[test]
+    fn a_kind_over_tapped_states_learns_by_the_cross_entropy_alone() {
+        for kind in [FusionKind::Eagle3, FusionKind::Dgf3] {
+            let recipe = Recipe::quick().of_kind(kind);
+            recipe.check().unwrap();
+            assert_eq!((recipe.options.vloss, recipe.options.noise), (0.0, 0.0));
+            // What was said after that stays, also where the kind is said again.
+            let mut noisy = recipe;
+            noisy.options.noise = 0.1;
+            assert_eq!(noisy.clone().of_kind(kind), noisy);
+        }
+        let two = Recipe { blocks: 2, ..Recipe::quick().of_kind(FusionKind::Eagle3) };
+        let error = two.check().unwrap_err().to_string();
+        assert!(error.contains("`blocks` is 2: an EAGLE-3 head has one block"), "{error}");
+        assert_eq!(Recipe::quick().of_kind(FusionKind::Dgf), Recipe::quick());
     }
 
     #[test]

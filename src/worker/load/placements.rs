@@ -171,7 +171,8 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let lookup = if config.tied_head { 0 } else { head_weights };
     let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
     let head = files.head.as_ref().map(|head| {
-        let fusion = head.config.eagle3.as_ref().map_or(FusionKind::Dgf, |_| FusionKind::Eagle3);
+        let names = head.tensors.names();
+        let fusion = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf);
         let size = |bytes| sizes::of_head(&head.config, fusion, config.tied_head, bytes);
         let most = head.config.blocks();
         DraftChoice {

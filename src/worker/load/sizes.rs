@@ -102,6 +102,7 @@ fn fusion(config: &HeadConfig, kind: FusionKind) -> u64 {
     match kind {
         FusionKind::Dgf => 4 * square,
         FusionKind::Eagle => 2 * square,
+        FusionKind::Dgf3 => 4 * square + (body.hidden * config.feature_width()) as u64,
         // `fc`, and attention that reads the token's embedding too.
         FusionKind::Eagle3 => {
             let attention = body.q_width() + 2 * body.kv_width();
@@ -116,7 +117,7 @@ fn scored(config: &HeadConfig) -> u64 {
 }
 
 fn shares_lm_head(config: &HeadConfig, kind: FusionKind) -> bool {
-    config.draft_vocab.is_none() && kind != FusionKind::Eagle3
+    config.draft_vocab.is_none() && !kind.taps()
 }
 
 /// A small model with `bytes` of weights, before they are packed.

@@ -10,6 +10,7 @@ use crate::model::head::{HeadConfig, TapNorm};
 pub(super) const EMBEDDING: &str = "embed_tokens.weight";
 pub(super) const LM_HEAD: &str = "lm_head.weight";
 pub(super) const FC: &str = "fc.weight";
+pub(super) const NORM: &str = "norm.weight";
 pub(super) const FC_BIAS: &str = "fc.bias";
 pub(super) const JOINED_TAP_NORM: &str = "input_norm.weight";
 pub(super) const D2T: &str = "d2t";
@@ -27,11 +28,16 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
     let mut layout = Shapes::new();
     let mut put = |name: &str, shape: &[usize]| layout.insert(name.to_owned(), shape.to_vec());
     match kind {
-        FusionKind::Dgf => {
+        FusionKind::Dgf | FusionKind::Dgf3 => {
             put("W_1", &[h, h]);
             put("W_2", &[h, h]);
             put("W_z", &[2 * h, h]);
             put("input_layernorm.weight", &[h]);
+            if kind == FusionKind::Dgf3 {
+                put(FC, &[h, config.feature_width()]);
+                put(NORM, &[h]);
+                put(LM_HEAD, &[config.scored(), h]);
+            }
         }
         FusionKind::Eagle => {
             put(FC, &[h, 2 * h]);
@@ -40,7 +46,7 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
         FusionKind::Eagle3 => {
             put(FC, &[h, config.feature_width()]);
             put(FC_BIAS, &[h]);
-            put("norm.weight", &[h]);
+            put(NORM, &[h]);
             put(LM_HEAD, &[config.scored(), h]);
             put("midlayer.input_layernorm.weight", &[h]);
             put("midlayer.hidden_norm.weight", &[h]);
@@ -132,7 +138,7 @@ pub(super) const QK: [&str; 2] = ["q", "k"];
 pub(super) fn block_name(kind: FusionKind, block: usize) -> String {
     match kind {
         FusionKind::Eagle3 => "midlayer".to_owned(),
-        FusionKind::Dgf | FusionKind::Eagle => format!("layers.{block}"),
+        FusionKind::Dgf | FusionKind::Eagle | FusionKind::Dgf3 => format!("layers.{block}"),
     }
 }
 

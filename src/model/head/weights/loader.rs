@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Tensor};
 
 use super::layout::{
-    D2T, EMBEDDING, FC, FC_BIAS, JOINED_TAP_NORM, LM_HEAD, QK, T2D, bias_name, block_name,
+    D2T, EMBEDDING, FC, FC_BIAS, JOINED_TAP_NORM, LM_HEAD, NORM, QK, T2D, bias_name, block_name,
     expected, is_ignored, qk_norm_name, tap_norm,
 };
-use super::parts::{Eagle3Weights, FusionWeights, HeadWeights, TensorSource};
+use super::parts::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource};
 use crate::model::candle::{BlockWeights, Linear};
 use crate::model::head::kind::{FusionKind, published};
 use crate::model::head::{DraftVocabulary, Eagle3Config, HeadConfig, HeadError, TapNorm};
@@ -96,11 +96,17 @@ impl<'a> Loader<'a> {
 
     fn load(&self) -> Result<HeadWeights, HeadError> {
         let fusion = match self.kind {
-            FusionKind::Dgf => FusionWeights::Dgf {
+            FusionKind::Dgf | FusionKind::Dgf3 => FusionWeights::Dgf {
                 w_1: self.take("W_1")?,
                 w_2: self.take("W_2")?,
                 w_z: self.take("W_z")?,
                 norm: self.take("input_layernorm.weight")?,
+                tapped: match self.kind {
+                    FusionKind::Dgf3 => {
+                        Some(TappedWeights { fc: self.take(FC)?, norm: self.take(NORM)? })
+                    }
+                    _ => None,
+                },
             },
             FusionKind::Eagle => {
                 FusionWeights::Eagle { weight: self.take(FC)?, bias: self.take_optional(FC_BIAS)? }
@@ -111,8 +117,7 @@ impl<'a> Loader<'a> {
         let blocks: Vec<BlockWeights> = blocks.collect::<Result<_, _>>()?;
         let mut config = self.config.clone();
         config.body.qk_norm = blocks.iter().any(|block| block.qk_norm.is_some());
-        let own_lm_head = self.kind == FusionKind::Eagle3;
-        let lm_head = if own_lm_head { self.take_optional(LM_HEAD)? } else { None };
+        let lm_head = if self.kind.taps() { self.take_optional(LM_HEAD)? } else { None };
         Ok(HeadWeights {
             config,
             fusion,
@@ -183,7 +188,7 @@ impl<'a> Loader<'a> {
             },
             embedding_norm: self.take("midlayer.input_layernorm.weight")?,
             state_norm: self.take("midlayer.hidden_norm.weight")?,
-            norm: self.take("norm.weight")?,
+            norm: self.take(NORM)?,
         })
     }
 

@@ -6,7 +6,7 @@ mod loader;
 mod parts;
 
 pub use layout::layout;
-pub use parts::{Eagle3Weights, FusionWeights, HeadWeights, TensorSource};
+pub use parts::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource};
 
 #[cfg(test)]
 mod tests;

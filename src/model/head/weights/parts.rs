@@ -50,6 +50,8 @@ pub enum FusionWeights {
         w_z: Tensor,
         /// `[H]`, norm of the token's embedding.
         norm: Tensor,
+        /// What makes the feature of tapped states; `None` reads the target's.
+        tapped: Option<TappedWeights>,
     },
     /// A linear layer.
     Eagle {
@@ -60,6 +62,15 @@ pub enum FusionWeights {
     },
     /// EAGLE-3's.
     Eagle3(Box<Eagle3Weights>),
+}
+
+/// What a DGF head over tapped states has beside its gate and its blocks.
+#[derive(Clone, Debug)]
+pub struct TappedWeights {
+    /// `[H, taps · target's H]`, of the tapped states: makes the feature of a true pair.
+    pub fc: Tensor,
+    /// `[H]`, of the last block's output, before the LM head.
+    pub norm: Tensor,
 }
 
 /// What an EAGLE-3 head has beside its block, whose q, k and v read `[.., 2H]`: the token's
@@ -108,7 +119,8 @@ impl HeadWeights {
     /// Which fusion it has.
     pub fn kind(&self) -> FusionKind {
         match self.fusion {
-            FusionWeights::Dgf { .. } => FusionKind::Dgf,
+            FusionWeights::Dgf { tapped: None, .. } => FusionKind::Dgf,
+            FusionWeights::Dgf { tapped: Some(_), .. } => FusionKind::Dgf3,
             FusionWeights::Eagle { .. } => FusionKind::Eagle,
             FusionWeights::Eagle3(_) => FusionKind::Eagle3,
         }
@@ -148,8 +160,20 @@ impl FusionWeights {
     pub fn to(&self, device: &Device, dtype: DType) -> candle_core::Result<Self> {
         let put = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(dtype);
         Ok(match self {
-            Self::Dgf { w_1, w_2, w_z, norm } => {
-                Self::Dgf { w_1: put(w_1)?, w_2: put(w_2)?, w_z: put(w_z)?, norm: put(norm)? }
+            Self::Dgf { w_1, w_2, w_z, norm, tapped } => {
+                let tapped = tapped.as_ref().map(|own| {
+                    Ok::<_, candle_core::Error>(TappedWeights {
+                        fc: put(&own.fc)?,
+                        norm: put(&own.norm)?,
+                    })
+                });
+                Self::Dgf {
+                    w_1: put(w_1)?,
+                    w_2: put(w_2)?,
+                    w_z: put(w_z)?,
+                    norm: put(norm)?,
+                    tapped: tapped.transpose()?,
+                }
             }
             Self::Eagle { weight, bias } => {
                 Self::Eagle { weight: put(weight)?, bias: bias.as_ref().map(put).transpose()? }
