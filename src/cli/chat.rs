@@ -37,6 +37,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
         gpu: gpu_name(settings.device, &Machine::probe()),
+        mouse: settings.mouse,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
     };

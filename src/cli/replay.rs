@@ -69,6 +69,7 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         max_tokens: settings.max_tokens,
         thinking: None,
         gpu: "a replay uses no GPU".to_owned(),
+        mouse: settings.mouse,
         first_run: false,
     };
     let models = ModelFinder::new(Vec::new(), None);

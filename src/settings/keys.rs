@@ -96,6 +96,7 @@ pub const KEYS: &[SettingKey] = {
             ("mono", |s| s.theme = ThemeName::Mono),
         ])),
         key("screen.marks", Switch(|s| &mut s.marks)),
+        key("screen.mouse", Switch(|s| &mut s.mouse)),
     ]
 };
 

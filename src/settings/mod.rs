@@ -131,6 +131,8 @@ pub struct Settings {
     pub theme: ThemeName,
     /// Whether each token's origin is marked in the chat.
     pub marks: bool,
+    /// Whether the mouse is the chat's: wheel, click and selection.
+    pub mouse: bool,
     /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
     /// a measurement must not depend on earlier ones: only the chat and `run` set it.
     pub learned: Option<PathBuf>,
@@ -192,6 +194,7 @@ impl Default for Settings {
             sampler: SamplerSettings::default(),
             theme: ThemeName::default(),
             marks: true,
+            mouse: true,
             learned: None,
             without_small: false,
             given: BTreeMap::new(),

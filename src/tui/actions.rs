@@ -76,6 +76,8 @@ pub enum Action {
     RestoreSession,
     /// Copies the last answer.
     Copy,
+    /// Lists all messages, to copy one.
+    CopyMessage,
     /// Moves the chat by rows.
     Scroll(i8),
     /// Moves the chat by a screenful, down if true.

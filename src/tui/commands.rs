@@ -22,7 +22,7 @@ pub enum SlashAction {
     Save,
     /// What is done when the context is full.
     WhenFull,
-    /// Copies the last answer, or code of it.
+    /// Copies the last answer, another message, or code of the answer.
     Copy,
     /// Looks for words in the conversation.
     Find,
@@ -48,7 +48,7 @@ pub enum SlashAction {
     Overlap,
     /// Switches ranking with the target's noise.
     Coupled,
-    /// Whether the wheel scrolls.
+    /// Whether the mouse is the program's.
     Mouse,
 }
 
@@ -118,7 +118,7 @@ pub const COMMANDS: &[SlashCommand] = &[
         "what a full context does",
         SlashAction::WhenFull,
     ),
-    command("copy", "[code [N]]", "the last answer, or a code block of it", SlashAction::Copy),
+    command("copy", "[N|code [N]]", "the last answer, message N, or code", SlashAction::Copy),
     command("find", "[words]", "go to words; without, the match above", SlashAction::Find),
     command("gamma", "N|auto", "γ: most nodes of the draft tree", SlashAction::Dial(Dial::Gamma)),
     command("blocks", "N|auto", "M: blocks of the draft head", SlashAction::Dial(Dial::Blocks)),
@@ -181,7 +181,7 @@ pub const COMMANDS: &[SlashCommand] = &[
     command(
         "mouse",
         "[on|off]",
-        "the wheel scrolls; select text with Shift then",
+        "wheel, click, selection; off: the terminal's own",
         SlashAction::Mouse,
     ),
     command("quit", "", "save and leave", SlashAction::Key(Action::Quit)),

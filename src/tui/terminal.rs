@@ -11,8 +11,8 @@ use std::time::Duration;
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::Show;
 use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
-    KeyboardEnhancementFlags, PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, KeyboardEnhancementFlags,
+    PopKeyboardEnhancementFlags, PushKeyboardEnhancementFlags,
 };
 use crossterm::queue;
 use crossterm::terminal::{
@@ -34,27 +34,47 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Message of the panic of a thread other than the screen's.
 static WORKER_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
+/// Asks for the mouse's buttons and for its moves while one is held. crossterm's own command also
+/// asks for every other move, each of which would wake the loop.
+struct TakeMouse;
+
+impl crossterm::Command for TakeMouse {
+    fn write_ansi(&self, out: &mut impl std::fmt::Write) -> std::fmt::Result {
+        out.write_str("\x1b[?1000h\x1b[?1002h\x1b[?1006h")
+    }
+
+    #[cfg(windows)]
+    fn execute_winapi(&self) -> io::Result<()> {
+        crossterm::event::EnableMouseCapture.execute_winapi()
+    }
+
+    #[cfg(windows)]
+    fn is_ansi_code_supported(&self) -> bool {
+        false
+    }
+}
+
 /// The terminal while it is set up.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<FrameBuffer>>,
     /// What the terminal above writes to.
     buffer: FrameBuffer,
     output: FrameWriter,
-    /// Whether the wheel scrolls.
+    /// Whether the mouse is the program's.
     mouse: bool,
 }
 
 impl Screen {
-    /// Takes the terminal: raw mode, alternate screen, bracketed paste.
+    /// Takes the terminal: raw mode, alternate screen, bracketed paste, and the `mouse`.
     ///
     /// # Errors
     /// If there is no terminal.
-    pub fn take() -> io::Result<Self> {
+    pub fn take(mouse: bool) -> io::Result<Self> {
         install_hook();
         let buffer = FrameBuffer::default();
         let terminal = Terminal::new(CrosstermBackend::new(buffer.clone()))?;
         let output = FrameWriter::start(&TAKEN)?;
-        let mut screen = Self { terminal, buffer, output, mouse: false };
+        let mut screen = Self { terminal, buffer, output, mouse };
         screen.enter()?;
         Ok(screen)
     }
@@ -83,7 +103,7 @@ impl Screen {
         // Shift+Enter, where the terminal can tell it from Enter; others ignore this.
         let _ = queue!(out, PushKeyboardEnhancementFlags(DISAMBIGUATE));
         if self.mouse {
-            queue!(out, EnableMouseCapture)?;
+            queue!(out, TakeMouse)?;
         }
         self.send();
         Ok(())
@@ -113,11 +133,11 @@ impl Screen {
         self.terminal.resize(size.into())
     }
 
-    /// Whether the wheel scrolls; the terminal's own selection then needs Shift.
+    /// Whether the mouse is the program's; the terminal's own selection then needs Shift.
     pub fn mouse(&mut self, on: bool) -> io::Result<()> {
         self.mouse = on;
         if on {
-            queue!(self.buffer, EnableMouseCapture)?;
+            queue!(self.buffer, TakeMouse)?;
         } else {
             queue!(self.buffer, DisableMouseCapture)?;
         }

@@ -123,6 +123,7 @@ pub fn unloaded() -> ScreenState {
         max_tokens: 512,
         thinking: None,
         gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
+        mouse: false,
         first_run: false,
     })
 }

@@ -51,6 +51,7 @@ struct Palette {
     keyword: u8,
     literal: u8,
     selection: u8,
+    lit: u8,
 }
 
 const DARK: Palette = Palette {
@@ -64,6 +65,7 @@ const DARK: Palette = Palette {
     keyword: 147,
     literal: 151,
     selection: 237,
+    lit: 24,
 };
 
 const LIGHT: Palette = Palette {
@@ -77,6 +79,7 @@ const LIGHT: Palette = Palette {
     keyword: 55,
     literal: 28,
     selection: 254,
+    lit: 153,
 };
 
 /// The styles of the screen.
@@ -104,6 +107,8 @@ pub struct Styles {
     pub error: Style,
     /// The row under the cursor of a list.
     pub selected: Style,
+    /// The words of the round that is looked at.
+    pub lit: Style,
     /// Code: keywords.
     pub keyword: Style,
     /// Code: strings and numbers.
@@ -125,6 +130,7 @@ impl Styles {
             warning: fg(palette.warning),
             error: fg(palette.error),
             selected: Style::new().bg(Color::Indexed(palette.selection)),
+            lit: Style::new().bg(Color::Indexed(palette.lit)).add_modifier(Modifier::BOLD),
             keyword: fg(palette.keyword),
             literal: fg(palette.literal),
         }
@@ -146,6 +152,7 @@ impl Styles {
             warning: bold,
             error: bold,
             selected: style.add_modifier(Modifier::REVERSED),
+            lit: style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
             keyword: bold,
             literal: style,
         }

@@ -106,3 +106,28 @@ fn a_race_is_run_and_played() {
     chat.pty.wait("the race to be left", |screen| !screen.contains("race: the last"));
     chat.quit();
 }
+
+/// Column and row of `words` on the screen, from 1 on, as a terminal reports the mouse.
+fn cell(screen: &str, words: &str) -> (usize, usize) {
+    let found = screen.lines().enumerate().find_map(|(y, row)| Some((y, row.find(words)?, row)));
+    let (y, byte, row) = found.unwrap_or_else(|| panic!("no {words:?} in\n{screen}"));
+    (row[..byte].chars().count() + 1, y + 1)
+}
+
+#[test]
+fn the_mouse_goes_to_rounds_and_copies() {
+    // Over ssh the terminal's own clipboard is asked, whatever desktop there is.
+    let mut chat = Chat::with("answers.jsonl", 120, 36, &[("SSH_CONNECTION", "test")]).ready();
+    chat.send("Where did the fox run?\r");
+    chat.wait_for(" steps · ");
+    let screen = chat.pty.screen();
+    let ((x, y), (end, _)) = (cell(&screen, "red fox"), cell(&screen, "over the hill"));
+    chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m"));
+    chat.wait_for("looking back");
+    chat.send(&format!("\x1b[<0;{x};{y}M\x1b[<32;{};{y}M\x1b[<0;{};{y}m", end + 1, end + 3));
+    chat.wait_for("✓ copied");
+    // "red fox ran over", in base 64 as OSC 52 has it.
+    let sent = String::from_utf8_lossy(&chat.pty.bytes()).into_owned();
+    assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
+    chat.quit();
+}

@@ -109,6 +109,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[alt(C::Char('.'))], A::Version(1), "", NO),
     bind(S::Global, &[alt(C::Char('e'))], A::EditQuestion, "write one of your messages anew", NO),
     bind(S::Global, &[ctrl('y')], A::Copy, "copy the last answer", NO),
+    bind(S::Global, &[alt(C::Char('y'))], A::CopyMessage, "copy any message", NO),
     bind(S::Global, &[ctrl('o')], A::Thoughts, "show or fold what the model thought", NO),
     bind(S::Global, &[f(12)], A::Race, "race: plain against speculative", (17, "race")),
     bind(S::Global, &[ctrl('s')], A::Sessions, "saved conversations", (29, "conversations")),
@@ -166,6 +167,8 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Chat, &[key(C::Down), char('j')], A::Scroll(1), "", NO),
     bind(S::Chat, &[key(C::Home)], A::Top, "to the first message; follow the end again", NO),
     bind(S::Chat, &[key(C::End)], A::Follow, "", NO),
+    bind(S::Chat, &[key(C::Left)], A::Look(-1), "the words of the round before, after", NO),
+    bind(S::Chat, &[key(C::Right)], A::Look(1), "", NO),
     bind(S::Chat, &[char('y'), char('c')], A::Copy, "copy the last answer", (3, "copy")),
     bind(S::Chat, &[char('r')], A::Regenerate, "answer the last question again", (4, "again")),
     // any panel

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::code::Highlighter;
-use super::table::{MarkdownTable, append};
+use super::table::MarkdownTable;
 use super::wrap::Logical;
 use super::{Look, Origins, SpanRole, StyledSpan};
 
@@ -214,7 +214,7 @@ impl Builder<'_> {
             TagEnd::Table => {
                 for line in self.table.take().into_iter().flat_map(MarkdownTable::lines) {
                     self.begin();
-                    append(&mut self.line, &line);
+                    self.line.append(&line);
                     self.flush();
                 }
             }
@@ -232,7 +232,7 @@ impl Builder<'_> {
         }
         self.open = true;
         let look = Look { role: SpanRole::Markup, ..Look::default() };
-        let fragment = |text: String| StyledSpan { text, look, origin: None };
+        let fragment = |text: String| StyledSpan { text, look, origin: None, at: None };
         for prefix in &mut self.prefixes {
             let first = prefix.first.take().unwrap_or_else(|| prefix.rest.clone());
             self.line.first.push(fragment(first));
@@ -271,7 +271,8 @@ impl Builder<'_> {
         // it then has the origin of its first byte.
         let Some(shift) = source.find(text) else {
             let origin = self.origins.at(self.base + range.start);
-            self.line.push(part, (look, origin));
+            let at = Some(self.base + range.start);
+            self.line.push_from(part, (look, origin), at);
             return;
         };
         let start = self.base + range.start + shift + offset;
@@ -280,7 +281,7 @@ impl Builder<'_> {
             // character belongs to the token that began it.
             let from = ceil_char(part, bytes.start - start);
             let to = ceil_char(part, bytes.end - start);
-            self.line.push(&part[from..to], (look, origin));
+            self.line.push_from(&part[from..to], (look, origin), Some(start + from));
         }
     }
 

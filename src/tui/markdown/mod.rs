@@ -60,6 +60,8 @@ pub struct StyledSpan {
     pub look: Look,
     /// Who put it there; `None` for our own marks and for texts of unknown origin.
     pub origin: Option<Origin>,
+    /// The byte of the message at which it begins; `None` for our own marks.
+    pub at: Option<usize>,
 }
 
 /// One row of the screen.
@@ -99,10 +101,12 @@ impl Document {
         let width = width.max(1);
         if width != self.width || text.len() != self.shown {
             *self = Self { width, shown: text.len(), ..Self::default() };
+            let mut at = 0;
             for line in text.split('\n') {
                 let mut logical = Logical::default();
-                logical.push(line, (Look::default(), None));
+                logical.push_from(line, (Look::default(), None), Some(at));
                 self.rows.extend(wrap(&logical, width));
+                at += line.len() + 1;
             }
         }
         &self.rows

@@ -54,7 +54,7 @@ impl MarkdownTable {
                 };
                 line.push(&" ".repeat(before), MARKUP);
                 if let Some(cell) = cell {
-                    append(&mut line, cell);
+                    line.append(cell);
                 }
                 line.push(&" ".repeat(spare - before), MARKUP);
                 if column + 1 < widths.len() {
@@ -70,14 +70,5 @@ impl MarkdownTable {
             }
         }
         lines
-    }
-}
-
-/// Appends the text of `from` with its tags.
-pub fn append(line: &mut Logical, from: &Logical) {
-    let mut start = 0;
-    for &(end, tag) in &from.tags {
-        line.push(&from.text[start..end], tag);
-        start = end;
     }
 }

@@ -23,21 +23,51 @@ pub struct Logical {
     pub text: String,
     /// `(end, tag)`: the tag holds up to byte `end` of `text`. Ends rise.
     pub tags: Vec<(usize, Tag)>,
+    /// `(start, at)`: from byte `start` of `text` on it stands in the message from byte `at` on, up
+    /// to the next entry; `None` if it is not of the message. Starts rise.
+    pub sources: Vec<(usize, Option<usize>)>,
     /// Code: broken at the edge, not at words.
     pub verbatim: bool,
 }
 
 impl Logical {
-    /// Appends text of one tag.
+    /// Appends text of one tag that is not of the message.
     pub fn push(&mut self, text: &str, tag: Tag) {
+        self.push_from(text, tag, None);
+    }
+
+    /// Appends text of one tag that stands in the message from byte `at` on.
+    pub fn push_from(&mut self, text: &str, tag: Tag, at: Option<usize>) {
         if text.is_empty() {
             return;
+        }
+        let start = self.text.len();
+        let last = self.sources.last();
+        if last.is_none_or(|&(from, last)| last.map(|last| last + start - from) != at) {
+            self.sources.push((start, at));
         }
         self.text.push_str(text);
         let end = self.text.len();
         match self.tags.last_mut() {
             Some(last) if last.1 == tag => last.0 = end,
             _ => self.tags.push((end, tag)),
+        }
+    }
+
+    /// Appends the text of `from` with its tags.
+    pub fn append(&mut self, from: &Self) {
+        let mut sources = from.sources.iter().copied().peekable();
+        let (mut start, mut source) = (0, (0, None));
+        for &(end, tag) in &from.tags {
+            while start < end {
+                while let Some(next) = sources.next_if(|next| next.0 <= start) {
+                    source = next;
+                }
+                let to = sources.peek().map_or(end, |next| next.0.min(end));
+                let at = source.1.map(|at| at + start - source.0);
+                self.push_from(&from.text[start..to], tag, at);
+                start = to;
+            }
         }
     }
 }
@@ -47,6 +77,8 @@ struct Cell {
     width: usize,
     tag: Tag,
     space: bool,
+    /// Where it stands in the message.
+    at: Option<usize>,
 }
 
 /// Fits `line` into rows of at most `width` columns. Always at least one row.
@@ -65,12 +97,17 @@ pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
         rows.push(row(prefix, cells));
         *cells = rest_of;
     };
-    let mut tag_at = 0;
+    let (mut tag_at, mut source_at) = (0, 0);
     for (at, grapheme) in line.text.grapheme_indices(true) {
         while line.tags.get(tag_at).is_some_and(|tag| tag.0 <= at) {
             tag_at += 1;
         }
         let tag = line.tags.get(tag_at).map_or((Look::default(), None), |tag| tag.1);
+        while line.sources.get(source_at + 1).is_some_and(|next| next.0 <= at) {
+            source_at += 1;
+        }
+        let source = line.sources.get(source_at);
+        let source = source.and_then(|&(from, to)| Some(to? + (at - from)));
         let text = visible(grapheme);
         let wide = text.width();
         if wide > room {
@@ -90,7 +127,7 @@ pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
             used = cells.iter().map(|cell| cell.width).sum();
         }
         used += wide;
-        cells.push(Cell { text, width: wide, tag, space });
+        cells.push(Cell { text, width: wide, tag, space, at: source });
     }
     finish(&mut cells, Vec::new());
     rows
@@ -112,13 +149,19 @@ fn row(prefix: &[StyledSpan], cells: &[Cell]) -> TextRow {
     for (index, cell) in cells[..end].iter().enumerate() {
         let merge = index > 0;
         match row.last_mut() {
-            Some(last) if merge && (last.look, last.origin) == cell.tag => {
+            // A span stands in the message as it is drawn.
+            Some(last)
+                if merge
+                    && (last.look, last.origin) == cell.tag
+                    && last.at.map(|at| at + last.text.len()) == cell.at =>
+            {
                 last.text.push_str(&cell.text);
             }
             _ => row.push(StyledSpan {
                 text: cell.text.clone(),
                 look: cell.tag.0,
                 origin: cell.tag.1,
+                at: cell.at,
             }),
         }
     }

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 use crossterm::event::{
-    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEventKind,
+    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
 
@@ -18,7 +18,7 @@ use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
-use super::update::{Effect, ScreenEvent, update};
+use super::update::{Button, Effect, ScreenEvent, update};
 use super::{input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
@@ -84,7 +84,8 @@ pub fn run(
     let runner =
         EffectRunner::new(worker, controls, config.store).with_models(config.models, results);
     let (sender, signals) = signals::listen()?;
-    let mut app = App::new(ScreenState::new(config.state), runner, Screen::take()?);
+    let mouse = config.state.mouse;
+    let mut app = App::new(ScreenState::new(config.state), runner, Screen::take(mouse)?);
     app.questions = config.questions.into();
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
@@ -312,6 +313,17 @@ impl App {
             Input::Mouse(event) => match event.kind {
                 MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
                 MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
+                // Shift leaves the selection to the terminal, where that hands it on at all.
+                _ if event.modifiers.contains(KeyModifiers::SHIFT) => return,
+                MouseEventKind::Down(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Pressed, event.column, event.row)
+                }
+                MouseEventKind::Drag(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Moved, event.column, event.row)
+                }
+                MouseEventKind::Up(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Released, event.column, event.row)
+                }
                 _ => return,
             },
             Input::Resize(..) => return self.signal(Signal::Resize),

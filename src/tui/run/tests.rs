@@ -47,7 +47,7 @@ fn a_panic_of_the_screen_gives_the_terminal_back_and_saves() {
         let shared = SharedControls::new(controls());
         let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
         let runner = EffectRunner::new(worker, shared, Some(SessionStore::at(sessions)));
-        let mut app = App::new(unloaded(), runner, Screen::take().unwrap());
+        let mut app = App::new(unloaded(), runner, Screen::take(false).unwrap());
         app.state.chat.ask("Remember me".to_string());
         let _ = guarded(app, |app| {
             app.draw()?;
@@ -113,6 +113,7 @@ fn state_config() -> StateConfig {
         max_tokens: 64,
         thinking: None,
         gpu: "no NVIDIA GPU".to_string(),
+        mouse: true,
         first_run: false,
     }
 }

@@ -1,6 +1,9 @@
 //! The conversation and its scroll position. Must never know colours.
 
+use std::ops::Range;
+
 use super::find::Find;
+use super::selection::SeenRows;
 use super::turn::{AnswerOutcome, Turn};
 use super::versions::OtherVersions;
 use crate::chat::{Extras, Forgotten, Message, Role, SavedChat, SavedTurn, WhenFull};
@@ -32,6 +35,8 @@ pub struct Chat {
     top: Option<usize>,
     /// Rows there are and rows seen, as last drawn.
     extent: (usize, usize),
+    /// Where the rows stand on the screen, as last drawn.
+    pub seen: SeenRows,
 }
 
 impl Chat {
@@ -167,11 +172,10 @@ impl Chat {
         self.turns.iter().any(|turn| turn.role == Role::User)
     }
 
-    /// Appends tokens to the answer being written.
-    pub fn extend(&mut self, tokens: &[Committed]) {
-        if let Some(turn) = self.open_answer() {
-            turn.push(tokens);
-        }
+    /// Appends tokens of the answer `of` to the one being written; the bytes of its text that they
+    /// are.
+    pub fn extend(&mut self, tokens: &[Committed], of: u64) -> Range<usize> {
+        self.open_answer().map_or(0..0, |turn| turn.push(tokens, of))
     }
 
     /// Ends the answer being written. An empty one is removed unless the target ended it itself:
@@ -283,6 +287,15 @@ impl Chat {
         self.top = (top + fit < all).then_some(top);
     }
 
+    /// Shows row `row`, if it is not seen.
+    pub fn reveal(&mut self, row: usize) {
+        let (all, fit) = self.extent;
+        let top = self.top.unwrap_or(all.saturating_sub(fit));
+        if !(top..top + fit).contains(&row) {
+            self.go_to(row);
+        }
+    }
+
     /// Moves by a screenful, one row kept.
     pub fn page(&mut self, down: bool) {
         let rows = self.extent.1.saturating_sub(1).max(1) as i64;
@@ -307,7 +320,7 @@ impl Chat {
     }
 
     /// Sets how many rows there are and how many fit; returns the first row to show.
-    pub fn seen(&mut self, all: usize, fit: usize) -> usize {
+    pub fn fit(&mut self, all: usize, fit: usize) -> usize {
         self.extent = (all, fit);
         let bottom = all.saturating_sub(fit);
         if self.top.is_some_and(|top| top >= bottom) {

@@ -10,12 +10,14 @@ mod folds;
 mod full;
 mod input;
 mod list;
+mod lit;
 mod meters;
 mod models;
 mod overlay;
 mod payoff;
 mod race;
 mod rounds;
+mod selection;
 mod starters;
 pub mod strategies;
 mod thought;
@@ -44,6 +46,7 @@ pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
 pub use payoff::{PlainPace, Speedup};
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
+pub use selection::{SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use starters::Starters;
 pub use thought::Thought;
 pub use toasts::{Toast, Toasts};
@@ -132,6 +135,8 @@ pub struct StateConfig {
     pub thinking: Option<bool>,
     /// Why there is no GPU, or its name: one line of the meters.
     pub gpu: String,
+    /// Whether the mouse is the program's: wheel, click and selection.
+    pub mouse: bool,
     /// Whether the program has never answered here before.
     pub first_run: bool,
 }
@@ -210,8 +215,10 @@ pub struct ScreenState {
     pub colours: bool,
     /// Whether the origin of tokens is marked.
     pub marks: bool,
-    /// Whether the wheel scrolls.
+    /// Whether the mouse is the program's: wheel, click and selection.
     pub mouse: bool,
+    /// What is selected with the mouse.
+    pub selection: Option<Selection>,
     /// Whether the program is about to end.
     pub quitting: bool,
 }
@@ -255,7 +262,8 @@ impl ScreenState {
             theme: config.theme,
             colours: config.colours,
             marks: config.marks,
-            mouse: false,
+            mouse: config.mouse,
+            selection: None,
             quitting: false,
         }
     }

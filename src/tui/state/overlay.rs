@@ -2,7 +2,7 @@
 
 use super::list::{FilteredList, Listed};
 use super::models::ModelPicker;
-use crate::chat::SessionHead;
+use crate::chat::{Role, SessionHead};
 
 /// Saved conversations, the latest first.
 pub type SessionList = FilteredList<SessionHead>;
@@ -22,13 +22,15 @@ pub struct Renaming {
     pub title: String,
 }
 
-/// One of the user's messages in a list.
+/// One of the messages in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionRow {
     /// Its place among the turns.
     pub turn: usize,
-    /// Its number among the user's messages, from 1 on.
+    /// Its number among those of the list, from 1 on.
     pub number: usize,
+    /// Who said it.
+    pub role: Role,
     /// Its text.
     pub text: String,
 }
@@ -46,6 +48,8 @@ pub enum QuestionPurpose {
     Edit,
     /// To go on behind its answer in another conversation.
     Branch,
+    /// To be copied.
+    Copy,
 }
 
 /// An overlay.
@@ -71,7 +75,7 @@ pub enum Overlay {
     Sessions(SessionList),
     /// Models to choose from.
     Models(ModelPicker),
-    /// The user's messages, the latest first.
+    /// Messages, the latest first: the user's own, or all to copy one.
     Questions {
         /// The messages.
         list: FilteredList<QuestionRow>,

@@ -1,5 +1,7 @@
 //! The rounds of the latest answer, and which of them is shown. Must never know how they are drawn.
 
+use std::ops::Range;
+
 use super::Fold;
 use crate::decode::Round;
 
@@ -7,6 +9,12 @@ use crate::decode::Round;
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
     list: Vec<Round>,
+    /// The bytes of the answer that each of them wrote.
+    bytes: Vec<Range<usize>>,
+    /// The generation of the answer.
+    of: Option<u64>,
+    /// Whether the next frame shows the words of the round shown.
+    goes: bool,
     /// The round shown; `None` follows the latest.
     cursor: Option<usize>,
     /// First tree row seen.
@@ -29,12 +37,41 @@ impl Rounds {
         std::mem::replace(self, Self { fold, ..Self::default() })
     }
 
-    /// Adds the latest round.
-    pub fn push(&mut self, round: Round) {
+    /// Adds the latest round of the answer `of`, which wrote `bytes` of its text.
+    pub fn push(&mut self, round: Round, of: u64, bytes: Range<usize>) {
         self.list.push(round);
+        self.bytes.push(bytes);
+        self.of = Some(of);
         if self.cursor.is_none() {
             self.top = 0;
         }
+    }
+
+    /// The generation of the answer that they belong to.
+    pub fn of(&self) -> Option<u64> {
+        self.of
+    }
+
+    /// The bytes of the answer that the round shown wrote; none if it wrote no text.
+    pub fn bytes(&self) -> Option<Range<usize>> {
+        let bytes = self.bytes.get(self.shown()?.0)?;
+        Some(bytes.clone()).filter(|bytes| !bytes.is_empty())
+    }
+
+    /// Shows the round that wrote byte `at` of the answer; the first one for what was written
+    /// before it, which is the root of its tree. `false` if none did.
+    pub fn show_byte(&mut self, at: usize) -> bool {
+        let round = self.bytes.partition_point(|bytes| bytes.end <= at);
+        let found = round < self.list.len();
+        if found {
+            self.go(round);
+        }
+        found
+    }
+
+    /// Whether the next frame shows the words of the round shown; asked for once.
+    pub fn goes(&mut self) -> bool {
+        std::mem::take(&mut self.goes)
     }
 
     /// Number of rounds so far.
@@ -84,6 +121,7 @@ impl Rounds {
     fn go(&mut self, to: usize) {
         self.cursor = (to + 1 < self.list.len()).then_some(to);
         self.top = 0;
+        self.goes = true;
     }
 
     /// Moves the tree by `rows`, down if positive.

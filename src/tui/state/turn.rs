@@ -1,5 +1,7 @@
 //! One message with what the screen keeps about it. Must never know colours.
 
+use std::ops::Range;
+
 use super::payoff::Speedup;
 use super::thought::Thought;
 use super::versions::OtherVersions;
@@ -34,6 +36,8 @@ pub struct Turn {
     pub thought: Option<Thought>,
     /// Its text.
     pub text: String,
+    /// The generation in which it was written last; `None` for what was not written here.
+    pub written: Option<u64>,
     /// Origin of each byte of an answer.
     pub origins: Origins,
     /// `None` while it is being written.
@@ -51,6 +55,7 @@ impl Turn {
             role,
             thought: None,
             text,
+            written: None,
             origins: Origins::default(),
             outcome,
             speedup: None,
@@ -123,8 +128,10 @@ impl Turn {
         self.speedup = None;
     }
 
-    /// Appends tokens.
-    pub(super) fn push(&mut self, tokens: &[Committed]) {
+    /// Appends tokens of the answer `of`; the bytes of the text that they are.
+    pub(super) fn push(&mut self, tokens: &[Committed], of: u64) -> Range<usize> {
+        let begin = self.text.len();
+        self.written = Some(of);
         for token in tokens {
             self.text.push_str(&token.text);
             self.origins.push(token.text.len(), token.origin);
@@ -132,6 +139,7 @@ impl Turn {
                 self.thought.get_or_insert_default().push(thought);
             }
         }
+        begin..self.text.len()
     }
 
     /// Its rows at `width`.

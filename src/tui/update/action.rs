@@ -71,6 +71,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::GoOn => return go_on(state),
         Action::EditQuestion => conversation::list(state, QuestionPurpose::Edit),
         Action::Branch => conversation::list(state, QuestionPurpose::Branch),
+        Action::CopyMessage => conversation::list(state, QuestionPurpose::Copy),
         Action::DeleteExchange => return conversation::delete(state),
         Action::Undelete => return conversation::undelete(state),
         Action::Race => return race::begin(state),
@@ -103,7 +104,12 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             with_dials(state, |dials, controls| dials.release(dial, controls));
             return apply(state);
         }
-        Action::Look(by) => state.rounds.look(i64::from(by)),
+        Action::Look(by) => {
+            state.rounds.look(i64::from(by));
+            if state.rounds.live() {
+                state.chat.follow();
+            }
+        }
         Action::LookFirst => state.rounds.first(),
         Action::LookLive => state.rounds.follow(),
         Action::TreePage(down) => state.rounds.page(down),

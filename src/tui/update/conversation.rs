@@ -7,25 +7,28 @@ use super::event::Effect;
 use crate::chat::Role;
 use crate::tui::state::{FilteredList, Focus, Overlay, QuestionPurpose, QuestionRow, ScreenState};
 
-/// Lists the user's messages, the latest first.
+/// Lists the user's messages, or all that can be copied, the latest first.
 pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
-    if state.answering() {
+    let copies = purpose == QuestionPurpose::Copy;
+    if state.answering() && !copies {
         state.say("an answer is on its way: Esc stops it");
         return;
     }
     let turns = state.chat.turns().iter().enumerate();
-    let asked = turns.filter(|(_, turn)| turn.role == Role::User);
+    let asked =
+        turns.filter(|(_, turn)| turn.role == Role::User || copies && !turn.text.is_empty());
     let mut rows: Vec<QuestionRow> = asked
         .enumerate()
         .map(|(index, (turn, said))| QuestionRow {
             turn,
             number: index + 1,
+            role: said.role,
             text: said.text.clone(),
         })
         .collect();
     rows.reverse();
     if rows.is_empty() {
-        state.say("you have not said anything yet");
+        state.say("nothing has been said yet");
     } else {
         state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
     }
@@ -56,7 +59,25 @@ pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
             state.say("a branch: what is said from here on is a conversation of its own");
             effects
         }
+        QuestionPurpose::Copy => {
+            let said = state.chat.turns().get(turn);
+            said.map(|turn| Effect::Copy(turn.text.clone())).into_iter().collect()
+        }
     }
+}
+
+/// The message with this number in the list of those that can be copied.
+///
+/// # Errors
+/// There is none; says which there are.
+pub(super) fn numbered(state: &ScreenState, number: usize) -> Result<String, String> {
+    let mut said = state.chat.turns().iter().filter(|turn| !turn.text.is_empty());
+    let all = said.clone().count();
+    let found = number.checked_sub(1).and_then(|at| said.nth(at));
+    found.map(|turn| turn.text.clone()).ok_or_else(|| match all {
+        0 => "nothing has been said yet".to_string(),
+        all => format!("the messages are 1 to {all}: Alt+Y lists them"),
+    })
 }
 
 /// Ends the conversation before turn `at`; the whole of it stays saved.

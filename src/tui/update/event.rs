@@ -8,6 +8,17 @@ use crate::tui::presets::Preset;
 use crate::tui::state::{ModelPart, ModelRow};
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
+/// What became of the mouse's left button.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Button {
+    /// It was pressed.
+    Pressed,
+    /// The pointer was moved while it is held.
+    Moved,
+    /// It was released.
+    Released,
+}
+
 /// An input of the screen.
 #[derive(Clone, Debug)]
 pub enum ScreenEvent {
@@ -22,6 +33,8 @@ pub enum ScreenEvent {
     Ask(String),
     /// The wheel was turned; rows, down if positive.
     Wheel(i8),
+    /// The mouse's left button, at this column and row.
+    Button(Button, u16, u16),
     /// The terminal has this many columns and rows.
     Resize(u16, u16),
     /// The worker says something.
@@ -137,7 +150,7 @@ pub enum Effect {
     },
     /// Put this on the clipboard.
     Copy(String),
-    /// Whether the wheel scrolls.
+    /// Whether the mouse is the program's.
     Mouse(bool),
     /// Redraw every cell: another program has written on the terminal.
     Redraw,

@@ -17,6 +17,7 @@ pub(super) fn key(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     if event.kind == KeyEventKind::Release {
         return Vec::new();
     }
+    state.selection = None;
     if end_first_answer(state) {
         // Whatever key it is gives full speed, and does what it does; those that are pressed as
         // any key do no more, or a space would stand in the message and Esc would stop the answer.

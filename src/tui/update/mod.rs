@@ -2,7 +2,8 @@
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
 //! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`, `models`,
-//! `race` and `sessions`; `overlay` and `slash`; `action`; `keys` and `worker`; and [`update`].
+//! `pointer`, `race` and `sessions`; `overlay` and `slash`; `action`; `keys` and `worker`; and
+//! [`update`].
 
 mod action;
 mod answer;
@@ -14,6 +15,7 @@ mod full;
 mod keys;
 mod models;
 mod overlay;
+mod pointer;
 mod race;
 mod sessions;
 mod slash;
@@ -27,7 +29,7 @@ use super::presets::Preset;
 use super::state::{Focus, Overlay, ScreenState};
 use crate::chat::{Saved, SavedChat};
 
-pub use event::{Effect, ScreenEvent};
+pub use event::{Button, Effect, ScreenEvent};
 
 /// Changes `state` and says what else is to be done, in order. `now` is the time since the
 /// program started.
@@ -60,6 +62,7 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
             wheel(state, rows);
             Vec::new()
         }
+        ScreenEvent::Button(button, x, y) => pointer::button(state, button, x, y),
         ScreenEvent::Resize(width, height) => {
             state.size = (width, height);
             Vec::new()
@@ -117,7 +120,7 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
         ScreenEvent::Loaded(result) => loaded(state, result),
         ScreenEvent::Copied(result) => {
             match result {
-                Ok(()) => state.say("answer copied"),
+                Ok(()) => state.say("copied"),
                 Err(error) => state.complain(error),
             }
             Vec::new()

@@ -2,6 +2,7 @@
 
 use super::answer::{save, save_as, stop};
 use super::controls::{apply, choose, speculate, with_dials};
+use super::conversation;
 use super::event::Effect;
 use super::full;
 use super::models;
@@ -87,7 +88,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
         }
         SlashAction::Save => vec![save_as(state, true)],
         SlashAction::Copy if argument.is_empty() => return Ok(key(state, Action::Copy)),
-        SlashAction::Copy => vec![Effect::Copy(code(state, argument)?)],
+        SlashAction::Copy => vec![Effect::Copy(copied(state, argument)?)],
         SlashAction::Find => {
             match (&mut state.chat.find, argument) {
                 (Some(find), "") => find.next(),
@@ -151,12 +152,15 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
     Ok(Ran::Effects(effects))
 }
 
-/// The code block of the last answer that `argument` names: `code`, or `code 2`.
-fn code(state: &ScreenState, argument: &str) -> Result<String, String> {
+/// The message or the code block of the last answer that `argument` names: `3`, `code`, `code 2`.
+fn copied(state: &ScreenState, argument: &str) -> Result<String, String> {
     let number = match argument.split_whitespace().collect::<Vec<_>>()[..] {
+        [number] if number.parse::<usize>().is_ok() => {
+            return conversation::numbered(state, number.parse().unwrap_or_default());
+        }
         ["code"] => None,
         ["code", number] => Some(number.parse::<usize>().map_err(|_| "say /copy code 2")?),
-        _ => return Err("say /copy, /copy code or /copy code 2".to_string()),
+        _ => return Err("say /copy, /copy 3, /copy code or /copy code 2".to_string()),
     };
     let blocks = code_blocks(state.chat.last_answer().unwrap_or_default());
     let all = blocks.len();

@@ -53,14 +53,16 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
         Event::First { token, summary, .. } => {
             state.answer_begun();
             state.meters.first(state.now, summary);
-            state.chat.extend(&[token]);
+            let of = state.generation();
+            state.chat.extend(&[token], of);
             Vec::new()
         }
         Event::Round { round, .. } => {
             state.meters.round(&round);
             state.plain.note(&round);
-            state.chat.extend(&round.committed);
-            state.rounds.push(*round);
+            let of = state.generation();
+            let bytes = state.chat.extend(&round.committed, of);
+            state.rounds.push(*round, of, bytes);
             Vec::new()
         }
         Event::Finished { summary, .. } => {

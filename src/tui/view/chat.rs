@@ -1,9 +1,12 @@
 //! The conversation as rows, which are kept with it. Must never change what it says.
 
+use std::ops::Range;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use super::figures;
 use super::frames::focused;
@@ -13,7 +16,7 @@ use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
-use crate::tui::state::{AnswerOutcome, Focus, Phase, ScreenState, Turn, finish_words};
+use crate::tui::state::{AnswerOutcome, Focus, Phase, ScreenState, SeenRows, Turn, finish_words};
 use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
@@ -47,12 +50,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     // The last turn needs no space below it.
     let all = counts.iter().sum::<usize>().saturating_sub(1);
     let fit = usize::from(area.height);
-    state.chat.seen(all, fit);
+    state.chat.fit(all, fit);
     go_to_match(state, &counts);
-    let top = state.chat.seen(all, fit);
+    let lit = state.lit();
+    go_to_lit(state, &counts, lit.as_ref());
+    let top = state.chat.fit(all, fit);
     // A short conversation begins at the top.
-    let lines = visible(state, styles, &counts, top, fit);
+    let lines = visible(state, styles, &counts, (top, fit), lit.as_ref());
+    note_rows(state, area, &counts, top);
     draw_rows(frame, area, lines);
+    draw_selection(frame, state);
     if focused(state, Focus::Chat) || !state.chat.follows() {
         scrollbar(frame, area, state, styles, top, all);
     }
@@ -76,6 +83,62 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
     state.chat.find = Some(find);
 }
 
+/// A turn and bytes of its text.
+type Lit = (usize, Range<usize>);
+
+/// Shows the words of the round that is looked at, if another one was asked for since the last
+/// frame.
+fn go_to_lit(state: &mut ScreenState, counts: &[usize], lit: Option<&Lit>) {
+    let goes = state.rounds.goes();
+    let Some((turn, bytes)) = lit.filter(|_| goes) else { return };
+    let open = state.chat.shows_thoughts;
+    let Some(said) = state.chat.turns().get(*turn) else { return };
+    let is_there = |piece: &StyledSpan| {
+        piece.at.is_some_and(|at| at < bytes.end && at + piece.text.len() > bytes.start)
+    };
+    let row = said.laid_out().iter().position(|row| row.iter().any(is_there));
+    if let Some(row) = row {
+        let before: usize = counts[..*turn].iter().sum();
+        state.chat.reveal(before + thought::laid_out(said, open) + row);
+    }
+}
+
+/// Notes which row stands where, for the mouse.
+fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) {
+    let open = state.chat.shows_thoughts;
+    let mut rows = Vec::with_capacity(usize::from(area.height));
+    let mut start = 0;
+    for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
+        let (begin, text) = (start + thought::laid_out(turn, open), turn.laid_out().len());
+        for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
+            rows.push((index, at.checked_sub(begin).filter(|row| *row < text)));
+        }
+        start += count;
+    }
+    // Rows of another width are others.
+    if area.width != state.chat.seen.area.width {
+        state.selection = None;
+    }
+    state.chat.seen = SeenRows { area, lead: GUTTER, rows };
+}
+
+/// What is selected with the mouse stands out.
+fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
+    let Some(selection) = state.selection else { return };
+    let SeenRows { area, lead, rows } = &state.chat.seen;
+    for (line, (turn, row)) in area.rows().zip(rows) {
+        let Some((from, to)) = row.and_then(|row| selection.columns(*turn, row)) else { continue };
+        let said = state.chat.turns().get(*turn).zip(*row);
+        let Some(text) = said.and_then(|(turn, row)| turn.laid_out().get(row)) else { continue };
+        let width: usize = text.iter().map(|piece| piece.text.width()).sum();
+        let begin = usize::from(line.x + lead) + from.min(width);
+        let end = usize::from(line.x + lead) + to.min(width);
+        let part = Rect { x: begin as u16, width: (end.saturating_sub(begin)) as u16, ..line };
+        let part = part.intersection(line);
+        frame.buffer_mut().set_style(part, Style::new().add_modifier(Modifier::REVERSED));
+    }
+}
+
 fn words(row: &TextRow) -> String {
     row.iter().map(|piece| piece.text.as_str()).collect()
 }
@@ -84,8 +147,8 @@ fn visible(
     state: &mut ScreenState,
     styles: &Styles,
     counts: &[usize],
-    top: usize,
-    fit: usize,
+    (top, fit): (usize, usize),
+    lit: Option<&Lit>,
 ) -> Vec<Line<'static>> {
     let waiting = waiting(state);
     let (marks, open) = (state.marks, state.chat.shows_thoughts);
@@ -110,6 +173,8 @@ fn visible(
             lines.push(match at.checked_sub(thought) {
                 None => thought::row(turn, at, open, styles),
                 Some(at) => {
+                    let lit = lit.filter(|(turn, _)| *turn == index).map(|(_, bytes)| bytes);
+                    let marks = Marks { origins: marks, lit };
                     let line = row(turn, at, last, marks, waiting.as_deref(), styles);
                     let find = state.chat.find.as_ref();
                     let found = find.zip(turn.laid_out().get(at));
@@ -125,11 +190,20 @@ fn visible(
     lines
 }
 
+/// What of a text is marked.
+#[derive(Clone, Copy)]
+struct Marks<'a> {
+    /// Where each token came from.
+    origins: bool,
+    /// These bytes: the words of a round.
+    lit: Option<&'a Range<usize>>,
+}
+
 fn row(
     turn: &Turn,
     at: usize,
     last: bool,
-    marks: bool,
+    marks: Marks<'_>,
     waiting: Option<&str>,
     styles: &Styles,
 ) -> Line<'static> {
@@ -226,12 +300,13 @@ fn waiting(state: &ScreenState) -> Option<String> {
     })
 }
 
-fn spans(row: &TextRow, marks: bool, base: Style, styles: &Styles) -> Vec<Span<'static>> {
+fn spans(row: &TextRow, marks: Marks<'_>, base: Style, styles: &Styles) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
-    for piece in row {
-        let style = style(piece, marks, base, styles);
+    for (piece, part, lit) in row.iter().flat_map(|piece| parts(piece, marks.lit)) {
+        let style = style(piece, marks.origins, base, styles);
+        let style = if lit { style.patch(styles.lit) } else { style };
         // Spaces are not underlined: words are, so that rows stay calm.
-        let mut rest = piece.text.as_str();
+        let mut rest = part;
         while let Some(first) = rest.chars().next() {
             let blank = first.is_whitespace();
             let end = rest.find(|c: char| c.is_whitespace() != blank).unwrap_or(rest.len());
@@ -242,6 +317,31 @@ fn spans(row: &TextRow, marks: bool, base: Style, styles: &Styles) -> Vec<Span<'
         }
     }
     spans
+}
+
+/// A span's text before, in and behind the bytes that are lit.
+fn parts<'a>(
+    piece: &'a StyledSpan,
+    lit: Option<&Range<usize>>,
+) -> [(&'a StyledSpan, &'a str, bool); 3] {
+    let text = piece.text.as_str();
+    let (from, to) = match (piece.at, lit) {
+        (Some(at), Some(lit)) => (place(text, at, lit.start), place(text, at, lit.end)),
+        _ => (0, 0),
+    };
+    let (before, rest) = text.split_at(from.min(to));
+    let (inside, behind) = rest.split_at(to - from.min(to));
+    [(piece, before, false), (piece, inside, true), (piece, behind, false)]
+}
+
+/// Where byte `byte` of the message stands in `text`, which begins at its byte `at`. A character
+/// that is drawn as another one, or that two tokens share, belongs to what comes before.
+fn place(text: &str, at: usize, byte: usize) -> usize {
+    let mut place = byte.saturating_sub(at).min(text.len());
+    while !text.is_char_boundary(place) {
+        place += 1;
+    }
+    place
 }
 
 fn style(piece: &StyledSpan, marks: bool, base: Style, styles: &Styles) -> Style {

@@ -1,6 +1,6 @@
 //! The state of the screen as a frame, one file a panel. A view reads the state; all it writes back
-//! is the size of the screen and how many rows there were and fitted, which scrolling needs. Must
-//! never know where data comes from.
+//! is the size of the screen and which rows were drawn where, which scrolling and the mouse need.
+//! Must never know where data comes from.
 //!
 //! From the bottom up: `areas`, `rows`, `figures`; `frames`; the panels; `layout`, which asks the
 //! panels how many rows they need; and [`draw`].

@@ -8,6 +8,7 @@ mod conversation;
 mod keys;
 mod models;
 mod notices;
+mod pointer;
 mod race;
 mod saving;
 mod sessions;

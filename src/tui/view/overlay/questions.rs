@@ -1,9 +1,10 @@
-//! The user's messages, to choose one. Must never know what for.
+//! Messages, to choose one. Must never know what for.
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
 
 use super::list;
+use crate::chat::Role;
 use crate::printable::printable_line;
 use crate::tui::state::{FilteredList, QuestionPurpose, QuestionRow};
 use crate::tui::theme::Styles;
@@ -21,12 +22,23 @@ pub(super) fn draw(
         QuestionPurpose::Branch => {
             (" branch off behind the answer to ", " Enter branch · Esc close ")
         }
+        QuestionPurpose::Copy => (" copy a message ", " Enter copy · Esc close "),
     };
     let texts = list::Texts { title, foot, none: "no message has these words" };
     list::draw(frame, areas, list, &texts, styles, |row, _| {
         Line::from_iter([
             Span::styled(format!("{:>3} ", row.number), styles.dim),
+            Span::styled(mark(row, purpose), styles.accent),
             Span::styled(printable_line(&row.text.replace('\n', " ")).into_owned(), styles.text),
         ])
     });
+}
+
+/// Where answers are listed too, the user's own messages are marked as they are in the chat.
+fn mark(row: &QuestionRow, purpose: QuestionPurpose) -> &'static str {
+    match (purpose, row.role) {
+        (QuestionPurpose::Copy, Role::User) => "❯ ",
+        (QuestionPurpose::Copy, _) => "  ",
+        (QuestionPurpose::Edit | QuestionPurpose::Branch, _) => "",
+    }
 }

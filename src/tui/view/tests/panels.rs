@@ -1,9 +1,12 @@
 //! Tree, meters and controls.
 
+use std::time::Duration;
+
 use super::{answering, check, drawn, text};
 use crate::decode::Timing;
 use crate::model::Traffic;
 use crate::tui::testing::{say, type_keys};
+use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
 
 #[test]
@@ -58,4 +61,26 @@ fn what_goes_over_the_bus_shows_in_meters_and_details() {
     type_keys(&mut state, "/stats<enter>");
     let screen = text(&drawn(&mut state));
     assert!(screen.contains("6.0 submissions, 24 kB up, 0.9 kB down a round"), "{screen}");
+}
+
+#[test]
+fn the_words_of_the_round_that_is_looked_at_stand_out() {
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "<f2><left><left><left>");
+    check("lit_80", &mut state);
+}
+
+#[test]
+fn what_the_mouse_selects_stands_out() {
+    let mut state = answering(80, 24, 16);
+    drawn(&mut state);
+    let area = state.chat.seen.area;
+    for (button, x, y) in [
+        (Button::Pressed, area.x + 12, area.y + 7),
+        (Button::Moved, area.x + 20, area.y + 11),
+        (Button::Released, area.x + 20, area.y + 11),
+    ] {
+        update(&mut state, ScreenEvent::Button(button, x, y), Duration::ZERO);
+    }
+    check("selection_80", &mut state);
 }

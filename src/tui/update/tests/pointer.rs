@@ -1,0 +1,243 @@
+//! Rounds and words light each other up; the mouse selects and copies.
+
+use std::time::Duration;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use crate::tui::state::{Focus, ScreenState, Side};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Button, Effect, ScreenEvent, update};
+use crate::tui::view;
+
+const TEXT: &str = "A fox is a **small** wild animal with a bushy tail that lives in a den.";
+
+/// The screen as drawn, one string a row.
+fn drawn(state: &mut ScreenState) -> Vec<String> {
+    let (width, height) = state.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(frame, state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content.chunks(usize::from(width));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
+}
+
+/// Cell of the first place that says `words`.
+fn cell(state: &mut ScreenState, words: &str) -> (u16, u16) {
+    let rows = drawn(state);
+    let found = rows.iter().enumerate().find_map(|(y, row)| Some((y, row.find(words)?)));
+    let (y, byte) = found.unwrap_or_else(|| panic!("no {words:?} in\n{}", rows.join("\n")));
+    (rows[y][..byte].chars().count() as u16, y as u16)
+}
+
+fn button(state: &mut ScreenState, button: Button, at: (u16, u16)) -> Vec<Effect> {
+    update(state, ScreenEvent::Button(button, at.0, at.1), Duration::ZERO)
+}
+
+fn click(state: &mut ScreenState, words: &str) -> Vec<Effect> {
+    let at = cell(state, words);
+    let mut effects = button(state, Button::Pressed, at);
+    effects.extend(button(state, Button::Released, at));
+    effects
+}
+
+fn drag(state: &mut ScreenState, from: &str, to: &str) -> Vec<Effect> {
+    let (from, to) = (cell(state, from), cell(state, to));
+    button(state, Button::Pressed, from);
+    button(state, Button::Moved, to);
+    button(state, Button::Released, to)
+}
+
+/// A question and its answer.
+fn asked(state: &mut ScreenState, question: &str, text: &str) {
+    type_keys(state, &format!("{question}<enter>"));
+    for event in answer(state.generation(), text, 8) {
+        say(state, event);
+    }
+}
+
+fn answered(width: u16, height: u16) -> ScreenState {
+    let mut state = loaded(width, height);
+    asked(&mut state, "What is a fox?", TEXT);
+    drawn(&mut state);
+    state
+}
+
+/// The text of the bytes that are lit.
+fn lit(state: &ScreenState) -> Option<String> {
+    let (turn, bytes) = state.lit()?;
+    Some(state.chat.turns()[turn].text[bytes].to_string())
+}
+
+#[test]
+fn each_round_lights_up_its_own_words() {
+    let mut state = answered(120, 36);
+    assert_eq!(lit(&state), None, "nobody looks at rounds");
+    type_keys(&mut state, "<f2><home>");
+    let mut said = TEXT.split(' ').next().unwrap().to_string();
+    for at in 0..state.rounds.len() {
+        let (shown, round) = state.rounds.shown().unwrap();
+        let words: String = round.committed.iter().map(|token| token.text.as_str()).collect();
+        assert_eq!((shown, lit(&state)), (at, Some(words.clone())));
+        said += &words;
+        type_keys(&mut state, "<right>");
+    }
+    assert_eq!(said, TEXT, "together they are the answer");
+    type_keys(&mut state, "<esc>");
+    assert_eq!(lit(&state), None);
+}
+
+#[test]
+fn an_answer_under_way_is_not_lit_unless_somebody_looks_back() {
+    let mut state = loaded(120, 36);
+    type_keys(&mut state, "Hi<enter>");
+    let events = answer(1, TEXT, 8);
+    for event in events.into_iter().take(5) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<f2>");
+    assert_eq!(lit(&state), None);
+    type_keys(&mut state, "<left>");
+    assert!(lit(&state).is_some());
+}
+
+#[test]
+fn words_out_of_sight_are_scrolled_into_it() {
+    let mut state = loaded(80, 14);
+    let long: String = (0..400).map(|n| format!("word{n} ")).collect();
+    asked(&mut state, "Count", long.trim());
+    drawn(&mut state);
+    type_keys(&mut state, "<f2><home>");
+    let first = lit(&state).unwrap().trim().to_string();
+    let screen = drawn(&mut state).join("\n");
+    assert!(screen.contains(&first), "{first}:\n{screen}");
+    type_keys(&mut state, "<end>");
+    assert!(drawn(&mut state).join("\n").contains("word399"));
+}
+
+#[test]
+fn the_conversation_pages_through_rounds_too() {
+    let mut state = answered(120, 36);
+    type_keys(&mut state, "<backtab><left><left>");
+    assert_eq!(state.focus, Focus::Chat);
+    assert_eq!(state.rounds.shown().unwrap().0, state.rounds.len() - 3);
+    assert!(lit(&state).is_some());
+}
+
+#[test]
+fn a_click_on_a_word_goes_to_its_round() {
+    for (width, height) in [(120, 36), (80, 24)] {
+        for word in ["small", "wild", "bushy", "lives"] {
+            let mut state = answered(width, height);
+            assert!(click(&mut state, word).is_empty());
+            assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
+            assert_eq!((state.focus, state.side), (Focus::Tree, Some(Side::Tree)));
+            assert_eq!(state.selection, None);
+        }
+    }
+    // The first word precedes all rounds: it is the root of the first one's tree.
+    let mut state = answered(120, 36);
+    let (x, y) = cell(&mut state, "A fox is");
+    button(&mut state, Button::Pressed, (x, y));
+    button(&mut state, Button::Released, (x, y));
+    assert_eq!(state.rounds.shown().unwrap().0, 0);
+}
+
+#[test]
+fn clicks_elsewhere_and_on_older_answers_change_nothing() {
+    let mut state = answered(120, 36);
+    asked(&mut state, "And a bear?", "Bears are big.");
+    for words in ["What is a fox?", "tokens in", "draft tree"] {
+        click(&mut state, words);
+        assert_eq!((state.focus, lit(&state)), (Focus::Input, None), "{words}");
+    }
+    click(&mut state, "bushy");
+    assert!(state.toasts.shown().unwrap().text.contains("latest answer"));
+    assert_eq!(state.focus, Focus::Input);
+}
+
+#[test]
+fn the_rounds_of_another_version_are_not_lit() {
+    let mut state = answered(120, 36);
+    type_keys(&mut state, "<c-r>");
+    let generation = state.generation();
+    for event in answer(generation, "Another text of the same length, more or less.", 6) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<f2><left>");
+    assert!(lit(&state).is_some());
+    type_keys(&mut state, "<esc><a-,><f2>");
+    assert_eq!(lit(&state), None, "its rounds are not kept");
+}
+
+#[test]
+fn a_drag_selects_and_the_release_copies() {
+    let mut state = answered(120, 36);
+    let effects = drag(&mut state, "small", "bushy");
+    let copied = "small wild animal with a b";
+    assert_eq!(effects, [Effect::Copy(copied.to_string())]);
+    assert!(state.selection.is_some(), "it stays visible");
+    assert!(lit(&state).is_none(), "and the keys stay where they were");
+    let shown = state.rounds.bytes().unwrap();
+    assert!(state.chat.turns()[1].text[shown].contains("small"), "its round is in the tree");
+    type_keys(&mut state, "x");
+    assert_eq!(state.selection, None);
+    assert_eq!(state.input.text(), "x");
+    // From the bottom to the top, over both messages and what stands between them.
+    let effects = drag(&mut state, "bushy", "is a fox?");
+    assert_eq!(effects, [Effect::Copy(format!("is a fox?\n\nA fox is a {copied}"))]);
+}
+
+#[test]
+fn a_drag_to_the_edge_scrolls() {
+    let mut state = loaded(80, 14);
+    let long: String = (0..200).map(|n| format!("word{n} ")).collect();
+    asked(&mut state, "Count", long.trim());
+    let from = cell(&mut state, "word199");
+    button(&mut state, Button::Pressed, from);
+    for _ in 0..60 {
+        let top = state.chat.seen.area.y;
+        button(&mut state, Button::Moved, (from.0, top));
+        drawn(&mut state);
+    }
+    let at = cell(&mut state, "❯ Count");
+    let effects = button(&mut state, Button::Released, at);
+    let [Effect::Copy(text)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert!(text.contains("word7 word8") && text.contains(" word198"), "{text}");
+}
+
+#[test]
+fn nothing_is_selected_below_a_box_or_outside_the_conversation() {
+    let mut state = answered(120, 36);
+    type_keys(&mut state, "<f1>");
+    assert!(drag(&mut state, "How one step", "6 guessed").is_empty());
+    assert_eq!(state.selection, None);
+    type_keys(&mut state, "<esc>");
+    assert!(drag(&mut state, "draft tree", "small").is_empty());
+    assert_eq!(state.selection, None);
+}
+
+#[test]
+fn a_selection_ends_with_the_width() {
+    let mut state = answered(120, 36);
+    drag(&mut state, "small", "bushy");
+    state.size = (80, 24);
+    drawn(&mut state);
+    assert_eq!(state.selection, None);
+}
+
+#[test]
+fn any_message_is_copied_by_number_or_from_the_list() {
+    let mut state = answered(80, 24);
+    asked(&mut state, "And a bear?", "Bears are **big**.");
+    let copy = |text: &str| vec![Effect::Copy(text.to_string())];
+    assert_eq!(type_keys(&mut state, "/copy 1<enter>"), copy("What is a fox?"));
+    assert_eq!(type_keys(&mut state, "/copy 4<enter>"), copy("Bears are **big**."));
+    for wrong in ["/copy 0<enter>", "<c-u>/copy 5<enter>"] {
+        assert!(type_keys(&mut state, wrong).is_empty());
+        assert!(state.toasts.shown().unwrap().text.contains("1 to 4"));
+    }
+    assert_eq!(type_keys(&mut state, "<c-u><a-y><down>bear?<enter>"), copy("And a bear?"));
+    assert_eq!(type_keys(&mut state, "<a-y><down><down><enter>"), copy(TEXT));
+    assert_eq!(state.overlay, None);
+}
