@@ -13,6 +13,8 @@ use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
 use crate::printable::printable_line;
+use crate::settings::Settings;
+use crate::tui::keymap::Keymap;
 use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
 use crate::worker::Purpose;
 
@@ -24,6 +26,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         let remedy = "for one answer use `dovetail run \"prompt\"` (see `dovetail run --help`)";
         return Err(Failure::new(Code::Usage, anyhow!("{why}; {remedy}")));
     }
+    let keys = keymap(&settings).map_err(|error| Failure::new(Code::Usage, error))?;
     let controls = backend::controls(&settings);
     let store = SessionStore::in_data_folder()
         .inspect_err(|error| tracing::warn!("conversations are not saved: {error}"))
@@ -38,6 +41,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         thinking: settings.thinking,
         gpu: gpu_name(settings.device, &Machine::probe()),
         mouse: settings.mouse,
+        keys,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
     };
@@ -57,6 +61,16 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         let _ = writeln!(io::stdout(), "{}", way_back(&title));
     }
     Ok(())
+}
+
+/// The keys in force.
+pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
+    let changes: Vec<(&str, &[String])> =
+        settings.keys.iter().map(|change| (change.action.as_str(), &change.keys[..])).collect();
+    Keymap::with(&changes).map_err(|(at, problem)| match settings.keys.get(at) {
+        Some(change) => anyhow!("{}", change.wrong(&problem)),
+        None => problem.into(),
+    })
 }
 
 /// How to come back to the conversation that was left.

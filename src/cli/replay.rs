@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 use super::backend;
-use super::chat::no_screen;
+use super::chat::{keymap, no_screen};
 use super::exit::{Code, CommandResult, Failure};
 use super::settings_file::{SettingsFile, no_color};
 use crate::chat::Role;
@@ -70,6 +70,7 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         thinking: None,
         gpu: "a replay uses no GPU".to_owned(),
         mouse: settings.mouse,
+        keys: keymap(&settings).map_err(usage)?,
         first_run: false,
     };
     let models = ModelFinder::new(Vec::new(), None);

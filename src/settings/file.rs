@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Problem, SettingValue, Settings, SettingsError, keys};
+use super::{KeyChange, Problem, SettingValue, Settings, SettingsError, keys};
 use crate::files::read_text;
 
+/// The table of keys of the chat.
+const KEYS: &str = "keys";
 /// Most bytes of a settings file: anything longer was named by mistake.
 const LONGEST: u64 = 1_000_000;
 
@@ -30,18 +32,55 @@ pub fn apply_file(settings: &mut Settings, path: &Path) -> Result<(), SettingsEr
         let message = error.message().to_owned();
         SettingsError::Syntax { path: path.to_owned(), line, column, message }
     })?;
-    apply(settings, "", table.get_ref()).map_err(|(span, problem)| {
+    let located = |(span, problem): Located| {
         let (line, column) = position(&text, span.start);
         SettingsError::InFile { path: path.to_owned(), line, column, problem }
-    })
+    };
+    apply(settings, "", table.get_ref()).map_err(located)?;
+    for (span, action, keys) in key_changes(table.get_ref()).map_err(located)? {
+        let (line, column) = position(&text, span.start);
+        let path = path.to_owned();
+        settings.keys.push(KeyChange { action, keys, path, line, column });
+    }
+    Ok(())
+}
+
+/// The table of other keys for the chat: names and keys are checked there.
+fn key_changes(table: &DeTable<'_>) -> Result<Vec<LocatedKeys>, Located> {
+    let Some(value) = table.get(KEYS) else { return Ok(Vec::new()) };
+    let DeValue::Table(changes) = value.get_ref() else {
+        let expects = "a table of what keys do and the keys that are to do it".to_owned();
+        let found = convert(value.get_ref()).to_string();
+        return Err((value.span(), Problem::Value { key: KEYS.to_owned(), expects, found }));
+    };
+    let mut all = Vec::new();
+    for (name, value) in changes {
+        let keys = match convert(value.get_ref()) {
+            SettingValue::Text(key) => vec![key],
+            SettingValue::List(keys) if !keys.is_empty() => keys,
+            other => {
+                let key = format!("{KEYS}.{}", name.get_ref());
+                let expects = "a key such as \"ctrl+x\", or a list of keys".to_owned();
+                let found = other.to_string();
+                return Err((value.span(), Problem::Value { key, expects, found }));
+            }
+        };
+        all.push((name.span(), name.get_ref().to_string(), keys));
+    }
+    // As they stand in the file.
+    all.sort_by_key(|(span, ..)| span.start);
+    Ok(all)
 }
 
 type Located = (Range<usize>, Problem);
+/// Where it stands, what it does and which keys are to do it.
+type LocatedKeys = (Range<usize>, String, Vec<String>);
 
 fn apply(settings: &mut Settings, prefix: &str, table: &DeTable<'_>) -> Result<(), Located> {
     for (key, value) in table {
         let name = format!("{prefix}{}", key.get_ref());
         match value.get_ref() {
+            _ if name == KEYS => {}
             DeValue::Table(inner) if keys::is_table(&name) => {
                 apply(settings, &format!("{name}."), inner)?;
             }

@@ -56,6 +56,29 @@ pub enum KvPrecision {
     F16,
 }
 
+/// Other keys for something that keys do in the chat, which alone knows what there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    /// What they do.
+    pub action: String,
+    /// The keys, as they are written.
+    pub keys: Vec<String>,
+    /// The file.
+    pub path: PathBuf,
+    /// Where it stands there, from 1 on.
+    pub line: usize,
+    /// From 1 on, in characters.
+    pub column: usize,
+}
+
+impl KeyChange {
+    /// `problem` with the place in the file, as of any other setting.
+    pub fn wrong(&self, problem: &dyn std::fmt::Display) -> String {
+        let Self { path, line, column, .. } = self;
+        format!("{}:{line}:{column}: {problem}; correct the line or delete it", path.display())
+    }
+}
+
 /// Who set a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
@@ -133,6 +156,8 @@ pub struct Settings {
     pub marks: bool,
     /// Whether the mouse is the chat's: wheel, click and selection.
     pub mouse: bool,
+    /// Keys of the chat that the file changes, in the order of its table `[keys]`.
+    pub keys: Vec<KeyChange>,
     /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
     /// a measurement must not depend on earlier ones: only the chat and `run` set it.
     pub learned: Option<PathBuf>,
@@ -195,6 +220,7 @@ impl Default for Settings {
             theme: ThemeName::default(),
             marks: true,
             mouse: true,
+            keys: Vec::new(),
             learned: None,
             without_small: false,
             given: BTreeMap::new(),

@@ -144,6 +144,31 @@ fn a_pace_is_a_time_with_or_without_its_unit() {
 }
 
 #[test]
+fn other_keys_are_handed_on_with_their_place() {
+    let read = |text: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut settings = Settings::default();
+        apply_file(&mut settings, &path).map(|()| settings.keys).map_err(|e| e.to_string())
+    };
+    let keys = read("[keys]\nhelp = \"ctrl+h\"\n\ncopy = [\"f3\", \"ctrl+y\"]\n").unwrap();
+    let seen: Vec<_> = keys.iter().map(|key| (key.action.as_str(), key.line, key.column)).collect();
+    assert_eq!(seen, [("help", 2, 1), ("copy", 4, 1)]);
+    assert_eq!(keys[1].keys, ["f3", "ctrl+y"]);
+    let said = keys[1].wrong(&"no such thing");
+    assert!(said.contains("settings.toml:4:1: no such thing; correct the line"), "{said}");
+    for (wrong, part) in [
+        ("[keys]\nhelp = 3\n", ":2:8: `keys.help` must be a key such as \"ctrl+x\""),
+        ("[keys]\nhelp = []\n", "`keys.help` must be"),
+        ("keys = \"x\"\n", ":1:8: `keys` must be a table"),
+    ] {
+        let why = read(wrong).unwrap_err();
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[test]
 fn every_key_says_what_it_takes() {
     let said: Vec<String> = KEYS
         .iter()

@@ -8,6 +8,8 @@ pub enum Action {
     Send,
     /// Breaks the line.
     Newline,
+    /// Opens the message in the user's editor.
+    Editor,
     /// Stops the answer; else leaves a panel; else closes it.
     Escape,
     /// Saves and leaves.

@@ -86,6 +86,12 @@ pub const COMMANDS: &[SlashCommand] = &[
         "saved conversations: find, rename, delete",
         SlashAction::Key(Action::Sessions),
     ),
+    command(
+        "editor",
+        "",
+        "write the message in $VISUAL or $EDITOR",
+        SlashAction::Key(Action::Editor),
+    ),
     command("file", "PATH", "put a text file into the message", SlashAction::File),
     command("export", "FILE", "write this one to .md, .json or .jsonl", SlashAction::Export),
     command("import", "FILE", "read one from .md, .json or .jsonl", SlashAction::Import),
@@ -204,7 +210,7 @@ pub fn parse(line: &str) -> Result<(&'static SlashCommand, &str), String> {
         }
         _ => {
             return Err(format!(
-                "no command /{name}; F1 lists them. To say it to the model, begin with a space"
+                "no command /{name}; /help lists them. To say it to the model, begin with a space"
             ));
         }
     };

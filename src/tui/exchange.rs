@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use crate::chat::{Exchange, SavedChat, SavedTurn};
 use crate::files::read_text;
 use crate::printable::printable_line;
+use crate::tui::update::NamedFile;
 
 /// Most bytes of a file to import.
 const LONGEST: u64 = 64_000_000;
@@ -61,6 +62,38 @@ pub(super) fn text_of(path: &str) -> Result<(String, String), String> {
     Ok((printable_line(&name).into_owned(), text))
 }
 
+/// A file by its path in a message, with its text for the model.
+pub(super) fn named(path: String) -> NamedFile {
+    let text = text_of(&path).and_then(|(_, text)| match text.contains('\0') {
+        true => Err(format!("cannot read {path}: it is no text")),
+        false => Ok(text),
+    });
+    (printable_line(&path).into_owned(), text)
+}
+
+/// The names in a folder, those of folders with a slash behind them; none if it cannot be read.
+pub(super) fn names_in(folder: &str) -> Vec<String> {
+    /// Nobody looks through more.
+    const MOST: usize = 5000;
+    let at = expanded(if folder.is_empty() { "." } else { folder });
+    let mut names: Vec<String> = std::fs::read_dir(at)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MOST)
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            // A link to a folder is one.
+            let is_folder = entry.path().is_dir();
+            Some(if is_folder { name + "/" } else { name })
+        })
+        // What cannot be written in one line is not offered.
+        .filter(|name| !name.contains(char::is_control))
+        .collect();
+    names.sort();
+    names
+}
+
 /// `~/` is the home folder, as in a shell.
 fn expanded(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::home_dir()) {
@@ -94,5 +127,22 @@ mod tests {
         assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
         assert!(import(&path("none.md")).unwrap_err().contains("none.md"));
         assert!(import(&path("none.txt")).unwrap_err().contains(".jsonl"));
+    }
+
+    #[test]
+    fn named_files_are_read_and_folders_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        std::fs::write(path("a.txt"), "one\n").unwrap();
+        std::fs::write(path("b.bin"), [0x7f, b'E', 0, 1]).unwrap();
+        std::fs::write(path("c.bin"), [0xff, 0xfe]).unwrap();
+        std::fs::create_dir(path("sub")).unwrap();
+        assert_eq!(named(path("a.txt")).1, Ok("one\n".to_string()));
+        for (name, part) in [("b.bin", "no text"), ("c.bin", "UTF-8"), ("sub", "folder")] {
+            assert!(named(path(name)).1.unwrap_err().contains(part), "{name}");
+        }
+        assert!(named(path("none")).1.unwrap_err().contains("none"));
+        assert_eq!(names_in(&path("")), ["a.txt", "b.bin", "c.bin", "sub/"]);
+        assert!(names_in(&path("none")).is_empty());
     }
 }

@@ -4,6 +4,8 @@
 //! Another thread detects the terminal's end. Must never know what keys mean.
 
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use crossterm::event::Event;
 use tokio::sync::mpsc::{Receiver, channel};
@@ -13,15 +15,78 @@ use super::signals::SignalSender;
 /// Capacity of the queue of events; beyond that they stay in the terminal's buffer.
 const WAITING: usize = 1024;
 
-/// Reads the terminal from now on. The channel closes when it cannot be read any more; `signals`
-/// is notified when it is gone.
+/// Longest wait for a read under way before another program gets the keys.
+const READING: Duration = Duration::from_millis(100);
+/// Longest look for an event that has come. With no time at all crossterm 0.29 does not look.
+const LOOK: Duration = Duration::from_millis(1);
+/// Time between two looks at whether the keys are the screen's again.
+const PAUSED: Duration = Duration::from_millis(20);
+
+/// Leaves the keys to another program for a while.
+#[derive(Clone, Debug, Default)]
+pub struct InputPause(Arc<Mutex<bool>>);
+
+impl InputPause {
+    /// From now on no key is read, or they are again.
+    pub fn set(&self, paused: bool) {
+        let until = Instant::now() + READING;
+        loop {
+            match self.0.try_lock() {
+                Ok(mut flag) => return *flag = paused,
+                Err(TryLockError::Poisoned(flag)) => return *flag.into_inner() = paused,
+                // In the middle of an escape sequence the reader waits for the rest of it.
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next event, while the keys are the screen's.
+fn next(pause: &InputPause) -> io::Result<Event> {
+    loop {
+        let paused = pause.lock();
+        if !*paused && crossterm::event::poll(LOOK)? {
+            return crossterm::event::read();
+        }
+        let held = *paused;
+        drop(paused);
+        if held { std::thread::sleep(PAUSED) } else { wait_for_input() }
+    }
+}
+
+/// Waits until there is something to read, without reading it.
+#[cfg(unix)]
+fn wait_for_input() {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let stdin = io::stdin();
+    let mut watched = [PollFd::new(&stdin, PollFlags::IN)];
+    let there = poll(&mut watched, None).is_ok() && !watched[0].revents().is_empty();
+    // A terminal that cannot be watched, or is gone, must not keep a core busy.
+    if !there || !watched[0].revents().contains(PollFlags::IN) {
+        std::thread::sleep(PAUSED);
+    }
+}
+
+#[cfg(not(unix))]
+fn wait_for_input() {
+    // An event that comes meanwhile stays in crossterm's queue.
+    let _ = crossterm::event::poll(Duration::from_millis(100));
+}
+
+/// Reads the terminal from now on, except while `pause` is set. The channel closes when it cannot
+/// be read any more; `signals` is notified when it is gone.
 ///
 /// # Errors
 /// The system gives no thread.
-pub fn listen(signals: SignalSender) -> io::Result<Receiver<Event>> {
+pub fn listen(signals: SignalSender, pause: InputPause) -> io::Result<Receiver<Event>> {
     let (sender, receiver) = channel(WAITING);
     let read = move || {
-        while let Ok(event) = crossterm::event::read() {
+        while let Ok(event) = next(&pause) {
             if sender.blocking_send(event).is_err() {
                 return;
             }

@@ -13,11 +13,13 @@
 //! | `model_finder` | the models that can be chosen, and what to expect of them |
 //! | `exchange` | conversations in other programs' files |
 //! | `race_frame` | a race as text, without a full screen |
+//! | `editor` | the message in the user's own editor |
 //! | `presets` | named system prompts and samplers, in their file |
 //! | `input`, `output`, `signals` | what may block or end the process, on threads of its own |
 
 pub mod actions;
 pub mod commands;
+mod editor;
 mod effects;
 mod exchange;
 mod input;

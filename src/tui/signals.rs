@@ -3,7 +3,9 @@
 //! handles it. Must never know what is shown.
 
 use std::io;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -15,11 +17,35 @@ const END_DEADLINE: Duration = Duration::from_secs(5);
 /// the terminal may take nothing.
 const SAVED_DEADLINE: Duration = Duration::from_millis(600);
 
+/// Whether another program has the terminal: an interrupt typed there is meant for it.
+static LENT: AtomicBool = AtomicBool::new(false);
+
+/// When it was given back last.
+static BACK: Mutex<Option<Instant>> = Mutex::new(None);
+/// An interrupt that ended the other program may be heard of later than its end.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Another program has the terminal from now on, or no longer.
+pub fn lend(lent: bool) {
+    if !lent {
+        *BACK.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+    LENT.store(lent, Ordering::SeqCst);
+}
+
+/// Whether an interrupt is, or was, another program's.
+fn lent() -> bool {
+    let back = *BACK.lock().unwrap_or_else(PoisonError::into_inner);
+    LENT.load(Ordering::SeqCst) || back.is_some_and(|back| back.elapsed() < LATE)
+}
+
 /// A request of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Save and end: SIGTERM, SIGHUP, SIGINT, or the terminal is gone.
+    /// Save and end: SIGTERM, SIGHUP, or the terminal is gone.
     End,
+    /// Save and end (SIGINT), unless another program has the terminal.
+    Interrupt,
     /// Stop until [`Self::Continue`] (SIGTSTP).
     Stop,
     /// Go on (SIGCONT).
@@ -47,6 +73,8 @@ impl SignalSender {
     fn forward(&self, signal: Signal) {
         match signal {
             Signal::End => self.end(),
+            Signal::Interrupt if lent() => {}
+            Signal::Interrupt => self.end(),
             other => self.send(other),
         }
     }
@@ -70,7 +98,7 @@ fn start(sender: SignalSender) -> io::Result<()> {
     let kinds = [
         (Raw::TERM, Signal::End),
         (Raw::HUP, Signal::End),
-        (Raw::INT, Signal::End),
+        (Raw::INT, Signal::Interrupt),
         (Raw::TSTP, Signal::Stop),
         (Raw::CONT, Signal::Continue),
         (Raw::WINCH, Signal::Resize),
@@ -99,7 +127,7 @@ fn start(sender: SignalSender) -> io::Result<()> {
     thread.spawn(move || {
         runtime.block_on(async {
             while tokio::signal::ctrl_c().await.is_ok() {
-                sender.forward(Signal::End);
+                sender.forward(Signal::Interrupt);
             }
         });
     })?;

@@ -45,7 +45,7 @@ impl crossterm::Command for TakeMouse {
 
     #[cfg(windows)]
     fn execute_winapi(&self) -> io::Result<()> {
-        crossterm::event::EnableMouseCapture.execute_winapi()
+        crossterm::Command::execute_winapi(&crossterm::event::EnableMouseCapture)
     }
 
     #[cfg(windows)]

@@ -124,6 +124,7 @@ pub fn unloaded() -> ScreenState {
         thinking: None,
         gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
         mouse: false,
+        keys: Default::default(),
         first_run: false,
     })
 }

@@ -131,3 +131,26 @@ fn the_mouse_goes_to_rounds_and_copies() {
     assert!(sent.contains("\x1b]52;c;cmVkIGZveCByYW4gb3Zlcg=="), "nothing was copied");
     chat.quit();
 }
+
+#[test]
+fn a_file_is_named_in_the_message_and_sent_with_it() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    let folder = chat.home.path().join("notes");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("foxes.txt"), "They sleep in the sun.\n").unwrap();
+    let path = folder.display().to_string();
+    chat.send(&format!("Read @{path}/f"));
+    chat.wait_for(" files 1 of 1 ");
+    chat.send("\t");
+    chat.pty.wait("the whole name", |screen| {
+        screen.contains("foxes.txt") && !screen.contains(" files ")
+    });
+    chat.send("and @gone.txt\r");
+    chat.wait_for("gone.txt");
+    chat.wait_for("message as it is written");
+    chat.send(&"\x7f".repeat("and @gone.txt".len()));
+    chat.send("\r");
+    chat.wait_for(ANSWER);
+    let (_, saved) = chat.quit();
+    assert!(saved.contains("They sleep in the sun."), "{saved}");
+}

@@ -150,6 +150,66 @@ fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
     assert_eq!(pty.end().code, 0);
 }
 
+/// A script in the place of an editor.
+#[cfg(unix)]
+fn editor(home: &Path, script: &str) -> String {
+    let path = home.join("editor.sh");
+    std::fs::write(&path, script).unwrap();
+    format!("sh {}", path.display())
+}
+
+#[cfg(unix)]
+#[test]
+fn the_editor_has_the_terminal_and_gives_the_text_back() {
+    let folder = tempfile::tempdir().unwrap();
+    // It reads a line from the terminal, as a person types it there.
+    let script = "echo \"editing: $(cat \"$1\")\"; read line; \
+                  printf ' and %s\\n' \"$line\" >> \"$1\"";
+    let editor = editor(folder.path(), script);
+    let environment = [("VISUAL", editor.as_str()), ("EDITOR", "false")];
+    let mut chat = Chat::with("slow.jsonl", 80, 24, &environment).ready();
+    chat.send("Go\r");
+    chat.wait_for("● answering");
+    chat.send("Begun\x1bw");
+    chat.wait_for("editing: Begun");
+    assert!(chat.pty.is_restored(), "{}", chat.pty.screen());
+    chat.send("more words\n");
+    chat.wait_for("│ Begun");
+    chat.wait_for("and more words");
+    chat.wait_for("Once upon");
+    chat.send(", typed");
+    chat.wait_for("more words, typed");
+    chat.send("\x1b");
+    chat.wait_for("· stopped");
+    chat.quit();
+}
+
+#[cfg(unix)]
+#[test]
+fn an_editor_that_fails_or_is_interrupted_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "echo in the editor; read line; exit 4";
+    let editor = editor(folder.path(), script);
+    for (keys, says) in [("\n", "exit status: 4"), ("\x03", "ended with")] {
+        let environment = [("VISUAL", ""), ("EDITOR", editor.as_str())];
+        let mut chat = Chat::with("answers.jsonl", 80, 24, &environment).ready();
+        chat.send("Keep me\x1bw");
+        chat.wait_for("in the editor");
+        chat.send(keys);
+        chat.wait_for(says);
+        chat.wait_for("│ Keep me");
+        chat.send(" too");
+        chat.wait_for("Keep me too");
+        chat.quit();
+    }
+    let mut chat = Chat::with("answers.jsonl", 80, 24, &[("VISUAL", ""), ("EDITOR", "")]).ready();
+    chat.send("Keep me\x1bw");
+    chat.wait_for("set VISUAL or EDITOR");
+    chat.send(" too");
+    chat.wait_for("Keep me too");
+    chat.quit();
+}
+
 #[test]
 fn without_a_shell_ctrl_z_says_why_nothing_happens() {
     let mut chat = Chat::start("answers.jsonl").ready();

@@ -1,13 +1,19 @@
 //! Every key of the program: one table for dispatch, the hints line, the help overlay and the
-//! README. Reads the state to know where keys go; must never change it.
+//! README, and what the settings change of it. Reads the state to know where keys go; must never
+//! change it.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::state::{Dial, Focus, Overlay, ScreenState};
 
+mod in_force;
+mod names;
+mod press;
 mod table;
 
 pub use super::actions::Action;
+pub use in_force::{KeyProblem, Keymap};
+pub use press::KeyPress;
 pub use table::BINDINGS;
 
 use Action as A;
@@ -70,65 +76,6 @@ impl Scope {
     }
 }
 
-/// A key with its modifiers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyPress {
-    code: KeyCode,
-    modifiers: KeyModifiers,
-}
-
-impl KeyPress {
-    fn matches(self, event: &KeyEvent) -> bool {
-        let mut modifiers =
-            event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
-        // Shift is part of a character and of BackTab already.
-        if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
-            modifiers -= KeyModifiers::SHIFT;
-        }
-        self.code == event.code && self.modifiers == modifiers
-    }
-
-    /// The event that the terminal sends for it.
-    #[cfg(test)]
-    pub fn event(self) -> KeyEvent {
-        KeyEvent::new(self.code, self.modifiers)
-    }
-
-    /// For people.
-    pub fn name(self) -> String {
-        let code = match self.code {
-            KeyCode::Char(' ') => "Space".to_string(),
-            KeyCode::Char(c) if self.modifiers.is_empty() => c.to_string(),
-            KeyCode::Char(c) => c.to_ascii_uppercase().to_string(),
-            KeyCode::F(n) => format!("F{n}"),
-            KeyCode::Enter => "Enter".to_string(),
-            KeyCode::Esc => "Esc".to_string(),
-            KeyCode::Tab => "Tab".to_string(),
-            KeyCode::BackTab => "Shift+Tab".to_string(),
-            KeyCode::Up => "↑".to_string(),
-            KeyCode::Down => "↓".to_string(),
-            KeyCode::Left => "←".to_string(),
-            KeyCode::Right => "→".to_string(),
-            KeyCode::PageUp => "PgUp".to_string(),
-            KeyCode::PageDown => "PgDn".to_string(),
-            KeyCode::Home => "Home".to_string(),
-            KeyCode::End => "End".to_string(),
-            other => format!("{other:?}"),
-        };
-        let mut name = String::new();
-        if self.modifiers.contains(KeyModifiers::CONTROL) {
-            name.push_str("Ctrl+");
-        }
-        if self.modifiers.contains(KeyModifiers::ALT) {
-            name.push_str("Alt+");
-        }
-        if self.modifiers.contains(KeyModifiers::SHIFT) {
-            name.push_str("Shift+");
-        }
-        name + &code
-    }
-}
-
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Binding {
@@ -155,7 +102,7 @@ pub fn scopes(state: &ScreenState) -> Vec<Scope> {
     }
     let nearest = match state.focus {
         Focus::Input if state.offers_starters() => &[S::Starters, S::Input][..],
-        Focus::Input if !state.input.suggestions().is_empty() => &[S::Completion, S::Input][..],
+        Focus::Input if !state.input.offered().is_empty() => &[S::Completion, S::Input][..],
         Focus::Input => &[S::Input],
         Focus::Chat => &[S::Chat, S::Panel],
         Focus::Tree => &[S::Tree, S::Panel],
@@ -171,10 +118,11 @@ pub fn lookup(state: &ScreenState, event: &KeyEvent) -> Option<Action> {
         return None;
     }
     scopes(state).into_iter().find_map(|scope| {
-        BINDINGS
-            .iter()
-            .find(|row| row.scope == scope && row.keys.iter().any(|key| key.matches(event)))
-            .map(|row| row.action)
+        state
+            .keys
+            .rows()
+            .find(|(row, keys)| row.scope == scope && keys.iter().any(|key| key.matches(event)))
+            .map(|(row, _)| row.action)
     })
 }
 
@@ -202,13 +150,14 @@ pub fn writes(state: &ScreenState, event: &KeyEvent) -> bool {
 /// out.
 pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     let scopes = scopes(state);
-    let mut rows: Vec<&Binding> = BINDINGS
-        .iter()
-        .filter(|row| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
+    let mut rows: Vec<(&Binding, &[KeyPress])> = state
+        .keys
+        .rows()
+        .filter(|(row, _)| row.hint.0 > 0 && scopes.contains(&row.scope) && useful(state, row))
         .collect();
-    rows.sort_by_key(|row| row.hint.0);
+    rows.sort_by_key(|(row, _)| row.hint.0);
     let mut hints: Vec<(String, &'static str)> = Vec::new();
-    for row in rows {
+    for (row, keys) in rows {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
             A::Send if state.input.is_empty() => "continue",
@@ -217,21 +166,30 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         if hints.iter().any(|hint| hint.1 == word) {
             continue;
         }
-        let name = match row.action {
+        let name = match pair(row.action) {
             // Pairs of keys are hinted at together.
-            A::Look(_) => "←→".to_string(),
-            A::PanelRow(_) | A::OverlayRow(_) | A::Suggestion(_) | A::StarterMove(_) => {
-                "↑↓".to_string()
-            }
-            A::Scroll(_) => "↑↓".to_string(),
-            A::Adjust(..) => "g G".to_string(),
-            A::Version(_) => "Alt+, .".to_string(),
-            _ => row.keys.first().map(|key| key.name()).unwrap_or_default(),
+            Some(both) => state.keys.both(row.scope, both),
+            None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
         let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
         hints.push((name, word));
     }
     hints
+}
+
+/// The two actions, back and on, that a key's hint names together.
+fn pair(action: Action) -> Option<(Action, Action)> {
+    Some(match action {
+        A::Look(_) => (A::Look(-1), A::Look(1)),
+        A::PanelRow(_) => (A::PanelRow(-1), A::PanelRow(1)),
+        A::OverlayRow(_) => (A::OverlayRow(-1), A::OverlayRow(1)),
+        A::Suggestion(_) => (A::Suggestion(-1), A::Suggestion(1)),
+        A::StarterMove(_) => (A::StarterMove(-1), A::StarterMove(1)),
+        A::Scroll(_) => (A::Scroll(-1), A::Scroll(1)),
+        A::Adjust(dial, _) => (A::Adjust(dial, -1), A::Adjust(dial, 1)),
+        A::Version(_) => (A::Version(-1), A::Version(1)),
+        _ => return None,
+    })
 }
 
 fn useful(state: &ScreenState, row: &Binding) -> bool {
@@ -280,10 +238,10 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
 }
 
 /// The keys of one scope, for the help: keys and what they do.
-pub fn help(scope: Scope) -> Vec<(String, &'static str)> {
+pub fn help(keymap: &Keymap, scope: Scope) -> Vec<(String, &'static str)> {
     let mut rows: Vec<(String, &'static str)> = Vec::new();
-    for row in BINDINGS.iter().filter(|row| row.scope == scope) {
-        let keys: Vec<String> = row.keys.iter().map(|key| key.name()).collect();
+    for (row, keys) in keymap.rows().filter(|(row, _)| row.scope == scope) {
+        let keys: Vec<String> = keys.iter().map(|key| key.name()).collect();
         match rows.last_mut() {
             Some(last) if row.help.is_empty() => last.0 = format!("{}  {}", last.0, keys.join(" ")),
             _ => rows.push((keys.join(" "), row.help)),
@@ -292,13 +250,29 @@ pub fn help(scope: Scope) -> Vec<(String, &'static str)> {
     rows
 }
 
-/// The table of the README.
+/// The table of the README: the keys that are in force unless the settings change them, and the
+/// names by which they do.
 pub fn markdown_table() -> String {
-    let mut table = String::from("| Where | Key | What it does |\n|---|---|---|\n");
+    let mut table =
+        String::from("| Where | Key | What it does | In `[keys]` |\n|---|---|---|---|\n");
+    let code = |words: Vec<String>| -> String {
+        words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" ")
+    };
     for scope in Scope::ALL {
-        for (keys, help) in help(scope) {
-            let keys: Vec<String> = keys.split_whitespace().map(|key| format!("`{key}`")).collect();
-            table += &format!("| {} | {} | {help} |\n", scope.title(), keys.join(" "));
+        let mut rows: Vec<(Vec<String>, &'static str, Vec<String>)> = Vec::new();
+        for row in BINDINGS.iter().filter(|row| row.scope == scope) {
+            let keys = row.keys.iter().map(|key| key.name());
+            match rows.last_mut() {
+                Some(last) if row.help.is_empty() => {
+                    last.0.extend(keys);
+                    last.2.push(row.name());
+                }
+                _ => rows.push((keys.collect(), row.help, vec![row.name()])),
+            }
+        }
+        for (keys, help, names) in rows {
+            let (title, keys, names) = (scope.title(), code(keys), code(names));
+            table += &format!("| {title} | {keys} | {help} | {names} |\n");
         }
     }
     table

@@ -54,6 +54,7 @@ pub const BINDINGS: &[Binding] = &[
         "new line",
         (12, "new line"),
     ),
+    bind(S::Input, &[alt(C::Char('w'))], A::Editor, "write it in $VISUAL or $EDITOR", NO),
     // everywhere
     bind(
         S::Global,
@@ -130,12 +131,12 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Starters, &[char('2')], A::StarterTake(1), "", NO),
     bind(S::Starters, &[char('3')], A::StarterTake(2), "", NO),
     // the command list
-    bind(S::Completion, &[key(C::Tab)], A::Complete, "write the command", (1, "complete")),
+    bind(S::Completion, &[key(C::Tab)], A::Complete, "write the command or path", (1, "complete")),
     bind(
         S::Completion,
         &[key(C::Down)],
         A::Suggestion(1),
-        "next command, command before",
+        "the next one, the one before",
         (2, "choose"),
     ),
     bind(S::Completion, &[key(C::Up)], A::Suggestion(-1), "", NO),

@@ -33,7 +33,7 @@ fn keys_that_write_are_never_taken_while_writing() {
 fn every_key_is_in_the_help_and_in_the_table() {
     let table = markdown_table();
     for row in BINDINGS {
-        let help = help(row.scope);
+        let help = help(&Keymap::default(), row.scope);
         for key in row.keys {
             let name = key.name();
             let helped = help.iter().any(|(keys, words)| {
@@ -61,4 +61,93 @@ fn the_readme_has_the_table() {
     let readme = include_str!("../../../README.md");
     let table = markdown_table();
     assert!(readme.contains(&table), "put this into README.md, under Keys:\n\n{table}");
+}
+
+fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, KeyProblem)> {
+    let owned: Vec<(&str, Vec<String>)> = changes
+        .iter()
+        .map(|(name, keys)| (*name, keys.iter().map(|key| (*key).to_string()).collect()))
+        .collect();
+    let borrowed: Vec<(&str, &[String])> =
+        owned.iter().map(|(name, keys)| (*name, keys.as_slice())).collect();
+    Keymap::with(&borrowed)
+}
+
+fn problem(changes: &[(&str, &[&str])]) -> String {
+    with(changes).unwrap_err().1.to_string()
+}
+
+#[test]
+fn names_are_unlike_each_other_and_can_stand_in_toml() {
+    let mut names: Vec<String> = BINDINGS.iter().map(Binding::name).collect();
+    assert!(
+        names
+            .iter()
+            .flat_map(|name| name.chars())
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+    );
+    names.sort();
+    let all = names.len();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+#[test]
+fn keys_are_read_as_they_are_named() {
+    // Every key of the table, by the name that people read.
+    for row in BINDINGS {
+        for key in row.keys {
+            let arrows = [("↑", "up"), ("↓", "down"), ("←", "left"), ("→", "right")];
+            let name =
+                arrows.iter().fold(key.name(), |name, (sign, word)| name.replace(sign, word));
+            assert_eq!(KeyPress::parse(&name), Ok(*key), "{name}");
+        }
+    }
+    assert_eq!(KeyPress::parse("CTRL+ALT+F5").unwrap().name(), "Ctrl+Alt+F5");
+    assert_eq!(KeyPress::parse("shift+g").unwrap().name(), "G");
+    assert_eq!(KeyPress::parse("ctrl++").unwrap().name(), "Ctrl++");
+    for wrong in ["", "ctrl+", "hyper+x", "f99", "enterr", "ctrl+shift+x", "ctrl+i", "ctrl+["] {
+        let why = KeyPress::parse(wrong).unwrap_err();
+        assert!(why.contains(&format!("\"{wrong}\"")), "{why}");
+    }
+}
+
+#[test]
+fn a_change_is_in_force_everywhere() {
+    let mut state = crate::tui::testing::loaded(80, 24);
+    state.keys = with(&[("help", &["ctrl+h", "f1"]), ("tree", &["alt+t"])]).unwrap();
+    let does = |key: &str| lookup(&state, &KeyPress::parse(key).unwrap().event());
+    assert_eq!(does("ctrl+h"), Some(A::Help));
+    assert_eq!(does("f1"), Some(A::Help));
+    assert_eq!((does("alt+t"), does("f2")), (Some(A::Tree), None));
+    assert!(hints(&state).contains(&("Ctrl+H".to_string(), "help")));
+    assert!(help(&state.keys, S::Global).contains(&("Alt+T".to_string(), "draft tree")));
+    assert_eq!(state.keys.name(A::Tree), "Alt+T");
+}
+
+#[test]
+fn two_actions_may_change_places() {
+    let swapped = with(&[("copy", &["ctrl+o"]), ("thoughts", &["ctrl+y"])]).unwrap();
+    assert_eq!(swapped.name(A::Copy), "Ctrl+O");
+    // Panels have letters of their own.
+    with(&[("panel_pause", &["z"]), ("tree_fold", &["x"]), ("panel_strategy_up", &["v"])]).unwrap();
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_remedy() {
+    assert!(problem(&[("helpp", &["f1"])]).contains("did you mean `help`?"));
+    assert!(problem(&[("zzzzzz", &["f1"])]).contains("README"));
+    assert!(problem(&[("help", &["ctlr+h"])]).contains("is no key: write ctrl+x"));
+    assert!(problem(&[("help", &[])]).contains("at least one key"));
+    let taken = problem(&[("help", &["ctrl+y"])]);
+    assert!(taken.contains("Ctrl+Y is `copy` already"), "{taken}");
+    // A nearer scope would hide it.
+    assert!(problem(&[("help", &["enter"])]).contains("Enter is `send` already"));
+    assert!(
+        problem(&[("panel_pause", &["f"])]).contains("F is `tree_fold`")
+            || problem(&[("panel_pause", &["f"])]).contains("f is `tree_fold`")
+    );
+    assert!(problem(&[("help", &["h"])]).contains("add ctrl or alt"));
+    let place = with(&[("copy", &["f3"]), ("meters", &["f10"]), ("quit", &["f10"])]).unwrap_err().0;
+    assert_eq!(place, 1, "the first of the two that collide");
 }

@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 use crossterm::event::{
     Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
 };
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::effects::EffectRunner;
 use super::exchange;
+use super::input::InputPause;
 use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
 use super::update::{Button, Effect, ScreenEvent, update};
-use super::{input, view};
+use super::{editor, input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Event, SharedControls, Sink, Worker};
@@ -81,12 +82,13 @@ pub fn run(
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
     let early = runtime.block_on(opening(&mut events))?;
     let (results, found) = unbounded_channel();
-    let runner =
-        EffectRunner::new(worker, controls, config.store).with_models(config.models, results);
+    let runner = EffectRunner::new(worker, controls, config.store)
+        .with_models(config.models, results.clone());
     let (sender, signals) = signals::listen()?;
     let mouse = config.state.mouse;
     let mut app = App::new(ScreenState::new(config.state), runner, Screen::take(mouse)?);
     app.questions = config.questions.into();
+    app.results = Some(results);
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
@@ -97,7 +99,7 @@ pub fn run(
         for event in early {
             app.take(ScreenEvent::Worker(event));
         }
-        let keys = input::listen(sender)?;
+        let keys = input::listen(sender, app.pause.clone())?;
         runtime.block_on(work(app, Sources { signals, keys, events, found }))
     })
 }
@@ -155,8 +157,14 @@ struct App {
     questions: VecDeque<String>,
     /// Whether something was typed that the screen does not show yet.
     typed: bool,
-    /// Whether the terminal is the shell's until SIGCONT.
+    /// Whether the terminal is the shell's until SIGCONT, or the editor's.
     suspended: bool,
+    /// Whether it is the editor's.
+    editing: bool,
+    /// Leaves the keys to the editor.
+    pause: InputPause,
+    /// Where what comes later is sent.
+    results: Option<UnboundedSender<ScreenEvent>>,
     ended: bool,
 }
 
@@ -175,6 +183,9 @@ impl App {
             questions: VecDeque::new(),
             typed: false,
             suspended: false,
+            editing: false,
+            pause: InputPause::default(),
+            results: None,
             ended: false,
         }
     }
@@ -184,6 +195,9 @@ impl App {
         self.changed = true;
         let mut waiting = vec![event];
         while let Some(event) = waiting.pop() {
+            if matches!(event, ScreenEvent::Edited(_)) {
+                self.leave_editor();
+            }
             for effect in update(&mut self.state, event, self.began.elapsed()) {
                 waiting.extend(self.perform(effect));
             }
@@ -239,6 +253,21 @@ impl App {
             }
             Effect::ReadFile(path) => return Some(ScreenEvent::FileRead(exchange::text_of(&path))),
             Effect::Import(path) => return Some(ScreenEvent::Imported(exchange::import(&path))),
+            Effect::ReadNamed { message, paths } => {
+                self.later(move || {
+                    let files = paths.into_iter().map(exchange::named).collect();
+                    ScreenEvent::NamedRead { message, files }
+                });
+            }
+            Effect::ListFolder(folder) => {
+                self.later(move || {
+                    let names = exchange::names_in(&folder);
+                    ScreenEvent::Folder(folder, names)
+                });
+            }
+            Effect::Edit(text) => {
+                return self.edit(&text).err().map(Err).map(ScreenEvent::Edited);
+            }
             Effect::TakePreset(name) => {
                 let found = self.runner.preset(&name).map(|preset| (name, preset));
                 return Some(ScreenEvent::PresetFound(found));
@@ -335,8 +364,10 @@ impl App {
 
     fn signal(&mut self, signal: Signal) {
         match signal {
-            Signal::End => self.take(ScreenEvent::Terminate),
+            Signal::End | Signal::Interrupt => self.take(ScreenEvent::Terminate),
             Signal::Stop => self.suspend(),
+            // The terminal is the editor's.
+            Signal::Continue if self.editing => {}
             Signal::Continue => self.resume(),
             // The frame asks for the size itself: of many changes in a row only the last counts.
             Signal::Resize => self.changed = true,
@@ -349,7 +380,49 @@ impl App {
         self.suspended = true;
         if let Err(error) = signals::stop() {
             tracing::warn!("not suspended: {error}");
+            if !self.editing {
+                self.resume();
+            }
+        }
+    }
+
+    /// Does something on a thread of its own, since a disk may be slow; what comes of it is an
+    /// event.
+    fn later(&self, work: impl FnOnce() -> ScreenEvent + Send + 'static) {
+        let Some(results) = self.results.clone() else { return };
+        let work = move || {
+            // There is no receiver once the screen has ended.
+            let _ = results.send(work());
+        };
+        if let Err(error) = std::thread::Builder::new().name("dovetail-files".into()).spawn(work) {
+            tracing::warn!("no thread to read files: {error}");
+        }
+    }
+
+    /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
+    /// answer goes on, and nothing is drawn.
+    fn edit(&mut self, text: &str) -> Result<(), String> {
+        let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
+        let editor = editor::chosen(|name| std::env::var_os(name))?;
+        let file = editor::file_of(text)?;
+        self.pause.set(true);
+        signals::lend(true);
+        terminal::restore();
+        (self.suspended, self.editing) = (true, true);
+        let edit = move || {
+            // There is no receiver once the screen has ended.
+            let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
+        };
+        let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
+        thread.map(drop).map_err(|error| format!("no thread for the editor: {error}"))
+    }
+
+    /// Takes the terminal back from the editor.
+    fn leave_editor(&mut self) {
+        if std::mem::take(&mut self.editing) {
+            signals::lend(false);
             self.resume();
+            self.pause.set(false);
         }
     }
 

@@ -114,6 +114,7 @@ fn state_config() -> StateConfig {
         thinking: None,
         gpu: "no NVIDIA GPU".to_string(),
         mouse: true,
+        keys: Default::default(),
         first_run: false,
     }
 }

@@ -6,6 +6,7 @@ use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::folds::Folds;
+use super::paths::{self, Listed};
 use crate::tui::commands::{COMMANDS, SlashCommand};
 
 /// Commands that begin as the input does.
@@ -17,12 +18,23 @@ pub struct Completion {
     dismissed: bool,
 }
 
+/// What may be meant by what is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suggestion {
+    /// A command.
+    Command(&'static SlashCommand),
+    /// A path, as it is written behind its sign.
+    Path(String),
+}
+
 /// The message being written.
 #[derive(Debug)]
 pub struct Input {
     area: TextArea<'static>,
     completion: Completion,
     folds: Folds,
+    /// Names for the path before the cursor.
+    listed: Listed,
     history: Vec<String>,
     /// The entry of the history shown; `None` is the message being written.
     recalled: Option<usize>,
@@ -36,6 +48,7 @@ impl Default for Input {
             area: area(""),
             completion: Completion::default(),
             folds: Folds::default(),
+            listed: Listed::default(),
             history: Vec::new(),
             recalled: None,
             unsent: String::new(),
@@ -91,6 +104,8 @@ impl Input {
         }
         self.recalled = None;
         self.unsent.clear();
+        // The next message may be written after files have changed.
+        self.listed = Listed::default();
         self.set("");
     }
 
@@ -238,6 +253,37 @@ impl Input {
         COMMANDS.iter().filter(|command| command.name.starts_with(word)).collect()
     }
 
+    /// The path that is being written before the cursor.
+    fn path(&self) -> Option<&str> {
+        paths::path_before(self.before()).filter(|_| !self.completion.dismissed)
+    }
+
+    /// The folder whose names are needed for it; asked for once.
+    pub fn wants_folder(&mut self) -> Option<String> {
+        let path = self.path()?.to_string();
+        self.listed.wants(&path)
+    }
+
+    /// The names in a folder.
+    pub fn take_folder(&mut self, folder: &str, names: Vec<String>) {
+        self.listed.take(folder, names);
+    }
+
+    /// The paths that the message names, those within folded texts left out.
+    pub fn named_paths(&self) -> Vec<String> {
+        paths::named(&self.area.lines().join("\n"))
+    }
+
+    /// What may be meant by what is written: commands, or paths.
+    pub fn offered(&self) -> Vec<Suggestion> {
+        let commands = self.suggestions();
+        if !commands.is_empty() {
+            return commands.into_iter().map(Suggestion::Command).collect();
+        }
+        let paths = self.path().map(|path| self.listed.like(path)).unwrap_or_default();
+        paths.into_iter().map(Suggestion::Path).collect()
+    }
+
     /// Place of the cursor in the suggestions.
     pub fn selected(&self) -> usize {
         self.completion.selected
@@ -250,7 +296,7 @@ impl Input {
 
     /// Moves the cursor of the list, round the end.
     pub fn select(&mut self, by: i64) {
-        let all = self.suggestions().len().max(1) as i64;
+        let all = self.offered().len().max(1) as i64;
         self.completion.selected = (self.completion.selected as i64 + by).rem_euclid(all) as usize;
     }
 
@@ -259,9 +305,23 @@ impl Input {
         self.completion.dismissed = true;
     }
 
+    /// Writes the path under the cursor; a folder's goes on with what is in it.
+    fn complete_path(&mut self) -> bool {
+        let chosen = self.offered().into_iter().nth(self.completion.selected);
+        let Some(Suggestion::Path(path)) = chosen else { return false };
+        let begun = self.path().map_or(0, |path| path.chars().count());
+        for _ in 0..begun {
+            self.area.delete_char();
+        }
+        let space = if path.ends_with('/') { "" } else { " " };
+        self.area.insert_str(format!("{path}{space}"));
+        self.edited();
+        true
+    }
+
     /// Writes the suggestion under the cursor; `false` if there is none.
     pub fn complete(&mut self) -> bool {
-        let Some(command) = self.suggestion() else { return false };
+        let Some(command) = self.suggestion() else { return self.complete_path() };
         let space = if command.argument.is_empty() { "" } else { " " };
         self.set(&format!("/{}{space}", command.name));
         self.completion.dismissed = true;

@@ -14,6 +14,7 @@ mod lit;
 mod meters;
 mod models;
 mod overlay;
+mod paths;
 mod payoff;
 mod race;
 mod rounds;
@@ -38,7 +39,7 @@ pub use dials::{DialRanges, DialView, Dials};
 pub use find::Find;
 pub use first_answer::{FirstAnswer, caption};
 pub use full::{CHOICES, Summarising};
-pub use input::{Completion, Input};
+pub use input::{Completion, Input, Suggestion};
 pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
 pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
@@ -56,6 +57,7 @@ pub use versions::OtherVersions;
 
 pub use super::actions::{Dial, ModelPart};
 
+use super::keymap::Keymap;
 use super::theme::ThemeName;
 
 /// What the worker is doing, as far as the screen knows.
@@ -137,6 +139,8 @@ pub struct StateConfig {
     pub gpu: String,
     /// Whether the mouse is the program's: wheel, click and selection.
     pub mouse: bool,
+    /// The keys in force.
+    pub keys: Keymap,
     /// Whether the program has never answered here before.
     pub first_run: bool,
 }
@@ -162,6 +166,8 @@ pub struct ScreenState {
     pub deleted: Vec<String>,
     /// By how much the last prompt did not fit.
     pub refused: Option<ContextUsage>,
+    /// The message that was just refused for a file that it names: sent again, it goes as it is.
+    pub sends_as_written: Option<String>,
     /// Messages that are sent when the answer under way has ended.
     pub queue: Vec<String>,
     /// Whether the first answer of all is played slowly, to be watched.
@@ -217,6 +223,8 @@ pub struct ScreenState {
     pub marks: bool,
     /// Whether the mouse is the program's: wheel, click and selection.
     pub mouse: bool,
+    /// The keys in force.
+    pub keys: Keymap,
     /// What is selected with the mouse.
     pub selection: Option<Selection>,
     /// Whether the program is about to end.
@@ -233,6 +241,7 @@ impl ScreenState {
             ready: None,
             chat: Chat::new(config.system),
             editing: None,
+            sends_as_written: None,
             queue: Vec::new(),
             first_answer: FirstAnswer::new(config.first_run),
             race: None,
@@ -263,6 +272,7 @@ impl ScreenState {
             colours: config.colours,
             marks: config.marks,
             mouse: config.mouse,
+            keys: config.keys,
             selection: None,
             quitting: false,
         }

@@ -88,11 +88,11 @@ pub struct ModelLoad {
 }
 
 impl ModelLoad {
-    /// How far it is, in words.
-    pub fn words(&self) -> String {
+    /// How far it is, in words; `stop` is the key that stops it.
+    pub fn words(&self, stop: &str) -> String {
         let Self { title, stage, fraction, .. } = self;
         let share = fraction.filter(|share| share.is_finite());
         let share = share.map(|share| format!(" {:.0} %", share.clamp(0.0, 1.0) * 100.0));
-        format!("loading {title}: {stage}{} · Esc stops it", share.unwrap_or_default())
+        format!("loading {title}: {stage}{} · {stop} stops it", share.unwrap_or_default())
     }
 }

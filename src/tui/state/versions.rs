@@ -77,7 +77,7 @@ impl Turn {
             (
                 &mut versions.after,
                 &mut versions.before,
-                "this is the latest version: Ctrl+R asks for another",
+                "this is the latest version: /regenerate asks for another",
             )
         } else {
             (&mut versions.before, &mut versions.after, "this is the first version")

@@ -5,10 +5,10 @@ use super::controls::{adjust, apply, speculate, with_dials};
 use super::event::Effect;
 use super::overlay::{overlay_row, overlay_take};
 use super::slash::{self, Ran};
-use super::{conversation, focus, models, race, sessions};
+use super::{conversation, files, focus, models, race, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
-use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side};
+use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion};
 use crate::tui::theme;
 
 /// Does what a key or a command stands for.
@@ -20,6 +20,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             state.input.edited();
         }
         Action::Escape => return escape(state),
+        Action::Editor => return vec![Effect::Edit(state.input.text())],
         Action::Quit => return quit(state),
         Action::Help => state.overlay = Some(Overlay::Help { top: 0, words: String::new() }),
         Action::Details => state.overlay = Some(Overlay::Details),
@@ -141,6 +142,11 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
 
 fn send(state: &mut ScreenState) -> Vec<Effect> {
     state.take_selected_starter();
+    // A path that is begun is written out first, as a command is.
+    if matches!(state.input.offered().first(), Some(Suggestion::Path(_))) {
+        state.input.complete();
+        return Vec::new();
+    }
     if let Some(command) = state.input.suggestion() {
         let typed = state.input.text() == format!("/{}", command.name);
         if !typed {
@@ -168,21 +174,30 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         }
         return Vec::new();
     }
+    if let Some(read) = files::named(state, &text) {
+        return vec![read];
+    }
+    send_message(state, &text)
+}
+
+/// Sends this text as the message that is written.
+pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     match &state.phase {
         Phase::Idle => {}
         Phase::Answering { .. } => {
-            return queue(state, &text);
+            return queue(state, text);
         }
         Phase::Loading { .. } => {
             state.say("the models are still being loaded");
             return Vec::new();
         }
         Phase::Broken => {
-            state.complain("nothing can answer: quit with Ctrl+C and start again");
+            let quit = state.keys.name(Action::Quit);
+            state.complain(format!("nothing can answer: quit with {quit} and start again"));
             return Vec::new();
         }
     }
-    let text = message(&text);
+    let text = message(text);
     state.input.sent();
     let mut effects = conversation::leave_edited(state);
     state.chat.ask(text);
@@ -202,12 +217,16 @@ fn message(text: &str) -> String {
 /// The message is sent once the answer under way has ended.
 fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     if state.editing.is_some() {
-        state.say("an answer is on its way: Esc stops it, then Enter sends");
+        let (stop, send) = (state.keys.name(Action::Escape), state.keys.name(Action::Send));
+        state.say(format!("an answer is on its way: {stop} stops it, then {send} sends"));
         return Vec::new();
     }
     state.queue.push(message(text));
     state.input.sent();
-    state.say("sent when this answer has ended; Esc stops it and brings the message back");
+    let stop = state.keys.name(Action::Escape);
+    state.say(format!(
+        "sent when this answer has ended; {stop} stops it and brings the message back"
+    ));
     Vec::new()
 }
 

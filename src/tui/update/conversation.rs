@@ -5,13 +5,15 @@
 use super::answer::{save, stop};
 use super::event::Effect;
 use crate::chat::Role;
+use crate::tui::actions::Action;
 use crate::tui::state::{FilteredList, Focus, Overlay, QuestionPurpose, QuestionRow, ScreenState};
 
 /// Lists the user's messages, or all that can be copied, the latest first.
 pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
     let copies = purpose == QuestionPurpose::Copy;
     if state.answering() && !copies {
-        state.say("an answer is on its way: Esc stops it");
+        let stop = state.keys.name(Action::Escape);
+        state.say(format!("an answer is on its way: {stop} stops it"));
         return;
     }
     let turns = state.chat.turns().iter().enumerate();
@@ -76,7 +78,10 @@ pub(super) fn numbered(state: &ScreenState, number: usize) -> Result<String, Str
     let found = number.checked_sub(1).and_then(|at| said.nth(at));
     found.map(|turn| turn.text.clone()).ok_or_else(|| match all {
         0 => "nothing has been said yet".to_string(),
-        all => format!("the messages are 1 to {all}: Alt+Y lists them"),
+        all => {
+            let lists = state.keys.name(Action::CopyMessage);
+            format!("the messages are 1 to {all}: {lists} lists them")
+        }
     })
 }
 

@@ -8,6 +8,9 @@ use crate::tui::presets::Preset;
 use crate::tui::state::{ModelPart, ModelRow};
 use crate::worker::{Command, Controls, Event, ModelChoice};
 
+/// A file by its path in the message: its text, or why there is none.
+pub type NamedFile = (String, Result<String, String>);
+
 /// What became of the mouse's left button.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Button {
@@ -69,6 +72,17 @@ pub enum ScreenEvent {
     Imported(Result<SavedChat, String>),
     /// Name and text of a file for the message, or why it cannot be read.
     FileRead(Result<(String, String), String>),
+    /// The names in a folder, as it is written.
+    Folder(String, Vec<String>),
+    /// The files that the words of a message name.
+    NamedRead {
+        /// The message.
+        message: String,
+        /// The files.
+        files: Vec<NamedFile>,
+    },
+    /// The message as the editor left it, or why it stays as it was.
+    Edited(Result<String, String>),
     /// A preset and its name, or why there is none.
     PresetFound(Result<(String, Preset), String>),
     /// What became of something that was asked for.
@@ -133,6 +147,17 @@ pub enum Effect {
     Import(String),
     /// Read a text file for the message.
     ReadFile(String),
+    /// List a folder, for paths that begin like one.
+    ListFolder(String),
+    /// Read the files that the words of a message name.
+    ReadNamed {
+        /// The message.
+        message: String,
+        /// The files.
+        paths: Vec<String>,
+    },
+    /// Open this message in the user's editor.
+    Edit(String),
     /// Look for this preset.
     TakePreset(String),
     /// Keep a preset under a name.

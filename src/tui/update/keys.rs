@@ -66,6 +66,7 @@ fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
 /// Several characters at once: into the message in one step, since each insertion costs the length
 /// of its line; elsewhere each is a key of its own.
 pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect> {
+    state.selection = None;
     let text = |key: &KeyEvent| match key.code {
         KeyCode::Char(c) if keymap::lookup(state, key).is_none() => Some(c),
         _ => None,

@@ -2,14 +2,15 @@
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
 //! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`, `models`,
-//! `pointer`, `race` and `sessions`; `overlay` and `slash`; `action`; `keys` and `worker`; and
-//! [`update`].
+//! `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and `files`; `keys` and
+//! `worker`; and [`update`].
 
 mod action;
 mod answer;
 mod controls;
 mod conversation;
 mod event;
+mod files;
 mod focus;
 mod full;
 mod keys;
@@ -29,13 +30,19 @@ use super::presets::Preset;
 use super::state::{Focus, Overlay, ScreenState};
 use crate::chat::{Saved, SavedChat};
 
-pub use event::{Button, Effect, ScreenEvent};
+pub use event::{Button, Effect, NamedFile, ScreenEvent};
 
 /// Changes `state` and says what else is to be done, in order. `now` is the time since the
 /// program started.
 pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
     state.now = now;
     state.toasts.pass(now);
+    let mut effects = handled(state, event);
+    effects.extend(state.input.wants_folder().map(Effect::ListFolder));
+    effects
+}
+
+fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
     match event {
         ScreenEvent::Key(event) => keys::key(state, event),
         ScreenEvent::Typed(keys) => keys::typed(state, keys),
@@ -99,10 +106,24 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
         }
         ScreenEvent::Imported(Ok(chat)) => imported(state, chat),
         ScreenEvent::FileRead(Ok((name, text))) => {
-            attach(state, &name, &text);
+            files::attach(state, &name, &text);
+            Vec::new()
+        }
+        ScreenEvent::Folder(folder, names) => {
+            state.input.take_folder(&folder, names);
+            Vec::new()
+        }
+        ScreenEvent::NamedRead { message, files } => files::read(state, message, files),
+        ScreenEvent::Edited(Ok(text)) => {
+            // A message that was only looked at keeps its marks.
+            if text != state.input.text() {
+                state.input.set(&text);
+            }
+            state.focus = Focus::Input;
             Vec::new()
         }
         ScreenEvent::FileRead(Err(error))
+        | ScreenEvent::Edited(Err(error))
         | ScreenEvent::Imported(Err(error))
         | ScreenEvent::Told(Err(error)) => {
             state.complain(error);
@@ -139,26 +160,6 @@ fn wheel(state: &mut ScreenState, rows: i8) {
         (None, Focus::Tree) => state.rounds.scroll(i64::from(rows)),
         (None, _) => state.chat.scroll(i64::from(rows)),
     }
-}
-
-/// A file goes into the message, as one mark that says how much it is.
-fn attach(state: &mut ScreenState, name: &str, text: &str) {
-    // Few tokenizers are far from it; what it really takes shows when it is sent.
-    const BYTES_A_TOKEN: usize = 4;
-    let tokens = text.len().div_ceil(BYTES_A_TOKEN);
-    let size = match text.len() {
-        bytes @ ..1000 => format!("{bytes} bytes"),
-        bytes => format!("{:.1} kB", bytes as f64 / 1e3),
-    };
-    let fence = "`".repeat(longest_fence(text).max(2) + 1);
-    let whole = format!("{name}:\n{fence}\n{}\n{fence}\n", text.trim_end_matches('\n'));
-    state.focus = Focus::Input;
-    state.input.fold(&format!("{name}, {size}, about {tokens} tokens"), whole);
-}
-
-/// The most backticks in a row.
-fn longest_fence(text: &str) -> usize {
-    text.split(|c: char| c != '`').map(str::len).max().unwrap_or(0)
 }
 
 /// A conversation of a file takes the place of the one there is, which stays saved.

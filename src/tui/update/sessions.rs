@@ -4,6 +4,7 @@ use crossterm::event::KeyCode;
 
 use super::event::Effect;
 use crate::chat::SessionHead;
+use crate::tui::actions::Action;
 use crate::tui::state::{Overlay, Renaming, ScreenState, SessionList};
 
 /// Conversations were listed: shown, in the place of those that are.
@@ -62,7 +63,8 @@ pub(super) fn deleted(state: &mut ScreenState, result: Result<String, String>) {
     match result {
         Ok(id) => {
             state.deleted.push(id);
-            state.say("deleted: Ctrl+U brings it back");
+            let undo = state.keys.name(Action::RestoreSession);
+            state.say(format!("deleted: {undo} brings it back"));
         }
         Err(why) => state.complain(why),
     }

@@ -15,6 +15,8 @@ use super::rows::draw_rows;
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
+use crate::tui::actions::Action;
+use crate::tui::keymap::Keymap;
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
 use crate::tui::state::{AnswerOutcome, Focus, Phase, ScreenState, SeenRows, Turn, finish_words};
 use crate::tui::theme::Styles;
@@ -174,7 +176,7 @@ fn visible(
                 None => thought::row(turn, at, open, styles),
                 Some(at) => {
                     let lit = lit.filter(|(turn, _)| *turn == index).map(|(_, bytes)| bytes);
-                    let marks = Marks { origins: marks, lit };
+                    let marks = Marks { origins: marks, lit, keys: &state.keys };
                     let line = row(turn, at, last, marks, waiting.as_deref(), styles);
                     let find = state.chat.find.as_ref();
                     let found = find.zip(turn.laid_out().get(at));
@@ -190,13 +192,15 @@ fn visible(
     lines
 }
 
-/// What of a text is marked.
+/// What of a text is marked, and the keys that a row names.
 #[derive(Clone, Copy)]
 struct Marks<'a> {
     /// Where each token came from.
     origins: bool,
     /// These bytes: the words of a round.
     lit: Option<&'a Range<usize>>,
+    /// The keys in force.
+    keys: &'a Keymap,
 }
 
 fn row(
@@ -238,7 +242,10 @@ fn row(
             line.push_span(Span::styled(format!(" · version {version} of {versions}"), style));
         }
         if last && turn.goes_on() {
-            line.push_span(Span::styled(" · Enter continues", styles.accent));
+            line.push_span(Span::styled(
+                format!(" · {} continues", marks.keys.name(Action::Send)),
+                styles.accent,
+            ));
         }
     }
     line
@@ -427,7 +434,10 @@ fn welcome(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, styles: &Styl
                 ]));
             }
         }
-        Phase::Broken => lines.push(Line::styled("nothing is loaded: Ctrl+C quits", styles.error)),
+        Phase::Broken => lines.push({
+            let quit = state.keys.name(Action::Quit);
+            Line::styled(format!("nothing is loaded: {quit} quits"), styles.error)
+        }),
         _ => {
             lines.push(text("A small draft model guesses a tree of words ahead; the big model"));
             lines.push(text("checks the whole tree at once and keeps what it would have said."));

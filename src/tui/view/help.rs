@@ -9,7 +9,7 @@ use super::frames::{centred, panel};
 use super::picture;
 use super::rows::draw_rows;
 use crate::tui::commands::COMMANDS;
-use crate::tui::keymap::{self, Scope};
+use crate::tui::keymap::{self, Keymap, Scope};
 use crate::tui::state::{Overlay, ScreenState};
 use crate::tui::theme::Styles;
 
@@ -21,7 +21,7 @@ const KEY: usize = 29;
 pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState, styles: &Styles) {
     let area = areas.body;
     let Some(Overlay::Help { words, .. }) = &state.overlay else { return };
-    let sections = found(sections(styles), words);
+    let sections = found(sections(&state.keys, styles), words);
     let title = match words.as_str() {
         "" => " help · type to search ".to_string(),
         words => format!(" help · {words}▏ "),
@@ -53,7 +53,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &mut ScreenState
 
 type Section = Vec<Line<'static>>;
 
-fn sections(styles: &Styles) -> Vec<Section> {
+fn sections(keys: &Keymap, styles: &Styles) -> Vec<Section> {
     let row = |key: String, help: &'static str| {
         Line::from_iter([
             Span::styled(format!("{key:<KEY$} "), styles.accent),
@@ -70,7 +70,7 @@ fn sections(styles: &Styles) -> Vec<Section> {
         .into_iter()
         .map(|scope| {
             let rows =
-                keymap::help(scope).into_iter().map(|(keys, help)| row(keys, help)).collect();
+                keymap::help(keys, scope).into_iter().map(|(keys, help)| row(keys, help)).collect();
             section(scope.title(), rows)
         })
         .collect();

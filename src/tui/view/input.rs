@@ -8,8 +8,10 @@ use super::areas::Areas;
 use super::figures;
 use super::frames::{focused, panel};
 use super::rows::{cut, draw_rows};
+use crate::printable::printable_line;
+use crate::tui::actions::Action;
 use crate::tui::markdown::{Logical, Look, wrap};
-use crate::tui::state::{Focus, ScreenState, caption};
+use crate::tui::state::{Focus, ScreenState, Suggestion, caption};
 use crate::tui::theme::Styles;
 
 /// Most rows of text before it scrolls.
@@ -99,7 +101,8 @@ fn title(state: &ScreenState) -> String {
         return format!(" {what}{comma}any key: full speed ");
     }
     if state.editing.is_some() {
-        return " writing a message anew: Enter sends it, Esc leaves it ".to_string();
+        let (send, leave) = (state.keys.name(Action::Send), state.keys.name(Action::Escape));
+        return format!(" writing a message anew: {send} sends it, {leave} leaves it ");
     }
     match state.queue.len() {
         0 => String::new(),
@@ -115,7 +118,7 @@ pub(super) fn draw_suggestions(
     styles: &Styles,
 ) {
     let input = areas.input;
-    let all = state.input.suggestions();
+    let all = state.input.offered();
     if all.is_empty() || !focused(state, Focus::Input) {
         return;
     }
@@ -129,16 +132,27 @@ pub(super) fn draw_suggestions(
     let height = rows as u16 + 2;
     let rect = Rect { y: input.y - height, height, ..input };
     areas.clear(frame, rect);
-    let title = format!(" commands {} of {} ", selected + 1, all.len());
+    let what = match all[0] {
+        Suggestion::Command(_) => "commands",
+        Suggestion::Path(_) => "files",
+    };
+    let title = format!(" {what} {} of {} ", selected + 1, all.len());
     let block = panel(title, true, styles);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
-    let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, command)| {
-        let usage = format!("/{} {}", command.name, command.argument);
-        let line = Line::from_iter([
-            Span::styled(format!("{usage:<26}"), styles.accent),
-            Span::styled(command.help, styles.dim),
-        ]);
+    let lines = all.iter().enumerate().skip(top).take(rows).map(|(index, suggestion)| {
+        let line = match suggestion {
+            Suggestion::Command(command) => {
+                let usage = format!("/{} {}", command.name, command.argument);
+                Line::from_iter([
+                    Span::styled(format!("{usage:<26}"), styles.accent),
+                    Span::styled(command.help, styles.dim),
+                ])
+            }
+            Suggestion::Path(path) => {
+                Line::styled(format!("@{}", printable_line(path)), styles.accent)
+            }
+        };
         let mut line = cut(line, usize::from(inner.width));
         if index == selected {
             let gap = usize::from(inner.width).saturating_sub(line.width());

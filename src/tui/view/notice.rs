@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use super::areas::Areas;
 use super::rows::{draw_rows, wrapped};
 use crate::printable::printable_line;
+use crate::tui::actions::Action;
 use crate::tui::state::ScreenState;
 use crate::tui::theme::Styles;
 
@@ -57,7 +58,11 @@ fn above(width: u16, state: &ScreenState, good: Style, bad: Style) -> Vec<Line<'
 fn words(state: &ScreenState, good: Style, bad: Style) -> Option<(&'static str, String, Style)> {
     let Some(toast) = state.toasts.shown() else {
         let load = state.load.as_ref()?;
-        return Some(("◌", printable_line(&load.words()).into_owned(), good));
+        return Some((
+            "◌",
+            printable_line(&load.words(&state.keys.name(Action::Escape))).into_owned(),
+            good,
+        ));
     };
     let (mark, style) = if toast.error { ("✗", bad) } else { ("✓", good) };
     Some((mark, toast.text.replace('\n', " "), style))

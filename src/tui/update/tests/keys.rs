@@ -123,3 +123,25 @@ fn what_is_typed_over_an_error_box_goes_into_the_message() {
         assert_eq!((state.overlay.is_none(), state.input.is_empty()), (true, false));
     }
 }
+
+#[test]
+fn the_message_goes_to_the_editor_and_comes_back() {
+    let mut state = loaded(80, 24);
+    let long = "a line\n".repeat(40);
+    type_keys(&mut state, "Sum up: ");
+    update(&mut state, ScreenEvent::Paste(long.clone()), Duration::ZERO);
+    let whole = format!("Sum up: {long}");
+    assert_eq!(type_keys(&mut state, "<a-w>"), [Effect::Edit(whole.clone())]);
+    let edited = |state: &mut ScreenState, result| {
+        update(state, ScreenEvent::Edited(result), Duration::ZERO);
+    };
+    edited(&mut state, Ok(whole.clone()));
+    assert!(state.input.area().lines()[0].contains("⟦40 lines⟧"), "only looked at");
+    edited(&mut state, Err("vi ended with exit status: 1".to_string()));
+    assert_eq!(state.input.text(), whole, "nothing is lost");
+    assert!(state.toasts.shown().unwrap().error);
+    edited(&mut state, Ok("Other\nwords".to_string()));
+    assert_eq!(state.input.text(), "Other\nwords");
+    state.input.set("");
+    assert_eq!(type_keys(&mut state, "/editor<enter>"), [Effect::Edit(String::new())]);
+}

@@ -5,6 +5,7 @@ mod any_order;
 mod commands;
 mod controls;
 mod conversation;
+mod files;
 mod keys;
 mod models;
 mod notices;

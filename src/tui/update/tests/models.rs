@@ -83,7 +83,7 @@ fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     };
     say(&mut state, progress(1, 0.25));
     say(&mut state, progress(7, 0.75));
-    let words = state.load.as_ref().unwrap().words();
+    let words = state.load.as_ref().unwrap().words("Esc");
     assert!(words.contains("reading Qwen 25 %") && words.contains("Esc"), "{words}");
     let sent = type_keys(&mut state, "two<enter>");
     assert_eq!(job_generation(&sent), 2);

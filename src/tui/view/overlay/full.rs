@@ -44,7 +44,8 @@ pub(super) fn draw(
     }
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let rect = centred(frame, areas, area, width, height);
-    let foot = " Enter choose, once for this conversation · Esc message back ";
+    let (take, close) = (state.keys.take(), state.keys.close());
+    let foot = format!(" {take} choose, once for this conversation · {close} message back ");
     let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(" the context is full ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);

@@ -22,15 +22,17 @@ const WIDTH: u16 = 76;
 
 pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
     match &state.overlay {
-        Some(Overlay::Error { title, text }) => text::error(frame, areas, title, text, styles),
+        Some(Overlay::Error { title, text }) => {
+            text::error(frame, areas, (title, text), &state.keys, styles);
+        }
         Some(Overlay::Details) => text::details(frame, areas, state, styles),
         Some(Overlay::Sessions(list)) => sessions::draw(frame, areas, state, list, styles),
         Some(Overlay::Questions { list, purpose }) => {
-            questions::draw(frame, areas, list, *purpose, styles);
+            questions::draw(frame, areas, list, *purpose, &state.keys, styles);
         }
         Some(Overlay::Race) => race::draw(frame, areas, state, styles),
         Some(Overlay::Full { selected }) => full::draw(frame, areas, state, *selected, styles),
-        Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, styles),
+        Some(Overlay::Models(picker)) => models::draw(frame, areas, picker, &state.keys, styles),
         Some(Overlay::Strategies { selected }) => {
             strategies::draw(frame, areas, state, *selected, styles);
         }

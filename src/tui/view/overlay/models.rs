@@ -5,24 +5,33 @@ use ratatui::text::{Line, Span};
 
 use super::list;
 use crate::printable::printable_line;
+use crate::tui::keymap::Keymap;
 use crate::tui::state::{Fit, ModelPart, ModelPicker, ModelRow};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::figures;
 use crate::tui::view::rows::ends;
 
-pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, picker: &ModelPicker, styles: &Styles) {
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    picker: &ModelPicker,
+    keys: &Keymap,
+    styles: &Styles,
+) {
+    let (take, close) = (keys.take(), keys.close());
+    let path = format!("no model has these words; {take} takes a path or hub id");
     let title = match picker.part {
         ModelPart::Target => " models ",
         ModelPart::Draft => " drafts for this target: the text is the same ",
     };
     let none = match (picker.searching, picker.part) {
         (true, _) => "looking for models on this machine …",
-        (false, ModelPart::Target) => "no model has these words; Enter takes a path or hub id",
+        (false, ModelPart::Target) => path.as_str(),
         (false, ModelPart::Draft) => "no draft has these words",
     };
-    let foot = " ~ estimated, plain–drafted · Enter load · Esc close ";
-    let texts = list::Texts { title, foot, none };
+    let foot = format!(" ~ estimated, plain–drafted · {take} load · {close} close ");
+    let texts = list::Texts { title, foot: &foot, none };
     list::draw(frame, areas, &picker.list, &texts, styles, |row, width| line(row, width, styles));
 }
 

@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use super::list;
 use crate::chat::Role;
 use crate::printable::printable_line;
+use crate::tui::keymap::Keymap;
 use crate::tui::state::{FilteredList, QuestionPurpose, QuestionRow};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
@@ -15,16 +16,16 @@ pub(super) fn draw(
     areas: &Areas,
     list: &FilteredList<QuestionRow>,
     purpose: QuestionPurpose,
+    keys: &Keymap,
     styles: &Styles,
 ) {
-    let (title, foot) = match purpose {
-        QuestionPurpose::Edit => (" write a message anew ", " Enter edit · Esc close "),
-        QuestionPurpose::Branch => {
-            (" branch off behind the answer to ", " Enter branch · Esc close ")
-        }
-        QuestionPurpose::Copy => (" copy a message ", " Enter copy · Esc close "),
+    let (title, does) = match purpose {
+        QuestionPurpose::Edit => (" write a message anew ", "edit"),
+        QuestionPurpose::Branch => (" branch off behind the answer to ", "branch"),
+        QuestionPurpose::Copy => (" copy a message ", "copy"),
     };
-    let texts = list::Texts { title, foot, none: "no message has these words" };
+    let foot = format!(" {} {does} · {} close ", keys.take(), keys.close());
+    let texts = list::Texts { title, foot: &foot, none: "no message has these words" };
     list::draw(frame, areas, list, &texts, styles, |row, _| {
         Line::from_iter([
             Span::styled(format!("{:>3} ", row.number), styles.dim),

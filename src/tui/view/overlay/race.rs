@@ -13,7 +13,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, st
     let Some((run, _)) = &state.race else { return };
     let area = areas.body;
     let rect = centred(frame, areas, area, area.width.min(124), area.height.min(26));
-    let foot = if run.measuring() { " Esc stop " } else { " Enter once more · Esc close " };
+    let (take, close) = (state.keys.take(), state.keys.close());
+    let foot = match run.measuring() {
+        true => format!(" {close} stop "),
+        false => format!(" {take} once more · {close} close "),
+    };
     let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(" race: the last question, twice ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);

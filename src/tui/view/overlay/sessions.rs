@@ -6,6 +6,7 @@ use ratatui::text::{Line, Span};
 use super::{WIDTH, list};
 use crate::chat::Role;
 use crate::printable::printable_line;
+use crate::tui::actions::Action;
 use crate::tui::state::{ScreenState, SessionList};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
@@ -21,9 +22,17 @@ pub(super) fn draw(
     list: &SessionList,
     styles: &Styles,
 ) {
+    let key = |action| state.keys.name(action);
+    let (take, close) = (state.keys.take(), state.keys.close());
+    let foot = format!(
+        " {take} open · {} rename · {} delete · {} undo · {close} close ",
+        key(Action::RenameSession),
+        key(Action::DeleteSession),
+        key(Action::RestoreSession)
+    );
     let texts = list::Texts {
         title: " saved conversations ",
-        foot: " Enter open · F2 rename · Del delete · Ctrl+U undo · Esc close ",
+        foot: &foot,
         none: "no title, date or message has these words",
     };
     let width = usize::from(WIDTH.min(areas.column.width.saturating_sub(2)).saturating_sub(4));
@@ -32,7 +41,7 @@ pub(super) fn draw(
             Span::styled("new title: ", styles.dim),
             Span::styled(renaming.title.clone(), styles.strong),
             Span::styled("▏", styles.accent),
-            Span::styled("  Enter keeps it, Esc does not", styles.dim),
+            Span::styled(format!("  {take} keeps it, {close} does not"), styles.dim),
         ])],
         None if areas.column.height >= TALL => preview(list, width, styles),
         None => Vec::new(),

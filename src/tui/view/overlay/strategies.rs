@@ -24,7 +24,8 @@ pub(super) fn draw(
     let statuses = state.statuses();
     let height = u16::try_from(statuses.len() + 2).unwrap_or(most).min(most);
     let rect = centred(frame, areas, area, width, height);
-    let foot = Line::styled(" Enter take · Esc close ", styles.dim).right_aligned();
+    let foot = format!(" {} take · {} close ", state.keys.take(), state.keys.close());
+    let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(" strategies: the text is the same ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);

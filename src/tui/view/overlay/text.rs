@@ -7,6 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::WIDTH;
+use crate::tui::keymap::Keymap;
 use crate::tui::state::{Dial, DialRanges, ScreenState};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
@@ -28,10 +29,17 @@ fn point(text: &str, width: u16, styles: &Styles, style: Style) -> Vec<Line<'sta
     rows
 }
 
-fn boxed(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: Vec<Line<'_>>, styles: &Styles) {
+fn boxed(
+    frame: &mut Frame<'_>,
+    areas: &Areas,
+    (title, text): (&str, Vec<Line<'_>>),
+    keys: &Keymap,
+    styles: &Styles,
+) {
     let height = u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(2);
     let rect = centred(frame, areas, areas.column, columns(areas.column) + 4, height);
-    let foot = Line::styled(" Esc close ", styles.dim).right_aligned();
+    let foot = format!(" {} close ", keys.close());
+    let foot = Line::styled(foot, styles.dim).right_aligned();
     let block = panel(format!(" {title} "), true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
@@ -41,14 +49,14 @@ fn boxed(frame: &mut Frame<'_>, areas: &Areas, title: &str, text: Vec<Line<'_>>,
 pub(super) fn error(
     frame: &mut Frame<'_>,
     areas: &Areas,
-    title: &str,
-    text: &str,
+    (title, text): (&str, &str),
+    keys: &Keymap,
     styles: &Styles,
 ) {
     let lines = wrapped(text, columns(areas.column), styles.text);
     let mut red = *styles;
     red.accent = styles.error;
-    boxed(frame, areas, title, lines, &red);
+    boxed(frame, areas, (title, lines), keys, &red);
 }
 
 /// Reasons for the automatic values, as a panel.
@@ -139,5 +147,5 @@ pub(super) fn details(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState,
             lines.push(row("bus", format!("{} a round", summary.traffic.a_round(summary.rounds))));
         }
     }
-    boxed(frame, areas, "details", lines, styles);
+    boxed(frame, areas, ("details", lines), &state.keys, styles);
 }

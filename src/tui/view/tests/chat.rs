@@ -55,6 +55,19 @@ fn reading_the_prompt() {
 }
 
 #[test]
+fn paths_to_choose_from() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "see @s<down>");
+    let names = ["sample.txt", "src/", "strange\u{202e}name"].map(str::to_string).to_vec();
+    update(&mut state, ScreenEvent::Folder(String::new(), names), Duration::ZERO);
+    check("paths_80", &mut state);
+    state.size = (30, 8);
+    drawn(&mut state);
+    state.size = (1, 1);
+    drawn(&mut state);
+}
+
+#[test]
 fn suggestions() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/s<down>");

@@ -1,0 +1,175 @@
+//! The keys in force: the table's, with what the settings change of it. Must never know where a
+//! change stands.
+
+use super::{A, Action, BINDINGS, Binding, KeyPress, S, Scope};
+
+/// What is wrong with a change, with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyProblem {
+    /// No such action.
+    #[error("unknown action `{name}`{}", near.as_ref().map_or_else(
+        || "; the last column of the README's table of keys has them all".to_string(),
+        |near| format!(": did you mean `{near}`?")))]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// The nearest one, if one is near.
+        near: Option<String>,
+    },
+    /// A key cannot be read.
+    #[error("`{action}`: {why}")]
+    Unreadable {
+        /// The action.
+        action: String,
+        /// Why not, with the remedy.
+        why: String,
+    },
+    /// The key writes a character where the action works.
+    #[error("`{action}`: {key} would be missing from what you write: add ctrl or alt")]
+    Writes {
+        /// The action.
+        action: String,
+        /// The key.
+        key: String,
+    },
+    /// Another action has the key, where both work.
+    #[error("`{action}`: {key} is `{other}` already: choose another, or give `{other}` another")]
+    Taken {
+        /// The action.
+        action: String,
+        /// The key.
+        key: String,
+        /// Whose key it is.
+        other: String,
+    },
+}
+
+/// The keys in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keymap {
+    /// Those of each row of [`BINDINGS`].
+    keys: Vec<Vec<KeyPress>>,
+}
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Self { keys: BINDINGS.iter().map(|row| row.keys.to_vec()).collect() }
+    }
+}
+
+/// Scopes in which keys are looked up together.
+const TOGETHER: [&[Scope]; 7] = [
+    &[S::Starters, S::Input, S::Global],
+    &[S::Completion, S::Input, S::Global],
+    &[S::Chat, S::Panel, S::Global],
+    &[S::Tree, S::Panel, S::Global],
+    &[S::Controls, S::Panel, S::Global],
+    &[S::Sessions, S::Overlay],
+    &[S::Overlay],
+];
+
+fn meet(one: Scope, other: Scope) -> bool {
+    TOGETHER.iter().any(|scopes| scopes.contains(&one) && scopes.contains(&other))
+}
+
+impl Keymap {
+    /// The table's keys, except for the actions named: these have the keys given with them.
+    ///
+    /// # Errors
+    /// The place among `changes` of the first one that is wrong, and what is.
+    pub fn with(changes: &[(&str, &[String])]) -> Result<Self, (usize, KeyProblem)> {
+        let mut keymap = Self::default();
+        let mut changed = Vec::new();
+        for (at, (name, keys)) in changes.iter().enumerate() {
+            let row = BINDINGS.iter().position(|row| row.name() == *name);
+            let row = row.ok_or_else(|| (at, unknown(name)))?;
+            let unreadable = |why| KeyProblem::Unreadable { action: (*name).to_string(), why };
+            let keys: Result<Vec<KeyPress>, String> =
+                keys.iter().map(|key| KeyPress::parse(key)).collect();
+            let keys = keys.map_err(|why| (at, unreadable(why)))?;
+            if keys.is_empty() {
+                return Err((at, unreadable("name at least one key".to_string())));
+            }
+            keymap.keys[row] = keys;
+            changed.push((at, row));
+        }
+        for (at, row) in changed {
+            keymap.check(row).map_err(|problem| (at, problem))?;
+        }
+        Ok(keymap)
+    }
+
+    fn check(&self, at: usize) -> Result<(), KeyProblem> {
+        let row = &BINDINGS[at];
+        for &key in &self.keys[at] {
+            let writing = matches!(row.scope, S::Input | S::Global | S::Completion);
+            if writing && key.writes() {
+                return Err(KeyProblem::Writes { action: row.name(), key: key.name() });
+            }
+            // Where the table itself lets the nearer scope win, it still does.
+            let as_ever = |other: &Binding| row.keys.contains(&key) && other.keys.contains(&key);
+            let taken = BINDINGS.iter().enumerate().find(|(index, other)| {
+                *index != at
+                    && other.action != row.action
+                    && meet(row.scope, other.scope)
+                    && self.keys[*index].contains(&key)
+                    && !as_ever(other)
+            });
+            if let Some((_, other)) = taken {
+                let (action, key, other) = (row.name(), key.name(), other.name());
+                return Err(KeyProblem::Taken { action, key, other });
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the table with their keys.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static Binding, &[KeyPress])> {
+        BINDINGS.iter().zip(self.keys.iter().map(Vec::as_slice))
+    }
+
+    /// The name of the first key that does this.
+    pub fn name(&self, action: Action) -> String {
+        let found = self.rows().find(|(row, _)| row.action == action);
+        found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
+    }
+
+    /// The first keys of two actions of a scope, short.
+    pub(super) fn both(&self, scope: Scope, (back, on): (Action, Action)) -> String {
+        let name = |action: Action| {
+            let mut rows = self.rows();
+            let found = rows.find(|(row, _)| row.scope == scope && row.action == action);
+            found.and_then(|(_, keys)| keys.first()).map(|key| key.name()).unwrap_or_default()
+        };
+        let (back, on) = (name(back), name(on));
+        let arrow = |name: &str| "←→↑↓".contains(name) && !name.is_empty();
+        if arrow(&back) && arrow(&on) {
+            return back + &on;
+        }
+        // Modifiers of both are said once.
+        let modifiers = back.rfind('+').map_or("", |at| &back[..=at]);
+        let rest = on.strip_prefix(modifiers).filter(|rest| !rest.is_empty());
+        format!("{back} {}", rest.unwrap_or(&on))
+    }
+
+    /// The key that closes a box.
+    pub fn close(&self) -> String {
+        self.name(A::OverlayClose)
+    }
+
+    /// The key that takes what is chosen in a list.
+    pub fn take(&self) -> String {
+        self.name(A::OverlayTake)
+    }
+}
+
+/// The action most like `name`, by spelling.
+fn unknown(name: &str) -> KeyProblem {
+    let near = BINDINGS
+        .iter()
+        .map(|row| (strsim::normalized_damerau_levenshtein(name, &row.name()), row.name()))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .map(|(_, name)| name);
+    KeyProblem::Unknown { name: name.to_string(), near }
+}
