@@ -58,7 +58,8 @@ pub fn start(
     if let Some(script) = &shared.script {
         return Ok(Script::read(script)?.play(controls, sink)?);
     }
-    let settings = Settings { learned: worker::learned_folder(), ..settings };
+    let kept_kv = if purpose == Purpose::Chat { worker::kv_folder() } else { None };
+    let settings = Settings { learned: worker::learned_folder(), kept_kv, ..settings };
     let worker = worker::spawn_with(controls, sink, SettingsLoader::new(settings, purpose));
     Ok(worker?)
 }

@@ -59,6 +59,12 @@ impl DrafterSet {
         drafters.filter_map(Drafter::features).next().unwrap_or_default()
     }
 
+    /// Whether any of them reads features.
+    pub(super) fn reads_features(&self) -> bool {
+        let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
+        drafters.filter_map(Drafter::features).next().is_some()
+    }
+
     /// The counters of the GPUs that the drafters run on.
     pub(super) fn traffic_meters(&self) -> impl Iterator<Item = TrafficMeter> {
         let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());

@@ -50,6 +50,8 @@ pub struct Engine {
     /// Features of committed positions that no drafter has observed, since the token after them is
     /// not known yet: `[rows, feature width]`, the first one of position `drafting.observed()`.
     pending_features: Vec<f32>,
+    /// The features of the observed positions, where they are kept and a drafter reads them.
+    pub(super) observed_features: Option<Vec<f32>>,
     chunk: PrefillChunk,
     /// Of the GPUs that target and drafters were put on, each once.
     meters: Vec<TrafficMeter>,
@@ -71,6 +73,7 @@ impl Engine {
             drafting,
             text: Vec::new(),
             pending_features: Vec::new(),
+            observed_features: None,
             chunk: PrefillChunk::default(),
             meters,
         }
@@ -118,6 +121,7 @@ impl Engine {
         self.text.clear();
         self.drafting.truncate(0);
         self.pending_features.clear();
+        self.observed_features.iter_mut().for_each(Vec::clear);
     }
 
     /// Forgets all texts: the caches, and what drafters keep beyond them.
@@ -139,6 +143,8 @@ impl Engine {
         self.text.truncate(common);
         self.drafting.truncate(common);
         self.pending_features.clear();
+        let width = self.target.feature_width();
+        self.observed_features.iter_mut().for_each(|kept| kept.truncate(common * width));
         common
     }
 
@@ -214,7 +220,13 @@ impl Engine {
                 self.drafting.begin(self.text[0]);
             }
             let tokens = &self.text[from + 1..=from + pairs];
-            self.drafting.observe(&self.pending_features[..pairs * width], tokens);
+            let features = &self.pending_features[..pairs * width];
+            self.drafting.observe(features, tokens);
+            if let Some(kept) = self.observed_features.as_mut()
+                && self.drafting.reads_features()
+            {
+                kept.extend_from_slice(features);
+            }
             self.pending_features.drain(..pairs * width);
         }
     }

@@ -36,12 +36,12 @@ pub struct KvCache {
     heads: usize,
     head_dim: usize,
     capacity: usize,
-    len: usize,
+    pub(super) len: usize,
     format: KvFormat,
     /// `[layer][head][tile][head_dim][16]`.
-    keys: Pages,
+    pub(super) keys: Pages,
     /// `[layer][head][slot][width]`.
-    values: Pages,
+    pub(super) values: Pages,
 }
 
 impl KvCache {

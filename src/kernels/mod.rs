@@ -60,6 +60,7 @@ mod quantized_rows;
 mod random;
 mod roofline;
 mod rowwise;
+mod saved_cache;
 mod tile;
 mod tree_mask;
 

@@ -107,6 +107,19 @@ pub trait Target: Send {
     fn fall_back(&mut self) -> Result<(), TargetError> {
         Err(TargetError::Device("this target has no other device".to_owned()))
     }
+    /// The KV rows of the committed positions, for [`Self::restore_kv`] of the same target in
+    /// another run; `None` where they are out of reach (on a GPU) or more than `most` bytes.
+    fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
+        let _ = most;
+        None
+    }
+    /// Commits `len` positions that [`Self::saved_kv`] gave, in the place of all there are.
+    /// `false`: they do not fit, and nothing is changed. Whoever calls it answers for it that they
+    /// are this target's.
+    fn restore_kv(&mut self, len: usize, bytes: &[u8]) -> bool {
+        let _ = (len, bytes);
+        false
+    }
     /// The counters of the GPU that it runs on by our own shaders; `None` without one.
     fn traffic(&self) -> Option<TrafficMeter> {
         None

@@ -68,6 +68,7 @@ pub const KEYS: &[SettingKey] = {
         key("device", Other("auto, cpu, gpu, gpu:N with its number, cuda or metal", device)),
         key("vram", Other("an amount of memory such as \"4GiB\" or \"900MiB\"", vram)),
         key("pack_cache", Other("true, false or the most gigabytes, 1 to 10000", pack_cache)),
+        key("kv_disk", Other("true, false or the most gigabytes, 1 to 10000", kv_disk)),
         key("gpu_layers", Other("a whole number from 0 to 4096, \"auto\" or \"all\"", gpu_layers)),
         key("prefer", OneOf(&[
             ("auto", |s| s.prefer = Prefer::Auto),
@@ -242,14 +243,21 @@ fn model_folders(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     texts(value).map(|list| settings.model_folders = list)
 }
 
-/// Gigabytes to keep; as many as are usual, or none.
 fn pack_cache(settings: &mut Settings, value: &SettingValue) -> Option<()> {
-    settings.pack_cache = match value.switch() {
-        Some(true) => Settings::PACK_CACHE,
-        Some(false) => 0,
-        None => whole(value, 1, 10_000)?,
-    };
-    Some(())
+    gigabytes(value, Settings::PACK_CACHE).map(|most| settings.pack_cache = most)
+}
+
+fn kv_disk(settings: &mut Settings, value: &SettingValue) -> Option<()> {
+    gigabytes(value, Settings::KV_DISK).map(|most| settings.kv_disk = most)
+}
+
+/// Gigabytes to keep; as many as are usual, or none.
+fn gigabytes(value: &SettingValue, usual: usize) -> Option<usize> {
+    match value.switch() {
+        Some(true) => Some(usual),
+        Some(false) => Some(0),
+        None => whole(value, 1, 10_000),
+    }
 }
 
 /// A list of texts that are not empty, or one such text.

@@ -158,6 +158,10 @@ pub struct Settings {
     pub mouse: bool,
     /// Keys of the chat that the file changes, in the order of its table `[keys]`.
     pub keys: Vec<KeyChange>,
+    /// Most gigabytes of KV caches of conversations to keep on the disk; 0 keeps none.
+    pub kv_disk: usize,
+    /// Folder in which they are kept; no key, since only the chat comes back to a conversation.
+    pub kept_kv: Option<PathBuf>,
     /// Folder in which what is learned of a model's speed is kept for the next start; no key, since
     /// a measurement must not depend on earlier ones: only the chat and `run` set it.
     pub learned: Option<PathBuf>,
@@ -171,6 +175,9 @@ pub struct Settings {
 impl Settings {
     /// Context that is allocated when nothing is asked for: a long chat, not all of a 128 k window.
     pub const AUTO_CONTEXT: usize = 4096;
+
+    /// Gigabytes of KV caches that are kept where no number is given: some conversations.
+    pub const KV_DISK: usize = 4;
 
     /// Gigabytes of packed weights that are kept where no number is given: a few models.
     pub const PACK_CACHE: usize = 32;
@@ -221,6 +228,8 @@ impl Default for Settings {
             marks: true,
             mouse: true,
             keys: Vec::new(),
+            kv_disk: Self::KV_DISK,
+            kept_kv: None,
             learned: None,
             without_small: false,
             given: BTreeMap::new(),

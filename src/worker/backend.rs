@@ -2,7 +2,7 @@
 //! Must never know threads.
 
 use super::load::{LoadedDrafts, SharedTarget};
-use super::{Controls, Loaded, Ready};
+use super::{Controls, KvKeeper, Loaded, Ready};
 use crate::chat::{Message, Opened, Prompt, Role};
 use crate::decode::{Engine, Rival, Round, TokenText};
 use crate::draft::Budget;
@@ -78,9 +78,18 @@ pub struct Backend {
     pub notices: Vec<String>,
     /// What other drafters for its target are loaded with; `None` where there are no others.
     pub shared: Option<SharedTarget>,
+    /// Keeps the KV caches of conversations for later; `None` keeps none.
+    pub kept: Option<KvKeeper>,
 }
 
 impl Backend {
+    /// Keeps the text of the last answer with its KV cache for later, if that is wanted.
+    pub fn keep(&mut self) {
+        if let Some(keeper) = &mut self.kept {
+            keeper.keep(&self.engine);
+        }
+    }
+
     /// Takes other drafters for the same target. The caches begin anew: the drafters have observed
     /// nothing of the text.
     pub(super) fn replace_drafts(&mut self, drafts: LoadedDrafts) {
@@ -96,7 +105,7 @@ impl Backend {
 impl From<Loaded> for Backend {
     fn from(loaded: Loaded) -> Self {
         let Loaded { target, drafters, tokenizer, template, planning, .. } = loaded;
-        let Loaded { eos, stop, ready, notices, shared, .. } = loaded;
+        let Loaded { eos, stop, ready, notices, shared, kept, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
         let prompter = move |messages: &[Message], thinking| {
             let (messages, begun) = match messages {
@@ -132,8 +141,13 @@ impl From<Loaded> for Backend {
             };
             Ok(PromptTokens { tokens, opened: prompt.opened_thought(), begun })
         };
+        let mut engine = Engine::new(target, drafters);
+        let kept = kept.and_then(KvKeeper::start);
+        if kept.is_some() {
+            engine.keep_features();
+        }
         Self {
-            engine: Engine::new(target, drafters),
+            engine,
             names: Box::new(tokenizer),
             prompter: Box::new(prompter),
             eos,
@@ -142,6 +156,7 @@ impl From<Loaded> for Backend {
             ready,
             notices,
             shared: Some(shared),
+            kept,
         }
     }
 }

@@ -12,6 +12,7 @@ mod forecast;
 mod gate;
 mod handle;
 mod kept_file;
+mod kept_kv;
 mod load;
 mod loader;
 mod protocol;
@@ -29,6 +30,7 @@ pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
 pub use kept_file::learned_folder;
+pub use kept_kv::{KvKeeper, KvStore, kv_folder};
 pub use load::{
     Loaded, LoadedDrafts, PackedFrom, Placements, Purpose, SampledBy, SharedTarget, StartError,
     load, load_placed, placements,

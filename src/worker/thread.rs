@@ -4,8 +4,9 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::protocol::{LoadJob, ModelChoice};
 use super::swap::{
@@ -14,6 +15,9 @@ use super::swap::{
 };
 use super::{Backend, Command, Event, Job, SharedControls, Sink, Worker};
 use crate::decode::panic_message;
+
+/// Time without a task after which the KV cache of the last answer is kept.
+const IDLE: Duration = Duration::from_millis(700);
 
 /// Name of the thread, by which its panics are told apart.
 pub const THREAD: &str = "dovetail-decode";
@@ -124,7 +128,15 @@ impl DecodeThread {
         let ready = Event::Ready(Box::new(self.backend.ready.clone()));
         let mut go_on = self.sink.send(ready) && self.send_notices();
         while go_on {
-            go_on = match waiting.recv() {
+            let task = match waiting.recv_timeout(IDLE) {
+                Err(RecvTimeoutError::Timeout) => {
+                    self.keep();
+                    waiting.recv()
+                }
+                Err(RecvTimeoutError::Disconnected) => Err(RecvError),
+                Ok(task) => Ok(task),
+            };
+            go_on = match task {
                 Ok(Task::Generate(job)) => self.answer(&job),
                 Ok(Task::Loaded(loaded)) => {
                     let (job, result) = *loaded;
@@ -146,6 +158,14 @@ impl DecodeThread {
     fn send_notices(&mut self) -> bool {
         let notices = std::mem::take(&mut self.backend.notices);
         notices.into_iter().all(|notice| self.sink.send(Event::Notice(notice)))
+    }
+
+    /// Keeps the conversation's KV cache, now that nobody waits for this thread.
+    fn keep(&mut self) {
+        let kept = catch_unwind(AssertUnwindSafe(|| self.backend.keep()));
+        if let Err(panic) = kept {
+            internal(panic.as_ref());
+        }
     }
 
     fn answer(&mut self, job: &Job) -> bool {

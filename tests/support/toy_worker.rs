@@ -87,6 +87,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
         ready: ready(),
         notices: vec!["mind the gap".into()],
         shared: None,
+        kept: None,
     }
 }
 

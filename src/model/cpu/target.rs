@@ -205,6 +205,19 @@ impl Target for CpuTarget {
     fn truncate(&mut self, len: usize) {
         self.truncate_above(len, &mut Nothing);
     }
+
+    fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
+        let cache = &self.model.cache;
+        (!cache.is_empty() && cache.saved_bytes() <= most).then(|| cache.saved())
+    }
+
+    fn restore_kv(&mut self, len: usize, bytes: &[u8]) -> bool {
+        if len > self.model.capacity || !self.model.cache.restore(len, bytes) {
+            return false;
+        }
+        self.pending = 0;
+        true
+    }
 }
 
 impl CpuTarget {

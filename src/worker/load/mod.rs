@@ -28,6 +28,7 @@ mod texts;
 use std::sync::Arc;
 
 use super::kept_file::KeptFile;
+use super::kept_kv::KvStore;
 use super::protocol::{ModelChoice, Ready, StrategyStatus};
 use super::strategy_planner::StrategyPlanner;
 use crate::chat::ChatTemplate;
@@ -86,6 +87,8 @@ pub struct Loaded {
     pub levels: Vec<(DraftKind, LevelCost)>,
     /// What other drafters for this target are loaded with.
     pub shared: SharedTarget,
+    /// Where KV caches of its conversations are kept; `None` where they cannot be, or are not to.
+    pub kept: Option<KvStore>,
 }
 
 /// Other drafters for a target in use, and what changes with them.
@@ -241,6 +244,7 @@ fn load_files(
     notices.extend(target.notices.iter().cloned());
     notices.extend(refused_device(&ctx, &notices));
     let packed_from = target.packed_from;
+    let kept = kept_kv(&ctx, &target);
     let target_in_use = target.into_target(&ctx);
     let TargetFiles { tokenizer, template, eos, formats, .. } = files.target;
     let stop = settings.stop.iter().chain(template.stop_strings()).cloned().collect();
@@ -260,7 +264,26 @@ fn load_files(
         verify_times,
         levels,
         shared,
+        kept,
     })
+}
+
+/// Where KV caches are kept, described by everything that decides their numbers. A target on a GPU
+/// has its rows there, and one that comes from no file cannot be told from another.
+fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
+    let folder = ctx.settings.kept_kv.clone().filter(|_| ctx.settings.kv_disk > 0)?;
+    let files = &ctx.files.target;
+    let identity = files.weights.identity().filter(|_| target.is_on_cpu())?;
+    let of = format!(
+        "{} {} {:?} {:?} {} {identity} {:?}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH,
+        ctx.pool.isa(),
+        ctx.kv(),
+        ctx.context,
+        files.config
+    );
+    Some(KvStore::new(folder, of, ctx.settings.kv_disk as u64 * 1_000_000_000))
 }
 
 /// Measures both devices with some of the target's blocks, or reads what was kept of an earlier

@@ -160,6 +160,11 @@ impl LoadedTarget {
         }
     }
 
+    /// Whether all of it is on the CPU.
+    pub(super) fn is_on_cpu(&self) -> bool {
+        matches!(self.parts, Parts::Whole(_))
+    }
+
     /// Whether nothing of it is left for the CPU to compute.
     pub(super) fn is_on_gpu(&self) -> bool {
         matches!(self.parts, Parts::OnGpu(_) | Parts::Streamed(_))

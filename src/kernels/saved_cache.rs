@@ -1,0 +1,114 @@
+//! The committed positions of a KV cache as bytes, and back. The numbers stay as they lie in
+//! memory: what is taken back is the same bits. Must never know where the bytes go.
+
+use super::cache::KvCache;
+use super::lanes::LANES;
+
+impl KvCache {
+    /// Bytes of the keys and of the values that one plane has of `len` positions: the keys' tiles
+    /// whole.
+    fn saved_sizes(&self, len: usize) -> (usize, usize) {
+        let size = self.format().size();
+        let keys = len.next_multiple_of(LANES) * self.head_dim() * size;
+        (keys, len * self.head_dim().next_multiple_of(LANES) * size)
+    }
+
+    /// Bytes that [`KvCache::saved`] gives for the committed positions.
+    pub fn saved_bytes(&self) -> usize {
+        let (keys, values) = self.saved_sizes(self.len());
+        self.layers() * self.heads() * (keys + values)
+    }
+
+    /// The committed positions of all layers: of each plane (one head of one layer) its keys, then
+    /// its values.
+    pub fn saved(&self) -> Vec<u8> {
+        let (keys, values) = self.saved_sizes(self.len());
+        let mut out = Vec::with_capacity(self.saved_bytes());
+        for plane in 0..self.layers() * self.heads() {
+            let (key, value) = self.plane_starts(plane);
+            out.extend_from_slice(&self.keys[key..key + keys]);
+            out.extend_from_slice(&self.values[value..value + values]);
+        }
+        out
+    }
+
+    /// Takes `len` positions that a cache of the same layers, heads and format gave, in the place
+    /// of all there are; it may have another capacity. `false`: they do not fit, and nothing is
+    /// changed.
+    pub fn restore(&mut self, len: usize, bytes: &[u8]) -> bool {
+        if len == 0 || len > self.capacity() {
+            return false;
+        }
+        let (keys, values) = self.saved_sizes(len);
+        let planes = self.layers() * self.heads();
+        if bytes.len() != planes * (keys + values) {
+            return false;
+        }
+        for (plane, bytes) in bytes.chunks_exact(keys + values).enumerate() {
+            let (key, value) = self.plane_starts(plane);
+            self.keys[key..key + keys].copy_from_slice(&bytes[..keys]);
+            self.values[value..value + values].copy_from_slice(&bytes[keys..]);
+        }
+        self.len = len;
+        true
+    }
+
+    /// Bytes at which a plane's keys and its values begin.
+    fn plane_starts(&self, plane: usize) -> (usize, usize) {
+        let size = self.format().size() * self.capacity() * plane;
+        (size * self.head_dim(), size * self.head_dim().next_multiple_of(LANES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
+
+    fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
+        let (pool, width) = (Pool::new(1), 2 * 24);
+        let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();
+        for layer in 0..3 {
+            let bytes = random_row(Format::F32, 2 * rows * width, layer as u64);
+            let floats: Vec<f32> =
+                bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+            let (keys, values) = floats.split_at(rows * width);
+            cache.write(&pool, layer, keys, values);
+        }
+        cache.commit(&pool, &(0..rows).collect::<Vec<_>>());
+        cache
+    }
+
+    #[test]
+    fn what_is_taken_back_is_the_same_bits_whatever_the_capacity() {
+        for format in [KvFormat::F16, KvFormat::F32] {
+            for rows in [1, 15, 16, 17, 40] {
+                let cache = filled(48, rows, format);
+                let saved = cache.saved();
+                assert_eq!(saved.len(), cache.saved_bytes());
+                let mut other = filled(64, 3, format);
+                assert!(other.restore(rows, &saved));
+                assert_eq!(other.len(), rows);
+                for layer in 0..3 {
+                    for slot in 0..rows {
+                        assert_eq!(other.row(layer, slot), cache.row(layer, slot));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let saved = filled(48, 20, KvFormat::F16).saved();
+        let mut cache = filled(48, 5, KvFormat::F16);
+        let before = cache.row(2, 4);
+        for (len, bytes) in
+            [(33, &saved[..]), (20, &saved[1..]), (0, &[]), (usize::MAX / 64, &saved)]
+        {
+            assert!(!cache.restore(len, bytes), "{len}");
+        }
+        let mut wider = KvCache::new(3, 2, 24, 48, KvFormat::F32).unwrap();
+        assert!(!wider.restore(20, &saved));
+        assert_eq!((cache.len(), cache.row(2, 4)), (5, before));
+    }
+}

@@ -1,0 +1,396 @@
+//! The KV caches of recent conversations on the disk, so that a conversation that is opened again
+//! is not read again. A file decides how soon an answer begins, and never what it says: it is used
+//! only for the very target that made it (files, configuration, precision, context, machine and
+//! version), for a prompt that begins with its tokens, and with every byte as it was written.
+//! Whatever is wrong, the prompt is read as ever. Must never know conversations: a prompt's own
+//! tokens say which file is its.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::SystemTime;
+
+use crate::decode::{Engine, KeptText};
+use crate::files::{Access, atomic_write, remove_leftovers, user_dirs};
+use crate::library::checksum;
+
+/// Begins every file; another layout begins otherwise.
+const MAGIC: &[u8; 8] = b"dovekv1\n";
+/// Ending of the files' names.
+const ENDING: &str = "kv";
+/// Tokens that it must spare: fewer are read as soon.
+const LEAST: usize = 64;
+/// Most bytes of one conversation: the copy that is written must not fill the memory.
+const MOST_OF_ONE: u64 = 1_000_000_000;
+/// Most bytes of a file's head: a long context's tokens and the target's description.
+const LONGEST_HEAD: u64 = 64_000_000;
+
+/// The folder of such files, e.g. `~/.cache/dovetail/kv`; none without a home.
+pub fn kv_folder() -> Option<PathBuf> {
+    Some(user_dirs()?.cache_dir().join("kv"))
+}
+
+/// The kept caches of one target.
+#[derive(Clone, Debug)]
+pub struct KvStore {
+    folder: PathBuf,
+    /// Everything that decides the numbers of its cache.
+    of: String,
+    /// Most bytes of all files of the folder.
+    most: u64,
+}
+
+/// What precedes the rows in a file.
+struct Head {
+    tokens: Vec<u32>,
+    kv: u64,
+    features: u64,
+    /// Of the rows.
+    sum: u64,
+}
+
+impl KvStore {
+    /// At most `most` bytes in `folder`, for the target that `of` describes.
+    pub fn new(folder: PathBuf, of: String, most: u64) -> Self {
+        // What killed programs left behind.
+        remove_leftovers(&folder);
+        Self { folder, of, most }
+    }
+
+    /// Most bytes of one conversation's rows.
+    fn most_of_one(&self) -> usize {
+        usize::try_from((self.most / 2).min(MOST_OF_ONE)).unwrap_or(usize::MAX)
+    }
+
+    /// The files of this target.
+    fn files(&self) -> Vec<PathBuf> {
+        let begin = format!("{:016x}-", checksum(self.of.as_bytes()));
+        let ours = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(&begin) && name.ends_with(ENDING))
+        };
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(ours).collect()
+    }
+
+    /// The kept text that has most in common with `prompt`, if that is clearly more than `have`
+    /// tokens.
+    pub fn find(&self, prompt: &[u32], have: usize) -> Option<KeptText> {
+        let heads = self.files().into_iter().filter_map(|path| {
+            let head = self.open(&path).map_err(|why| useless(&path, &why)).ok()?.1;
+            let alike = head.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+            (alike >= have + LEAST).then_some((alike, path))
+        });
+        let (_, path) = heads.max_by_key(|(alike, _)| *alike)?;
+        match self.read(&path) {
+            Ok(kept) => {
+                // The least recently used go first.
+                let touched = File::options().write(true).open(&path);
+                let _ = touched.and_then(|file| file.set_modified(SystemTime::now()));
+                Some(kept)
+            }
+            Err(why) => {
+                useless(&path, &why);
+                // It is ours, and it is of no use to anybody.
+                let _ = fs::remove_file(&path);
+                None
+            }
+        }
+    }
+
+    /// A file and its head; it stands behind that.
+    fn open(&self, path: &Path) -> Result<(File, Head), String> {
+        let broken = |error: io::Error| error.to_string();
+        let mut file = File::open(path).map_err(broken)?;
+        let size = file.metadata().map_err(broken)?.len();
+        let mut magic = [0; 8];
+        file.read_exact(&mut magic).map_err(broken)?;
+        if magic != *MAGIC {
+            return Err("it is of another version".to_string());
+        }
+        let length = word(&mut file).map_err(broken)?;
+        if length > LONGEST_HEAD.min(size) {
+            return Err("it is damaged".to_string());
+        }
+        let mut head = vec![0; length as usize];
+        file.read_exact(&mut head).map_err(broken)?;
+        if word(&mut file).map_err(broken)? != checksum(&head) {
+            return Err("it is damaged".to_string());
+        }
+        let head = Head::parse(&head, &self.of)?;
+        let rows = head.features.checked_mul(4).and_then(|bytes| bytes.checked_add(head.kv));
+        if rows.and_then(|rows| rows.checked_add(8 + 8 + length + 8)) != Some(size) {
+            return Err("it is cut off".to_string());
+        }
+        Ok((file, head))
+    }
+
+    fn read(&self, path: &Path) -> Result<KeptText, String> {
+        let (file, head) = self.open(path)?;
+        let broken = |error: io::Error| error.to_string();
+        let size = usize::try_from(head.kv + head.features * 4).map_err(|e| e.to_string())?;
+        let mut rows = Vec::new();
+        rows.try_reserve_exact(size).map_err(|error| error.to_string())?;
+        file.take(size as u64).read_to_end(&mut rows).map_err(broken)?;
+        if rows.len() != size || checksum(&rows) != head.sum {
+            return Err("it is damaged".to_string());
+        }
+        let features = rows.split_off(head.kv as usize);
+        let features = features.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes));
+        Ok(KeptText { tokens: head.tokens, features: features.collect(), kv: rows })
+    }
+
+    /// Keeps `text` in the place of what is kept of its beginnings, and makes room for it.
+    fn write(&self, text: &KeptText) -> io::Result<()> {
+        let mut rows = text.kv.clone();
+        rows.extend(text.features.iter().flat_map(|number| number.to_le_bytes()));
+        let head = Head {
+            tokens: text.tokens.clone(),
+            kv: text.kv.len() as u64,
+            features: text.features.len() as u64,
+            sum: checksum(&rows),
+        };
+        let head = head.bytes(&self.of);
+        fs::create_dir_all(&self.folder)?;
+        let name =
+            format!("{:016x}-{:016x}.{ENDING}", checksum(self.of.as_bytes()), checksum(&head));
+        let path = self.folder.join(name);
+        self.make_room(rows.len() as u64 + head.len() as u64, &path);
+        atomic_write(&path, Access::Private, |file| {
+            file.write_all(MAGIC)?;
+            file.write_all(&(head.len() as u64).to_le_bytes())?;
+            file.write_all(&head)?;
+            file.write_all(&checksum(&head).to_le_bytes())?;
+            file.write_all(&rows)
+        })?;
+        for other in self.files().into_iter().filter(|other| *other != path) {
+            let begins = self.open(&other).is_ok_and(|(_, it)| text.tokens.starts_with(&it.tokens));
+            if begins {
+                fs::remove_file(&other)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the least recently used files, of whatever target, until `bytes` fit beside the
+    /// others.
+    fn make_room(&self, bytes: u64, path: &Path) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .filter_map(|entry| {
+                let (path, about) = (entry.path(), entry.metadata().ok()?);
+                let ours = path.extension().is_some_and(|ending| ending == ENDING);
+                ours.then_some((about.modified().ok()?, about.len(), path))
+            })
+            .filter(|(.., other)| other != path)
+            .collect();
+        files.sort();
+        let mut all: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if all + bytes <= self.most {
+                return;
+            }
+            if fs::remove_file(&path).is_ok() {
+                all -= size;
+            }
+        }
+    }
+}
+
+fn useless(path: &Path, why: &str) {
+    tracing::warn!(file = %path.display(), why, "a kept KV cache is not used");
+}
+
+fn word(from: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    from.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+impl Head {
+    fn bytes(&self, of: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        for number in [of.len() as u64, self.tokens.len() as u64, self.kv, self.features, self.sum]
+        {
+            out.extend(number.to_le_bytes());
+        }
+        out.extend(of.as_bytes());
+        out.extend(self.tokens.iter().flat_map(|token| token.to_le_bytes()));
+        out
+    }
+
+    /// Reads what [`Self::bytes`] wrote for the target `of`.
+    fn parse(bytes: &[u8], of: &str) -> Result<Self, String> {
+        let damaged = || "it is damaged".to_string();
+        let mut rest = bytes;
+        let mut next = || word(&mut rest).map_err(|_| damaged());
+        let (described, count) = (next()?, next()?);
+        let (kv, features, sum) = (next()?, next()?, next()?);
+        let described = usize::try_from(described).map_err(|_| damaged())?;
+        let (described, tokens) = rest.split_at_checked(described).ok_or_else(damaged)?;
+        if described != of.as_bytes() {
+            return Err("it is another target's".to_string());
+        }
+        let (tokens, left) = tokens.as_chunks::<4>();
+        if !left.is_empty() || tokens.len() as u64 != count {
+            return Err(damaged());
+        }
+        let tokens = tokens.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
+        Ok(Self { tokens, kv, features, sum })
+    }
+}
+
+/// Writes on a thread of its own what an engine holds, and finds it again.
+pub struct KvKeeper {
+    store: Arc<KvStore>,
+    texts: Sender<KeptText>,
+    /// Checksum of the tokens that were handed over last.
+    last: Option<u64>,
+}
+
+impl KvKeeper {
+    /// Starts the thread; `None` if the system gives none.
+    pub fn start(store: KvStore) -> Option<Self> {
+        let store = Arc::new(store);
+        let (texts, waiting) = channel::<KeptText>();
+        let theirs = Arc::clone(&store);
+        let write = move || {
+            while let Ok(mut text) = waiting.recv() {
+                // Only the latest is worth its time.
+                while let Ok(newer) = waiting.try_recv() {
+                    text = newer;
+                }
+                if let Err(error) = theirs.write(&text) {
+                    tracing::warn!("a KV cache is not kept: {error}");
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("dovetail-kv".into()).spawn(write);
+        thread.inspect_err(|error| tracing::warn!("no KV cache is kept: {error}")).ok()?;
+        Some(Self { store, texts, last: None })
+    }
+
+    /// Takes up what is kept of the text that `prompt` begins with, if that is more than `engine`
+    /// holds of it.
+    pub(super) fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
+        let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let Some(kept) = self.store.find(prompt, held) else { return };
+        if engine.resume(&kept) {
+            self.last = Some(sum(&kept.tokens));
+        } else {
+            tracing::warn!("a kept KV cache does not fit its target: the prompt is read");
+        }
+    }
+
+    /// Keeps what `engine` holds, unless that was done.
+    pub(super) fn keep(&mut self, engine: &Engine) {
+        let tokens = engine.committed();
+        let new = self.last != Some(sum(tokens));
+        if tokens.len() < LEAST || !new {
+            return;
+        }
+        self.last = Some(sum(tokens));
+        if let Some(text) = engine.kept(self.store.most_of_one()) {
+            // The thread ends with this sender alone.
+            let _ = self.texts.send(text);
+        }
+    }
+}
+
+fn sum(tokens: &[u32]) -> u64 {
+    let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+    checksum(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(count: usize, rows: u8) -> KeptText {
+        let tokens = (0..count as u32).map(|at| at * 7 % 1000).collect();
+        KeptText { tokens, kv: vec![rows; 5000], features: vec![0.5, -1.0, f32::MIN_POSITIVE] }
+    }
+
+    fn store(folder: &Path) -> KvStore {
+        KvStore::new(folder.join("kv"), "a target".to_string(), 1_000_000)
+    }
+
+    #[test]
+    fn the_longest_common_beginning_is_found_and_is_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let mut other = text(300, 2);
+        other.tokens[200] = 5;
+        store.write(&text(300, 1)).unwrap();
+        store.write(&other).unwrap();
+        assert_eq!(store.files().len(), 2);
+        assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(300, 1)));
+        assert_eq!(store.find(&other.tokens, 0), Some(other.clone()));
+        assert_eq!(store.find(&text(400, 0).tokens, 290), None, "it would spare next to nothing");
+        assert_eq!(store.find(&[9; 400], 0), None);
+        // A text that goes on takes the place of its beginning.
+        store.write(&text(350, 3)).unwrap();
+        assert_eq!(store.files().len(), 2);
+        assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(350, 3)));
+    }
+
+    #[test]
+    fn files_of_other_targets_and_damaged_ones_are_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        store.write(&text(300, 1)).unwrap();
+        let path = store.files().remove(0);
+        let whole = fs::read(&path).unwrap();
+        let prompt = text(400, 0).tokens;
+        // Another target's file under a name of ours: two descriptions of one checksum.
+        let other = KvStore { of: "another target".to_string(), ..store.clone() };
+        other.write(&text(300, 4)).unwrap();
+        let theirs = fs::read(other.files().remove(0)).unwrap();
+        let mut cases = vec![Vec::new(), b"some other file".to_vec(), theirs];
+        cases
+            .extend([1, 8, 20, 100, whole.len() / 2, whole.len() - 1].map(|n| whole[..n].to_vec()));
+        for at in (0..whole.len()).step_by(97).chain([8, 15, whole.len() - 1]) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x40;
+            cases.push(flipped);
+        }
+        let mut huge = whole.clone();
+        huge[8..16].fill(0xff);
+        cases.push(huge);
+        cases.push([&whole[..], b"more"].concat());
+        for damaged in cases {
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(store.find(&prompt, 0), None, "{} bytes", damaged.len());
+        }
+        fs::write(&path, &whole).unwrap();
+        assert_eq!(store.find(&prompt, 0), Some(text(300, 1)));
+    }
+
+    #[test]
+    fn the_least_recently_used_make_room_and_a_bad_place_is_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = KvStore { most: 20_000, ..store(folder.path()) };
+        let begun = |first: u32| {
+            let mut kept = text(200, 1);
+            kept.tokens[0] = first;
+            kept
+        };
+        for first in 0..6 {
+            store.write(&begun(first)).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(15));
+            // The first one stays in use.
+            assert!(store.find(&begun(0).tokens, 0).is_some());
+        }
+        let size: u64 = store.files().iter().map(|path| path.metadata().unwrap().len()).sum();
+        assert!(size <= 20_000, "{size}");
+        assert!(store.find(&begun(5).tokens, 0).is_some());
+        assert!(store.find(&begun(1).tokens, 0).is_none(), "it was used least recently");
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        let nowhere = KvStore::new(file.join("below"), "a target".to_string(), 1000);
+        assert!(nowhere.write(&text(100, 1)).is_err());
+        assert_eq!(nowhere.find(&text(100, 1).tokens, 0), None);
+    }
+}
