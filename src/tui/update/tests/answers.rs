@@ -1,13 +1,15 @@
 //! Answers: asked for, stopped, failed, given anew.
 
+use std::time::Duration;
+
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::{job, texts};
 use crate::chat::Role;
-use crate::tui::state::{AnswerOutcome, FirstAnswer, Overlay, Phase, ScreenState};
+use crate::tui::state::{AnswerOutcome, FirstAnswer, Focus, Overlay, Phase, ScreenState};
 use crate::tui::testing::{answer, loaded, say, type_keys};
-use crate::tui::update::Effect;
+use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
 use crate::worker::Event;
 
@@ -198,7 +200,7 @@ fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
 
 #[test]
 fn the_very_first_answer_is_slow_until_a_key() {
-    for key in ["x", "<f2>", " ", "<esc>"] {
+    for key in ["x", "<f2>", " ", "<esc>", "<enter>"] {
         let mut state = loaded(80, 24);
         state.first_answer = FirstAnswer::ToCome;
         let effects = type_keys(&mut state, "one<enter>");
@@ -219,6 +221,31 @@ fn the_very_first_answer_is_slow_until_a_key() {
     assert!(matches!(effects.last(), Some(Effect::Apply(controls)) if controls.pace == 0));
     type_keys(&mut state, "two<enter>");
     assert_eq!(state.controls.pace, 0);
+}
+
+#[test]
+fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
+    for key in [" ", "<enter>", "<esc>"] {
+        let mut state = loaded(80, 24);
+        state.first_answer = FirstAnswer::ToCome;
+        type_keys(&mut state, "one<enter>");
+        // Whatever stands in the message already, and wherever the keys go.
+        let paste = ScreenEvent::Paste("next".to_string());
+        update(&mut state, paste, Duration::ZERO);
+        let effects = type_keys(&mut state, key);
+        assert_eq!(effects, [Effect::Apply(state.controls.clone())], "{key}");
+        assert_eq!((state.input.text().as_str(), state.queue.len()), ("next", 0), "{key}");
+        assert!(state.answering() && !state.controls.paused, "{key}");
+        // From then on they are themselves.
+        type_keys(&mut state, "<enter>");
+        assert_eq!(state.queue, ["next"], "{key}");
+    }
+    let mut state = loaded(80, 24);
+    state.first_answer = FirstAnswer::ToCome;
+    type_keys(&mut state, "one<enter>");
+    state.focus = Focus::Tree;
+    type_keys(&mut state, " ");
+    assert!(!state.controls.paused, "Space would pause there");
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! The questions that an empty chat offers.
 
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
 use super::job;
-use crate::tui::testing::{answer, loaded, ready, say, type_keys};
+use crate::tui::testing::{answer, loaded, ready, say, type_keys, unloaded};
+use crate::tui::view;
 use crate::worker::Event;
 
 #[test]
@@ -30,6 +34,26 @@ fn a_digit_writes_a_question_unless_it_begins_a_message() {
     assert!(state.input.is_empty(), "{}", state.input.text());
     let effects = type_keys(&mut state, "1<enter>");
     assert_eq!(job(&effects).messages[0].content, questions[0]);
+}
+
+#[test]
+fn nothing_is_offered_while_the_model_is_loading() {
+    let mut state = unloaded();
+    let stage = "reading the target".to_string();
+    say(&mut state, Event::Loading { stage, fraction: Some(0.5) });
+    assert!(!state.offers_starters());
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
+    let screen = terminal.backend().to_string();
+    let shown = state.starters().iter().any(|question| screen.contains(question));
+    assert!(!shown && screen.contains("reading the target"), "{screen}");
+    // The keys that choose one write, or do nothing.
+    type_keys(&mut state, "<down>1");
+    assert_eq!(state.input.text(), "1");
+    type_keys(&mut state, "<bs><enter>");
+    assert!(state.chat.turns().is_empty());
+    say(&mut state, Event::Ready(Box::new(ready())));
+    assert!(state.offers_starters());
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod any_size;
 mod chat;
+mod memory;
 mod overlays;
 mod panels;
 mod themes;
