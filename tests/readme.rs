@@ -31,6 +31,31 @@ fn its_settings_are_accepted_and_contradict_nothing() {
 }
 
 #[test]
+fn its_links_lead_to_files_that_are_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let targets = README.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut seen = 0;
+    for target in targets.filter(|target| !target.contains("://")) {
+        if let Some(heading) = target.strip_prefix('#') {
+            let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase();
+            let there = README.lines().filter(|line| line.starts_with('#'));
+            let there = there.map(|line| slug(line).replace(' ', "-")).any(|line| line == heading);
+            assert!(there, "the README has no section {heading}");
+        } else {
+            assert!(
+                root.join(target).is_file(),
+                "the README links to {target}, which is not there"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen} links");
+    let race = std::fs::read_to_string(root.join("assets/race.cast")).unwrap();
+    assert!(README.contains("(assets/race.cast)") && race.len() < 200_000);
+    assert!(race.starts_with("{\"") && race.contains("plain: the same text"));
+}
+
+#[test]
 fn its_commands_that_need_no_network_run() {
     let home = Home::new();
     home.write_settings("max_tokens = 8\n");

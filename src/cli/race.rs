@@ -155,15 +155,18 @@ fn record(path: &Path, race: &Race) -> io::Result<()> {
     writeln!(file, "{header}")?;
     let step = FRAME.as_secs_f64() * 1e3;
     let frames = (race.length_ms() / step).ceil() as usize;
-    let mut before = String::new();
+    let mut before: Vec<String> = Vec::new();
     for frame in 0..=frames {
         let ms = frame as f64 * step;
         let now = race_frame(race, ms, COLUMNS, ROWS, true);
-        if now != before {
-            let text = format!("\x1b[H{}", now.replace('\n', "\r\n"));
+        let rows: Vec<String> = now.split('\n').map(str::to_owned).collect();
+        // Only the rows that have changed: a recording is to be small.
+        let changed = rows.iter().enumerate().filter(|(at, row)| before.get(*at) != Some(row));
+        let text: String = changed.map(|(at, row)| format!("\x1b[{};1H{row}", at + 1)).collect();
+        if !text.is_empty() {
             writeln!(file, "{}", serde_json::json!([ms / 1e3, "o", text]))?;
-            before = now;
         }
+        before = rows;
     }
     file.flush()
 }
