@@ -15,6 +15,9 @@ use crate::model::{CpuTarget, LoadRequest, Target};
 use crate::speculate::ngrams::{KEPT, NgramBuilder};
 use crate::speculate::{Noise, Tree, top_log_probs};
 
+/// What gets a token and what the target held likely behind it, with probabilities.
+type Take<'a> = dyn FnMut(u32, &[(u32, f32)]) + 'a;
+
 /// Tokens of a pass: all their logits are held at a time.
 const SLICE: usize = 64;
 
@@ -77,7 +80,7 @@ pub fn make_ngrams(
     let mut builder = NgramBuilder::default();
     let mut done = 0;
     report(TrainEvent::Stage { stage: Stage::Features, total });
-    let mut read = |text: &Text, take: &mut dyn FnMut(u32, &[(u32, f32)])| {
+    let mut read = |text: &Text, take: &mut Take<'_>| {
         done += text.tokens.len();
         let going = pass(&mut target, text, stop, take);
         report(TrainEvent::At(done as u64));
@@ -158,7 +161,7 @@ fn pass(
     target: &mut CpuTarget,
     text: &Text,
     stop: &AtomicBool,
-    take: &mut dyn FnMut(u32, &[(u32, f32)]),
+    take: &mut Take<'_>,
 ) -> Result<(), RunError> {
     let mask = text.mask();
     let is_answer = |at: usize| mask.get(at).is_some_and(|is| *is);

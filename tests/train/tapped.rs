@@ -134,7 +134,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
         let folder = tempfile::tempdir().unwrap();
         let mut recipe = Recipe::quick().of_kind(kind);
         let chats = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
-        (recipe.data, recipe.limit) = (chats.join("chats.jsonl"), Some(16));
+        (recipe.data, recipe.limit) = (chats.join("chats.jsonl"), Some(24));
         (recipe.blocks, recipe.held_out, recipe.decode) = (blocks, 0.1, 0);
         recipe.draft_vocab = DraftVocabSize::Tokens(512);
         let how = &mut recipe.options;

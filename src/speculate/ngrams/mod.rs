@@ -181,7 +181,7 @@ mod tests {
     fn probabilities_are_kept_to_a_sixteenth_of_a_nat() {
         for probability in [1.0, 1.0001, 0.9, 0.5, 0.01, 1e-6, 0.0, f32::NAN] {
             let stored = -f32::from(cost(probability)) / STEPS;
-            assert!(stored <= 0.0 && stored >= -16.0);
+            assert!((-16.0..=0.0).contains(&stored));
             if (1e-6..1.0).contains(&probability) {
                 assert!((stored - probability.ln()).abs() <= 0.5 / STEPS, "{probability}");
             }
