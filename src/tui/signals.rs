@@ -22,8 +22,9 @@ static LENT: AtomicBool = AtomicBool::new(false);
 
 /// When it was given back last.
 static BACK: Mutex<Option<Instant>> = Mutex::new(None);
-/// An interrupt that ended the other program may be heard of later than its end.
-const LATE: Duration = Duration::from_millis(500);
+/// An interrupt that ended the other program may be heard of later than its end, on a busy machine
+/// much later. In raw mode no key makes one.
+const LATE: Duration = Duration::from_secs(2);
 
 /// Another program has the terminal from now on, or no longer.
 pub fn lend(lent: bool) {
