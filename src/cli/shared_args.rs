@@ -19,8 +19,9 @@ pub struct SharedArgs {
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Option<String>,
     /// Tokens of the target that the draft head scores: the N that its tokenizer merges first, auto
-    /// for a sixth of them, or all [default: those it was trained for].
-    #[arg(long, value_name = "N|auto|all", help_heading = "Models")]
+    /// for a sixth of them, those of a text that occur most often there, at most as many as auto
+    /// takes, or all [default: those it was trained for].
+    #[arg(long, value_name = "N|auto|all|text:FILE", help_heading = "Models")]
     pub draft_vocab: Option<String>,
     /// A small language model to draft with: a GGUF file, a folder or a hub id. Its vocabulary may
     /// differ from the target's: what they share is used.

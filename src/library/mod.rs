@@ -32,7 +32,7 @@ use sizes::Weight;
 pub(crate) use blob::Blob;
 pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub(crate) use checksum::checksum;
-pub use datastore::Datastore;
+pub use datastore::{Datastore, text_tokens};
 pub use error::LibraryError;
 pub use hub::{DownloadProgress, Hub, HubError, HubId};
 pub use ngrams::{

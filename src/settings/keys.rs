@@ -1,7 +1,9 @@
 //! The table of keys: name, what it takes, where it is stored. The one place where ranges are
 //! checked.
 
-use super::{KvPrecision, NgramChoice, Problem, SettingValue, Settings, ThemeName};
+use super::{
+    KvPrecision, NgramChoice, Problem, ScoredTokens, SettingValue, Settings, ThemeName,
+};
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };
@@ -35,6 +37,7 @@ enum Takes {
 }
 
 const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
+const DRAFT_VOCAB: &str = "a count of tokens, \"auto\", \"all\" or \"text:FILE\"";
 const HEAD: &str = "a folder, a file, a hub id or \"lookup\"";
 
 /// Every setting, in the order of the documentation.
@@ -47,7 +50,7 @@ pub const KEYS: &[SettingKey] = {
     &[
         key("target", Named(MODEL, |s, name| s.target = Some(name))),
         key("draft", Named(HEAD, |s, name| s.draft = Some(name))),
-        key("draft_vocab", Other("a count of tokens, \"auto\" or \"all\"", draft_vocab)),
+        key("draft_vocab", Other(DRAFT_VOCAB, draft_vocab)),
         key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name))),
         key("model_folders", Other("a list of folders", model_folders)),
         key("rest_text", Named("a text file", |s, name| s.rest_text = Some(name.into()))),
@@ -214,12 +217,19 @@ fn system(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     Some(())
 }
 
+/// What stands before the name of a file in `draft_vocab`.
+const OF_TEXT: &str = "text:";
+
 /// Tokens that a head scores; all is its own way.
 fn draft_vocab(settings: &mut Settings, value: &SettingValue) -> Option<()> {
     settings.draft_vocab = match value.string().map(str::trim) {
         Some("all") => None,
-        Some("auto") => Some(Setting::Auto),
-        _ => Some(Setting::Fixed(whole(value, 1, 1 << 24)?)),
+        Some("auto") => Some(ScoredTokens::First(Setting::Auto)),
+        Some(text) if text.starts_with(OF_TEXT) => {
+            let file = &text[OF_TEXT.len()..];
+            (!file.is_empty()).then(|| ScoredTokens::OfText(file.into())).map(Some)?
+        }
+        _ => Some(ScoredTokens::First(Setting::Fixed(whole(value, 1, 1 << 24)?))),
     };
     Some(())
 }

@@ -46,6 +46,15 @@ pub enum NgramChoice {
     File(PathBuf),
 }
 
+/// Which of the target's tokens a draft head scores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScoredTokens {
+    /// Those that its tokenizer merges first: so many, or a share of them.
+    First(Setting),
+    /// Those that occur most often in this text file.
+    OfText(PathBuf),
+}
+
 /// Precision of the target's KV cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvPrecision {
@@ -96,8 +105,8 @@ pub struct Settings {
     /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is,
     /// else `lookup`.
     pub draft: Option<String>,
-    /// How many of the target's tokens a draft head scores; `None` are those it was trained for.
-    pub draft_vocab: Option<Setting>,
+    /// Which of the target's tokens a draft head scores; `None` are those it was trained for.
+    pub draft_vocab: Option<ScoredTokens>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
     pub draft_model: Option<String>,
     /// Folders in which models are looked for, beside the stores of other programs.

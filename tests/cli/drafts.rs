@@ -20,9 +20,12 @@ fn summary(home: &Home, flags: &[&str]) -> (String, Value) {
 #[test]
 fn a_draft_vocabulary_changes_no_text() {
     let home = Home::new();
+    let story = home.path().join("story.txt");
+    fs::write(&story, "Once upon a time there was a little fox. He was happy.").unwrap();
+    let of_text = format!("text:{}", story.display());
     for sampling in [&["--temperature", "0"][..], &["--temperature", "0.8", "--seed", "5"]] {
         let plain = summary(&home, &[&["--plain"], sampling].concat()).0;
-        for count in ["1", "1000", "auto", "all"] {
+        for count in ["1", "1000", "auto", "all", &of_text] {
             let flags = ["--strategy", "dovetail", "--gamma", "12", "--draft-vocab", count];
             let (text, found) = summary(&home, &[&flags[..], sampling].concat());
             assert_eq!(text, plain, "{count}");
@@ -33,6 +36,20 @@ fn a_draft_vocabulary_changes_no_text() {
     let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", "1000"]));
     // With the tokens that end a turn, if they are not among the first.
     assert!(code == 0 && out.contains("of the target's 4096 tokens."), "{out}");
+    let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", &of_text]));
+    let told = format!("tokens, those that occur most often in {}.", story.display());
+    let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(code == 0 && flat.contains(&told), "{out}");
+    let (empty, none) = (home.path().join("empty.txt"), home.path().join("none.txt"));
+    fs::write(&empty, "").unwrap();
+    for (file, why) in [(&empty, "there is no text in"), (&none, "none.txt")] {
+        let value = format!("text:{}", file.display());
+        let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", &value]));
+        let said = err.contains(&value) && err.contains(why) && err.contains("name a text file");
+        assert!(code != 0 && said, "{code} {err}");
+    }
+    let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "text:"]));
+    assert!(code == 2 && err.contains("text:FILE"), "{err}");
     let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "few"]));
     assert!(code == 2 && err.contains("a count of tokens"), "{err}");
 }

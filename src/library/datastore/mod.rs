@@ -20,6 +20,14 @@ pub struct Datastore {
     notice: Option<String>,
 }
 
+/// The tokens of the text file at `path`.
+///
+/// # Errors
+/// [`LibraryError`] if it cannot be read or split.
+pub fn text_tokens(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, LibraryError> {
+    Ok(read::tokens(&read::text(path)?, tokenizer, &mut |_| {})?)
+}
+
 impl Datastore {
     /// The text in the file `path` as `tokenizer` splits it. It is sorted once and kept in
     /// `folder` ([`Self::cache_folder`]), for this text and this tokenizer, unless it is short; a

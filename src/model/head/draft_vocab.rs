@@ -31,6 +31,24 @@ impl DraftVocabulary {
         Self::new(first.chain(also).collect())
     }
 
+    /// The `most` tokens of a vocabulary of `vocab` that occur most often in `text`, of those that
+    /// occur equally often the lower ids, and `also` (those that end a turn). A token that does not
+    /// occur is not among them.
+    pub fn of_text(text: &[u32], most: usize, vocab: usize, also: &[u32]) -> Self {
+        let mut counts = vec![0u64; vocab];
+        for &token in text {
+            if let Some(count) = counts.get_mut(token as usize) {
+                *count += 1;
+            }
+        }
+        let occurs = |token: &u32| counts[*token as usize] > 0;
+        let mut order: Vec<u32> = (0..vocab as u32).filter(occurs).collect();
+        order.sort_by_key(|&token| std::cmp::Reverse(counts[token as usize]));
+        order.truncate(most);
+        order.extend(also.iter().filter(|&&token| (token as usize) < vocab));
+        Self::new(order)
+    }
+
     /// The tokens of a checkpoint's `d2t`: token i of the head is i + d2t\[i\] of the target, in
     /// rising order.
     ///
@@ -103,6 +121,16 @@ mod tests {
             assert!(error.contains(&format!("for token {id} of the head")), "{error}");
         }
         assert!(DraftVocabulary::from_offsets(&[i64::MAX, i64::MAX], 100).is_err());
+    }
+
+    #[test]
+    fn what_occurs_most_often_in_a_text() {
+        let text = [5, 5, 5, 2, 2, 9, 9, 1, 40];
+        assert_eq!(DraftVocabulary::of_text(&text, 3, 10, &[7, 12]).tokens(), [2, 5, 7, 9]);
+        assert_eq!(DraftVocabulary::of_text(&text, 2, 10, &[]).tokens(), [2, 5]);
+        // Those outside of the vocabulary and those that never occur are left out.
+        assert_eq!(DraftVocabulary::of_text(&text, 99, 10, &[]).tokens(), [1, 2, 5, 9]);
+        assert!(DraftVocabulary::of_text(&[], 9, 10, &[]).is_empty());
     }
 
     #[test]

@@ -21,6 +21,17 @@ pub enum StartError {
         /// What is wrong with it.
         source: HeadError,
     },
+    /// The text that a draft vocabulary is to be made of.
+    #[error(
+        "`draft_vocab` is \"{value}\": {reason}; name a text file (--draft-vocab text:FILE), or \
+         take a count of tokens, auto or all"
+    )]
+    DraftVocab {
+        /// What was asked for.
+        value: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The strategy asked for cannot run.
     #[error("the strategy `{name}` needs {missing}; or take one of {available}")]
     Strategy {

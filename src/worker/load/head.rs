@@ -7,34 +7,46 @@ use candle_core::DType;
 
 use super::context::{ELSEWHERE, LoadContext, OpenedDevice};
 use super::drafter::LoadedDrafter;
+use super::error::StartError;
+use super::scored_tokens::scored_tokens;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, EIGHT_BITS, HALF};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::head::{
-    DraftVocabulary, Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights,
-    PackedHead, SharedTables, Taps, TensorHead,
+    Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
+    SharedTables, Taps, TensorHead,
 };
-use crate::plan::{DraftDevice, DraftKind, DraftSize, Placement, Setting, Throughput, place};
-
-/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge what is
-/// frequent first.
-const AUTO_SHARE: usize = 6;
-/// It is a multiple of this.
-const AUTO_GRAIN: usize = 1024;
-/// And not less than this.
-const AUTO_LEAST: usize = 4096;
+use crate::plan::{DraftDevice, DraftKind, DraftSize, Placement, Throughput, place};
+use crate::settings::ScoredTokens;
 
 /// The head in `files`, for `target`, on the device that was planned.
 pub(super) fn load(
     ctx: &LoadContext<'_>,
     target: &SharedTarget,
     files: &HeadFiles,
+) -> Result<LoadedDrafter, StartError> {
+    let refused = |source| StartError::Head { origin: files.name.clone(), source };
+    let weights = HeadWeights::load(&files.config, files.tensors.as_ref()).map_err(refused)?;
+    let (weights, scored) = match &ctx.settings.draft_vocab {
+        None => (weights, None),
+        Some(wished) => {
+            let (weights, told) = scoring(ctx, wished, weights)?;
+            (weights, Some(told))
+        }
+    };
+    of_weights(ctx, target, files, (weights, scored)).map_err(refused)
+}
+
+/// The head with these weights; what became of the wish for a draft vocabulary.
+fn of_weights(
+    ctx: &LoadContext<'_>,
+    target: &SharedTarget,
+    files: &HeadFiles,
+    (mut weights, scored): (HeadWeights, Option<String>),
 ) -> Result<LoadedDrafter, HeadError> {
     let source = files.config.features(ctx.files.target.config.layers)?;
-    let weights = HeadWeights::load(&files.config, files.tensors.as_ref())?;
-    let (mut weights, scored) = scoring(ctx, weights)?;
     let config = &weights.config.clone();
     let shared = target.tables.clone();
     let capacity = config.capacity(ctx.context);
@@ -126,21 +138,20 @@ pub(super) fn load(
 /// The head with the draft vocabulary that the user asked for, and what became of that.
 fn scoring(
     ctx: &LoadContext<'_>,
+    wished: &ScoredTokens,
     weights: HeadWeights,
-) -> Result<(HeadWeights, Option<String>), HeadError> {
-    let Some(setting) = ctx.settings.draft_vocab else { return Ok((weights, None)) };
+) -> Result<(HeadWeights, String), StartError> {
     if let Some(own) = weights.config.draft_vocab {
-        let told = format!("The head scores the {own} tokens that it was trained for.");
-        return Ok((weights, Some(told)));
+        return Ok((weights, format!("The head scores the {own} tokens that it was trained for.")));
     }
     let vocab = weights.config.body.vocab;
-    let count = match setting {
-        Setting::Fixed(count) => count,
-        Setting::Auto => (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST),
+    let (tokens, of) = scored_tokens(wished, &ctx.files.target)?;
+    let told = format!("The head scores {} of the target's {vocab} tokens{of}.", tokens.len());
+    let failed = |error| {
+        let origin = ctx.files.head.as_ref().map(|head| head.name.clone()).unwrap_or_default();
+        StartError::Head { origin, source: HeadError::from(error) }
     };
-    let tokens = DraftVocabulary::first(count, vocab, &ctx.files.target.eos);
-    let told = format!("The head scores {} of the target's {vocab} tokens.", tokens.len());
-    Ok((weights.scoring(tokens)?, Some(told)))
+    Ok((weights.scoring(tokens).map_err(failed)?, told))
 }
 
 /// Which states an EAGLE-3 head reads, and whether that was a guess.

@@ -5,7 +5,8 @@
 //!
 //! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `target` and
 //! `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they draw on,
-//! `history`; `measure`; `placements`; `strategies`; and [`load`]. No file uses one above it.
+//! `scored_tokens` and `history`; `measure`; `placements`; `strategies`; and [`load`]. No file uses
+//! one above it.
 
 mod advice;
 mod context;
@@ -18,6 +19,7 @@ mod measure;
 mod packed;
 mod placements;
 mod sampling;
+mod scored_tokens;
 mod shared_target;
 pub(super) mod sizes;
 mod small;
@@ -405,8 +407,7 @@ fn load_drafters(
     let mut all = Vec::new();
     if let Some(head) = &ctx.files.head {
         progress("reading the draft head", None);
-        let refused = |source| StartError::Head { origin: head.name.clone(), source };
-        all.push(head::load(ctx, target, head).map_err(refused)?);
+        all.push(head::load(ctx, target, head)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);

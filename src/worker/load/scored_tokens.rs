@@ -1,0 +1,48 @@
+//! The draft vocabulary that the user asked for: the tokenizer's first merges, or what a text is
+//! made of. Must never know heads.
+
+use super::error::StartError;
+use crate::library::{TargetFiles, text_tokens};
+use crate::model::head::DraftVocabulary;
+use crate::plan::Setting;
+use crate::settings::ScoredTokens;
+
+/// An automatic draft vocabulary is the first sixth of the target's: tokenizers merge what is
+/// frequent first.
+const AUTO_SHARE: usize = 6;
+/// It is a multiple of this.
+const AUTO_GRAIN: usize = 1024;
+/// And not less than this.
+const AUTO_LEAST: usize = 4096;
+
+/// The tokens of `target` that `wished` says, with those that end a turn, and what they are, the
+/// end of a sentence.
+pub(super) fn scored_tokens(
+    wished: &ScoredTokens,
+    target: &TargetFiles,
+) -> Result<(DraftVocabulary, String), StartError> {
+    let (vocab, eos) = (target.config.vocab, &target.eos);
+    let auto = (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST);
+    match wished {
+        ScoredTokens::First(setting) => {
+            let count = match *setting {
+                Setting::Fixed(count) => count,
+                Setting::Auto => auto,
+            };
+            Ok((DraftVocabulary::first(count, vocab, eos), String::new()))
+        }
+        ScoredTokens::OfText(path) => {
+            let unusable = |reason: String| {
+                let value = format!("text:{}", path.display());
+                StartError::DraftVocab { value, reason }
+            };
+            let text = text_tokens(path, &target.tokenizer);
+            let text = text.map_err(|error| unusable(error.to_string()))?;
+            if text.is_empty() {
+                return Err(unusable(format!("there is no text in {}", path.display())));
+            }
+            let tokens = DraftVocabulary::of_text(&text, auto, vocab, eos);
+            Ok((tokens, format!(", those that occur most often in {}", path.display())))
+        }
+    }
+}
