@@ -14,8 +14,8 @@ pub struct SharedArgs {
     /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
     pub target: Option<String>,
-    /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself
-    /// [default: the bundled head with the bundled target, else lookup].
+    /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself,
+    /// `none` without a head [default: the head that was made for the target, if there is one].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Option<String>,
     /// Tokens of the target that the draft head scores: the N that its tokenizer merges first, auto

@@ -1,12 +1,15 @@
-//! The models that are part of the binary: `assets/demo/`. Must never know how files are read.
+//! The models that are part of the binary: `assets/demo/`, and heads for other targets. Must never
+//! know how files are read.
 
 use super::folder::Folder;
 
 macro_rules! files {
-    ($part:literal: $($file:literal),+) => {
+    ($root:literal, $part:literal: $($file:literal),+) => {
         &[$((
             $file,
-            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/demo/", $part, "/", $file)),
+            include_bytes!(concat!(
+                env!("CARGO_MANIFEST_DIR"), "/assets/", $root, "/", $part, "/", $file
+            )),
         )),+]
     };
 }
@@ -15,14 +18,20 @@ macro_rules! files {
 pub(super) const TARGET: Folder = Folder::Built(
     "bundled target",
     files!(
-        "target": "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-        "tokenizer_config.json"
+        "demo", "target": "config.json", "generation_config.json", "model.safetensors",
+        "tokenizer.json", "tokenizer_config.json"
     ),
 );
 
 /// Its draft head.
 pub(super) const HEAD: Folder =
-    Folder::Built("bundled draft head", files!("head": "config.json", "model.safetensors"));
+    Folder::Built("bundled draft head", files!("demo", "head": "config.json", "model.safetensors"));
+
+/// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` with a
+/// `target.json` that says for which. There is none yet; one is a line here:
+/// `Folder::Built("NAME", files!("heads", "FOLDER": "config.json", "model.safetensors",
+/// "target.json"))`.
+pub(super) const HEADS: &[Folder] = &[];
 
 /// A small language model of the target's family, with the target's tokenizer.
 pub(super) const SMALL: Folder = Folder::Built(

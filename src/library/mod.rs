@@ -8,6 +8,7 @@ mod catalogue;
 mod checksum;
 mod datastore;
 mod error;
+mod fingerprint;
 mod folder;
 mod gguf;
 mod hf_names;
@@ -15,6 +16,7 @@ mod hub;
 mod mxfp4;
 mod ngrams;
 mod open;
+mod own_head;
 mod packed;
 mod pickle;
 mod pickle_check;
@@ -34,6 +36,7 @@ pub use catalogue::{CataloguePair, PairDraft, catalogue, pair};
 pub(crate) use checksum::checksum;
 pub use datastore::{Datastore, text_tokens};
 pub use error::LibraryError;
+pub use fingerprint::{TargetDifference, TargetFingerprint};
 pub use hub::{DownloadProgress, Hub, HubError, HubId};
 pub use ngrams::{
     NGRAMS_END, NgramFile, NgramHeader, NgramOwner, find_ngrams, ngrams_folder, open_ngrams,
@@ -42,6 +45,7 @@ pub use ngrams::{
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };
+pub use own_head::{OwnHead, made_for, own_head};
 pub use packed::{PackedCache, PackedWeights};
 pub use sampling::Recommended;
 pub use spec::Spec;

@@ -210,7 +210,7 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
     })
 }
 
-fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
+pub(super) fn head_in(folder: &Folder) -> Result<HeadFiles, LibraryError> {
     let file = folder.need("config.json", FETCH_ALL)?;
     let settings = json(&file)?;
     let (tensors, size): (Box<dyn TensorSource + Send>, _) = match Tensors::open(folder)? {

@@ -6,6 +6,8 @@ use crate::plan::{DraftKind, Setting, Strategy};
 
 /// What `draft` names instead of a head to draft from the conversation itself.
 pub const LOOKUP: &str = "lookup";
+/// `draft` that wants no head, not even one that was made for the target.
+pub const NO_HEAD: &str = "none";
 
 /// Settings that cannot hold at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +46,9 @@ impl Settings {
             (DraftKind::Head, Some(LOOKUP)) => {
                 Some("a draft head, and `draft` is `lookup`: name a head with --draft instead")
             }
+            (DraftKind::Head, Some(NO_HEAD)) => {
+                Some("a draft head, and `draft` is `none`: name a head with --draft instead")
+            }
             (DraftKind::Head, None) if !bundled => {
                 Some("a draft head for this target: name one with --draft")
             }
@@ -70,7 +75,9 @@ impl Settings {
         {
             return Err(Contradiction::Plain { strategy: strategy.name });
         }
-        match self.lacks(strategy.draft) {
+        // A head that nobody named may be recognised by its target, once that is open.
+        let open = strategy.draft == DraftKind::Head && self.draft.is_none();
+        match self.lacks(strategy.draft).filter(|_| !open) {
             Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
             None => Ok(()),
         }
@@ -126,7 +133,9 @@ impl Settings {
             let models = matches!(of, DraftKind::Head | DraftKind::Small);
             of == kind || (kind == DraftKind::Auto && models)
         };
-        for (key, of) in named.into_iter().filter(|(_, of)| !used(*of)) {
+        // No head is what every strategy can do with.
+        let none = |key: &str| key == "draft" && self.draft.as_deref() == Some(NO_HEAD);
+        for (key, of) in named.into_iter().filter(|(key, of)| !used(*of) && !none(key)) {
             if let Some(flag) = self.flag(key)
                 && (key != "controls.blocks" || self.controls.blocks != Setting::Auto)
             {

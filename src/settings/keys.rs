@@ -38,7 +38,7 @@ enum Takes {
 
 const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
 const DRAFT_VOCAB: &str = "a count of tokens, \"auto\", \"all\" or \"text:FILE\"";
-const HEAD: &str = "a folder, a file, a hub id or \"lookup\"";
+const HEAD: &str = "a folder, a file, a hub id, \"lookup\" or \"none\"";
 
 /// Every setting, in the order of the documentation.
 #[rustfmt::skip] // A row a key.

@@ -17,7 +17,7 @@ use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
-pub use check::{Contradiction, LOOKUP};
+pub use check::{Contradiction, LOOKUP, NO_HEAD};
 pub use file::{apply_file, default_path};
 pub use keys::{KEYS, SettingKey};
 pub use value::SettingValue;
@@ -102,8 +102,8 @@ pub enum Given {
 pub struct Settings {
     /// Target: file, folder or hub id; `None` is the bundled pair's.
     pub target: Option<String>,
-    /// Draft head: folder or hub id, or `lookup`; `None` is the bundled one when the target is,
-    /// else `lookup`.
+    /// Draft head: folder or hub id, `lookup`, or `none`; `None` is the bundled one when the target
+    /// is, else one that was made for the target, if there is one here.
     pub draft: Option<String>,
     /// Which of the target's tokens a draft head scores; `None` are those it was trained for.
     pub draft_vocab: Option<ScoredTokens>,

@@ -1,7 +1,9 @@
 //! What a draft may draw on: fewer tokens, earlier chats. The text is the target's own.
 
 use std::fs;
+use std::path::Path;
 
+use dovetail::library::{Spec, TargetFingerprint, made_for, open_target};
 use serde_json::{Value, json};
 
 use crate::support::program::{Home, outcome};
@@ -97,6 +99,60 @@ fn an_ngram_table_is_made_found_named_and_left_out() {
         let (code, _, err) = outcome(&mut home.command(&all));
         assert!(code == 2 && err.contains(flags[0]), "{code} {err}");
     }
+}
+
+#[test]
+fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
+    let home = Home::new();
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo");
+    let copy = |from: &str, to: &Path| {
+        fs::create_dir_all(to).unwrap();
+        for file in fs::read_dir(demo.join(from)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    };
+    let (target, head) = (home.path().join("model"), home.path().join("data/dovetail/heads/mine"));
+    copy("target", &target);
+    copy("head", &head);
+    let named = target.display().to_string();
+    let doctor = |flags: &[&str]| {
+        let args = [&["doctor", "--target", &named], flags].concat();
+        let (code, out, err) = outcome(&mut home.command(&args));
+        assert_eq!(code, 0, "{out}{err}");
+        (out + &err).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = "was made for this model";
+    assert!(!doctor(&[]).contains(told), "its folder does not say so");
+
+    let files = open_target(&Spec::Folder(target.clone()), &mut |_| {}).unwrap();
+    made_for(&head, &TargetFingerprint::of(&files)).unwrap();
+    assert!(doctor(&[]).contains(told));
+    assert!(!doctor(&["--draft", "none"]).contains(told));
+    let flags = ["--target", &named, "--temperature", "0"];
+    let (plain, _) = summary(&home, &[&["--plain"], &flags[..]].concat());
+    let tree = ["--strategy", "dovetail", "--gamma", "12"];
+    let (text, found) = summary(&home, &[&tree, &flags[..]].concat());
+    assert_eq!(text, plain);
+    assert!(found["accepted_by"]["head"].as_u64().unwrap() > 0, "{found}");
+    let none = [&tree[..], &flags, &["--draft", "none"]].concat();
+    let (code, _, err) = outcome(&mut home.command(&[&["run", "hi"], &none[..]].concat()));
+    assert!(code == 2 && err.contains("`draft` is `none`"), "{code} {err}");
+
+    // One bit of the weights, and it is another model.
+    drop(files);
+    let weights = target.join("model.safetensors");
+    let mut bytes = fs::read(&weights).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    fs::write(&weights, bytes).unwrap();
+    assert!(!doctor(&[]).contains(told));
+    let (code, _, err) = outcome(&mut home.command(&[&["run", "hi"], &tree[..], &flags].concat()));
+    assert!(code != 0 && err.contains("name one with --draft"), "{code} {err}");
+
+    fs::write(head.join("target.json"), "[").unwrap();
+    let found = doctor(&[]);
+    assert!(!found.contains(told) && found.contains("is not used"), "{found}");
 }
 
 #[test]

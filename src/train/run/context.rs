@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::fingerprint::TargetFingerprint;
 use super::recipe::Recipe;
 use super::run_dir::RunDir;
 use super::state::{Stage, State};
 use super::{RunError, TrainEvent};
 use crate::hardware::UsageMeter;
 use crate::kernels::{KvFormat, Pool};
-use crate::library::{TargetFiles, find_spec, open_target};
+use crate::library::{TargetFiles, TargetFingerprint, find_spec, open_target};
 use crate::model::head::HeadConfig;
 use crate::model::{CpuTarget, LoadRequest};
 use crate::train::{Elastic, head_config_of};

@@ -1,113 +1,19 @@
-//! The fingerprint of a target: a training that is resumed needs the same one. Must never read a
-//! whole model.
-
-use serde::{Deserialize, Serialize};
+//! Whether a training that is resumed has the target that it began with. Must never know how a
+//! target is told from another.
 
 use super::RunError;
-use crate::files::{FNV_START, fnv1a};
-use crate::library::TargetFiles;
-use crate::model::weights::tensors;
+use crate::library::TargetFingerprint;
 
-/// Bytes hashed at either end of a tensor: a model of 14 GB need not be read whole.
-const SAMPLE: usize = 4096;
-
-/// What identifies a target.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TargetFingerprint {
-    /// Its name, for people.
-    pub name: String,
-    /// H.
-    pub hidden: usize,
-    /// V.
-    pub vocab: usize,
-    /// Of shapes, formats and the ends of all weights, hexadecimal.
-    pub weights: String,
-    /// Of the vocabulary, hexadecimal.
-    pub tokenizer: String,
-}
-
-impl TargetFingerprint {
-    /// The fingerprint of a target.
-    pub fn of(files: &TargetFiles) -> Self {
-        let mut weights = Fnv::default();
-        for (name, shape) in tensors(&files.config) {
-            weights.add(name.as_bytes());
-            weights.add(format!("{shape:?}").as_bytes());
-            if let Some(tensor) = files.weights.tensor(&name) {
-                weights.add(tensor.format.to_string().as_bytes());
-                let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
-                weights.add(&bytes[..ends]);
-                weights.add(&bytes[bytes.len() - ends..]);
-            }
+/// Refuses another target than `before`.
+///
+/// # Errors
+/// [`RunError::Changed`] names what differs.
+pub(super) fn check(before: &TargetFingerprint, now: &TargetFingerprint) -> Result<(), RunError> {
+    match before.difference(now) {
+        None => Ok(()),
+        Some(found) => {
+            let (name, what) = (now.name.clone(), found.what);
+            Err(RunError::Changed { what, name, before: found.before, now: found.now })
         }
-        Self {
-            name: files.name.clone(),
-            hidden: files.config.hidden,
-            vocab: files.config.vocab,
-            weights: words_of(&weights),
-            tokenizer: files.tokenizer.vocabulary_hash(),
-        }
-    }
-
-    /// Refuses another target than this one.
-    ///
-    /// # Errors
-    /// [`RunError::Changed`] names what differs.
-    pub fn check(&self, now: &Self) -> Result<(), RunError> {
-        let sides = |side: &Self| {
-            [
-                side.hidden.to_string(),
-                side.vocab.to_string(),
-                side.tokenizer.clone(),
-                side.weights.clone(),
-            ]
-        };
-        let names = ["hidden size", "vocabulary size", "vocabulary", "weights"];
-        for ((what, before), now_is) in names.into_iter().zip(sides(self)).zip(sides(now)) {
-            if before != now_is {
-                let name = now.name.clone();
-                return Err(RunError::Changed { what, name, before, now: now_is });
-            }
-        }
-        Ok(())
-    }
-}
-
-fn words_of(hash: &Fnv) -> String {
-    format!("{:016x}", hash.0)
-}
-
-/// FNV-1a of texts one after the other.
-struct Fnv(u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(FNV_START)
-    }
-}
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        // The length is hashed too: "ab" "c" differs from "a" "bc".
-        let length = (bytes.len() as u64).to_le_bytes();
-        self.0 = fnv1a(self.0, length.into_iter().chain(bytes.iter().copied()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::library::{Spec, open_target};
-
-    #[test]
-    fn the_same_target_has_the_same_fingerprint_and_another_has_not() {
-        let open = |spec| TargetFingerprint::of(&open_target(&spec, &mut |_| {}).unwrap());
-        let bundled = open(Spec::Bundled);
-        bundled.check(&open(Spec::Bundled)).unwrap();
-        let other = TargetFingerprint { vocab: 7, ..bundled.clone() };
-        let error = bundled.check(&other).unwrap_err().to_string();
-        assert!(error.contains("vocabulary size") && error.contains("4096"), "{error}");
-        let finetuned = TargetFingerprint { weights: "0".into(), ..bundled.clone() };
-        assert!(bundled.check(&finetuned).unwrap_err().to_string().contains("weights"));
     }
 }

@@ -11,6 +11,7 @@ use super::log::Log;
 use super::recipe::Recipe;
 use super::state::{Best, Stage};
 use super::{RunError, TrainEvent};
+use crate::library::made_for;
 use crate::model::head::{DraftVocabulary, SharedTables};
 use crate::train::render::Text;
 use crate::train::shards::{Shards, Slice};
@@ -144,7 +145,7 @@ fn keep_best(
             trainer.export(run.dir.head())?;
         }
     }
-    Ok(())
+    Ok(made_for(run.dir.head(), &run.state.target)?)
 }
 
 /// The tokens to score, by what the assistant says in the texts that are learned from.

@@ -27,7 +27,6 @@ use candle_core::Device;
 
 pub use decoded::{DecodeEval, DecodeRow};
 pub use estimate::{Estimate, Share, estimate};
-pub use fingerprint::TargetFingerprint;
 pub use recipe::Recipe;
 pub use state::{Best, Chats, Spent, Stage, State, size};
 
@@ -316,7 +315,7 @@ fn stages(
     let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let (dir, state) = match stored {
         Some((dir, state)) => {
-            state.target.check(&fingerprint)?;
+            fingerprint::check(&state.target, &fingerprint)?;
             (dir, state)
         }
         None => (RunDir::begin(out)?, State::new(recipe.clone(), fingerprint)),

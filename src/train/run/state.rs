@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::decoded::DecodeEval;
-use super::fingerprint::TargetFingerprint;
 use super::recipe::Recipe;
+use crate::library::TargetFingerprint;
 use crate::train::Measure;
 
 /// The state of a training.

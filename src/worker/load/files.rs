@@ -6,7 +6,7 @@ use super::sizes;
 use crate::hardware::Machine;
 use crate::library::{self, HeadFiles, Recommended, Spec, TargetFiles};
 use crate::plan::DraftDevice;
-use crate::settings::{KvPrecision, LOOKUP, Settings};
+use crate::settings::{KvPrecision, LOOKUP, NO_HEAD, Settings};
 
 /// The models of a session on disk.
 pub(super) struct ModelFiles {
@@ -16,6 +16,10 @@ pub(super) struct ModelFiles {
     pub(super) small: Option<TargetFiles>,
     /// Whether the target is the bundled one.
     bundled: bool,
+    /// Whether the head was not named, but made for the target.
+    pub(super) recognised: bool,
+    /// What is wrong with other heads, a sentence each.
+    pub(super) notices: Vec<String>,
 }
 
 impl ModelFiles {
@@ -31,11 +35,17 @@ impl ModelFiles {
             progress(&report.to_string(), Some(report.fraction()))
         };
         let target = library::open_target(&spec, &mut fetching)?;
+        let (mut notices, mut recognised) = (Vec::new(), false);
         let head = match (settings.draft.as_deref(), &spec) {
-            (Some(LOOKUP), _) => None,
+            (Some(LOOKUP | NO_HEAD), _) => None,
             (Some(draft), _) => Some(library::open_head(&named(draft)?, &mut fetching)?),
             (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled, &mut fetching)?),
-            (None, _) => None,
+            (None, _) => {
+                let found = library::own_head(&target);
+                notices = found.notices;
+                recognised = found.head.is_some();
+                found.head
+            }
         };
         if let Some(head) = &head {
             library::check_fit(&target.config, head)?;
@@ -46,7 +56,7 @@ impl ModelFiles {
             (None, _) => None,
         };
         let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
-        Ok(Self { target, head, small, bundled: spec == Spec::Bundled })
+        Ok(Self { target, head, small, bundled: spec == Spec::Bundled, recognised, notices })
     }
 
     /// Opens the target alone, again.

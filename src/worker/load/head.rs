@@ -93,6 +93,9 @@ fn of_weights(
         reason = "Drafting runs on the CPU: the GPU failed.".to_owned();
     }
     let on_gpu = on_device.is_some();
+    if ctx.files.recognised {
+        reason = format!("{reason} The head in {} was made for this model.", files.name);
+    }
     if let Some(scored) = scored {
         reason = format!("{reason} {scored}");
     }

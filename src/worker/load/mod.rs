@@ -233,6 +233,7 @@ fn load_files(
     let planned = planned(&ctx, purpose, &shared, &drafters, statuses, strategy, levels.clone());
 
     let mut notices = settings.without_effect();
+    notices.extend(files.notices.iter().cloned());
     notices.extend(shortened);
     let switches_thinking = files.target.template.switches_thinking();
     if settings.thinking.is_some() && !switches_thinking {

@@ -1,0 +1,186 @@
+//! The draft head that was made for a target: found by the fingerprint that lies in the head's
+//! folder, among the heads of this program and those in the user's data folder. Must never open a
+//! head's weights.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::bundled;
+use super::fingerprint::TargetFingerprint;
+use super::folder::{Folder, json};
+use super::open::head_in;
+use super::{HeadFiles, LibraryError, TargetFiles};
+use crate::files::{Access, atomic_write, user_dirs};
+
+/// The file in a head's folder that holds the fingerprints of the targets it was made for: a list,
+/// for one head may serve several files of a model.
+const FILE: &str = "target.json";
+/// Heads of the user's own, in the data folder.
+const HEADS: &str = "heads";
+
+/// What was found for a target.
+#[derive(Default)]
+pub struct OwnHead {
+    /// The head, if there is one.
+    pub head: Option<HeadFiles>,
+    /// What is wrong with others, a sentence each.
+    pub notices: Vec<String>,
+}
+
+/// The head that was made for `target`: the user's own before one of this program.
+pub fn own_head(target: &TargetFiles) -> OwnHead {
+    let folder = user_dirs().map(|dirs| dirs.data_dir().join(HEADS));
+    find(target, folder.as_deref(), bundled::HEADS)
+}
+
+/// Notes in the folder of a head that it was made for `target`.
+///
+/// # Errors
+/// [`LibraryError::Io`] if the disk is full or refuses.
+pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<(), LibraryError> {
+    let path = folder.join(FILE);
+    let failed = |source| LibraryError::io(&path, source);
+    let mut text = serde_json::to_vec_pretty(&[target]).map_err(|error| failed(error.into()))?;
+    text.push(b'\n');
+    atomic_write(&path, Access::Usual, |file| std::io::Write::write_all(file, &text))
+        .map_err(failed)
+}
+
+fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHead {
+    let mut found = OwnHead::default();
+    // What it takes to know the target is spent only where a head of its size is there.
+    let mut own: Option<TargetFingerprint> = None;
+    let users = folder.map(folders).unwrap_or_default().into_iter().map(Folder::Disk);
+    for head in users.chain(built.iter().cloned()) {
+        let made_for = match fingerprints(&head) {
+            Ok(made_for) => made_for,
+            Err(error) => {
+                found.notices.push(format!(
+                    "The head in {} is not used: {error}; train it again, or delete its {FILE}.",
+                    head.name()
+                ));
+                continue;
+            }
+        };
+        let size = (target.config.hidden, target.config.vocab);
+        let fits = made_for.iter().any(|made_for| {
+            (made_for.hidden, made_for.vocab) == size && {
+                let own = own.get_or_insert_with(|| TargetFingerprint::of(target));
+                made_for.difference(own).is_none()
+            }
+        });
+        if !fits {
+            continue;
+        }
+        match head_in(&head) {
+            Ok(files) => {
+                found.head = Some(files);
+                break;
+            }
+            Err(error) => {
+                found.notices.push(format!("The head that was made for this model: {error}."));
+            }
+        }
+    }
+    found
+}
+
+/// The targets that a head was made for; none if its folder does not say.
+fn fingerprints(head: &Folder) -> Result<Vec<TargetFingerprint>, LibraryError> {
+    let Some(blob) = head.blob(FILE)? else { return Ok(Vec::new()) };
+    serde_json::from_value(json(&blob)?)
+        .map_err(|error| LibraryError::damaged(blob.name(), "fingerprint", error.to_string()))
+}
+
+/// The folders in `folder`, by name. One that cannot be read has none.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.is_dir()).collect();
+    all.sort();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::{Spec, open_target};
+
+    fn bundled_target() -> TargetFiles {
+        open_target(&Spec::Bundled, &mut |_| {}).unwrap()
+    }
+
+    /// A folder of heads, with the bundled one under each of these names.
+    fn heads(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in names {
+            let head = folder.path().join(name);
+            fs::create_dir(&head).unwrap();
+            for file in ["config.json", "model.safetensors"] {
+                let Ok(Some(blob)) = bundled::HEAD.blob(file) else { panic!("{file}") };
+                fs::write(head.join(file), &blob[..]).unwrap();
+            }
+        }
+        folder
+    }
+
+    fn name(found: &OwnHead) -> Option<String> {
+        let path = PathBuf::from(&found.head.as_ref()?.name);
+        Some(path.file_name().unwrap().to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_head_is_found_by_the_fingerprint_of_its_target_alone() {
+        let target = bundled_target();
+        let own = TargetFingerprint::of(&target);
+        let folder = heads(&["a-unnamed", "b-other-weights", "c-other-words", "d-this", "e-this"]);
+        let find = || find(&target, Some(folder.path()), &[]);
+        assert!(find().head.is_none() && find().notices.is_empty());
+
+        // Other weights of the same shape, and another vocabulary of the same size.
+        let note = |head: &str, of: &TargetFingerprint| {
+            made_for(&folder.path().join(head), of).unwrap();
+        };
+        note("b-other-weights", &TargetFingerprint { weights: "0".repeat(16), ..own.clone() });
+        note("c-other-words", &TargetFingerprint { tokenizer: "0".repeat(16), ..own.clone() });
+        assert!(find().head.is_none() && find().notices.is_empty());
+        note("d-this", &TargetFingerprint { name: "as it was called".into(), ..own.clone() });
+        note("e-this", &own);
+        assert_eq!(name(&find()).as_deref(), Some("d-this"));
+
+        // A damaged note takes its head out, is named, and harms no other.
+        let damaged = folder.path().join("d-this").join(FILE);
+        for text in ["[{\"name\": \"x\"", "{}", "[{\"hidden\": 256}]"] {
+            fs::write(&damaged, text).unwrap();
+            let found = find();
+            assert_eq!(name(&found).as_deref(), Some("e-this"));
+            let [notice] = &found.notices[..] else { panic!("{:?}", found.notices) };
+            assert!(notice.contains("d-this") && notice.contains("delete its"), "{notice}");
+        }
+        // One that serves several files of a model.
+        let other = TargetFingerprint { weights: "1".repeat(16), ..own.clone() };
+        fs::write(&damaged, serde_json::to_vec(&[other, own]).unwrap()).unwrap();
+        assert_eq!(name(&find()).as_deref(), Some("d-this"));
+        // A head that cannot be opened is named too.
+        fs::remove_file(folder.path().join("d-this/config.json")).unwrap();
+        let found = find();
+        assert_eq!(name(&found).as_deref(), Some("e-this"));
+        assert!(found.notices[0].contains("config.json is missing"), "{:?}", found.notices);
+    }
+
+    #[test]
+    fn a_head_of_the_program_is_found_like_one_of_the_user() {
+        let target = bundled_target();
+        let own = serde_json::to_vec(&[TargetFingerprint::of(&target)]).unwrap();
+        let Folder::Built(_, files) = bundled::HEAD else { panic!("built") };
+        let files: Vec<(&'static str, &'static [u8])> =
+            files.iter().copied().chain([(FILE, &*own.leak())]).collect();
+        let built = [Folder::Built("the bundled head", files.leak())];
+        let found = find(&target, None, &built);
+        assert_eq!(found.head.map(|head| head.name).as_deref(), Some("the bundled head"));
+        // The user's own goes before it.
+        let folder = heads(&["mine"]);
+        made_for(&folder.path().join("mine"), &TargetFingerprint::of(&target)).unwrap();
+        let found = find(&target, Some(folder.path()), &built);
+        assert_eq!(name(&found).as_deref(), Some("mine"));
+    }
+}
