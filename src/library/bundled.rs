@@ -45,4 +45,7 @@ pub(super) const SMALL: Folder = Folder::Built(
 );
 
 /// N-gram tables of models that people have, by name: `assets/ngrams/`.
-pub(super) const NGRAMS: &[(&str, &[u8])] = &[];
+pub(super) const NGRAMS: &[(&str, &[u8])] = &[(
+    "bundled: SmolLM2-135M-Instruct",
+    include_bytes!("../../assets/ngrams/smollm2-135m-instruct.ngrams"),
+)];

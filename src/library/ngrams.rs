@@ -244,6 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn the_bundled_tables_are_sound_and_not_for_the_bundled_target() {
+        for (name, bytes) in bundled::NGRAMS {
+            let blob = Blob::built((*name).into(), bytes);
+            let file = header(&blob).and_then(|header| read(&blob, header)).unwrap();
+            assert!(file.table.len() > 1000 && file.header.places > file.table.len() / 10);
+        }
+        let target = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+        let built = bundled::NGRAMS.iter();
+        let mut headers =
+            built.map(|(name, bytes)| header(&Blob::built((*name).into(), bytes)).unwrap());
+        assert!(headers.all(|header| !fits(&header, &target)));
+    }
+
+    #[test]
     fn a_damaged_file_is_refused_by_name() {
         let target = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,7 @@
 //! The table of keys: name, what it takes, where it is stored. The one place where ranges are
 //! checked.
 
-use super::{
-    KvPrecision, NgramChoice, Problem, ScoredTokens, SettingValue, Settings, ThemeName,
-};
+use super::{KvPrecision, NgramChoice, Problem, ScoredTokens, SettingValue, Settings, ThemeName};
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };

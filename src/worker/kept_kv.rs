@@ -143,16 +143,17 @@ impl KvStore {
     }
 
     /// Keeps `text` in the place of what is kept of its beginnings, and makes room for it.
-    fn write(&self, text: &KeptText) -> io::Result<()> {
-        let mut rows = text.kv.clone();
-        rows.extend(text.features.iter().flat_map(|number| number.to_le_bytes()));
+    fn write(&self, text: KeptText) -> io::Result<()> {
+        let KeptText { tokens, features, kv: mut rows } = text;
+        let kv = rows.len() as u64;
+        rows.extend(features.iter().flat_map(|number| number.to_le_bytes()));
         let head = Head {
-            tokens: text.tokens.clone(),
-            kv: text.kv.len() as u64,
-            features: text.features.len() as u64,
+            tokens,
+            kv,
+            features: features.len() as u64,
             sum: checksum(&rows),
         };
-        let head = head.bytes(&self.of);
+        let (tokens, head) = (&head.tokens, head.bytes(&self.of));
         fs::create_dir_all(&self.folder)?;
         let name =
             format!("{:016x}-{:016x}.{ENDING}", checksum(self.of.as_bytes()), checksum(&head));
@@ -166,7 +167,7 @@ impl KvStore {
             file.write_all(&rows)
         })?;
         for other in self.files().into_iter().filter(|other| *other != path) {
-            let begins = self.open(&other).is_ok_and(|(_, it)| text.tokens.starts_with(&it.tokens));
+            let begins = self.open(&other).is_ok_and(|(_, it)| tokens.starts_with(&it.tokens));
             if begins {
                 fs::remove_file(&other)?;
             }
@@ -262,7 +263,7 @@ impl KvKeeper {
                 while let Ok(newer) = waiting.try_recv() {
                     text = newer;
                 }
-                if let Err(error) = theirs.write(&text) {
+                if let Err(error) = theirs.write(text) {
                     tracing::warn!("a KV cache is not kept: {error}");
                 }
             }
@@ -323,15 +324,15 @@ mod tests {
         let store = store(folder.path());
         let mut other = text(300, 2);
         other.tokens[200] = 5;
-        store.write(&text(300, 1)).unwrap();
-        store.write(&other).unwrap();
+        store.write(text(300, 1)).unwrap();
+        store.write(other.clone()).unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(300, 1)));
         assert_eq!(store.find(&other.tokens, 0), Some(other.clone()));
         assert_eq!(store.find(&text(400, 0).tokens, 290), None, "it would spare next to nothing");
         assert_eq!(store.find(&[9; 400], 0), None);
         // A text that goes on takes the place of its beginning.
-        store.write(&text(350, 3)).unwrap();
+        store.write(text(350, 3)).unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(350, 3)));
     }
@@ -340,13 +341,13 @@ mod tests {
     fn files_of_other_targets_and_damaged_ones_are_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path());
-        store.write(&text(300, 1)).unwrap();
+        store.write(text(300, 1)).unwrap();
         let path = store.files().remove(0);
         let whole = fs::read(&path).unwrap();
         let prompt = text(400, 0).tokens;
         // Another target's file under a name of ours: two descriptions of one checksum.
         let other = KvStore { of: "another target".to_string(), ..store.clone() };
-        other.write(&text(300, 4)).unwrap();
+        other.write(text(300, 4)).unwrap();
         let theirs = fs::read(other.files().remove(0)).unwrap();
         let mut cases = vec![Vec::new(), b"some other file".to_vec(), theirs];
         cases
@@ -378,7 +379,7 @@ mod tests {
             kept
         };
         for first in 0..6 {
-            store.write(&begun(first)).unwrap();
+            store.write(begun(first)).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(15));
             // The first one stays in use.
             assert!(store.find(&begun(0).tokens, 0).is_some());
@@ -390,7 +391,7 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         let nowhere = KvStore::new(file.join("below"), "a target".to_string(), 1000);
-        assert!(nowhere.write(&text(100, 1)).is_err());
+        assert!(nowhere.write(text(100, 1)).is_err());
         assert_eq!(nowhere.find(&text(100, 1).tokens, 0), None);
     }
 }

@@ -5,13 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::open_target;
+use crate::support::generate::{generate, options, plain, request};
 use crate::support::golden::GOLDEN;
 use crate::support::gpu::gpu;
 use crate::support::library::{load_files, real_model};
+use dovetail::decode::Engine;
+use dovetail::draft::{ContextDraft, ContextSources, Drafter};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{Spec, TargetFiles};
+use dovetail::library::{Spec, TargetFiles, find_ngrams};
 use dovetail::model::{LoadRequest, SplitTarget, Target};
-use dovetail::speculate::Tree;
+use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use serde_json::Value;
 
 /// The model, or `None` with a line that names the test left out.
@@ -133,5 +136,33 @@ fn split_with_a_gpu_it_says_nearly_the_same() {
             let far = divergence(expected, &found);
             assert!(far < 0.02, "{layers} blocks on the GPU: {far}");
         }
+    }
+}
+
+/// The table that comes with the program is found for the model, drafts from the first token on,
+/// and changes no text, greedy or sampled.
+#[test]
+fn its_bundled_ngrams_are_found_and_change_no_text() {
+    let Some(files) = model("its_bundled_ngrams_are_found_and_change_no_text") else { return };
+    let found = find_ngrams(&files).unwrap();
+    let table = Arc::new(found.table);
+    let golden = golden("smollm2-greedy.json");
+    let prompt = ids(&golden["runs"][0]["prompt_tokens"]);
+    let drafter = || ContextDraft::new(ContextSources::Both, 256).with_ngrams(table.clone());
+    for temperature in [0.0, 0.8] {
+        let sampler = SamplerSettings { temperature, seed: 3, ..SamplerSettings::default() };
+        let target = || Box::new(load_files(&files, 256, 2));
+        let mut alone = Engine::new(target(), None);
+        let (said, plain_rounds, _) =
+            generate(&mut alone, &files.tokenizer, request(&prompt, 24), plain(sampler));
+        let drafter: Box<dyn Drafter> = Box::new(drafter());
+        let mut drafted = Engine::new(target(), Some(drafter));
+        let shape = Shape { gamma: 8, width: 4, depth: 6 };
+        let (again, rounds, _) =
+            generate(&mut drafted, &files.tokenizer, request(&prompt, 24), |_| {
+                options(shape, true, sampler)
+            });
+        assert_eq!(again, said, "T = {temperature}");
+        assert!(rounds.len() < plain_rounds.len(), "T = {temperature}: {} rounds", rounds.len());
     }
 }
