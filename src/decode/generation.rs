@@ -261,6 +261,11 @@ impl<'a> Generation<'a> {
         &self.summary
     }
 
+    /// Counts the time that planning the latest round took outside of it, ms.
+    pub fn count_planning(&mut self, ms: f64) {
+        self.summary.timing.plan_ms += ms;
+    }
+
     /// Notices for the user since the last call.
     pub fn take_notices(&mut self) -> Vec<String> {
         self.engine.drafting.take_notices()

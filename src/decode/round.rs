@@ -92,6 +92,7 @@ impl std::ops::AddAssign for Timing {
         self.other_ms += other.other_ms;
         self.ahead_ms += other.ahead_ms;
         self.wait_ms += other.wait_ms;
+        self.plan_ms += other.plan_ms;
     }
 }
 

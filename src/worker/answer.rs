@@ -137,6 +137,7 @@ impl Backend {
             let learning = Instant::now();
             planner.observe(&round);
             round.timing.plan_ms = (chosen + learning.elapsed()).as_secs_f64() * 1e3;
+            answer.count_planning(round.timing.plan_ms);
             if let Some(reasons) = planner.take_new_reasons() {
                 send(Event::Reasons(reasons))?;
             }

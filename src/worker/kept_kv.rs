@@ -147,12 +147,7 @@ impl KvStore {
         let KeptText { tokens, features, kv: mut rows } = text;
         let kv = rows.len() as u64;
         rows.extend(features.iter().flat_map(|number| number.to_le_bytes()));
-        let head = Head {
-            tokens,
-            kv,
-            features: features.len() as u64,
-            sum: checksum(&rows),
-        };
+        let head = Head { tokens, kv, features: features.len() as u64, sum: checksum(&rows) };
         let (tokens, head) = (&head.tokens, head.bytes(&self.of));
         fs::create_dir_all(&self.folder)?;
         let name =

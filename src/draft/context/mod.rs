@@ -93,9 +93,17 @@ impl Claims {
         [suffix, history, recycled, ngram].into_iter().flatten().collect()
     }
 
-    /// The surest of them.
-    fn probability(self, calibration: &Calibration) -> f32 {
-        self.all().map(|claim| calibration.probability(claim)).fold(0.0, f32::max)
+    /// The surest of them, and what it promises.
+    fn surest(self, calibration: &Calibration) -> Option<(usize, f32)> {
+        let claims = [self.suffix, self.history, self.recycled, self.ngram];
+        let claims = claims.into_iter().enumerate();
+        let known = claims.filter_map(|(n, claim)| Some((n, calibration.probability(claim?))));
+        known.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Whether the source with this number claims the token.
+    fn has(self, source: usize) -> bool {
+        [self.suffix, self.history, self.recycled, self.ngram][source].is_some()
     }
 }
 
@@ -198,9 +206,21 @@ impl ContextDraft {
 
     /// The best `width` of what is claimed, with probabilities that add up to at most 1.
     fn ranked(&self, claimed: Vec<(u32, Claims)>, width: usize) -> Vec<(u32, f32, Claims)> {
+        let surest = |claims: &Claims| claims.surest(&self.calibration);
+        // Each source's rates were counted whatever the others said. Where the surest of them names
+        // other tokens, a token that it does not name has what it leaves.
+        let lead = claimed.iter().filter_map(|(_, claims)| surest(claims));
+        let lead = lead.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(source, _)| source);
+        let probability = |claims: &Claims| surest(claims).map_or(0.0, |found| found.1);
+        let of_lead = claimed.iter().filter(|(_, claims)| claims.has(lead));
+        let taken: f32 = of_lead.map(|(_, claims)| probability(claims)).sum();
+        let left = (1.0 - taken).max(0.0);
         let mut ranked: Vec<(u32, f32, Claims)> = claimed
             .into_iter()
-            .map(|(token, claims)| (token, claims.probability(&self.calibration), claims))
+            .map(|(token, claims)| {
+                let share = if claims.has(lead) { 1.0 } else { left };
+                (token, share * probability(&claims), claims)
+            })
             .collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         ranked.truncate(width);
