@@ -161,7 +161,7 @@ impl Taps {
         Self::Entering(ids)
     }
 
-    /// What `config.json` says of them ([`Self::from_json`]); `None` if they need not be said.
+    /// What `config.json` says of them; `None` if they need not be said.
     pub fn to_json(&self) -> Option<(&'static str, Value)> {
         match self {
             Self::Default => None,
