@@ -12,6 +12,13 @@ pub fn fnv1a(hash: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
         .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// Goes on from `hash` with one of several parts. Its length goes first: "ab" "c" differs from "a"
+/// "bc".
+pub fn fnv1a_part(hash: u64, part: &[u8]) -> u64 {
+    let length = (part.len() as u64).to_le_bytes();
+    fnv1a(hash, length.into_iter().chain(part.iter().copied()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

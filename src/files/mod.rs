@@ -6,7 +6,7 @@ mod read;
 mod user_dirs;
 mod write;
 
-pub use fnv::{FNV_START, fnv1a};
+pub use fnv::{FNV_START, fnv1a, fnv1a_part};
 pub use read::{read_regular, read_text};
 pub use user_dirs::user_dirs;
 pub use write::{Access, GrowingFile, atomic_write, durable_rename, remove_leftovers};

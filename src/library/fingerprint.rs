@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::TargetFiles;
-use crate::files::{FNV_START, fnv1a};
+use crate::files::{FNV_START, fnv1a_part};
 use crate::model::weights::tensors;
 
 /// Bytes hashed at either end of a tensor: a model of 14 GB need not be read whole.
@@ -91,9 +91,7 @@ impl Default for Fnv {
 
 impl Fnv {
     fn add(&mut self, bytes: &[u8]) {
-        // The length is hashed too: "ab" "c" differs from "a" "bc".
-        let length = (bytes.len() as u64).to_le_bytes();
-        self.0 = fnv1a(self.0, length.into_iter().chain(bytes.iter().copied()));
+        self.0 = fnv1a_part(self.0, bytes);
     }
 }
 

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::chats;
-use super::render::{RenderError, Renderer, Text};
-use super::run::{RunError, Stage, TrainEvent};
+use super::render::{Renderer, Text};
+use super::run::{RunError, Stage, TrainEvent, rank, rendered};
 use crate::kernels::{KvFormat, Pool};
 use crate::library::{NgramOwner, TargetFiles, write_ngrams};
 use crate::model::{CpuTarget, LoadRequest, Target};
 use crate::speculate::ngrams::{KEPT, NgramBuilder};
-use crate::speculate::{Noise, Tree, top_log_probs};
+use crate::speculate::{Tree, top_log_probs};
 
 /// What gets a token and what the target held likely behind it, with probabilities.
 type Take<'a> = dyn FnMut(u32, &[(u32, f32)]) + 'a;
@@ -131,12 +131,7 @@ fn texts(
     for line in chats::read(data).map_err(unreadable)? {
         let (number, chat) = line.map_err(unreadable)?;
         lines += 1;
-        let text = match chat.map(|chat| renderer.text(number, &chat)) {
-            Ok(Ok(text)) => Ok(text),
-            Ok(Err(RenderError::Tokenizer(error))) => return Err(error.into()),
-            Ok(Err(RenderError::Fault(fault))) | Err(fault) => Err(fault),
-        };
-        match text {
+        match rendered(&renderer, number, chat)? {
             Ok(text) => texts.push(text),
             Err(fault) => {
                 made.refused += 1;
@@ -146,7 +141,7 @@ fn texts(
             }
         }
     }
-    texts.sort_by_key(|text| (Noise::new(recipe.seed, text.line).bits(0), text.line));
+    texts.sort_by_key(|text| rank(recipe.seed, text.line));
     texts.truncate(recipe.limit.unwrap_or(usize::MAX));
     if texts.len() < 2 {
         let (path, usable) = (data.to_owned(), texts.len());

@@ -82,7 +82,12 @@ struct Claims {
 
 impl Claims {
     fn all(self) -> impl Iterator<Item = Claim> {
-        [self.suffix, self.history, self.recycled, self.ngram].into_iter().flatten()
+        self.by_source().into_iter().flatten()
+    }
+
+    /// One place a source.
+    fn by_source(self) -> [Option<Claim>; 4] {
+        [self.suffix, self.history, self.recycled, self.ngram]
     }
 
     fn sources(self) -> Sources {
@@ -95,15 +100,14 @@ impl Claims {
 
     /// The surest of them, and what it promises.
     fn surest(self, calibration: &Calibration) -> Option<(usize, f32)> {
-        let claims = [self.suffix, self.history, self.recycled, self.ngram];
-        let claims = claims.into_iter().enumerate();
+        let claims = self.by_source().into_iter().enumerate();
         let known = claims.filter_map(|(n, claim)| Some((n, calibration.probability(claim?))));
         known.max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Whether the source with this number claims the token.
     fn has(self, source: usize) -> bool {
-        [self.suffix, self.history, self.recycled, self.ngram][source].is_some()
+        self.by_source()[source].is_some()
     }
 }
 
@@ -206,20 +210,23 @@ impl ContextDraft {
 
     /// The best `width` of what is claimed, with probabilities that add up to at most 1.
     fn ranked(&self, claimed: Vec<(u32, Claims)>, width: usize) -> Vec<(u32, f32, Claims)> {
-        let surest = |claims: &Claims| claims.surest(&self.calibration);
+        let known = claimed.into_iter().map(|(token, claims)| {
+            // A token is claimed by somebody.
+            let (source, promised) = claims.surest(&self.calibration).unwrap_or_default();
+            (token, source, promised, claims)
+        });
+        let known: Vec<(u32, usize, f32, Claims)> = known.collect();
         // Each source's rates were counted whatever the others said. Where the surest of them names
         // other tokens, a token that it does not name has what it leaves.
-        let lead = claimed.iter().filter_map(|(_, claims)| surest(claims));
-        let lead = lead.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(source, _)| source);
-        let probability = |claims: &Claims| surest(claims).map_or(0.0, |found| found.1);
-        let of_lead = claimed.iter().filter(|(_, claims)| claims.has(lead));
-        let taken: f32 = of_lead.map(|(_, claims)| probability(claims)).sum();
+        let lead = known.iter().max_by(|a, b| a.2.total_cmp(&b.2)).map_or(0, |first| first.1);
+        let of_lead = known.iter().filter(|(.., claims)| claims.has(lead));
+        let taken: f32 = of_lead.map(|(_, _, promised, _)| promised).sum();
         let left = (1.0 - taken).max(0.0);
-        let mut ranked: Vec<(u32, f32, Claims)> = claimed
+        let mut ranked: Vec<(u32, f32, Claims)> = known
             .into_iter()
-            .map(|(token, claims)| {
+            .map(|(token, _, promised, claims)| {
                 let share = if claims.has(lead) { 1.0 } else { left };
-                (token, share * probability(&claims), claims)
+                (token, share * promised, claims)
             })
             .collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));

@@ -19,7 +19,7 @@ use tokenizers::{AddedToken, Encoding, Model};
 
 use crate::caught::caught;
 use crate::chat::Prompt;
-use crate::files::{FNV_START, fnv1a};
+use crate::files::{FNV_START, fnv1a_part};
 use crate::model::{Piece, PieceKind};
 use pieces::Pieces;
 use said::{Finder, is_control};
@@ -316,11 +316,7 @@ impl Tokenizer {
     /// What the vocabulary is, the same in every program, hexadecimal: for files that are kept.
     pub fn vocabulary_hash(&self) -> String {
         let labels = (0..self.vocab_size() as u32).map(|token| self.label(token));
-        let hash = labels.fold(FNV_START, |hash, label| {
-            // The length is hashed too: "ab" "c" differs from "a" "bc".
-            let length = (label.len() as u64).to_le_bytes();
-            fnv1a(hash, length.into_iter().chain(label.bytes()))
-        });
+        let hash = labels.fold(FNV_START, |hash, label| fnv1a_part(hash, label.as_bytes()));
         format!("{hash:016x}")
     }
 

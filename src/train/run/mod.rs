@@ -28,7 +28,9 @@ use candle_core::Device;
 pub use decoded::{DecodeEval, DecodeRow};
 pub use estimate::{Estimate, Share, estimate};
 pub use recipe::Recipe;
+pub(super) use recipe::rank;
 pub use state::{Best, Chats, Spent, Stage, State, size};
+pub(super) use texts::one as rendered;
 
 use super::shards::{self, ShardError};
 use super::{Measure, StepReport, TrainError};

@@ -165,7 +165,7 @@ fn all_tokens() -> DraftVocabSize {
 }
 
 /// The place of the chat in `line` in the order that `seed` shuffles them to.
-pub(super) fn rank(seed: u64, line: usize) -> (u64, usize) {
+pub(in crate::train) fn rank(seed: u64, line: usize) -> (u64, usize) {
     (Noise::new(seed, line).bits(0), line)
 }
 

@@ -86,7 +86,11 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
     Ok(texts)
 }
 
-fn one(
+/// A chat of the file in tokens, or why it cannot be used.
+///
+/// # Errors
+/// If the tokenizer fails.
+pub(in crate::train) fn one(
     renderer: &Renderer,
     line: usize,
     chat: Result<Vec<Message>, ChatFault>,
