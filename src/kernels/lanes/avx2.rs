@@ -96,16 +96,20 @@ fn third<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
     // SAFETY: used under `run` alone.
     unsafe {
         let bits = match BIT {
-            0 => _mm256_slli_epi16::<2>(plane),
-            1 => _mm256_slli_epi16::<1>(plane),
-            2 => plane,
-            3 => _mm256_srli_epi16::<1>(plane),
-            4 => _mm256_srli_epi16::<2>(plane),
-            5 => _mm256_srli_epi16::<3>(plane),
             6 => _mm256_srli_epi16::<4>(plane),
             _ => _mm256_srli_epi16::<5>(plane),
         };
         _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(0x04)))
+    }
+}
+
+/// As [`Lanes::three`].
+#[inline(always)]
+fn three<const PLACE: u32>(x: __m256i) -> __m256i {
+    // SAFETY: used under `run` alone.
+    unsafe {
+        let bits = if PLACE == 0 { x } else { _mm256_srli_epi16::<3>(x) };
+        _mm256_and_si256(bits, _mm256_set1_epi8(7))
     }
 }
 
@@ -352,6 +356,11 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
+        [three::<PLACE>(x[0]), three::<PLACE>(x[1])]
+    }
+
+    #[inline(always)]
     fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
         [third::<BIT>(low[0], plane[0]), third::<BIT>(low[1], plane[1])]
     }
@@ -423,24 +432,24 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
-        // SAFETY: see the impl.
+    fn halves(w: Self::I) -> (Self::I, Self::I) {
+        // SAFETY: see the impl. With nothing above a half, `add_half` adds one product.
         unsafe {
-            let second = [_mm256_slli_epi32::<16>(second[0]), _mm256_slli_epi32::<16>(second[1])];
-            [
-                _mm256_blend_epi16::<0xaa>(first[0], second[0]),
-                _mm256_blend_epi16::<0xaa>(first[1], second[1]),
-            ]
+            let low = _mm256_set1_epi32(0xffff);
+            (
+                [_mm256_and_si256(w[0], low), _mm256_and_si256(w[1], low)],
+                [_mm256_srli_epi32::<16>(w[0]), _mm256_srli_epi32::<16>(w[1])],
+            )
         }
     }
 
     #[inline(always)]
-    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
         // SAFETY: see the impl.
         unsafe {
             [
-                _mm256_add_epi32(acc[0], _mm256_madd_epi16(a[0], b[0])),
-                _mm256_add_epi32(acc[1], _mm256_madd_epi16(a[1], b[1])),
+                _mm256_add_epi32(acc[0], _mm256_madd_epi16(x[0], half[0])),
+                _mm256_add_epi32(acc[1], _mm256_madd_epi16(x[1], half[1])),
             ]
         }
     }

@@ -226,16 +226,19 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn three<const PLACE: u32>(x: __m512i) -> __m512i {
+        // SAFETY: see the impl. The mask drops what the shift carries between bytes.
+        unsafe {
+            let bits = if PLACE == 0 { x } else { _mm512_srli_epi16::<3>(x) };
+            _mm512_and_si512(bits, _mm512_set1_epi8(7))
+        }
+    }
+
+    #[inline(always)]
     fn third<const BIT: u32>(low: __m512i, plane: __m512i) -> __m512i {
         // SAFETY: see the impl; as in `fifth`.
         unsafe {
             let bits = match BIT {
-                0 => _mm512_slli_epi16::<2>(plane),
-                1 => _mm512_slli_epi16::<1>(plane),
-                2 => plane,
-                3 => _mm512_srli_epi16::<1>(plane),
-                4 => _mm512_srli_epi16::<2>(plane),
-                5 => _mm512_srli_epi16::<3>(plane),
                 6 => _mm512_srli_epi16::<4>(plane),
                 _ => _mm512_srli_epi16::<5>(plane),
             };
@@ -299,18 +302,15 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn pairs_of(first: __m512i, second: __m512i) -> __m512i {
-        // SAFETY: see the impl.
-        unsafe {
-            let second = _mm512_slli_epi32::<16>(second);
-            _mm512_mask_blend_epi16(0xaaaa_aaaa, first, second)
-        }
+    fn halves(w: __m512i) -> (__m512i, __m512i) {
+        // SAFETY: see the impl. With nothing above a half, `add_half` adds one product.
+        unsafe { (_mm512_and_si512(w, _mm512_set1_epi32(0xffff)), _mm512_srli_epi32::<16>(w)) }
     }
 
     #[inline(always)]
-    fn dot_lane_pairs(acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
+    fn add_half(acc: __m512i, x: __m512i, half: __m512i) -> __m512i {
         // SAFETY: see the impl.
-        unsafe { _mm512_dpwssd_epi32(acc, a, b) }
+        unsafe { _mm512_dpwssd_epi32(acc, x, half) }
     }
 
     #[inline(always)]

@@ -93,7 +93,9 @@ pub(super) trait Lanes: Copy + 'static {
     fn fifth<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
     /// `low` with bits `2·PAIR` and above it of `plane`'s bytes as its fifth and sixth bits.
     fn sixth<const PAIR: u32>(low: Self::B, plane: Self::B) -> Self::B;
-    /// `low` with bit `BIT` of `plane`'s bytes as its third bit.
+    /// Bits `3·PLACE` and the two above it of every byte: `PLACE` 0 or 1.
+    fn three<const PLACE: u32>(x: Self::B) -> Self::B;
+    /// `low` with bit `BIT` of `plane`'s bytes, 6 or 7, as its third bit.
     fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
     /// Bits `2·PAIR` and above it of every byte.
     fn pair<const PAIR: u32>(x: Self::B) -> Self::B;
@@ -113,10 +115,10 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I;
     /// Pairs of i16, each less x.
     fn pairs_less(w: Self::I, x: i16) -> Self::I;
-    /// The low halves of two vectors of i32 as pairs of i16.
-    fn pairs_of(first: Self::I, second: Self::I) -> Self::I;
-    /// acc + the two products of each lane's pairs of i16.
-    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// The two numbers of each lane's pair of i16, for [`Lanes::add_half`] alone.
+    fn halves(w: Self::I) -> (Self::I, Self::I);
+    /// acc + x · half, x within i16.
+    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I;
     /// Prefetches the cache line at `p`, which need not be readable.
     fn prefetch(p: *const u8);
 }

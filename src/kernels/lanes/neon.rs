@@ -427,6 +427,11 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
+    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
+        each(x, |x| moved(x, -3 * PLACE as i8, 7))
+    }
+
+    #[inline(always)]
     fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
         // SAFETY: see the impl.
         both(low, plane, |low, plane| unsafe { vorrq_u8(low, moved(plane, 2 - BIT as i8, 0x04)) })
@@ -499,16 +504,18 @@ impl<D: Dot> Lanes for Neon<D> {
     }
 
     #[inline(always)]
-    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
+    fn halves(w: Self::I) -> (Self::I, Self::I) {
         // SAFETY: see the impl.
-        both(first, second, |first, second| unsafe { vsliq_n_s32::<16>(first, second) })
+        unsafe {
+            let low = |w| vshrq_n_s32::<16>(vshlq_n_s32::<16>(w));
+            (each(w, low), each(w, |w| vshrq_n_s32::<16>(w)))
+        }
     }
 
     #[inline(always)]
-    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
+    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
         // SAFETY: see the impl.
-        let b = each(b, |b| unsafe { vreinterpretq_s16_s32(b) });
-        let add = |i: usize| add_pairs(acc[i], a[i], b[i]);
+        let add = |i: usize| unsafe { vmlaq_s32(acc[i], x[i], half[i]) };
         [add(0), add(1), add(2), add(3)]
     }
 

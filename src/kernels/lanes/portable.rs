@@ -179,6 +179,11 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn three<const PLACE: u32>(x: Self::B) -> Self::B {
+        each(|i| x[i].map(|b| b >> (3 * PLACE) & 7))
+    }
+
+    #[inline(always)]
     fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B {
         each(|i| std::array::from_fn(|c| low[i][c] | (plane[i][c] >> BIT & 1) << 2))
     }
@@ -238,16 +243,13 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
-    fn pairs_of(first: Self::I, second: Self::I) -> Self::I {
-        each(|i| first[i] & 0xffff | second[i] << 16)
+    fn halves(w: Self::I) -> (Self::I, Self::I) {
+        (w.map(|w| i32::from(w as i16)), w.map(|w| w >> 16))
     }
 
     #[inline(always)]
-    fn dot_lane_pairs(acc: Self::I, a: Self::I, b: Self::I) -> Self::I {
-        each(|i| {
-            let low = i32::from(a[i] as i16) * i32::from(b[i] as i16);
-            acc[i] + low + (a[i] >> 16) * (b[i] >> 16)
-        })
+    fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I {
+        each(|i| acc[i] + x[i] * half[i])
     }
 
     #[inline(always)]

@@ -78,10 +78,7 @@ impl Kernel for Q6K {
             let mut block = [L::splat(0.0); M];
             for j in 0..16 {
                 let sub = step.weights.add(K_HEAD + j / 2 * (2 * LINE + LOW));
-                let mut dot = [L::splat_i(0); M];
-                for (r, dot) in dot.iter_mut().enumerate() {
-                    *dot = L::splat_i(*starts.add(r * 16 + j));
-                }
+                let mut dot = below::<L, M>(starts.add(j));
                 prefetch.next::<L>();
                 let plane = L::load_b(sub.add(j % 2 * LINE));
                 let lines = sub.add(2 * LINE + j % 2 * 2 * LINE);
@@ -143,48 +140,36 @@ unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [
     }
 }
 
-/// The same with a third bit from planes A to D of another line, of codes less 4.
+/// What sums over 16 columns of codes less a middle start from, for M rows.
 ///
 /// # Safety
-/// As `two_bits`; `starts` has −4 · the sum of these columns for each row, 16 apart.
+/// `starts` has minus the middle times the sum of these columns for each row, 16 apart.
 #[inline(always)]
-unsafe fn three_bits<
-    L: Lanes,
-    const M: usize,
-    const A: u32,
-    const B: u32,
-    const C: u32,
-    const D: u32,
->(
-    plane: L::B,
-    line: *const u8,
-    x: *const i8,
-    starts: *const i32,
-) -> [L::I; M] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut dot = [L::splat_i(0); M];
-        for (r, dot) in dot.iter_mut().enumerate() {
-            *dot = L::splat_i(*starts.add(r * 16));
-        }
-        let line = L::load_b(line);
-        dots::<L, M>(&mut dot, L::third::<A>(L::pair::<0>(line), plane), x);
-        dots::<L, M>(&mut dot, L::third::<B>(L::pair::<1>(line), plane), x.add(4));
-        dots::<L, M>(&mut dot, L::third::<C>(L::pair::<2>(line), plane), x.add(8));
-        dots::<L, M>(&mut dot, L::third::<D>(L::pair::<3>(line), plane), x.add(12));
-        dot
+unsafe fn below<L: Lanes, const M: usize>(starts: *const i32) -> [L::I; M] {
+    let mut dot = [L::splat_i(0); M];
+    for (r, dot) in dot.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        *dot = L::splat_i(unsafe { *starts.add(r * 16) });
     }
+    dot
 }
 
-/// block += dot · scale for two sub-blocks. Sums of 16 products of codes up to 7 fit 16 bits.
+/// Sums as floats. A loop, since `map` would call [`Lanes::float`] as a function compiled without
+/// the instruction set of its caller.
 #[inline(always)]
-fn scaled<L: Lanes, const M: usize>(
-    block: &mut [L::I; M],
-    scales: L::I,
-    (first, second): ([L::I; M], [L::I; M]),
-) {
+fn floats<L: Lanes, const M: usize>(sums: [L::I; M]) -> [L::F; M] {
+    let mut floats = [L::splat(0.0); M];
     for r in 0..M {
-        block[r] = L::dot_lane_pairs(block[r], scales, L::pairs_of(first[r], second[r]));
+        floats[r] = L::float(sums[r]);
+    }
+    floats
+}
+
+/// block += dot · scale. Sums of 16 products of codes up to 7 fit 16 bits.
+#[inline(always)]
+fn scaled<L: Lanes, const M: usize>(block: &mut [L::I; M], scale: L::I, dot: [L::I; M]) {
+    for r in 0..M {
+        block[r] = L::add_half(block[r], dot[r], scale);
     }
 }
 
@@ -208,9 +193,11 @@ impl Kernel for Q2K {
             for i in 0..8 {
                 prefetch.lines::<L>(2);
                 let lines = step.weights.add(Q2_HEAD + 2 * i * LINE);
-                let first = two_bits::<L, M>(lines, codes.add(32 * i));
-                let second = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
-                scaled::<L, M>(&mut block, scales.pairs::<L>(i), (first, second));
+                let (first, second) = L::halves(scales.pairs::<L>(i));
+                let dot = two_bits::<L, M>(lines, codes.add(32 * i));
+                scaled::<L, M>(&mut block, first, dot);
+                let dot = two_bits::<L, M>(lines.add(LINE), codes.add(32 * i + 16));
+                scaled::<L, M>(&mut block, second, dot);
             }
             let mut low = [L::splat_i(0); M];
             for i in 0..8 {
@@ -220,7 +207,7 @@ impl Kernel for Q2K {
             prefetch.next::<L>();
             let d = L::load_f16(step.weights.cast());
             let dmin = L::load_f16(step.weights.add(32).cast());
-            add_block::<L, M>(step, sums, (block.map(L::float), d), Some((low, dmin)));
+            add_block::<L, M>(step, sums, (floats::<L, M>(block), d), Some((low, dmin)));
         }
     }
 }
@@ -245,22 +232,26 @@ impl Kernel for Q3K {
             scales.put::<L>(3, L::sixth::<3>(d, high));
             let mut block = [L::splat_i(0); M];
             for i in 0..8 {
-                let sub = step.weights.add(Q3_HEAD + i * 3 * LINE);
+                let lines = step.weights.add(Q3_HEAD + i * 3 * LINE);
                 prefetch.lines::<L>(3);
-                let (plane, x) = (L::load_b(sub), codes.add(32 * i));
-                let first =
-                    three_bits::<L, M, 0, 1, 2, 3>(plane, sub.add(LINE), x, starts.add(2 * i));
-                let second = three_bits::<L, M, 4, 5, 6, 7>(
-                    plane,
-                    sub.add(2 * LINE),
-                    x.add(16),
-                    starts.add(2 * i + 1),
-                );
-                let scales = L::pairs_less(scales.pairs::<L>(i), 32);
-                scaled::<L, M>(&mut block, scales, (first, second));
+                let (a, b) = (L::load_b(lines), L::load_b(lines.add(LINE)));
+                let (c, x) = (L::load_b(lines.add(2 * LINE)), codes.add(32 * i));
+                let (first, second) = L::halves(L::pairs_less(scales.pairs::<L>(i), 32));
+                let mut dot = below::<L, M>(starts.add(2 * i));
+                dots::<L, M>(&mut dot, L::three::<0>(a), x);
+                dots::<L, M>(&mut dot, L::three::<1>(a), x.add(4));
+                dots::<L, M>(&mut dot, L::three::<0>(b), x.add(8));
+                dots::<L, M>(&mut dot, L::third::<6>(L::pair::<3>(a), c), x.add(12));
+                scaled::<L, M>(&mut block, first, dot);
+                let mut dot = below::<L, M>(starts.add(2 * i + 1));
+                dots::<L, M>(&mut dot, L::three::<1>(b), x.add(16));
+                dots::<L, M>(&mut dot, L::three::<0>(c), x.add(20));
+                dots::<L, M>(&mut dot, L::three::<1>(c), x.add(24));
+                dots::<L, M>(&mut dot, L::third::<7>(L::pair::<3>(b), c), x.add(28));
+                scaled::<L, M>(&mut block, second, dot);
             }
             let d = L::load_f16(step.weights.cast());
-            add_block::<L, M>(step, sums, (block.map(L::float), d), None);
+            add_block::<L, M>(step, sums, (floats::<L, M>(block), d), None);
         }
     }
 }

@@ -51,6 +51,34 @@ fn pair_of(lines: &[u8], line: usize, lane: usize, column: usize) -> u8 {
     byte_of(lines, line, lane, column) >> (column / 4 % 4 * 2) & 3
 }
 
+/// Writes three bits of 32 codes into three lines. A byte has two codes of four columns each, and
+/// above them the low bits of the third or the last four columns, whose high bits end the last
+/// line: a product takes six of eight groups out with a shift and a mask.
+fn put_threes(codes: &[u8; 32], lane: usize, lines: &mut [u8]) {
+    let [a, b, c, d, e, f, g, h] =
+        std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| codes[4 * i + j])));
+    let low = |quad: u32| (quad & 0x0303_0303) << 6;
+    let high = |quad: u32| quad >> 2 & 0x0101_0101;
+    put_quad(lines, 0, lane, a | b << 3 | low(d));
+    put_quad(lines, 1, lane, c | e << 3 | low(h));
+    put_quad(lines, 2, lane, f | g << 3 | high(d) << 6 | high(h) << 7);
+}
+
+/// Three bits of one of 32 codes.
+fn three_of(lines: &[u8], lane: usize, column: usize) -> u8 {
+    let byte = |line| byte_of(lines, line, lane, column);
+    match column / 4 {
+        0 => byte(0) & 7,
+        1 => byte(0) >> 3 & 7,
+        2 => byte(1) & 7,
+        3 => byte(0) >> 6 | (byte(2) >> 6 & 1) << 2,
+        4 => byte(1) >> 3 & 7,
+        5 => byte(2) & 7,
+        6 => byte(2) >> 3 & 7,
+        _ => byte(1) >> 6 | byte(2) >> 7 << 2,
+    }
+}
+
 /// Codes of two bits: 32 bytes hold 128 columns, 32 columns apart.
 fn two_bit_codes(bytes: &[u8]) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
@@ -113,12 +141,14 @@ impl Packed for Q3K {
         }
         let codes = two_bit_codes(&block[32..96]);
         let third = &block[..32];
-        for (j, (codes, to)) in
+        for (j, (low, to)) in
             codes.chunks_exact(32).zip(to[Q3_HEAD..].chunks_exact_mut(3 * LINE)).enumerate()
         {
-            put_quad(to, 0, lane, bit_planes(third, j as u32));
-            put_pairs(&codes[..16], lane, to, 1);
-            put_pairs(&codes[16..], lane, to, 2);
+            let mut codes = [0; 32];
+            for ((code, low), third) in codes.iter_mut().zip(low).zip(third) {
+                *code = low | (third >> j & 1) << 2;
+            }
+            put_threes(&codes, lane, to);
         }
     }
 
@@ -131,8 +161,7 @@ impl Packed for Q3K {
             let scale = d * (f32::from(low | high << 4) - 32.0);
             let lines = &from[Q3_HEAD + j / 2 * (3 * LINE)..][..3 * LINE];
             for (c, x) in out.iter_mut().enumerate() {
-                let third = plane_bit(lines, lane, j % 2 * 16 + c);
-                let code = pair_of(lines, 1 + j % 2, lane, c) | third << 2;
+                let code = three_of(lines, lane, j % 2 * 16 + c);
                 *x = scale * (f32::from(code) - 4.0);
             }
         }

@@ -8,7 +8,7 @@
 //! | F32, F16, BF16 | 256 × 16 weights, column by column |
 //! | blocks of 32 | groups of 2 (MXFP4: 4) blocks: scales, minima, codes block by block |
 //! | Q2_K | d, dmin, 16 × 16 scales and minima, 16 × low bits |
-//! | Q3_K | d, 16 × 16 scales of 6 bits, 8 × (third bits, low bits) |
+//! | Q3_K | d, 16 × 16 scales of 6 bits, 8 × codes |
 //! | Q4_K, Q5_K | d, dmin, 8 × 16 scales, 8 × 16 minima, 8 × (fifth bits, low bits) |
 //! | Q6_K | d as f32, 16 × 16 scales, 8 × (high bits, low bits) |
 //! | IQ4_XS | d, 8 × 16 scales, 8 × codes |
@@ -31,7 +31,7 @@ pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
 /// Changes with the packed bytes of any format: packed weights that were kept on a disk are of one
 /// version. A test holds the bytes against it.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 /// How the tiles of one format are laid out.
 pub(super) struct Layout {
