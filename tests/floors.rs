@@ -198,3 +198,42 @@ fn lines_end_within_100_columns() {
     }
     assert!(long.is_empty(), "longer than {WIDTH} columns:\n{}", long.join("\n"));
 }
+
+/// What follows the generics of a name.
+fn after_generics(rest: &str) -> &str {
+    match rest.strip_prefix("::<") {
+        Some(inner) => inner.split_once('>').map_or("(", |(_, rest)| rest.trim_start_matches('>')),
+        None => rest,
+    }
+}
+
+/// Uses of lanes that are no calls: `.map(L::float)`, `each(gate::<L>)`.
+fn handed_over(line: &str) -> bool {
+    let name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let operations = line.match_indices("L::").filter(|(at, _)| {
+        let inside = line[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        !inside && line[at + 3..].starts_with(|c: char| c.is_ascii_lowercase())
+    });
+    let operations = operations.map(|(at, _)| line[at + 3..].trim_start_matches(name));
+    let functions = line.match_indices("::<L").map(|(at, _)| &line[at..]);
+    operations.chain(functions).any(|rest| !after_generics(rest).starts_with('('))
+}
+
+/// A function that is handed over is compiled by itself, without the instruction set of the one
+/// that hands it over: every operation in it becomes a call, forty times as slow.
+#[test]
+fn kernels_call_lanes_where_they_stand() {
+    assert!(handed_over("block.map(L::float)") && handed_over("self.each::<L>(gate::<L>),"));
+    assert!(!handed_over("L::third::<6>(L::pair::<3>(a), c)") && !handed_over("AL::x, L::ROWS"));
+    let mut paths = Vec::new();
+    files(&source().join("kernels"), &mut paths);
+    let mut found = Vec::new();
+    for path in paths {
+        for (at, line) in read(&path).lines().enumerate() {
+            if !line.trim_start().starts_with("//") && handed_over(line) {
+                found.push(format!("{}:{}: {line}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "not called:\n{}", found.join("\n"));
+}

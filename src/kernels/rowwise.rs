@@ -233,47 +233,34 @@ impl Work for Gate<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        match self.activation {
-            Activation::Silu => self.each::<L>(silu_gate::<L>),
-            Activation::GeluTanh => self.each::<L>(gelu_gate::<L>),
-            Activation::ClampedSwiGlu { alpha, limit } => {
-                self.each::<L>(
-                    #[inline(always)]
-                    |x, up| clamped_gate::<L>(x, up, alpha, limit),
-                );
-            }
-        }
-    }
-}
-
-impl Gate<'_> {
-    #[inline(always)]
-    fn each<L: Lanes>(self, function: impl Fn(L::F, L::F) -> L::F) {
         let (gates, gate) = self.gate.as_chunks_mut::<LANES>();
         let one = [1.0; LANES];
         let ups = self.up.map_or(&[][..], |up| up.as_chunks::<LANES>().0);
         for (i, gate) in gates.iter_mut().enumerate() {
-            apply::<L>(gate, ups.get(i).unwrap_or(&one), &function);
+            apply::<L>(self.activation, gate, ups.get(i).unwrap_or(&one));
         }
         let (mut last, mut factor) = ([0.0; LANES], one);
         last[..gate.len()].copy_from_slice(gate);
         if let Some(up) = self.up {
             factor[..gate.len()].copy_from_slice(&up[up.len() - gate.len()..]);
         }
-        apply::<L>(&mut last, &factor, &function);
+        apply::<L>(self.activation, &mut last, &factor);
         gate.copy_from_slice(&last[..gate.len()]);
     }
 }
 
+/// The choice stands inside the loop: a function that is handed over is compiled on its own,
+/// without the instruction set of its caller, and every operation of a lane becomes a call.
 #[inline(always)]
-fn apply<L: Lanes>(
-    gate: &mut [f32; LANES],
-    up: &[f32; LANES],
-    function: &impl Fn(L::F, L::F) -> L::F,
-) {
+fn apply<L: Lanes>(activation: Activation, gate: &mut [f32; LANES], up: &[f32; LANES]) {
     // SAFETY: 16 floats each.
     unsafe {
-        let out = function(L::load(gate.as_ptr()), L::load(up.as_ptr()));
+        let (x, up) = (L::load(gate.as_ptr()), L::load(up.as_ptr()));
+        let out = match activation {
+            Activation::Silu => silu_gate::<L>(x, up),
+            Activation::GeluTanh => gelu_gate::<L>(x, up),
+            Activation::ClampedSwiGlu { alpha, limit } => clamped_gate::<L>(x, up, alpha, limit),
+        };
         L::store(gate.as_mut_ptr(), out);
     }
 }
