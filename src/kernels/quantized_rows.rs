@@ -214,7 +214,7 @@ impl Work for Quantise<'_> {
         }
         // Infinities and NaN must not be quantised to finite numbers: they make their block's
         // products NaN.
-        if math::sum::<L>(odd) != 0.0 {
+        if L::total(odd) != 0.0 {
             peaks = [f32::NAN; 8];
         }
         let unit = L::splat(math::UNIT);

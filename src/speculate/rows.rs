@@ -4,14 +4,20 @@
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// Elements looked at before a block is compared with the k-th best so far.
+/// Elements of which the largest is compared with the k-th best so far.
+const SEARCHED: usize = 256;
+/// Elements whose exponentials are added up in f32.
 const BLOCK: usize = 64;
 const LANES: usize = 8;
 
 /// Index of the largest value: the lowest one on ties, 0 if nothing is a number.
 pub fn argmax(row: &[f32]) -> u32 {
     let best = max(row);
-    row.iter().position(|&x| x == best).unwrap_or(0) as u32
+    // Block by block, because a search that may end at any element is not vectorised.
+    let holds = |values: &[f32]| values.iter().fold(false, |found, &x| found | (x == best));
+    let block = row.chunks(SEARCHED).position(holds).unwrap_or(0);
+    let from = block * SEARCHED;
+    (from + row[from..].iter().position(|&x| x == best).unwrap_or(0)) as u32
 }
 
 /// The `k` largest values as (index, value), best first, ties by lower index. Values that are NaN
@@ -22,7 +28,7 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
         return best;
     }
     let mut worst = f32::NEG_INFINITY;
-    for (block, values) in row.chunks(BLOCK).enumerate() {
+    for (block, values) in row.chunks(SEARCHED).enumerate() {
         // Most blocks hold nothing: one vectorised maximum settles them.
         if max(values) <= worst {
             continue;
@@ -31,7 +37,7 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
             // NaN fails this comparison too; an equal value has a higher index and loses.
             if value > worst {
                 let at = best.partition_point(|&(_, kept)| kept >= value);
-                best.insert(at, ((block * BLOCK + i) as u32, value));
+                best.insert(at, ((block * SEARCHED + i) as u32, value));
                 best.truncate(k);
                 if best.len() == k {
                     worst = best[k - 1].1;
@@ -82,15 +88,24 @@ fn log_prob(x: f32, (top, log_sum): (f32, f32)) -> f32 {
 
 /// Largest value, ignoring NaN; minus infinity for none.
 pub(super) fn max(row: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    let (chunks, rest) = row.as_chunks::<LANES>();
+    /// Enough that no comparison waits for the one before.
+    const WIDE: usize = 32;
+    // NaN fails the comparison.
+    let greater = |best: f32, x: f32| if x > best { x } else { best };
+    let mut lanes = [f32::NEG_INFINITY; WIDE];
+    let (chunks, rest) = row.as_chunks::<WIDE>();
     for chunk in chunks {
         for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane = if x > *lane { x } else { *lane };
+            *lane = greater(*lane, x);
         }
     }
-    let scalar = |best: f32, &x: &f32| if x > best { x } else { best };
-    rest.iter().chain(&lanes).fold(f32::NEG_INFINITY, scalar)
+    for half in [WIDE / 2, WIDE / 4, WIDE / 8] {
+        let (low, high) = lanes.split_at_mut(half);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = greater(*low, high);
+        }
+    }
+    lanes[..WIDE / 8].iter().chain(rest).fold(f32::NEG_INFINITY, |best, &x| greater(best, x))
 }
 
 /// Sum of `exp(x - top)`; `top` is the row's maximum.
