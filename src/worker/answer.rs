@@ -1,7 +1,7 @@
 //! One answer from a job to its last event: the code that the thread, `run` and `bench` share. Must
 //! never know who receives the events.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::gate::RoundGate;
 use super::repetition::RepetitionDetector;
@@ -11,6 +11,10 @@ use crate::chat::Role;
 use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
+
+/// The numbers in the planner's reasons move with every round; they are sent again after this long,
+/// and when an answer has ended.
+const REASONS_AGE: Duration = Duration::from_secs(1);
 
 /// Why an answer ended without a summary.
 enum AnswerError {
@@ -124,6 +128,7 @@ impl Backend {
         let summary = Box::new(answer.summary().clone());
         send(Event::First { generation, token, summary })?;
 
+        let mut told = Instant::now();
         while answer.finish().is_none() {
             gate.keep_pace(controls);
             let Some(now) = gate.pass(controls) else { return cancelled(answer) };
@@ -138,6 +143,10 @@ impl Backend {
             planner.observe(&round);
             round.timing.plan_ms = (chosen + learning.elapsed()).as_secs_f64() * 1e3;
             answer.count_planning(round.timing.plan_ms);
+            if round.finish.is_some() || told.elapsed() >= REASONS_AGE {
+                planner.repeat_reasons();
+                told = Instant::now();
+            }
             if let Some(reasons) = planner.take_new_reasons() {
                 send(Event::Reasons(reasons))?;
             }

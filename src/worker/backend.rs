@@ -56,6 +56,8 @@ pub trait Planner: Send {
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         None
     }
+    /// Makes the next [`Planner::take_new_reasons`] give them, since their numbers have moved on.
+    fn repeat_reasons(&mut self) {}
 }
 
 /// Everything an answer needs.

@@ -124,6 +124,10 @@ impl Planner for StrategyPlanner {
     fn take_new_reasons(&mut self) -> Option<Vec<String>> {
         self.controllers[self.current].budgets.take_new_reasons()
     }
+
+    fn repeat_reasons(&mut self) {
+        self.controllers[self.current].budgets.repeat_reasons();
+    }
 }
 
 #[cfg(test)]
@@ -171,8 +175,11 @@ mod tests {
         let other = planning.choose(&with("lookahead"));
         assert_eq!((other.strategy.name, other.drafter), ("lookahead", Some(1)));
         assert_eq!(Some(other.budget.shape), other.strategy.shape);
-        assert_eq!(planning.take_new_reasons().unwrap()[0], "lookahead it is.");
+        let reasons = planning.take_new_reasons();
+        assert_eq!(reasons.as_ref().unwrap()[0], "lookahead it is.");
         assert_eq!(planning.take_new_reasons(), None);
+        planning.repeat_reasons();
+        assert_eq!(planning.take_new_reasons(), reasons);
         let held = Controls {
             tree: TreeOverrides { gamma: Setting::Fixed(7), ..TreeOverrides::default() },
             ..with("lookahead")
