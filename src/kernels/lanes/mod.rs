@@ -76,7 +76,7 @@ pub(super) trait Lanes: Copy + 'static {
 
     /// The greatest lane of numbers.
     fn greatest(x: Self::F) -> f32;
-    /// The sum of whole numbers whose sums are exact in any order.
+    /// The sum of whole numbers whose sums are exact in any order; no number if a lane is none.
     fn total(x: Self::F) -> f32;
 
     /// The same integer in every lane.

@@ -248,8 +248,15 @@ mod tests {
 
     #[test]
     fn the_table_is_the_same_again() {
-        let text: Vec<u32> = (0..3000u32).map(|i| (i * i) % 37 + i % 5).collect();
+        // Drawn, so that there are more contexts than the table takes.
+        let mut drawn = 1u32;
+        let mut next = || {
+            drawn = drawn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (drawn >> 16) % 12
+        };
+        let text: Vec<u32> = (0..3000).map(|_| next()).collect();
         assert_eq!(built(&[&text], 500), built(&[&text], 500));
-        assert!(built(&[&text], 500).len() > 50);
+        // A few may find no room.
+        assert!(built(&[&text], 500).len() >= 490);
     }
 }
