@@ -61,6 +61,8 @@ mod random;
 mod roofline;
 mod rowwise;
 mod saved_cache;
+#[cfg(unix)]
+mod slab;
 mod tile;
 mod tree_mask;
 

@@ -2,6 +2,11 @@
 //! are read about twice as fast as through 4 KiB pages. Knows bytes only.
 
 use std::ops::{Deref, DerefMut};
+#[cfg(unix)]
+use std::sync::Arc;
+
+#[cfg(unix)]
+use super::slab::{self, Slab};
 
 /// Alignment of every allocation: a cache line.
 const LINE: usize = 64;
@@ -27,12 +32,9 @@ pub struct Pages {
 
 enum Origin {
     Heap,
-    /// The whole mapping, of which the block is the part behind the first 2 MiB boundary.
+    /// A mapping of its own, or a part of one.
     #[cfg(unix)]
-    Mapped {
-        start: *mut u8,
-        len: usize,
-    },
+    Mapped(Arc<Slab>),
 }
 
 // SAFETY: `Pages` owns its memory alone, like a `Box<[u8]>`.
@@ -60,39 +62,11 @@ impl Pages {
         Ok(Self { start, len, origin: Origin::Heap })
     }
 
-    /// A private mapping on a 2 MiB boundary, if it is worth one and the system gives it.
+    /// A block of 2 MiB pages, if it is worth one and the system gives it.
     #[cfg(unix)]
     fn mapped(len: usize) -> Option<Self> {
-        const HUGE: usize = 2 << 20;
-        if len < HUGE {
-            return None;
-        }
-        let whole = len.checked_add(HUGE)?;
-        // SAFETY: a fresh private anonymous mapping, at no address in particular.
-        let raw = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                whole,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if raw == libc::MAP_FAILED {
-            return None;
-        }
-        let raw = raw.cast::<u8>();
-        let head = raw.align_offset(HUGE);
-        // SAFETY: head < HUGE, so head + len lies within the mapping of len + HUGE bytes.
-        let start = unsafe { raw.add(head) };
-        // If the advice is refused, only speed is lost, so its result is ignored.
-        #[cfg(target_os = "linux")]
-        // SAFETY: start..start + len lies within the mapping.
-        unsafe {
-            libc::madvise(start.cast(), len, libc::MADV_HUGEPAGE);
-        }
-        Some(Self { start, len, origin: Origin::Mapped { start: raw, len: whole } })
+        let (slab, start) = slab::take(len)?;
+        Some(Self { start, len, origin: Origin::Mapped(slab) })
     }
 }
 
@@ -103,7 +77,7 @@ fn layout(len: usize) -> Option<std::alloc::Layout> {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        match self.origin {
+        match &self.origin {
             Origin::Heap => {
                 if let Some(layout) = layout(self.len) {
                     // SAFETY: allocated in `zeroed` with this very layout.
@@ -111,10 +85,8 @@ impl Drop for Pages {
                 }
             }
             #[cfg(unix)]
-            // SAFETY: the mapping made in `mapped`, owned by this block alone.
-            Origin::Mapped { start, len } => unsafe {
-                libc::munmap(start.cast(), len);
-            },
+            // SAFETY: `mapped` took this block from this slab, and nobody else has it.
+            Origin::Mapped(slab) => unsafe { slab.give_back(self.start, self.len) },
         }
     }
 }
