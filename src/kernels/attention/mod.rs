@@ -311,7 +311,9 @@ impl Attend<'_> {
         // `weights` holds M × stride and `tree` M × tree_tiles × 16 floats.
         unsafe {
             let (weights, tree) = (scratch.weights.as_mut_ptr(), scratch.tree.as_mut_ptr());
-            let keys = Keys { tiles: self.plane.keys, dim };
+            let value_tile = LANES * dim.next_multiple_of(LANES) * E::SIZE;
+            let (tiles, values) = (self.plane.keys, self.plane.values);
+            let keys = Keys { tiles, dim, values, value_tile };
             let from = weights.add(skip * LANES);
             keys.scores::<L, E, M, T>(scratch.query, skip..whole, from, stride);
             let tiles = whole..whole + tree_tiles;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::kernels::block::LINE;
 use crate::kernels::lanes::{Element, LANES, Lanes};
 use crate::kernels::math;
 
@@ -10,7 +11,15 @@ use crate::kernels::math;
 pub(super) struct Keys {
     pub(super) tiles: *const u8,
     pub(super) dim: usize,
+    /// The first tile's values, and the bytes of a tile of them: they are wanted right after the
+    /// scores, so they are prefetched beside the keys.
+    pub(super) values: *const u8,
+    pub(super) value_tile: usize,
 }
+
+/// Bytes between the keys that are read and those that are prefetched: bandwidth times latency of
+/// the memory.
+const PREFETCH_DISTANCE: usize = 4 << 10;
 
 impl Keys {
     /// Dot products of M queries, `[M][dim]`, with the keys of `tiles`; query i's go to
@@ -60,8 +69,18 @@ impl Keys {
         unsafe {
             let keys = self.tiles.add(tile * dim * LANES * E::SIZE);
             let query = query.as_ptr();
+            let mut ahead = keys.wrapping_add(PREFETCH_DISTANCE);
+            let mut values = self.values.wrapping_add(tile * self.value_tile);
             let mut sums = [[L::splat(0.0); T]; M];
             for d in 0..dim {
+                if d % (LINE / (LANES * E::SIZE)) == 0 {
+                    for _ in 0..T {
+                        L::prefetch(ahead);
+                        L::prefetch(values);
+                        ahead = ahead.wrapping_add(LINE);
+                        values = values.wrapping_add(LINE);
+                    }
+                }
                 let mut key = [L::splat(0.0); T];
                 for (t, key) in key.iter_mut().enumerate() {
                     *key = E::load::<L>(keys.add((t * dim + d) * LANES * E::SIZE));
