@@ -218,26 +218,21 @@ impl Work for Quantise<'_> {
             peaks = [f32::NAN; 8];
         }
         let unit = L::splat(math::UNIT);
-        let mut scales = [0f32; 8];
-        let mut sums = [0i32; 16];
+        let scales = peaks.map(|peak| peak / 127.0);
+        // Below the bound the reciprocal would overflow; such a block is zero.
+        let inverses = peaks.map(|peak| if peak > 1e-30 { 127.0 / peak } else { 0.0 });
         // SAFETY: the cell exists.
         let codes = unsafe { self.to.codes.get().add(self.cell * BLOCK) };
-        for (j, peak) in peaks.into_iter().enumerate() {
-            scales[j] = peak / 127.0;
-            // Below the bound the reciprocal would overflow; such a block is zero.
-            let inverse = if peak > 1e-30 { 127.0 / peak } else { 0.0 };
-            for half in [2 * j, 2 * j + 1] {
-                // SAFETY: 16 of 256 floats and codes.
-                unsafe {
-                    let x = L::mul(L::load(x.add(half * LANES)), L::splat(inverse));
-                    let code = L::sub(L::add(x, unit), unit);
-                    L::store_i8(codes.add(half * LANES), code);
-                    sums[half] = L::total(code) as i32;
-                }
+        for half in 0..BLOCK / LANES {
+            // SAFETY: 16 of 256 floats and codes.
+            unsafe {
+                let x = L::mul(L::load(x.add(half * LANES)), L::splat(inverses[half / 2]));
+                L::store_i8(codes.add(half * LANES), L::sub(L::add(x, unit), unit));
             }
         }
-        // SAFETY: the cell exists; the counts are those of `Codes::resize`.
-        unsafe { self.finish(&scales, &sums) }
+        // SAFETY: 256 codes, just written; the cell exists, and the counts are those of
+        // `Codes::resize`.
+        unsafe { self.finish(&scales, &L::run_sums(codes)) }
     }
 }
 

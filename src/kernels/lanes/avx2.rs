@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Work};
+use super::{LANES, Lanes, Work};
 
 /// Two registers a vector: lanes 0 to 7, lanes 8 to 15.
 #[derive(Clone, Copy)]
@@ -304,6 +304,30 @@ impl Lanes for Avx2 {
             let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
             let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
             _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
+        // SAFETY: see the impl.
+        unsafe {
+            // Two runs a register, a half each, as four sums of four bytes.
+            let fours = |i: usize| {
+                let bytes = _mm256_loadu_si256(p.add(32 * i).cast());
+                let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
+                _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+            };
+            // Eight runs: of either half those of four registers, put in order by the permutation.
+            let eight = |i: usize| {
+                let a = _mm256_hadd_epi32(fours(i), fours(i + 1));
+                let b = _mm256_hadd_epi32(fours(i + 2), fours(i + 3));
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                _mm256_permutevar8x32_epi32(_mm256_hadd_epi32(a, b), order)
+            };
+            let mut sums = [0; LANES];
+            _mm256_storeu_si256(sums.as_mut_ptr().cast(), eight(0));
+            _mm256_storeu_si256(sums.as_mut_ptr().add(8).cast(), eight(4));
+            sums
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Work};
+use super::{LANES, Lanes, Work};
 
 /// One register a vector.
 #[derive(Clone, Copy)]
@@ -157,6 +157,28 @@ impl Lanes for Avx512 {
     fn total(x: __m512) -> f32 {
         // SAFETY: see the impl.
         unsafe { _mm512_reduce_add_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
+        // SAFETY: see the impl.
+        unsafe {
+            // Four runs a register, a quarter each, as four sums of four bytes.
+            let fours = |i: usize| {
+                let bytes = _mm512_loadu_si512(p.add(64 * i).cast());
+                _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes)
+            };
+            // Of every quarter the halves of the runs of two registers.
+            let halves =
+                |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (a, b) = (halves(fours(0), fours(1)), halves(fours(2), fours(3)));
+            let runs = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+            // A quarter holds one run of each register.
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let mut sums = [0; LANES];
+            _mm512_storeu_si512(sums.as_mut_ptr().cast(), _mm512_permutexvar_epi32(order, runs));
+            sums
+        }
     }
 
     #[inline(always)]

@@ -79,6 +79,9 @@ pub(super) trait Lanes: Copy + 'static {
     /// The sum of whole numbers whose sums are exact in any order; no number if a lane is none.
     fn total(x: Self::F) -> f32;
 
+    /// The sums of 16 signed bytes each, of 256 at `p`.
+    unsafe fn run_sums(p: *const i8) -> [i32; LANES];
+
     /// The same integer in every lane.
     fn splat_i(x: i32) -> Self::I;
     /// To the nearest float.

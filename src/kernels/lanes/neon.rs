@@ -8,7 +8,7 @@ use std::arch::aarch64::*;
 use std::arch::asm;
 use std::marker::PhantomData;
 
-use super::{Lanes, Work};
+use super::{LANES, Lanes, Work};
 
 /// Four registers a vector: lanes 0 to 3, 4 to 7 and so on. Bytes lie four to a lane.
 #[derive(Clone, Copy)]
@@ -373,6 +373,12 @@ impl<D: Dot> Lanes for Neon<D> {
     fn total(x: Self::F) -> f32 {
         // SAFETY: see the impl.
         unsafe { vaddvq_f32(vaddq_f32(vaddq_f32(x[0], x[1]), vaddq_f32(x[2], x[3]))) }
+    }
+
+    #[inline(always)]
+    unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
+        // SAFETY: see the impl.
+        std::array::from_fn(|run| unsafe { vaddlvq_s8(vld1q_s8(p.add(run * LANES))).into() })
     }
 
     #[inline(always)]

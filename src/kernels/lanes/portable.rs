@@ -142,6 +142,13 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
+        // SAFETY: see the trait.
+        let of = |run: usize| unsafe { p.add(run * LANES).cast::<[i8; LANES]>().read_unaligned() };
+        std::array::from_fn(|run| of(run).into_iter().map(i32::from).sum())
+    }
+
+    #[inline(always)]
     fn splat_i(x: i32) -> Self::I {
         [x; LANES]
     }
