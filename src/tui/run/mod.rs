@@ -7,9 +7,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use crossterm::event::{
-    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
-};
+use crossterm::event::Event as Input;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::effects::EffectRunner;
@@ -20,10 +18,13 @@ use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
 use super::update::{Button, Effect, ScreenEvent, update};
-use super::{editor, input, view};
+use super::{input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Event, SharedControls, Sink, Worker};
+
+mod away;
+mod received;
 
 /// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
@@ -322,46 +323,6 @@ impl App {
         self.changed && !self.suspended && !self.screen.busy()
     }
 
-    /// Takes an event in, with the characters that wait behind it if it is one.
-    fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
-        let event = match input {
-            Input::Key(event) if is_text(&event) => {
-                let (keys, next) = characters(event, waiting);
-                self.typed = true;
-                self.take(match keys.as_slice() {
-                    [event] => ScreenEvent::Key(*event),
-                    _ => ScreenEvent::Typed(keys),
-                });
-                if let Some(next) = next {
-                    self.input(next, waiting);
-                }
-                return;
-            }
-            Input::Key(event) => ScreenEvent::Key(event),
-            Input::Paste(text) => ScreenEvent::Paste(text),
-            Input::Mouse(event) => match event.kind {
-                MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
-                MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
-                // Shift leaves the selection to the terminal, where that hands it on at all.
-                _ if event.modifiers.contains(KeyModifiers::SHIFT) => return,
-                MouseEventKind::Down(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Pressed, event.column, event.row)
-                }
-                MouseEventKind::Drag(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Moved, event.column, event.row)
-                }
-                MouseEventKind::Up(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Released, event.column, event.row)
-                }
-                _ => return,
-            },
-            Input::Resize(..) => return self.signal(Signal::Resize),
-            Input::FocusGained | Input::FocusLost => return,
-        };
-        self.typed = true;
-        self.take(event);
-    }
-
     fn signal(&mut self, signal: Signal) {
         match signal {
             Signal::End | Signal::Interrupt => self.take(ScreenEvent::Terminate),
@@ -371,18 +332,6 @@ impl App {
             Signal::Continue => self.resume(),
             // The frame asks for the size itself: of many changes in a row only the last counts.
             Signal::Resize => self.changed = true,
-        }
-    }
-
-    /// Gives the terminal back to the shell and stops.
-    fn suspend(&mut self) {
-        terminal::restore();
-        self.suspended = true;
-        if let Err(error) = signals::stop() {
-            tracing::warn!("not suspended: {error}");
-            if !self.editing {
-                self.resume();
-            }
         }
     }
 
@@ -398,61 +347,6 @@ impl App {
             tracing::warn!("no thread to read files: {error}");
         }
     }
-
-    /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
-    /// answer goes on, and nothing is drawn.
-    fn edit(&mut self, text: &str) -> Result<(), String> {
-        let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
-        let editor = editor::chosen(|name| std::env::var_os(name))?;
-        let file = editor::file_of(text)?;
-        self.pause.set(true);
-        signals::lend(true);
-        terminal::restore();
-        (self.suspended, self.editing) = (true, true);
-        let edit = move || {
-            // There is no receiver once the screen has ended.
-            let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
-        };
-        let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
-        thread.map(drop).map_err(|error| format!("no thread for the editor: {error}"))
-    }
-
-    /// Takes the terminal back from the editor.
-    fn leave_editor(&mut self) {
-        if std::mem::take(&mut self.editing) {
-            signals::lend(false);
-            self.resume();
-            self.pause.set(false);
-        }
-    }
-
-    /// Takes the terminal again, after a stop of whatever kind.
-    fn resume(&mut self) {
-        self.suspended = false;
-        self.changed = true;
-        if let Err(error) = self.screen.retake() {
-            tracing::warn!("the terminal cannot be taken again: {error}");
-        }
-    }
-}
-
-/// Whether a key is a character to be written.
-fn is_text(event: &KeyEvent) -> bool {
-    event.kind == KeyEventKind::Press
-        && matches!(event.code, KeyCode::Char(_))
-        && event.modifiers.difference(KeyModifiers::SHIFT).is_empty()
-}
-
-/// `first` and the characters that wait behind it, and what came after them.
-fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
-    let mut keys = vec![first];
-    while let Ok(next) = waiting.try_recv() {
-        match next {
-            Input::Key(event) if is_text(&event) => keys.push(event),
-            other => return (keys, Some(other)),
-        }
-    }
-    (keys, None)
 }
 
 /// The sources of events.
