@@ -94,6 +94,31 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
 }
 
 #[test]
+fn the_rows_below_an_answer_are_never_cut() {
+    let mut state = loaded(120, 36);
+    state.ready.as_mut().unwrap().for_show = true;
+    state.ready.as_mut().unwrap().plain_ms = Some(1.0);
+    type_keys(&mut state, "Tell me a story<enter>");
+    let mut events = answer(1, &"many words ".repeat(70), 8);
+    if let Some(Event::Finished { summary, .. }) = events.last_mut() {
+        summary.finish = Some(crate::decode::Finish::MaxTokens);
+    }
+    events.into_iter().for_each(|event| drop(say(&mut state, event)));
+    for (width, rows) in [(200, 2), (120, 2), (80, 2), (45, 3)] {
+        state.size = (width, 50);
+        let screen = text(&drawn(&mut state));
+        let all = screen.lines().map(|line| line.split('│').next().unwrap_or_default().trim());
+        let below: Vec<&str> = all.skip_while(|line| !line.contains(" tokens in ")).collect();
+        let below: Vec<&str> = below.into_iter().take_while(|line| !line.is_empty()).collect();
+        assert!(below.len() >= rows, "{width}: {below:#?}");
+        let words = below.join(" · ");
+        for part in ["tokens in", "token limit reached", "tok/s", "kept for show", "continues"] {
+            assert!(words.contains(part), "{width}: {part} is cut: {words}");
+        }
+    }
+}
+
+#[test]
 fn wide_characters() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "日本語で答えて 👩‍👩‍👧 e\u{301}<enter>");
