@@ -119,6 +119,27 @@ fn the_rows_below_an_answer_are_never_cut() {
 }
 
 #[test]
+fn the_key_line_says_what_enter_does() {
+    let mut state = loaded(80, 24);
+    let names = vec!["sample.txt".to_string(), "src/".to_string()];
+    // What `Tab` does too is named with it.
+    for (keys, word) in
+        [("see @s", None), ("/sys", None), ("/s", Some("run")), ("hi", Some("send"))]
+    {
+        state.input.set("");
+        type_keys(&mut state, keys);
+        update(&mut state, ScreenEvent::Folder(String::new(), names.clone()), Duration::ZERO);
+        let screen = text(&drawn(&mut state));
+        let line = screen.lines().last().unwrap();
+        let said = ["send", "run", "complete", "continue"]
+            .into_iter()
+            .find(|word| line.contains(&format!("Enter {word} ")));
+        assert_eq!(said, word, "{keys}: {line}");
+        assert_eq!(line.contains("Tab complete "), keys != "hi", "{line}");
+    }
+}
+
+#[test]
 fn wide_characters() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "日本語で答えて 👩‍👩‍👧 e\u{301}<enter>");
