@@ -47,7 +47,7 @@ pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
 pub use payoff::{PlainPace, Speedup};
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
-pub use selection::{SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
+pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use starters::Starters;
 pub use thought::Thought;
 pub use toasts::{Toast, Toasts};

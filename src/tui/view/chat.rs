@@ -17,7 +17,7 @@ use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
-use crate::tui::state::{Focus, Phase, ScreenState, SeenRows, Turn};
+use crate::tui::state::{Focus, Part, Phase, ScreenState, SeenRows, Thought, Turn};
 use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
@@ -115,7 +115,11 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
         let (begin, text) = (start + thought::laid_out(turn, open), turn.laid_out().len());
         for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
-            rows.push((index, at.checked_sub(begin).filter(|row| *row < text)));
+            let row = match at.checked_sub(begin) {
+                Some(row) => (row < text).then_some((Part::Text, row)),
+                None => thought::text_row(turn, at - start, open).map(|row| (Part::Thought, row)),
+            };
+            rows.push((index, row));
         }
         start += count;
     }
@@ -123,20 +127,25 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     if area.width != state.chat.seen.area.width {
         state.selection = None;
     }
-    state.chat.seen = SeenRows { area, lead: GUTTER, rows };
+    state.chat.seen = SeenRows { area, lead: GUTTER, bar: thought::BAR_WIDTH, rows };
 }
 
 /// What is selected with the mouse stands out.
 fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
     let Some(selection) = state.selection else { return };
-    let SeenRows { area, lead, rows } = &state.chat.seen;
-    for (line, (turn, row)) in area.rows().zip(rows) {
-        let Some((from, to)) = row.and_then(|row| selection.columns(*turn, row)) else { continue };
+    let seen = &state.chat.seen;
+    for (line, (turn, row)) in seen.area.rows().zip(&seen.rows) {
         let said = state.chat.turns().get(*turn).zip(*row);
-        let Some(text) = said.and_then(|(turn, row)| turn.laid_out().get(row)) else { continue };
+        let Some((said, (part, row))) = said else { continue };
+        let Some((from, to)) = selection.columns(*turn, (part, row)) else { continue };
+        let rows = match part {
+            Part::Text => said.laid_out(),
+            Part::Thought => said.thought.as_ref().map_or(&[][..], Thought::laid_out),
+        };
+        let Some(text) = rows.get(row) else { continue };
         let width: usize = text.iter().map(|piece| piece.text.width()).sum();
-        let begin = usize::from(line.x + lead) + from.min(width);
-        let end = usize::from(line.x + lead) + to.min(width);
+        let before = usize::from(line.x + seen.before(part));
+        let (begin, end) = (before + from.min(width), before + to.min(width));
         let part = Rect { x: begin as u16, width: (end.saturating_sub(begin)) as u16, ..line };
         let part = part.intersection(line);
         frame.buffer_mut().set_style(part, Style::new().add_modifier(Modifier::REVERSED));
