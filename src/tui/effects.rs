@@ -14,6 +14,19 @@ use crate::chat::{
 };
 use crate::worker::{Command, ModelChoice, SharedControls, Worker};
 
+/// What was left when the program was, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Title of the conversation that was open, if it is saved.
+    pub title: Option<String>,
+    /// Whether a message that was not sent is kept with it.
+    pub unsent: bool,
+    /// Whether one is kept for the next conversation.
+    pub unsent_alone: bool,
+    /// What could not be kept: why, and the message that was not sent, if there was one.
+    pub lost: Option<(String, Option<String>)>,
+}
+
 /// Everything outside the screen that effects act on.
 pub struct EffectRunner {
     /// The decode thread.
@@ -24,6 +37,10 @@ pub struct EffectRunner {
     session: Option<OpenSession>,
     /// Where what is open branched off.
     branch_of: Option<BranchOf>,
+    /// The message that was left before anything was asked, as it was found.
+    unsent: Option<String>,
+    /// What is told of the run when it has ended.
+    left: Left,
     clipboard: Option<arboard::Clipboard>,
     /// Looks for models, and where what it finds goes.
     models: Option<(ModelFinder, UnboundedSender<ScreenEvent>)>,
@@ -41,6 +58,8 @@ impl EffectRunner {
             store,
             session: None,
             branch_of: None,
+            unsent: None,
+            left: Left::default(),
             clipboard: None,
             models: None,
         }
@@ -99,9 +118,39 @@ impl EffectRunner {
             return Ok(None);
         }
         chat.extras.branch_of = self.branch_of.clone();
+        let unsent = chat.extras.unsent.clone();
         let session = self.session.get_or_insert_with(|| OpenSession::new(target));
         session.update(chat);
-        store.save(session).map(Some).map_err(|error| error.to_string())
+        let saved = store.save(session).map(Some).map_err(|error| error.to_string());
+        self.left.unsent = unsent.is_some() && saved.is_ok();
+        self.left.lost = saved.as_ref().err().map(|why| (why.clone(), unsent));
+        saved
+    }
+
+    /// The message that was left before anything was asked.
+    pub fn unsent(&mut self) -> Option<ScreenEvent> {
+        self.unsent = self.store.as_ref().and_then(SessionStore::unsent);
+        self.unsent.clone().map(ScreenEvent::Unsent)
+    }
+
+    /// Keeps such a message for the next start, in the place of the one that was found.
+    pub fn keep_unsent(&mut self, text: Option<String>) {
+        let Some(store) = &self.store else { return };
+        match store.keep_unsent(self.unsent.as_deref(), text.as_deref()) {
+            Ok(()) => {
+                self.left.unsent_alone = text.is_some();
+                self.unsent = text;
+            }
+            Err(error) => {
+                let why = format!("{} takes no file: {error}", store.folder().display());
+                self.left.lost = Some((why, text));
+            }
+        }
+    }
+
+    /// What is told of the run, now that it has ended.
+    pub fn left(&self) -> Left {
+        Left { title: self.title(), ..self.left.clone() }
     }
 
     /// Remembers that the program has answered here.
@@ -125,7 +174,7 @@ impl EffectRunner {
     }
 
     /// Title of the conversation that is open, if it is saved.
-    pub fn title(&self) -> Option<String> {
+    fn title(&self) -> Option<String> {
         self.session.as_ref().map(|open| open.session().title.clone())
     }
 
@@ -348,6 +397,35 @@ mod tests {
                 .branch_of,
             Some(origin)
         );
+    }
+
+    #[test]
+    fn what_was_not_sent_is_kept_and_what_cannot_be_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = runner(folder.path());
+        assert!(first.unsent().is_none());
+        first.keep_unsent(Some("half".to_string()));
+        assert_eq!(first.left(), Left { unsent_alone: true, ..Left::default() });
+        let mut second = runner(folder.path());
+        assert!(matches!(second.unsent(), Some(ScreenEvent::Unsent(text)) if text == "half"));
+        let mut chat = SavedChat::from(vec![said(Role::User, "half and all of it")]);
+        chat.extras.unsent = Some("more".to_string());
+        second.save("t", chat.clone()).unwrap();
+        second.keep_unsent(None);
+        let title = Some("half and all of it".to_string());
+        assert_eq!(second.left(), Left { title, unsent: true, ..Left::default() });
+        assert!(runner(folder.path()).unsent().is_none(), "it was sent");
+        let ScreenEvent::Loaded(Ok(again)) = second.load("half") else { panic!("not loaded") };
+        assert_eq!(again.extras.unsent.as_deref(), Some("more"));
+        // A folder that is a file.
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let mut third = runner(&file.join("below"));
+        assert!(third.save("t", chat).is_err());
+        let (why, unsent) = third.left().lost.unwrap();
+        assert!(why.contains("below") && unsent.as_deref() == Some("more"), "{why}");
+        third.keep_unsent(Some("lost".to_string()));
+        assert_eq!(third.left().lost.unwrap().1.as_deref(), Some("lost"));
     }
 
     #[test]

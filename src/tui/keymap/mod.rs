@@ -161,6 +161,8 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
             A::Send => send_word(state),
+            A::Interrupt if state.answering() || state.load.is_some() => "stop",
+            A::Interrupt if !state.input.is_blank() => "put aside",
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use crossterm::event::Event as Input;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::effects::EffectRunner;
+use super::effects::{EffectRunner, Left};
 use super::exchange;
 use super::input::InputPause;
 use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
-use super::update::{Button, Effect, ScreenEvent, update};
+use super::update::{self, Button, Effect, ScreenEvent, update};
 use super::{input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
@@ -68,8 +68,8 @@ pub enum Opening {
 pub struct NotOpened(String);
 
 /// Shows the screen until the user leaves. `start` starts the worker, whose events go to the sink
-/// it is given. The terminal is given back and the conversation saved whatever happens. Returns the
-/// title of the conversation that was left, if it is saved.
+/// it is given. The terminal is given back and the conversation saved whatever happens. Returns
+/// what was left.
 ///
 /// # Errors
 /// [`NotOpened`] before anything is shown; there is no terminal, or the worker cannot be started.
@@ -77,7 +77,7 @@ pub fn run(
     config: ScreenConfig,
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Left> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -93,8 +93,11 @@ pub fn run(
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
-        if let Some(opening) = config.open {
-            let event = app.runner.open(opening);
+        let event = match config.open {
+            Some(opening) => Some(app.runner.open(opening)),
+            None => app.runner.unsent(),
+        };
+        if let Some(event) = event {
             app.take(event);
         }
         for event in early {
@@ -128,7 +131,7 @@ async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, No
 fn guarded(
     mut app: App,
     body: impl FnOnce(&mut App) -> anyhow::Result<()>,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Left> {
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
     if matches!(result, Ok(Ok(()))) {
         signals::saved();
@@ -136,12 +139,12 @@ fn guarded(
     terminal::restore();
     // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
-        let App { state, runner, .. } = &mut app;
-        let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
-        let _ = runner.save(target(state), chat);
+        for effect in update::left(&app.state) {
+            app.perform(effect);
+        }
     }
     match result {
-        Ok(result) => result.map(|()| app.runner.title()),
+        Ok(result) => result.map(|()| app.runner.left()),
         // The hook has reported it.
         Err(panic) => resume_unwind(panic),
     }
@@ -235,6 +238,7 @@ impl App {
                     None => None,
                 };
             }
+            Effect::KeepUnsent(text) => self.runner.keep_unsent(text),
             Effect::Answered => self.runner.answered(),
             Effect::Forget => self.runner.forget(),
             Effect::Branch { messages } => self.runner.branch(messages),

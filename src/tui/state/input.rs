@@ -40,6 +40,8 @@ pub struct Input {
     recalled: Option<usize>,
     /// What was being written before the history was looked at.
     unsent: String,
+    /// What was put aside last, until a message is sent.
+    aside: Option<String>,
 }
 
 impl Default for Input {
@@ -52,6 +54,7 @@ impl Default for Input {
             history: Vec::new(),
             recalled: None,
             unsent: String::new(),
+            aside: None,
         }
     }
 }
@@ -89,6 +92,25 @@ impl Input {
         self.area.is_empty()
     }
 
+    /// Whether nothing is written but space.
+    pub fn is_blank(&self) -> bool {
+        self.area.lines().iter().all(|line| line.trim().is_empty())
+    }
+
+    /// What is written and was not sent, be it that an earlier message is looked at meanwhile; else
+    /// what was put aside and not sent since.
+    pub fn unsent(&self) -> Option<String> {
+        let shown = self.recalled.and_then(|at| self.history.get(at));
+        let before = self.recalled.map(|_| self.unsent.clone());
+        let now = Some(self.text()).filter(|text| shown != Some(text));
+        let mut texts: Vec<String> = before.into_iter().chain(now).collect();
+        texts.retain(|text| !text.trim().is_empty());
+        if texts.is_empty() {
+            return self.aside.clone();
+        }
+        Some(texts.join("\n\n"))
+    }
+
     /// Puts `text` in place of what is written.
     pub fn set(&mut self, text: &str) {
         self.area = area(text);
@@ -99,6 +121,10 @@ impl Input {
     /// Takes what is written as sent.
     pub fn sent(&mut self) {
         let text = self.text();
+        // A command is no message.
+        if !text.starts_with('/') {
+            self.aside = None;
+        }
         if self.history.last() != Some(&text) {
             self.history.push(text);
         }
@@ -112,8 +138,16 @@ impl Input {
     /// Puts what is written aside: arrow up brings it back.
     pub fn stash(&mut self) {
         if !self.is_empty() {
+            let text = self.text();
             self.sent();
+            self.aside = Some(text).filter(|text| !text.trim().is_empty());
         }
+    }
+
+    /// Arrow up shows this, as if it had been sent last.
+    pub fn remember(&mut self, text: String) {
+        self.recalled = None;
+        self.history.push(text);
     }
 
     /// Inserts pasted text as it is, in one step of undo; a long one stands as a mark.
@@ -350,6 +384,35 @@ mod tests {
         assert!(input.recall_newer());
         assert_eq!(input.text(), "unsent");
         assert!(!input.recall_newer());
+    }
+
+    #[test]
+    fn what_was_not_sent_is_known_wherever_it_stands() {
+        let mut input = Input::default();
+        assert_eq!(input.unsent(), None);
+        input.set("one");
+        input.sent();
+        assert_eq!(input.unsent(), None, "it was sent");
+        input.set("two");
+        assert_eq!(input.unsent().as_deref(), Some("two"));
+        input.up();
+        assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("one", Some("two")));
+        input.paste(", changed");
+        assert_eq!(input.unsent().as_deref(), Some("two\n\none, changed"));
+        input.set("three");
+        input.stash();
+        assert!(input.is_empty());
+        assert_eq!(input.unsent().as_deref(), Some("three"), "it was put aside");
+        input.up();
+        assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("three", Some("three")));
+        input.set("/theme");
+        input.sent();
+        assert_eq!(input.unsent().as_deref(), Some("three"), "a command is no message");
+        input.set("four");
+        input.sent();
+        assert_eq!(input.unsent(), None);
+        input.set("  \n ");
+        assert!(input.is_blank() && input.unsent().is_none());
     }
 
     #[test]
