@@ -16,7 +16,7 @@ use crate::printable::{printable, printable_line};
 use crate::settings::Settings;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
-use crate::worker::Purpose;
+use crate::worker::{Purpose, kv_folder};
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
@@ -51,7 +51,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
     let (open, questions) = (args.opening(), Vec::new());
-    let config = ScreenConfig { state, store, models, open, questions };
+    let config = ScreenConfig { state, store, kept_kv: kv_folder(), models, open, questions };
     let left = tui::run(config, controls, start);
     let left = left.map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };

@@ -1,6 +1,7 @@
 //! Carries out effects: worker, files, clipboard. Must never know widgets.
 
 use std::io;
+use std::path::PathBuf;
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -12,7 +13,7 @@ use super::update::ScreenEvent;
 use crate::chat::{
     BranchOf, OpenSession, Saved, SavedChat, SessionHead, SessionMatch, SessionStore,
 };
-use crate::worker::{Command, ModelChoice, SharedControls, Worker};
+use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
 
 /// What was left when the program was, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct EffectRunner {
     session: Option<OpenSession>,
     /// Where what is open branched off.
     branch_of: Option<BranchOf>,
+    /// Where KV caches of conversations are kept.
+    kept_kv: Option<PathBuf>,
     /// The message that was left before anything was asked, as it was found.
     unsent: Option<String>,
     /// What is told of the run when it has ended.
@@ -58,11 +61,23 @@ impl EffectRunner {
             store,
             session: None,
             branch_of: None,
+            kept_kv: None,
             unsent: None,
             left: Left::default(),
             clipboard: None,
             models: None,
         }
+    }
+
+    /// The same with the folder where KV caches of conversations are kept. Those of conversations
+    /// that are not there any more go.
+    pub fn with_kept_kv(self, folder: PathBuf) -> Self {
+        match self.store.as_ref().map(SessionStore::names) {
+            Some(Ok(names)) => discard_others(&folder, &names),
+            Some(Err(error)) => tracing::warn!("KV caches are not cleaned up: {error}"),
+            None => {}
+        }
+        Self { kept_kv: Some(folder), ..self }
     }
 
     /// The same with a finder of models, whose results go to `results`.
@@ -95,11 +110,20 @@ impl EffectRunner {
         }
     }
 
-    /// Sends a command to the worker; `false` if it has ended.
-    pub fn send(&self, command: Command) -> bool {
+    /// Sends a command to the worker; `false` if it has ended. An answer is told which conversation
+    /// it belongs to; `target` answers in a new one.
+    pub fn send(&mut self, target: &str, command: Command) -> bool {
         match command {
-            Command::Generate(job) => self.worker.generate(job),
+            Command::Generate(mut job) => {
+                // It has its name from the first question on.
+                let open = || OpenSession::new(target);
+                let saved = self.store.is_some();
+                let session = saved.then(|| self.session.get_or_insert_with(open));
+                job.conversation = session.map(|session| session.name().to_string());
+                self.worker.generate(job)
+            }
             Command::Load(job) => self.worker.load(job),
+            Command::Discard(conversation) => self.worker.discard(conversation),
         }
     }
 
@@ -175,7 +199,9 @@ impl EffectRunner {
 
     /// Title of the conversation that is open, if it is saved.
     fn title(&self) -> Option<String> {
-        self.session.as_ref().map(|open| open.session().title.clone())
+        // Without a title nothing was saved yet.
+        let title = self.session.as_ref().map(|open| open.session().title.clone());
+        title.filter(|title| !title.is_empty())
     }
 
     /// Opens the conversation to begin with, or lists those there are.
@@ -213,7 +239,7 @@ impl EffectRunner {
         renamed.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Deletes a saved conversation and returns its name.
+    /// Deletes a saved conversation, with its KV cache, and returns its name.
     ///
     /// # Errors
     /// Why not.
@@ -222,6 +248,12 @@ impl EffectRunner {
             return Err("this is the conversation on the screen: /new leaves it".to_string());
         }
         self.saved()?.delete(&id).map_err(|error| error.to_string())?;
+        // What was computed for it goes at once, whatever target it was for; what this target still
+        // holds of it is not written any more.
+        if let Some(folder) = &self.kept_kv {
+            discard_kept(folder, &id);
+        }
+        self.worker.discard(id.clone());
         Ok(id)
     }
 
@@ -397,6 +429,53 @@ mod tests {
                 .branch_of,
             Some(origin)
         );
+    }
+
+    #[test]
+    fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let (sessions, kept) = (folder.path().join("sessions"), folder.path().join("kv"));
+        std::fs::create_dir(&kept).unwrap();
+        let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (heard, shared) = (asked.clone(), SharedControls::new(controls()));
+        let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
+        let worker = worker.tapped(Box::new(move |command| {
+            heard.lock().unwrap().push(command.clone());
+        }));
+        let store = SessionStore::at(sessions);
+        let mut runner = EffectRunner::new(worker, shared, Some(store.clone()));
+        runner.kept_kv = Some(kept.clone());
+        let job = crate::worker::Job {
+            generation: 1,
+            messages: Vec::new(),
+            max_tokens: 1,
+            thinking: None,
+            afresh: false,
+            conversation: None,
+        };
+        // The first question is on its way before it is saved.
+        assert!(runner.send("t", Command::Generate(job)));
+        assert_eq!(runner.left(), Left::default(), "nothing is saved yet");
+        runner.save("t", vec![said(Role::User, "Hi")]).unwrap();
+        let id = runner.list().unwrap()[0].id.clone();
+        let told = |asked: &[Command]| match asked.last() {
+            Some(Command::Generate(job)) => job.conversation.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told(&asked.lock().unwrap()), Some(id.clone()));
+        let file = |id: &str| kept.join(crate::worker::kept_kv_name("target", id));
+        std::fs::write(file(&id), "x").unwrap();
+        std::fs::write(file("another"), "x").unwrap();
+        runner.forget();
+        runner.delete(id.clone()).unwrap();
+        assert!(!file(&id).exists() && file("another").exists());
+        assert_eq!(asked.lock().unwrap().last(), Some(&Command::Discard(id.clone())));
+        // At the next start what belongs to no conversation goes too.
+        runner.restore(&id).unwrap();
+        std::fs::write(file(&id), "x").unwrap();
+        let runner = runner.with_kept_kv(kept.clone());
+        assert!(file(&id).exists() && !file("another").exists());
+        drop(runner);
     }
 
     #[test]

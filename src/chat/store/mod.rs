@@ -271,6 +271,26 @@ impl SessionStore {
         }
     }
 
+    /// The names of all sessions, readable or not.
+    ///
+    /// # Errors
+    /// The folder cannot be read; one that does not exist is an empty one.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            if let (true, Some(name)) = (is_session(&path), path.file_stem()) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
     /// All sessions, the latest first. A folder that does not exist is an empty one.
     ///
     /// # Errors

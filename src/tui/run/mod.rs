@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as Input;
@@ -37,12 +38,18 @@ const OPENING_LIMIT: Duration = Duration::from_secs(3);
 /// Time between two samples of the machine's load.
 const USAGE_PERIOD: Duration = Duration::from_secs(1);
 
+/// Longest time that leaving takes for what makes a return quicker; within the deadline that
+/// [`signals::saved`] sets.
+const KEEPING_LIMIT: Duration = Duration::from_millis(400);
+
 /// How the screen starts.
 pub struct ScreenConfig {
     /// The screen itself.
     pub state: StateConfig,
     /// Where conversations are saved; `None` saves nothing.
     pub store: Option<SessionStore>,
+    /// Where KV caches of conversations are kept.
+    pub kept_kv: Option<PathBuf>,
     /// Finds the models that can be chosen.
     pub models: ModelFinder,
     /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
@@ -85,6 +92,10 @@ pub fn run(
     let (results, found) = unbounded_channel();
     let runner = EffectRunner::new(worker, controls, config.store)
         .with_models(config.models, results.clone());
+    let runner = match config.kept_kv {
+        Some(folder) => runner.with_kept_kv(folder),
+        None => runner,
+    };
     let (sender, signals) = signals::listen()?;
     let mouse = config.state.mouse;
     let mut app = App::new(ScreenState::new(config.state), runner, Screen::take(mouse)?);
@@ -144,7 +155,11 @@ fn guarded(
         }
     }
     match result {
-        Ok(result) => result.map(|()| app.runner.left()),
+        Ok(result) => result.map(|()| {
+            let left = app.runner.left();
+            app.runner.worker.end(KEEPING_LIMIT);
+            left
+        }),
         // The hook has reported it.
         Err(panic) => resume_unwind(panic),
     }
@@ -221,7 +236,7 @@ impl App {
     fn perform(&mut self, effect: Effect) -> Option<ScreenEvent> {
         match effect {
             Effect::Send(command) => {
-                if !self.runner.send(command) {
+                if !self.runner.send(target(&self.state), command) {
                     return Some(ScreenEvent::WorkerGone(terminal::worker_panic()));
                 }
             }

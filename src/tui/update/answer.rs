@@ -16,6 +16,7 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
         max_tokens: state.max_tokens,
         thinking: state.thinking,
         afresh: false,
+        conversation: None,
     };
     effects.push(Effect::Apply(state.controls.clone()));
     effects.push(Effect::Send(Command::Generate(job)));
