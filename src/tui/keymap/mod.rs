@@ -161,8 +161,6 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
             A::Send => send_word(state),
-            A::Interrupt if state.answering() || state.load.is_some() => "stop",
-            A::Interrupt if !state.input.is_blank() => "put aside",
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {
@@ -224,6 +222,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
             !state.answering() && last.is_some_and(|turn| turn.versions.place().1 > 1)
         }
         A::Newline => !state.input.is_empty(),
+        // Else it ends something nearer than the program.
+        A::Interrupt => !state.answering() && state.load.is_none() && state.input.is_blank(),
         A::Escape => state.answering() || state.load.is_some(),
         A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,

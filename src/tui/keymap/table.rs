@@ -123,9 +123,9 @@ pub const BINDINGS: &[Binding] = &[
         &[ctrl('c')],
         A::Interrupt,
         "stop; else put the message aside; else quit",
-        (30, "quit"),
+        (15, "quit"),
     ),
-    bind(S::Global, &[ctrl('q')], A::Quit, "save and quit", (31, "quit")),
+    bind(S::Global, &[ctrl('q')], A::Quit, "save and quit", (30, "quit")),
     // the questions of an empty chat
     bind(
         S::Starters,
