@@ -42,7 +42,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         let thought = thought::rows(turn, usize::from(width), open);
         turn.rows(usize::from(width));
         let across = usize::from(area.width);
-        let footer = footer::rows(turn, at == last, across, &state.keys, styles);
+        // With a message written the key sends that.
+        let goes_on = at == last && state.input.is_empty();
+        let footer = footer::rows(turn, goes_on, across, &state.keys, styles);
         counts.push(thought + text_rows(turn) + footer.len() + 1);
         footers.push(footer);
     }

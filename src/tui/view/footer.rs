@@ -18,10 +18,10 @@ const GUTTER: &str = "   ";
 const BETWEEN: &str = " · ";
 
 /// The rows below `turn`, at most `width` columns wide where its parts are no wider; none below
-/// what has not ended. `last`: it is the end of the conversation.
+/// what has not ended. `goes_on`: a key continues it now, if it was cut off.
 pub(super) fn rows(
     turn: &Turn,
-    last: bool,
+    goes_on: bool,
     width: usize,
     keys: &Keymap,
     styles: &Styles,
@@ -44,7 +44,7 @@ pub(super) fn rows(
     if versions > 1 {
         parts.push(vec![Span::styled(format!("version {version} of {versions}"), style)]);
     }
-    if last && turn.goes_on() {
+    if goes_on && turn.goes_on() {
         let words = format!("{} continues", keys.name(Action::Send));
         parts.push(vec![Span::styled(words, styles.accent)]);
     }

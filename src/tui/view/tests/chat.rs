@@ -116,6 +116,8 @@ fn the_rows_below_an_answer_are_never_cut() {
             assert!(words.contains(part), "{width}: {part} is cut: {words}");
         }
     }
+    type_keys(&mut state, "What then?");
+    assert!(!text(&drawn(&mut state)).contains("Enter continues"), "it sends what is written");
 }
 
 #[test]
