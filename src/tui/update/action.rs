@@ -66,7 +66,16 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             return apply(state);
         }
         Action::Marks => state.marks = !state.marks,
-        Action::Thoughts => state.chat.shows_thoughts = !state.chat.shows_thoughts,
+        Action::Thoughts => {
+            state.chat.shows_thoughts = !state.chat.shows_thoughts;
+            // Else nothing would tell that the key did anything.
+            if state.chat.turns().iter().all(|turn| turn.thought.is_none()) {
+                state.say(match state.chat.shows_thoughts {
+                    true => "what a reasoning model thinks will be shown",
+                    false => "what a reasoning model thinks will be folded",
+                });
+            }
+        }
         Action::Theme => {
             state.theme = theme::next(state.theme);
             state.say(format!("theme: {}", theme::name(state.theme)));
