@@ -1,5 +1,6 @@
 //! What a saved conversation holds beside its messages: other versions of answers, what was
-//! forgotten to make room, where it branched off. Must never know the screen.
+//! forgotten to make room, where it branched off, what was not sent yet. Must never know the
+//! screen.
 
 use serde::{Deserialize, Serialize};
 
@@ -78,6 +79,9 @@ pub struct Extras {
     /// The preset that it was led by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
+    /// The message that was being written when the program was left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsent: Option<String>,
 }
 
 impl Extras {

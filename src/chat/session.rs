@@ -78,6 +78,15 @@ impl Session {
         }
     }
 
+    /// Replaces what there is beside the messages. A message that is left unsent makes the
+    /// conversation the latest, as one that was sent does.
+    pub(super) fn update_extras(&mut self, extras: Extras) {
+        if extras.unsent.is_some() && extras.unsent != self.extras.unsent {
+            self.updated = clock::now();
+        }
+        self.extras = extras;
+    }
+
     fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn) {
         const LONGEST_TITLE: usize = 60;
         if self.title.is_empty() && message.role == Role::User {

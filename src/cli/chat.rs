@@ -12,11 +12,11 @@ use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
-use crate::printable::printable_line;
+use crate::printable::{printable, printable_line};
 use crate::settings::Settings;
 use crate::tui::keymap::Keymap;
-use crate::tui::{self, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
-use crate::worker::Purpose;
+use crate::tui::{self, Left, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
+use crate::worker::{Purpose, kv_folder};
 
 /// Shows the screen until the user leaves.
 pub fn chat(args: &ChatArgs) -> CommandResult {
@@ -51,16 +51,22 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         backend::start_recorded(&args.shared, settings, Purpose::Chat, controls, sink, record)
     };
     let (open, questions) = (args.opening(), Vec::new());
-    let left = tui::run(ScreenConfig { state, store, models, open, questions }, controls, start);
+    let config = ScreenConfig { state, store, kept_kv: kv_folder(), models, open, questions };
+    let left = tui::run(config, controls, start);
     let left = left.map_err(|error| {
         let code = if error.is::<NotOpened>() { Code::Model } else { Code::Failed };
         Failure::new(code, error)
     })?;
-    if let Some(title) = left {
+    for line in way_back(&left) {
         // The terminal may be gone with the program.
-        let _ = writeln!(io::stdout(), "{}", way_back(&title));
+        let _ = writeln!(io::stdout(), "{line}");
     }
-    Ok(())
+    match left.lost {
+        Some((why, unsent)) => {
+            Err(Failure::new(Code::Failed, anyhow!("{}", not_kept(&why, unsent))))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The keys in force.
@@ -73,11 +79,27 @@ pub(super) fn keymap(settings: &Settings) -> anyhow::Result<Keymap> {
     })
 }
 
-/// How to come back to the conversation that was left.
-fn way_back(title: &str) -> String {
-    let title = printable_line(title);
-    let quoted = title.replace('\'', "'\\''");
-    format!("“{title}” is saved: dovetail --continue, or later dovetail --resume '{quoted}'")
+/// How to come back to what was left, a line each.
+fn way_back(left: &Left) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(title) = left.title.as_ref().filter(|_| left.lost.is_none()) {
+        let title = printable_line(title);
+        let quoted = title.replace('\'', "'\\''");
+        let with = if left.unsent { ", with the message that you did not send" } else { "" };
+        lines.push(format!(
+            "“{title}” is saved{with}: dovetail --continue, or later dovetail --resume '{quoted}'"
+        ));
+    }
+    if left.unsent_alone {
+        lines.push("dovetail begins with the message that you did not send".to_string());
+    }
+    lines
+}
+
+/// What could not be kept: the message at least stays on the terminal.
+fn not_kept(why: &str, unsent: Option<String>) -> String {
+    let unsent = unsent.map(|text| format!("\nThe message that you did not send:\n{text}"));
+    format!("not everything was saved: {why}{}", printable(&unsent.unwrap_or_default()))
 }
 
 /// Why there can be no full screen, if so.
@@ -152,8 +174,17 @@ mod tests {
 
     #[test]
     fn the_way_back_can_be_pasted_into_a_shell() {
-        let words = way_back("What's \u{1b}new?");
-        assert!(words.ends_with(r"--resume 'What'\''s ␛new?'"), "{words}");
+        let title = Some("What's \u{1b}new?".to_string());
+        let words = way_back(&Left { title: title.clone(), ..Left::default() });
+        assert!(words[0].ends_with(r"--resume 'What'\''s ␛new?'"), "{words:?}");
+        assert!(!words[0].contains("not send"), "{words:?}");
+        let words = way_back(&Left { title, unsent: true, ..Left::default() });
+        assert!(words[0].contains("did not send: dovetail --continue"), "{words:?}");
+        let words = way_back(&Left { unsent_alone: true, ..Left::default() });
+        assert_eq!(words, ["dovetail begins with the message that you did not send"]);
+        assert!(way_back(&Left::default()).is_empty());
+        let words = not_kept("the disk is full", Some("Keep \u{1b}me".to_string()));
+        assert!(words.contains("the disk is full") && words.ends_with("Keep ␛me"), "{words}");
     }
 
     #[test]

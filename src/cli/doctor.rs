@@ -276,6 +276,7 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
         max_tokens: SAMPLE,
         thinking: settings.thinking,
         afresh: false,
+        conversation: None,
     };
     let mut words = String::new();
     backend.answer(&job, &controls, &mut |event| {

@@ -112,7 +112,7 @@ fn job(settings: &Settings, prompt: &str, generation: u64) -> Job {
     let system = settings.system.iter().map(|text| Message::new(Role::System, text));
     let messages = system.chain([Message::new(Role::User, prompt)]).collect();
     let (max_tokens, thinking) = (settings.max_tokens, settings.thinking);
-    Job { generation, messages, max_tokens, thinking, afresh: true }
+    Job { generation, messages, max_tokens, thinking, afresh: true, conversation: None }
 }
 
 /// Plays it on a terminal, and tells the result; into a recording, if one is asked for.

@@ -87,6 +87,7 @@ fn job(settings: &Settings, prompt: String) -> Job {
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
         afresh: false,
+        conversation: None,
     }
 }
 

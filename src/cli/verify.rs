@@ -113,6 +113,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
             max_tokens: settings.max_tokens,
             thinking: settings.thinking,
             afresh: false,
+            conversation: None,
         };
         let controls = Controls { sampler, ..controls.clone() };
         let verdict = checker.text(job, controls, &turn.message, turn.interrupted);

@@ -12,6 +12,10 @@ pub enum Action {
     Editor,
     /// Stops the answer; else leaves a panel; else closes it.
     Escape,
+    /// Stops the answer or the load; else puts the message aside; else saves and leaves.
+    Interrupt,
+    /// Saves and leaves if nothing is written; else deletes a character.
+    DeleteOrQuit,
     /// Saves and leaves.
     Quit,
     /// Shows keys and commands.

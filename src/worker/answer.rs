@@ -66,8 +66,11 @@ impl Backend {
         }
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
         let PromptTokens { tokens, opened, begun } = prompt;
-        if let Some(keeper) = self.kept.as_mut().filter(|_| !job.afresh) {
-            keeper.recall(&mut self.engine, &tokens);
+        if let Some(keeper) = &mut self.kept {
+            keeper.begin(job.conversation.as_deref());
+            if !job.afresh {
+                keeper.recall(&mut self.engine, &tokens);
+            }
         }
         let names = self.names.as_ref();
         let mut thoughts = Thoughts::new(opened);

@@ -1,6 +1,8 @@
 //! What an answer is made with: an engine, its tokenizer and its planner, whatever they consist of.
 //! Must never know threads.
 
+use std::time::Instant;
+
 use super::load::{LoadedDrafts, SharedTarget};
 use super::{Controls, KvKeeper, Loaded, Ready};
 use crate::chat::{Message, Opened, Prompt, Role};
@@ -90,6 +92,21 @@ impl Backend {
         if let Some(keeper) = &mut self.kept {
             keeper.keep(&self.engine);
         }
+    }
+
+    /// Keeps nothing of the saved conversation of this name any more.
+    pub fn discard(&mut self, conversation: &str) {
+        if let Some(keeper) = &mut self.kept {
+            keeper.discard(conversation);
+        }
+    }
+
+    /// Keeps what [`Self::keep`] would, and waits until it is written, at most until `until`.
+    pub fn finish(&mut self, until: Instant) {
+        let Some(keeper) = &mut self.kept else { return };
+        keeper.end_by(until);
+        keeper.keep(&self.engine);
+        keeper.finish(until);
     }
 
     /// Takes other drafters for the same target. The caches begin anew: the drafters have observed

@@ -3,7 +3,7 @@
 //! changes them.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
@@ -35,6 +35,8 @@ pub struct Controls {
     pub generation: u64,
     /// Number of the load that is wanted: the worker stops any other. 0 before the first.
     pub load: u64,
+    /// By when the thread has to have ended, where what it holds is to be kept then.
+    pub leave_by: Option<Instant>,
 }
 
 impl Default for Controls {
@@ -52,6 +54,7 @@ impl Default for Controls {
             steps: 0,
             generation: 0,
             load: 0,
+            leave_by: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{Command, Event, Job, LoadJob, SharedControls};
 use std::fmt;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Where events go. It must not block; `false` says that the receiver is gone.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
@@ -59,6 +60,12 @@ impl Worker {
         self.post.as_ref().is_some_and(|post| post(Command::Load(job)))
     }
 
+    /// Nothing is kept any more of the saved conversation of this name. `false` if the worker has
+    /// ended.
+    pub fn discard(&self, conversation: String) -> bool {
+        self.post.as_ref().is_some_and(|post| post(Command::Discard(conversation)))
+    }
+
     /// The controls that it reads before every round.
     pub fn controls(&self) -> &SharedControls {
         &self.controls
@@ -76,6 +83,17 @@ impl Worker {
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported as an event already.
             let _ = thread.join();
+        }
+    }
+
+    /// Stops the answer in progress, lets the thread keep what it holds, and waits until it has
+    /// ended, for `limit` at most; what is not written by then is given up.
+    pub fn end(mut self, limit: Duration) {
+        let until = Instant::now() + limit;
+        self.controls.update(|controls| controls.leave_by = Some(until));
+        self.disconnect();
+        while !self.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

@@ -30,7 +30,9 @@ pub use controls::{Controls, Setting, SharedControls};
 pub use forecast::{DraftForecast, Forecast, Forecaster, MemoryFit};
 pub use handle::{Sink, Worker};
 pub use kept_file::learned_folder;
-pub use kept_kv::{KvKeeper, KvStore, kv_folder};
+#[cfg(test)]
+pub use kept_kv::kept_kv_name;
+pub use kept_kv::{KvKeeper, KvStore, discard_kept, discard_others, kv_folder};
 pub use load::{
     Loaded, LoadedDrafts, PackedFrom, Placements, Purpose, SampledBy, SharedTarget, StartError,
     load, load_placed, placements,

@@ -22,6 +22,9 @@ pub struct Job {
     /// Whether nothing is left of what was decoded before, neither in caches nor with the drafters:
     /// an answer that is made again would else be drafted from the first one.
     pub afresh: bool,
+    /// Name of the saved conversation that it belongs to: its KV cache is kept under it, and goes
+    /// with it. `None` keeps none.
+    pub conversation: Option<String>,
 }
 
 /// The models of a session, as flags name them.
@@ -52,6 +55,8 @@ pub enum Command {
     /// Load these models while those in use go on, and take them into use between two answers;
     /// stopped by `Controls::load` becoming another number.
     Load(LoadJob),
+    /// The saved conversation of this name was deleted: nothing is kept of it any more.
+    Discard(String),
 }
 
 /// Whether a strategy can run here, and with which drafter.

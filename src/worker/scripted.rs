@@ -159,6 +159,7 @@ impl Script {
                         player.answer(&job, answer)
                     }
                     Command::Load(job) => player.refuse(&job),
+                    Command::Discard(_) => true,
                 };
                 if !listening {
                     return;

@@ -54,6 +54,7 @@ pub fn spawn_with(
     let post = Box::new(move |command| match command {
         Command::Generate(job) => answers.send(Task::Generate(job)).is_ok(),
         Command::Load(job) => loads.send(job).is_ok(),
+        Command::Discard(conversation) => answers.send(Task::Discard(conversation)).is_ok(),
     });
     Worker::start(THREAD, controls, post, move |controls| {
         let sink = SharedSink::new(sink);
@@ -89,6 +90,8 @@ pub fn spawn_with(
 enum Task {
     /// An answer.
     Generate(Job),
+    /// Nothing is kept of a conversation any more.
+    Discard(String),
     /// A load has ended.
     Loaded(Box<LoadOutcome>),
 }
@@ -130,7 +133,8 @@ impl DecodeThread {
         while go_on {
             let task = match waiting.recv_timeout(IDLE) {
                 Err(RecvTimeoutError::Timeout) => {
-                    self.keep();
+                    // Nobody waits for this thread.
+                    self.guarded(Backend::keep);
                     waiting.recv()
                 }
                 Err(RecvTimeoutError::Disconnected) => Err(RecvError),
@@ -138,6 +142,10 @@ impl DecodeThread {
             };
             go_on = match task {
                 Ok(Task::Generate(job)) => self.answer(&job),
+                Ok(Task::Discard(conversation)) => {
+                    self.backend.discard(&conversation);
+                    true
+                }
                 Ok(Task::Loaded(loaded)) => {
                     let (job, result) = *loaded;
                     let Some(thread) = self.finish_load(&job, result) else { return };
@@ -146,6 +154,9 @@ impl DecodeThread {
                 }
                 Err(_) => false,
             };
+        }
+        if let Some(until) = self.controls.get().leave_by {
+            self.guarded(|backend| backend.finish(until));
         }
     }
 
@@ -160,9 +171,9 @@ impl DecodeThread {
         notices.into_iter().all(|notice| self.sink.send(Event::Notice(notice)))
     }
 
-    /// Keeps the conversation's KV cache, now that nobody waits for this thread.
-    fn keep(&mut self) {
-        let kept = catch_unwind(AssertUnwindSafe(|| self.backend.keep()));
+    /// Keeps the conversation's KV cache; a panic there is no end of the thread.
+    fn guarded(&mut self, keep: impl FnOnce(&mut Backend)) {
+        let kept = catch_unwind(AssertUnwindSafe(|| keep(&mut self.backend)));
         if let Err(panic) = kept {
             internal(panic.as_ref());
         }

@@ -126,7 +126,7 @@ fn sessions(home: &TempDir) -> std::path::PathBuf {
 }
 
 fn quit(mut pty: Pty) {
-    pty.send("\x03");
+    pty.send("\x11");
     assert_eq!(pty.end().code, 0);
 }
 

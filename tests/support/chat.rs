@@ -46,7 +46,7 @@ impl Chat {
 
     /// Quits, and checks that the terminal is as before. What was saved is returned.
     pub fn quit(mut self) -> (Ended, String) {
-        self.send("\x03");
+        self.send("\x11");
         let ended = self.pty.end();
         assert_eq!(ended.code, 0, "{}", ended.screen);
         (ended, saved(self.home.path()))

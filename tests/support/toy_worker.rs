@@ -97,7 +97,14 @@ pub fn knowing() -> ToyDrafter {
 
 pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
     let message = Message::new(Role::User, prompt);
-    Job { generation, messages: vec![message], max_tokens, thinking: None, afresh: false }
+    Job {
+        generation,
+        messages: vec![message],
+        max_tokens,
+        thinking: None,
+        afresh: false,
+        conversation: None,
+    }
 }
 
 /// The events up to the end of the answer under way.

@@ -60,6 +60,62 @@ fn the_way_back_is_told_and_leads_back() {
     }
 }
 
+/// A start in the same home, with these flags.
+fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+    command.args(flags);
+    command.arg("--script");
+    command.arg(script("answers.jsonl"));
+    at_home(&mut command, home);
+    let mut pty = Pty::start(command, 80, 24);
+    pty.wait_for("○ ready");
+    pty
+}
+
+#[test]
+fn a_message_that_was_not_sent_is_there_again() {
+    let mut chat = Chat::start("answers.jsonl").ready();
+    chat.send("Before any");
+    chat.wait_for("│ Before any");
+    chat.send("\x03");
+    chat.wait_for("↑ brings it back");
+    chat.send("\x1b[A");
+    chat.wait_for("│ Before any");
+    chat.send(" question\x11");
+    let Chat { pty, home } = chat;
+    let ended = pty.end();
+    assert!(ended.screen.contains("begins with the message"), "{}", ended.screen);
+    let mut second = again(home.path(), &[]);
+    second.wait_for("│ Before any question");
+    second.send("\r");
+    second.wait_for(ANSWER);
+    second.wait_for(" steps · ");
+    second.send("Half of the nex");
+    second.wait_for("│ Half of the nex");
+    second.signal("TERM");
+    let ended = second.end();
+    assert_eq!(ended.code, 0);
+    assert!(ended.screen.contains("did not send: dovetail"), "{}", ended.screen);
+    // A new conversation begins empty: the message belongs to the other one.
+    let mut third = again(home.path(), &[]);
+    third.wait_for("│ Write a message");
+    third.send("\x04");
+    assert_eq!(third.end().code, 0);
+    let mut fourth = again(home.path(), &["--continue"]);
+    fourth.wait_for("│ Half of the nex");
+    fourth.send("t\x0c");
+    fourth.wait_for("│ Half of the next");
+    let (code, _) = fourth.hang_up("\x0c");
+    assert_eq!(code, 0);
+    let mut fifth = again(home.path(), &["--continue"]);
+    fifth.wait_for("│ Half of the next");
+    fifth.send("\r");
+    fifth.wait("the second answer", |screen| screen.matches(" steps · ").count() == 1);
+    fifth.send("\x03");
+    assert_eq!(fifth.end().code, 0);
+    assert!(!saved(home.path()).contains("unsent"), "it was sent");
+}
+
 #[test]
 fn conversations_are_renamed_deleted_and_brought_back() {
     let mut chat = Chat::start("answers.jsonl").ready();

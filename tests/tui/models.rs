@@ -72,3 +72,50 @@ fn a_conversation_goes_on_with_another_draft_and_another_model() {
         assert!(saved.contains(question), "{question}: {saved}");
     }
 }
+
+/// The kept KV caches in `home`.
+fn kept(home: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(home.join(".cache/dovetail/kv")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn what_is_kept_of_a_conversation_is_there_on_leaving_and_goes_with_it() {
+    let home = tempfile::tempdir().unwrap();
+    let target = crate::support::library::demo_copy();
+    let start = |flags: &[&str]| {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_dovetail"));
+        command.args(["--max-tokens", "60", "--target", target.path().to_str().unwrap()]);
+        command.args(flags);
+        at_home(&mut command, home.path());
+        Pty::start(command, 120, 40)
+    };
+    // A short text is read as soon as a file is.
+    let question = "Tell me about a fox, a lantern and an old fisherman by the sea, please, and \
+                    about all the boats that came home in the night, one by one. Then say what \
+                    the children in the village did the next day, when the wind was gone and \
+                    the sun was out, and who told them the story, and why.";
+    let mut first = start(&[]);
+    first.wait_for("○ ready");
+    first.send(&format!("{question}\r"));
+    first.wait("the answer", |screen| screen.contains(" steps · ") && screen.contains("○ ready"));
+    first.send("\x11");
+    assert_eq!(first.end().code, 0);
+    let files = kept(home.path());
+    assert_eq!(files.len(), 1, "one file, and no part of another");
+    assert!(files[0].extension().is_some_and(|ending| ending == "kv"));
+    let mut second = start(&["--continue"]);
+    second.wait_for("○ ready");
+    second.wait_for("conversation loaded");
+    second.send("/new\r");
+    second.wait("the chat to be empty", |screen| !screen.contains("old fisherman"));
+    second.send("\x13");
+    second.wait_for("saved conversations");
+    assert_eq!(kept(home.path()), files);
+    second.send("\x1b[3~");
+    second.wait_for("0 of 0");
+    assert!(kept(home.path()).is_empty(), "it is deleted with the conversation");
+    second.send("\x11");
+    assert_eq!(second.end().code, 0);
+    assert!(kept(home.path()).is_empty(), "and does not come back");
+}

@@ -44,6 +44,6 @@ fn a_recorded_chat_is_shown_again_round_by_round_and_nothing_of_it_is_saved() {
     slow.send("\x1b[17~");
     slow.send("\x1b[15~");
     slow.wait_for("● answering");
-    slow.send("\x03");
+    slow.send("\x11");
     assert_eq!(slow.end().code, 0);
 }

@@ -146,7 +146,7 @@ fn ctrl_z_goes_to_the_shell_and_fg_comes_back() {
     pty.wait_for("○ ready");
     pty.send(", the rest");
     pty.wait_for("half a word, the rest");
-    pty.send("\x03");
+    pty.send("\x11");
     assert_eq!(pty.end().code, 0);
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
@@ -21,6 +22,7 @@ struct Program {
     controls: SharedControls,
     generation: u64,
     said: Vec<Message>,
+    conversation: Option<String>,
 }
 
 impl Program {
@@ -37,7 +39,8 @@ impl Program {
             sampler: settings.sampler,
             ..Controls::default()
         });
-        Self { backend: loaded.into(), controls, generation: 0, said: Vec::new() }
+        let conversation = Some("the first".to_owned());
+        Self { backend: loaded.into(), controls, generation: 0, said: Vec::new(), conversation }
     }
 
     fn ask(&mut self, question: &str) -> (String, Summary) {
@@ -51,6 +54,7 @@ impl Program {
             max_tokens: 40,
             thinking: None,
             afresh: false,
+            conversation: self.conversation.clone(),
         };
         let (mut text, mut end) = (String::new(), None);
         self.backend.answer(&job, &self.controls, &mut |event| {
@@ -202,7 +206,14 @@ fn it_is_kept_when_nothing_is_asked_for_a_while() {
     let sink = Box::new(move |event| sender.lock().unwrap().send(event).is_ok());
     let worker = dovetail::worker::spawn(controls, sink, |_| Ok(backend)).unwrap();
     let messages = vec![Message::new(Role::User, FIRST)];
-    worker.generate(Job { generation: 1, messages, max_tokens: 20, thinking: None, afresh: false });
+    worker.generate(Job {
+        generation: 1,
+        messages,
+        max_tokens: 20,
+        thinking: None,
+        afresh: false,
+        conversation: Some("it".into()),
+    });
     while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
     let began = std::time::Instant::now();
     while files(kept.path()).is_empty() {
@@ -210,4 +221,104 @@ fn it_is_kept_when_nothing_is_asked_for_a_while() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     worker.join();
+}
+
+/// A worker on the bundled pair, and its events.
+fn worker(
+    target: &Path,
+    kept: &Path,
+) -> (dovetail::worker::Worker, std::sync::mpsc::Receiver<Event>) {
+    let Program { backend, controls, .. } = Program::start(target, Some(kept), &ways()[0]);
+    let (sender, events) = std::sync::mpsc::channel();
+    let sink = Box::new(move |event| sender.send(event).is_ok());
+    (dovetail::worker::spawn(controls, sink, |_| Ok(backend)).unwrap(), events)
+}
+
+fn job(conversation: Option<&str>, max_tokens: usize) -> Job {
+    Job {
+        generation: 1,
+        messages: vec![Message::new(Role::User, FIRST)],
+        max_tokens,
+        thinking: None,
+        afresh: false,
+        conversation: conversation.map(str::to_owned),
+    }
+}
+
+#[test]
+fn leaving_keeps_it_at_once_and_whole_also_in_the_middle_of_an_answer() {
+    let target = demo_copy();
+    let mut stayed = Program::start(target.path(), None, &ways()[0]);
+    let wanted = stayed.ask(FIRST).0;
+    for (max_tokens, in_the_middle) in [(20, false), (2000, true)] {
+        let kept = tempfile::tempdir().unwrap();
+        let (worker, events) = worker(target.path(), kept.path());
+        worker.generate(job(Some("it"), max_tokens));
+        let until = |event: &Event| match in_the_middle {
+            true => matches!(event, Event::Round { .. }),
+            false => matches!(event, Event::Finished { .. }),
+        };
+        while !until(&events.recv().unwrap()) {}
+        worker.end(Duration::from_secs(20));
+        assert_eq!(files(kept.path()).len(), 1, "in the middle: {in_the_middle}");
+        let mut back = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+        let (text, summary) = back.ask(FIRST);
+        assert_eq!(text, wanted);
+        assert!(summary.reused_tokens > 64, "{summary:?}");
+    }
+}
+
+#[test]
+fn leaving_waits_no_longer_than_it_may_and_leaves_nothing_half_written() {
+    let target = demo_copy();
+    let kept = tempfile::tempdir().unwrap();
+    let (worker, events) = worker(target.path(), kept.path());
+    worker.generate(job(Some("it"), 20));
+    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
+    let began = Instant::now();
+    worker.end(Duration::ZERO);
+    assert!(began.elapsed() < Duration::from_millis(300), "{:?}", began.elapsed());
+    // The thread goes on to its end by itself, and writes nothing after its time.
+    while events.recv().is_ok() {}
+    std::thread::sleep(Duration::from_millis(50));
+    let left = std::fs::read_dir(kept.path()).into_iter().flatten().count();
+    assert_eq!(left, 0, "half a file, or one that came too late");
+}
+
+#[test]
+fn it_goes_with_its_conversation() {
+    let target = demo_copy();
+    let kept = tempfile::tempdir().unwrap();
+    let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+    program.ask(FIRST);
+    program.backend.keep();
+    // Behind what is still being written.
+    program.backend.discard("the first");
+    program.backend.keep();
+    program.backend.finish(Instant::now() + Duration::from_secs(20));
+    assert!(files(kept.path()).is_empty(), "it is deleted, and stays so");
+    // Deleted before it was written.
+    let (worker, events) = worker(target.path(), kept.path());
+    worker.generate(job(Some("it"), 20));
+    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
+    assert!(worker.discard("it".to_owned()));
+    worker.end(Duration::from_secs(20));
+    assert!(files(kept.path()).is_empty(), "nothing is kept of it any more");
+    // Another one's deletion is none of its own.
+    let mut program = Program::start(target.path(), Some(kept.path()), &ways()[0]);
+    program.ask(FIRST);
+    program.backend.discard("another");
+    program.backend.finish(Instant::now() + Duration::from_secs(20));
+    assert_eq!(files(kept.path()).len(), 1);
+}
+
+#[test]
+fn what_is_of_no_saved_conversation_is_not_kept() {
+    let target = demo_copy();
+    let kept = tempfile::tempdir().unwrap();
+    let (worker, events) = worker(target.path(), kept.path());
+    worker.generate(job(None, 20));
+    while !matches!(events.recv().unwrap(), Event::Finished { .. }) {}
+    worker.end(Duration::from_secs(20));
+    assert!(files(kept.path()).is_empty());
 }

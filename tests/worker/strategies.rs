@@ -128,7 +128,14 @@ impl Subject {
             }
             true
         };
-        let job = Job { generation: 1, messages, max_tokens, thinking: None, afresh: false };
+        let job = Job {
+            generation: 1,
+            messages,
+            max_tokens,
+            thinking: None,
+            afresh: false,
+            conversation: None,
+        };
         self.backend.borrow_mut().answer(&job, &shared, &mut sink);
         assert!(ended.is_some());
         (tokens, rounds)

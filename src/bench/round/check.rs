@@ -67,6 +67,7 @@ pub fn decode(
                     max_tokens: question.max_tokens,
                     thinking: question.thinking,
                     afresh: false,
+                    conversation: None,
                 };
                 let (mut first, mut count, mut failed) = (None, 0usize, None);
                 backend.answer(&job, controls, &mut |event| {

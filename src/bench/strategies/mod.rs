@@ -242,7 +242,14 @@ impl Runner<'_> {
         if stop.is_set() {
             return Err(AnswerFailure::Stopped);
         }
-        let job = Job { generation, messages, max_tokens, thinking: None, afresh: false };
+        let job = Job {
+            generation,
+            messages,
+            max_tokens,
+            thinking: None,
+            afresh: false,
+            conversation: None,
+        };
         let mut recorder = AnswerRecorder::start();
         let mut notices = Vec::new();
         self.backend.answer(&job, self.controls, &mut |event: Event| {

@@ -14,6 +14,7 @@ use super::{Role, SessionError, clock};
 use crate::files::{Access, atomic_write, read_regular, remove_leftovers};
 
 mod deleted;
+mod unsent;
 
 /// Size limit of a saved conversation, far above any target's context.
 const LONGEST: u64 = 64_000_000;
@@ -50,7 +51,7 @@ impl OpenSession {
     pub fn update(&mut self, chat: impl Into<SavedChat>) {
         let SavedChat { turns, extras } = chat.into();
         self.session.update(turns);
-        self.session.extras = extras;
+        self.session.update_extras(extras);
     }
 
     /// Its file's name without `.json`.
@@ -175,7 +176,8 @@ impl SessionStore {
 
     /// Whether nothing was ever answered here: no conversation is saved, and none was remembered.
     pub fn is_untouched(&self) -> bool {
-        !self.answered_mark().exists() && fs::read_dir(&self.folder).is_err()
+        let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        !self.answered_mark().exists() && !entries.any(|entry| is_session(&entry.path()))
     }
 
     /// Remembers that something was answered here.
@@ -269,6 +271,26 @@ impl SessionStore {
         }
     }
 
+    /// The names of all sessions, readable or not.
+    ///
+    /// # Errors
+    /// The folder cannot be read; one that does not exist is an empty one.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let path = entry?.path();
+            if let (true, Some(name)) = (is_session(&path), path.file_stem()) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
     /// All sessions, the latest first. A folder that does not exist is an empty one.
     ///
     /// # Errors
@@ -283,7 +305,7 @@ impl SessionStore {
         let mut listing = Listing::default();
         for entry in entries {
             let path = entry.map_err(failed)?.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
+            if !is_session(&path) {
                 continue;
             }
             match read(&path) {
@@ -325,6 +347,10 @@ impl SessionStore {
             }
         }
     }
+}
+
+fn is_session(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "json")
 }
 
 /// The line of a session in lists.

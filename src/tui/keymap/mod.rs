@@ -4,7 +4,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::state::{Dial, Focus, Overlay, ScreenState};
+use super::state::{Dial, Focus, Overlay, ScreenState, Suggestion};
 
 mod in_force;
 mod names;
@@ -160,7 +160,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
     for (row, keys) in rows {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
-            A::Send if state.input.is_empty() => "continue",
+            A::Send => send_word(state),
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {
@@ -171,10 +171,31 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
             Some(both) => state.keys.both(row.scope, both),
             None => keys.first().map(|key| key.name()).unwrap_or_default(),
         };
+        // A nearer scope has this key, or its hint was told already.
+        if hints.iter().any(|hint| hint.0 == name) {
+            continue;
+        }
         let word = if row.action == A::Adjust(Dial::Gamma, 1) { "γ" } else { word };
         hints.push((name, word));
     }
     hints
+}
+
+/// What sending does now.
+fn send_word(state: &ScreenState) -> &'static str {
+    if state.input.is_empty() {
+        return "continue";
+    }
+    match state.input.offered().get(state.input.selected()) {
+        Some(Suggestion::Path(_)) => "complete",
+        // It is written out first if something has to follow it.
+        Some(Suggestion::Command(command)) => {
+            let whole = state.input.text() == format!("/{}", command.name);
+            if whole || command.argument.is_empty() { "run" } else { "complete" }
+        }
+        None if state.input.text().starts_with('/') => "run",
+        None => "send",
+    }
 }
 
 /// The two actions, back and on, that a key's hint names together.
@@ -201,6 +222,8 @@ fn useful(state: &ScreenState, row: &Binding) -> bool {
             !state.answering() && last.is_some_and(|turn| turn.versions.place().1 > 1)
         }
         A::Newline => !state.input.is_empty(),
+        // Else it ends something nearer than the program.
+        A::Interrupt => !state.answering() && state.load.is_none() && state.input.is_blank(),
         A::Escape => state.answering() || state.load.is_some(),
         A::Step => state.controls.paused && (row.scope == S::Panel) == panels,
         A::Pause => state.answering() && (row.scope == S::Panel) == panels,

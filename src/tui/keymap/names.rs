@@ -48,6 +48,8 @@ fn action(action: Action) -> String {
         A::Newline => "new_line",
         A::Editor => "editor",
         A::Escape => "stop",
+        A::Interrupt => "interrupt",
+        A::DeleteOrQuit => "delete_or_quit",
         A::Quit => "quit",
         A::Help => "help",
         A::Details => "details",

@@ -55,6 +55,7 @@ pub const BINDINGS: &[Binding] = &[
         (12, "new line"),
     ),
     bind(S::Input, &[alt(C::Char('w'))], A::Editor, "write it in $VISUAL or $EDITOR", NO),
+    bind(S::Input, &[ctrl('d')], A::DeleteOrQuit, "delete a character; quit if there is none", NO),
     // everywhere
     bind(
         S::Global,
@@ -117,7 +118,14 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Global, &[ctrl('t')], A::Theme, "next theme", NO),
     bind(S::Global, &[ctrl('l')], A::Redraw, "draw the screen anew", NO),
     bind(S::Global, &[ctrl('z')], A::Suspend, "suspend to the shell; fg comes back", NO),
-    bind(S::Global, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", (30, "quit")),
+    bind(
+        S::Global,
+        &[ctrl('c')],
+        A::Interrupt,
+        "stop; else put the message aside; else quit",
+        (15, "quit"),
+    ),
+    bind(S::Global, &[ctrl('q')], A::Quit, "save and quit", (30, "quit")),
     // the questions of an empty chat
     bind(
         S::Starters,
@@ -222,7 +230,13 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Overlay, &[key(C::PageUp)], A::OverlayRow(-10), "scroll by ten rows", NO),
     bind(S::Overlay, &[key(C::PageDown), char(' ')], A::OverlayRow(10), "", NO),
     bind(S::Overlay, &[key(C::Enter)], A::OverlayTake, "open, or close", NO),
-    bind(S::Overlay, &[key(C::Esc), char('q'), f(1)], A::OverlayClose, "close", (1, "close")),
+    bind(
+        S::Overlay,
+        &[key(C::Esc), char('q'), f(1), ctrl('c')],
+        A::OverlayClose,
+        "close",
+        (1, "close"),
+    ),
     bind(S::Overlay, &[ctrl('z')], A::Suspend, "suspend to the shell; fg comes back", NO),
-    bind(S::Overlay, &[ctrl('c'), ctrl('q')], A::Quit, "save and quit", NO),
+    bind(S::Overlay, &[ctrl('q')], A::Quit, "save and quit", NO),
 ];

@@ -57,6 +57,18 @@ fn hints_are_keys_of_their_scope() {
 }
 
 #[test]
+fn how_to_quit_stands_on_the_key_line_while_the_key_does_that() {
+    let quits = |state: &ScreenState| hints(state).contains(&("Ctrl+C".to_string(), "quit"));
+    let mut state = crate::tui::testing::loaded(80, 24);
+    assert!(quits(&state));
+    state.input.set("half");
+    assert!(!quits(&state) && hints(&state).contains(&("Ctrl+Q".to_string(), "quit")));
+    state.input.set("");
+    crate::tui::testing::type_keys(&mut state, "one<enter>");
+    assert!(state.answering() && !quits(&state));
+}
+
+#[test]
 fn the_readme_has_the_table() {
     let readme = include_str!("../../../README.md");
     let table = markdown_table();

@@ -5,25 +5,27 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crossterm::event::{
-    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
-};
+use crossterm::event::Event as Input;
 use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::effects::EffectRunner;
+use super::effects::{EffectRunner, Left};
 use super::exchange;
 use super::input::InputPause;
 use super::model_finder::ModelFinder;
 use super::signals::{self, Signal};
 use super::state::{Phase, ScreenState, StateConfig};
 use super::terminal::{self, Screen};
-use super::update::{Button, Effect, ScreenEvent, update};
-use super::{editor, input, view};
+use super::update::{self, Button, Effect, ScreenEvent, update};
+use super::{input, view};
 use crate::chat::{SavedChat, SessionStore};
 use crate::hardware::{Usage, UsageMeter};
 use crate::worker::{Event, SharedControls, Sink, Worker};
+
+mod away;
+mod received;
 
 /// Least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
@@ -36,12 +38,18 @@ const OPENING_LIMIT: Duration = Duration::from_secs(3);
 /// Time between two samples of the machine's load.
 const USAGE_PERIOD: Duration = Duration::from_secs(1);
 
+/// Longest time that leaving takes for what makes a return quicker; within the deadline that
+/// [`signals::saved`] sets.
+const KEEPING_LIMIT: Duration = Duration::from_millis(400);
+
 /// How the screen starts.
 pub struct ScreenConfig {
     /// The screen itself.
     pub state: StateConfig,
     /// Where conversations are saved; `None` saves nothing.
     pub store: Option<SessionStore>,
+    /// Where KV caches of conversations are kept.
+    pub kept_kv: Option<PathBuf>,
     /// Finds the models that can be chosen.
     pub models: ModelFinder,
     /// Asked by themselves, each as soon as nothing is being answered: those of a replay.
@@ -67,8 +75,8 @@ pub enum Opening {
 pub struct NotOpened(String);
 
 /// Shows the screen until the user leaves. `start` starts the worker, whose events go to the sink
-/// it is given. The terminal is given back and the conversation saved whatever happens. Returns the
-/// title of the conversation that was left, if it is saved.
+/// it is given. The terminal is given back and the conversation saved whatever happens. Returns
+/// what was left.
 ///
 /// # Errors
 /// [`NotOpened`] before anything is shown; there is no terminal, or the worker cannot be started.
@@ -76,7 +84,7 @@ pub fn run(
     config: ScreenConfig,
     controls: SharedControls,
     start: impl FnOnce(SharedControls, Sink) -> anyhow::Result<Worker>,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Left> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, mut events) = unbounded_channel();
     let worker = start(controls.clone(), Box::new(move |event| sender.send(event).is_ok()))?;
@@ -84,6 +92,10 @@ pub fn run(
     let (results, found) = unbounded_channel();
     let runner = EffectRunner::new(worker, controls, config.store)
         .with_models(config.models, results.clone());
+    let runner = match config.kept_kv {
+        Some(folder) => runner.with_kept_kv(folder),
+        None => runner,
+    };
     let (sender, signals) = signals::listen()?;
     let mouse = config.state.mouse;
     let mut app = App::new(ScreenState::new(config.state), runner, Screen::take(mouse)?);
@@ -92,8 +104,11 @@ pub fn run(
     guarded(app, |app| {
         let size = crossterm::terminal::size()?;
         app.take(ScreenEvent::Resize(size.0, size.1));
-        if let Some(opening) = config.open {
-            let event = app.runner.open(opening);
+        let event = match config.open {
+            Some(opening) => Some(app.runner.open(opening)),
+            None => app.runner.unsent(),
+        };
+        if let Some(event) = event {
             app.take(event);
         }
         for event in early {
@@ -127,7 +142,7 @@ async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, No
 fn guarded(
     mut app: App,
     body: impl FnOnce(&mut App) -> anyhow::Result<()>,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<Left> {
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
     if matches!(result, Ok(Ok(()))) {
         signals::saved();
@@ -135,12 +150,16 @@ fn guarded(
     terminal::restore();
     // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
-        let App { state, runner, .. } = &mut app;
-        let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
-        let _ = runner.save(target(state), chat);
+        for effect in update::left(&app.state) {
+            app.perform(effect);
+        }
     }
     match result {
-        Ok(result) => result.map(|()| app.runner.title()),
+        Ok(result) => result.map(|()| {
+            let left = app.runner.left();
+            app.runner.worker.end(KEEPING_LIMIT);
+            left
+        }),
         // The hook has reported it.
         Err(panic) => resume_unwind(panic),
     }
@@ -217,7 +236,7 @@ impl App {
     fn perform(&mut self, effect: Effect) -> Option<ScreenEvent> {
         match effect {
             Effect::Send(command) => {
-                if !self.runner.send(command) {
+                if !self.runner.send(target(&self.state), command) {
                     return Some(ScreenEvent::WorkerGone(terminal::worker_panic()));
                 }
             }
@@ -234,6 +253,7 @@ impl App {
                     None => None,
                 };
             }
+            Effect::KeepUnsent(text) => self.runner.keep_unsent(text),
             Effect::Answered => self.runner.answered(),
             Effect::Forget => self.runner.forget(),
             Effect::Branch { messages } => self.runner.branch(messages),
@@ -322,46 +342,6 @@ impl App {
         self.changed && !self.suspended && !self.screen.busy()
     }
 
-    /// Takes an event in, with the characters that wait behind it if it is one.
-    fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
-        let event = match input {
-            Input::Key(event) if is_text(&event) => {
-                let (keys, next) = characters(event, waiting);
-                self.typed = true;
-                self.take(match keys.as_slice() {
-                    [event] => ScreenEvent::Key(*event),
-                    _ => ScreenEvent::Typed(keys),
-                });
-                if let Some(next) = next {
-                    self.input(next, waiting);
-                }
-                return;
-            }
-            Input::Key(event) => ScreenEvent::Key(event),
-            Input::Paste(text) => ScreenEvent::Paste(text),
-            Input::Mouse(event) => match event.kind {
-                MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
-                MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
-                // Shift leaves the selection to the terminal, where that hands it on at all.
-                _ if event.modifiers.contains(KeyModifiers::SHIFT) => return,
-                MouseEventKind::Down(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Pressed, event.column, event.row)
-                }
-                MouseEventKind::Drag(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Moved, event.column, event.row)
-                }
-                MouseEventKind::Up(MouseButton::Left) => {
-                    ScreenEvent::Button(Button::Released, event.column, event.row)
-                }
-                _ => return,
-            },
-            Input::Resize(..) => return self.signal(Signal::Resize),
-            Input::FocusGained | Input::FocusLost => return,
-        };
-        self.typed = true;
-        self.take(event);
-    }
-
     fn signal(&mut self, signal: Signal) {
         match signal {
             Signal::End | Signal::Interrupt => self.take(ScreenEvent::Terminate),
@@ -371,18 +351,6 @@ impl App {
             Signal::Continue => self.resume(),
             // The frame asks for the size itself: of many changes in a row only the last counts.
             Signal::Resize => self.changed = true,
-        }
-    }
-
-    /// Gives the terminal back to the shell and stops.
-    fn suspend(&mut self) {
-        terminal::restore();
-        self.suspended = true;
-        if let Err(error) = signals::stop() {
-            tracing::warn!("not suspended: {error}");
-            if !self.editing {
-                self.resume();
-            }
         }
     }
 
@@ -398,61 +366,6 @@ impl App {
             tracing::warn!("no thread to read files: {error}");
         }
     }
-
-    /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
-    /// answer goes on, and nothing is drawn.
-    fn edit(&mut self, text: &str) -> Result<(), String> {
-        let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
-        let editor = editor::chosen(|name| std::env::var_os(name))?;
-        let file = editor::file_of(text)?;
-        self.pause.set(true);
-        signals::lend(true);
-        terminal::restore();
-        (self.suspended, self.editing) = (true, true);
-        let edit = move || {
-            // There is no receiver once the screen has ended.
-            let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
-        };
-        let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
-        thread.map(drop).map_err(|error| format!("no thread for the editor: {error}"))
-    }
-
-    /// Takes the terminal back from the editor.
-    fn leave_editor(&mut self) {
-        if std::mem::take(&mut self.editing) {
-            signals::lend(false);
-            self.resume();
-            self.pause.set(false);
-        }
-    }
-
-    /// Takes the terminal again, after a stop of whatever kind.
-    fn resume(&mut self) {
-        self.suspended = false;
-        self.changed = true;
-        if let Err(error) = self.screen.retake() {
-            tracing::warn!("the terminal cannot be taken again: {error}");
-        }
-    }
-}
-
-/// Whether a key is a character to be written.
-fn is_text(event: &KeyEvent) -> bool {
-    event.kind == KeyEventKind::Press
-        && matches!(event.code, KeyCode::Char(_))
-        && event.modifiers.difference(KeyModifiers::SHIFT).is_empty()
-}
-
-/// `first` and the characters that wait behind it, and what came after them.
-fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
-    let mut keys = vec![first];
-    while let Ok(next) = waiting.try_recv() {
-        match next {
-            Input::Key(event) if is_text(&event) => keys.push(event),
-            other => return (keys, Some(other)),
-        }
-    }
-    (keys, None)
 }
 
 /// The sources of events.

@@ -75,7 +75,7 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
         let state = state_config();
         let models = ModelFinder::default();
         run(
-            ScreenConfig { state, store, models, open: None, questions: Vec::new() },
+            ScreenConfig { state, store, kept_kv: None, models, open: None, questions: Vec::new() },
             SharedControls::new(controls()),
             |shared, mut sink| {
                 let fragile: Sink = Box::new(move |event| match event {
@@ -98,7 +98,7 @@ fn a_panic_of_the_worker_leaves_the_screen_alone_and_is_reported() {
     child.wait("the box to close", |screen| !screen.contains("Decoding stopped"));
     child.send("still typing");
     child.wait_for("still typing");
-    child.send("\x03");
+    child.send("\x11");
     assert_eq!(child.end().code, 0);
     assert_eq!(saved(folder.path())[0].content, "Are you there?");
 }

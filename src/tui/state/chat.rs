@@ -246,6 +246,7 @@ impl Chat {
             when_full: self.when_full,
             branch_of: None,
             preset: self.preset.clone(),
+            unsent: None,
         }
     }
 

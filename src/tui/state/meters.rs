@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::payoff::Speedup;
 use crate::decode::{Round, Summary, Timing};
 use crate::model::Traffic;
 
@@ -35,6 +36,9 @@ pub struct Meters {
     reached: Vec<(usize, usize)>,
     /// Whether any round had more than the root to verify.
     drafted: bool,
+    /// How much faster than plain decoding it was, known or not, once other models are in use:
+    /// theirs is another pace.
+    pub settled: Option<Option<Speedup>>,
 }
 
 impl Meters {

@@ -47,7 +47,7 @@ pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
 pub use payoff::{PlainPace, Speedup};
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
-pub use selection::{SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
+pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use starters::Starters;
 pub use thought::Thought;
 pub use toasts::{Toast, Toasts};
@@ -340,6 +340,9 @@ impl ScreenState {
 
     /// How much faster than plain decoding the latest answer is, as far as that is known.
     pub fn speedup(&self) -> Option<Speedup> {
+        if let Some(settled) = self.meters.settled {
+            return settled;
+        }
         let pass_ms = self.ready.as_ref().and_then(|ready| ready.plain_ms);
         let for_show = self.ready.as_ref().is_some_and(|ready| ready.for_show);
         Some(Speedup { for_show, ..self.plain.speedup(&self.meters, pass_ms)? })

@@ -9,16 +9,31 @@ use unicode_width::UnicodeWidthStr;
 use super::turn::Turn;
 use crate::tui::markdown::{SpanRole, TextRow};
 
+/// What a row belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What was thought before an answer.
+    Thought,
+    /// The message.
+    #[default]
+    Text,
+}
+
 /// A place in the conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPoint {
     /// The turn.
     pub turn: usize,
-    /// The row of its text.
+    /// Its thoughts or its text.
+    pub part: Part,
+    /// The row of that.
     pub row: usize,
     /// The column of it.
     pub column: usize,
 }
+
+/// A row of a turn: of its thoughts or of its text.
+pub type PartRow = (Part, usize);
 
 /// What is selected, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +53,15 @@ impl Selection {
     }
 
     /// The columns of this row that are selected: the first and the one behind the last.
-    pub fn columns(&self, turn: usize, row: usize) -> Option<(usize, usize)> {
+    pub fn columns(&self, turn: usize, (part, row): PartRow) -> Option<(usize, usize)> {
         let (first, last) = self.ends();
-        let here = (turn, row);
-        if self.from == self.to || here < (first.turn, first.row) || here > (last.turn, last.row) {
+        let row_of = |point: TextPoint| (point.turn, point.part, point.row);
+        let here = (turn, part, row);
+        if self.from == self.to || here < row_of(first) || here > row_of(last) {
             return None;
         }
-        let from = if here == (first.turn, first.row) { first.column } else { 0 };
-        let to = if here == (last.turn, last.row) { last.column + 1 } else { usize::MAX };
+        let from = if here == row_of(first) { first.column } else { 0 };
+        let to = if here == row_of(last) { last.column + 1 } else { usize::MAX };
         Some((from, to))
     }
 }
@@ -57,27 +73,34 @@ pub struct SeenRows {
     pub area: Rect,
     /// Columns before the text.
     pub lead: u16,
-    /// The turn of each row seen and the row of its text; `None` for rows of no text.
-    pub rows: Vec<(usize, Option<usize>)>,
+    /// Columns between those and thoughts.
+    pub bar: u16,
+    /// The turn of each row seen and which row of it that is; `None` for rows of no text.
+    pub rows: Vec<(usize, Option<PartRow>)>,
 }
 
 impl SeenRows {
+    /// Columns before a row.
+    pub fn before(&self, part: Part) -> u16 {
+        self.lead + if part == Part::Thought { self.bar } else { 0 }
+    }
+
     /// The place below this cell of the screen; the nearest one for a cell beside the text. `None`
     /// if there is no text at all.
     pub fn point(&self, x: u16, y: u16) -> Option<TextPoint> {
         let at = usize::from(y.saturating_sub(self.area.y));
         let at = at.min(self.rows.len().checked_sub(1)?);
-        if let (turn, Some(row)) = self.rows[at] {
-            let column = usize::from(x.saturating_sub(self.area.x + self.lead));
-            return Some(TextPoint { turn, row, column });
+        if let (turn, Some((part, row))) = self.rows[at] {
+            let column = usize::from(x.saturating_sub(self.area.x + self.before(part)));
+            return Some(TextPoint { turn, part, row, column });
         }
         // Beside the text: the end of what stands above, else the beginning of what stands below.
         let above = self.rows[..at].iter().rev().find_map(|(turn, row)| Some((*turn, (*row)?)));
-        if let Some((turn, row)) = above {
-            return Some(TextPoint { turn, row, column: usize::MAX - 1 });
+        if let Some((turn, (part, row))) = above {
+            return Some(TextPoint { turn, part, row, column: usize::MAX - 1 });
         }
         let below = self.rows[at..].iter().find_map(|(turn, row)| Some((*turn, (*row)?)));
-        below.map(|(turn, row)| TextPoint { turn, row, column: 0 })
+        below.map(|(turn, (part, row))| TextPoint { turn, part, row, column: 0 })
     }
 
     /// Whether the cell lies in the conversation.
@@ -129,31 +152,54 @@ fn joint(text: &str, end: Option<usize>, begin: Option<usize>) -> &'static str {
     }
 }
 
-/// The selected text of the turns as last laid out.
-pub fn selected_text(turns: &[Turn], selection: &Selection) -> String {
+/// The rows of a part as last laid out, and its text; none of thoughts that are not `open`.
+fn part_of(turn: &Turn, part: Part, open: bool) -> Option<(&[TextRow], &str)> {
+    match part {
+        Part::Text => Some((turn.laid_out(), &turn.text)),
+        Part::Thought => {
+            let thought = turn.thought.as_ref().filter(|_| open)?;
+            Some((thought.laid_out(), &thought.text))
+        }
+    }
+}
+
+/// The selected text of the turns as last laid out; `open`: thoughts are shown.
+pub fn selected_text(turns: &[Turn], selection: &Selection, open: bool) -> String {
     let (first, last) = selection.ends();
-    let mut out = String::new();
+    let mut parts: Vec<String> = Vec::new();
     for (index, turn) in turns.iter().enumerate().take(last.turn + 1).skip(first.turn) {
-        if index > first.turn {
-            out.push_str("\n\n");
+        for part in [Part::Thought, Part::Text] {
+            let Some((rows, text)) = part_of(turn, part, open) else { continue };
+            parts.extend(selected_part(rows, text, |row| selection.columns(index, (part, row))));
         }
-        let mut end: Option<Option<usize>> = None;
-        for (at, row) in turn.laid_out().iter().enumerate() {
-            let Some((from, to)) = selection.columns(index, at) else { continue };
-            let begins = row.iter().find_map(|piece| piece.at);
-            let between = end.map(|end| joint(&turn.text, end, begins));
-            let cut = cut(row, from, to, between.is_some_and(|between| between != "\n"));
-            out.push_str(between.unwrap_or_default());
-            out.push_str(&cut.text);
-            end = Some(cut.to);
-        }
+    }
+    parts.join("\n\n")
+}
+
+/// The columns of `rows` that are selected, joined as `text` has them; `None` if there are none.
+fn selected_part(
+    rows: &[TextRow],
+    text: &str,
+    columns: impl Fn(usize) -> Option<(usize, usize)>,
+) -> Option<String> {
+    let mut out: Option<String> = None;
+    let mut end = None;
+    for (at, row) in rows.iter().enumerate() {
+        let Some((from, to)) = columns(at) else { continue };
+        let begins = row.iter().find_map(|piece| piece.at);
+        let between = out.as_ref().map(|_| joint(text, end, begins));
+        let cut = cut(row, from, to, between.is_some_and(|between| between != "\n"));
+        let out = out.get_or_insert_default();
+        out.push_str(between.unwrap_or_default());
+        out.push_str(&cut.text);
+        end = cut.to;
     }
     out
 }
 
 /// The byte of the message below a place; `None` where there is no text.
 pub fn byte_at(turn: &Turn, point: TextPoint) -> Option<usize> {
-    let row = turn.laid_out().get(point.row)?;
+    let row = turn.laid_out().get(point.row).filter(|_| point.part == Part::Text)?;
     cut(row, point.column, point.column + 1, false).from
 }
 
@@ -162,7 +208,7 @@ pub fn first_byte(turns: &[Turn], selection: &Selection) -> Option<(usize, usize
     let (first, _) = selection.ends();
     let rows = turns.get(first.turn)?.laid_out().iter().enumerate();
     let mut cuts = rows.filter_map(|(at, row)| {
-        let (from, to) = selection.columns(first.turn, at)?;
+        let (from, to) = selection.columns(first.turn, (Part::Text, at))?;
         cut(row, from, to, false).from
     });
     cuts.next().map(|byte| (first.turn, byte))
@@ -183,8 +229,9 @@ mod tests {
     fn all(turns: &[Turn]) -> String {
         let from = TextPoint::default();
         let last = turns.len() - 1;
-        let to = TextPoint { turn: last, row: turns[last].laid_out().len(), column: 0 };
-        selected_text(turns, &Selection { from, to, held: false })
+        let row = turns[last].laid_out().len();
+        let to = TextPoint { turn: last, part: Part::Text, row, column: 0 };
+        selected_text(turns, &Selection { from, to, held: false }, false)
     }
 
     #[test]
@@ -208,7 +255,7 @@ mod tests {
         let point = |column| TextPoint { column, ..TextPoint::default() };
         for (from, to) in [(1, 4), (4, 1)] {
             let selection = Selection { from: point(from), to: point(to), held: false };
-            assert_eq!(selected_text(&turns, &selection), "b日本");
+            assert_eq!(selected_text(&turns, &selection, false), "b日本");
             assert_eq!(first_byte(&turns, &selection), Some((0, 1)));
         }
         assert_eq!(byte_at(&turns[0], point(4)), Some(5));

@@ -1,8 +1,9 @@
 //! Actions, whichever key or command they come from. Must never know which key it was.
 
-use super::answer::{ask, go_on, quit, regenerate, save, stop, take_back};
+use super::answer::{ask, go_on, regenerate, save, stop, take_back};
 use super::controls::{adjust, apply, speculate, with_dials};
 use super::event::Effect;
+use super::leaving::{put_aside, quit};
 use super::overlay::{overlay_row, overlay_take};
 use super::slash::{self, Ran};
 use super::{conversation, files, focus, models, race, sessions};
@@ -21,7 +22,11 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Escape => return escape(state),
         Action::Editor => return vec![Effect::Edit(state.input.text())],
-        Action::Quit => return quit(state),
+        // The nearest thing that can be ended.
+        Action::Interrupt if state.answering() || state.load.is_some() => return escape(state),
+        Action::Interrupt if !state.input.is_blank() => put_aside(state),
+        Action::DeleteOrQuit if !state.input.is_empty() => state.input.delete(),
+        Action::Interrupt | Action::DeleteOrQuit | Action::Quit => return quit(state),
         Action::Help => state.overlay = Some(Overlay::Help { top: 0, words: String::new() }),
         Action::Details => state.overlay = Some(Overlay::Details),
         Action::Tree => focus::show(state, Side::Tree),
@@ -61,7 +66,16 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
             return apply(state);
         }
         Action::Marks => state.marks = !state.marks,
-        Action::Thoughts => state.chat.shows_thoughts = !state.chat.shows_thoughts,
+        Action::Thoughts => {
+            state.chat.shows_thoughts = !state.chat.shows_thoughts;
+            // Else nothing would tell that the key did anything.
+            if state.chat.turns().iter().all(|turn| turn.thought.is_none()) {
+                state.say(match state.chat.shows_thoughts {
+                    true => "what a reasoning model thinks will be shown",
+                    false => "what a reasoning model thinks will be folded",
+                });
+            }
+        }
         Action::Theme => {
             state.theme = theme::next(state.theme);
             state.say(format!("theme: {}", theme::name(state.theme)));

@@ -16,6 +16,7 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
         max_tokens: state.max_tokens,
         thinking: state.thinking,
         afresh: false,
+        conversation: None,
     };
     effects.push(Effect::Apply(state.controls.clone()));
     effects.push(Effect::Send(Command::Generate(job)));
@@ -136,18 +137,4 @@ pub(super) fn take_back(state: &mut ScreenState) {
     {
         state.input.set(&question);
     }
-}
-
-/// Saves and leaves.
-pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
-    state.quitting = true;
-    // What waits to be sent is a question of the conversation that is saved.
-    for text in std::mem::take(&mut state.queue) {
-        state.chat.close(AnswerOutcome::Failed);
-        state.chat.ask(text);
-    }
-    let mut effects = stop(state);
-    effects.push(save(state));
-    effects.push(Effect::Quit);
-    effects
 }

@@ -85,6 +85,8 @@ pub enum ScreenEvent {
     Edited(Result<String, String>),
     /// A preset and its name, or why there is none.
     PresetFound(Result<(String, Preset), String>),
+    /// The message that was left unsent before anything was asked.
+    Unsent(String),
     /// What became of something that was asked for.
     Told(Result<String, String>),
     /// The text was copied, or why not.
@@ -111,6 +113,9 @@ pub enum Effect {
         /// Whether the user asked for it and is told of success.
         asked: bool,
     },
+    /// Keep this message, which belongs to no conversation yet, for the next start; `None`: there
+    /// is none any more.
+    KeepUnsent(Option<String>),
     /// Remember that the program has answered here.
     Answered,
     /// What is saved from now on is another conversation.

@@ -90,6 +90,7 @@ fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
         max_tokens: SUMMARY,
         thinking: switches.then_some(false),
         afresh: false,
+        conversation: None,
     };
     vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
 }

@@ -1,9 +1,9 @@
 //! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
-//! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`, `models`,
-//! `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and `files`; `keys` and
-//! `worker`; and [`update`].
+//! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`,
+//! `leaving`, `models`, `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and
+//! `files`; `keys` and `worker`; and [`update`].
 
 mod action;
 mod answer;
@@ -14,6 +14,7 @@ mod files;
 mod focus;
 mod full;
 mod keys;
+mod leaving;
 mod models;
 mod overlay;
 mod pointer;
@@ -24,13 +25,14 @@ mod worker;
 
 use std::time::Duration;
 
-use self::answer::{quit, save, stop};
+use self::answer::{save, stop};
 use self::controls::apply;
 use super::presets::Preset;
 use super::state::{Focus, Overlay, ScreenState};
 use crate::chat::{Saved, SavedChat};
 
 pub use event::{Button, Effect, NamedFile, ScreenEvent};
+pub use leaving::left;
 
 /// Changes `state` and says what else is to be done, in order. `now` is the time since the
 /// program started.
@@ -150,7 +152,11 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
             state.complain(why);
             Vec::new()
         }
-        ScreenEvent::Terminate => quit(state),
+        ScreenEvent::Unsent(text) => {
+            leaving::found(state, text);
+            Vec::new()
+        }
+        ScreenEvent::Terminate => leaving::quit(state),
     }
 }
 
@@ -197,13 +203,17 @@ fn preset(state: &mut ScreenState, result: Result<(String, Preset), String>) -> 
 
 fn loaded(state: &mut ScreenState, result: Result<SavedChat, String>) -> Vec<Effect> {
     match result {
-        Ok(chat) => {
+        Ok(mut chat) => {
             let mut effects = stop(state);
+            let unsent = chat.extras.unsent.take();
             state.chat.replace(chat);
             state.editing = None;
             state.forget_answer();
             state.focus = Focus::Input;
-            state.say("conversation loaded");
+            match unsent {
+                Some(text) => leaving::found(state, text),
+                None => state.say("conversation loaded"),
+            }
             effects.extend(state.chat.preset.clone().map(Effect::TakePreset));
             effects
         }

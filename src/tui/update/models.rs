@@ -120,6 +120,8 @@ pub(super) fn swapped(state: &mut ScreenState, ready: Box<Ready>) -> Vec<Effect>
     let part =
         state.ready.as_ref().is_some_and(|former| former.models.target == ready.models.target);
     let sampler = ready.sampler;
+    // The answer on the screen is the former models'.
+    state.meters.settled = Some(state.speedup());
     state.ready = Some(ready);
     state.plain = PlainPace::default();
     state.load = None;

@@ -63,7 +63,7 @@ fn released(state: &mut ScreenState) -> Vec<Effect> {
         return Vec::new();
     }
     let turns = state.chat.turns();
-    let text = selected_text(turns, &selection);
+    let text = selected_text(turns, &selection, state.chat.shows_thoughts);
     let first = first_byte(turns, &selection);
     // The tree of an answer under way stays with its latest round.
     if let Some((turn, byte)) = first.filter(|_| !state.answering()) {

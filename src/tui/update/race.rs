@@ -48,6 +48,7 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
         max_tokens: state.max_tokens.min(LONGEST),
         thinking: state.thinking,
         afresh: true,
+        conversation: None,
     };
     vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
 }

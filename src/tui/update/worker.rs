@@ -4,6 +4,7 @@ use super::answer::{end_first_answer, save, send_queued, take_back};
 use super::controls::apply;
 use super::event::Effect;
 use super::{full, models, race};
+use crate::tui::actions::Action;
 use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
 use crate::worker::Event;
 
@@ -156,8 +157,9 @@ pub fn gone(state: &mut ScreenState, reason: Option<String>) -> Vec<Effect> {
     state.chat.close(AnswerOutcome::Failed);
     state.restore_answer();
     let reason = reason.unwrap_or_else(|| "it gave no reason".to_string());
+    let quit = state.keys.name(Action::Quit);
     let text = format!(
-        "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with Ctrl+C, start \
+        "The decode thread ended: {reason}\n\nThe conversation is saved. Quit with {quit}, start \
          again and /load it."
     );
     state.overlay = Some(Overlay::Error { title: "Decoding stopped".to_string(), text });

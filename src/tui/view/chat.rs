@@ -9,16 +9,15 @@ use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr;
 
 use super::figures;
+use super::footer;
 use super::frames::focused;
-use super::payoff;
 use super::rows::draw_rows;
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
 use crate::tui::actions::Action;
-use crate::tui::keymap::Keymap;
 use crate::tui::markdown::{SpanRole, StyledSpan, TextRow};
-use crate::tui::state::{AnswerOutcome, Focus, Phase, ScreenState, SeenRows, Turn, finish_words};
+use crate::tui::state::{Focus, Part, Phase, ScreenState, SeenRows, Thought, Turn};
 use crate::tui::theme::Styles;
 
 /// Before every row: the question's mark, or as much space.
@@ -37,12 +36,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     let width = area.width.saturating_sub(GUTTER + 2).clamp(1, WIDEST);
     let mut counts = Vec::with_capacity(state.chat.turns().len());
     let open = state.chat.shows_thoughts;
-    for turn in state.chat.turns_mut() {
+    let last = state.chat.turns().len() - 1;
+    let mut footers = Vec::with_capacity(state.chat.turns().len());
+    for (at, turn) in state.chat.turns_mut().iter_mut().enumerate() {
         let thought = thought::rows(turn, usize::from(width), open);
-        let rows = turn.rows(usize::from(width)).len();
-        // Thoughts stand for an answer that has no text yet.
-        let least = usize::from(thought == 0);
-        counts.push(thought + rows.max(least) + usize::from(footer(turn).is_some()) + 1);
+        turn.rows(usize::from(width));
+        let across = usize::from(area.width);
+        // With a message written the key sends that.
+        let goes_on = at == last && state.input.is_empty();
+        let footer = footer::rows(turn, goes_on, across, &state.keys, styles);
+        counts.push(thought + text_rows(turn) + footer.len() + 1);
+        footers.push(footer);
     }
     // The line that says what the model is not given any more, and a row below it.
     let cut = state.chat.forgotten.messages;
@@ -58,7 +62,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     go_to_lit(state, &counts, lit.as_ref());
     let top = state.chat.fit(all, fit);
     // A short conversation begins at the top.
-    let lines = visible(state, styles, &counts, (top, fit), lit.as_ref());
+    let lines = visible(state, styles, (&counts, footers), (top, fit), lit.as_ref());
     note_rows(state, area, &counts, top);
     draw_rows(frame, area, lines);
     draw_selection(frame, state);
@@ -113,7 +117,11 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
         let (begin, text) = (start + thought::laid_out(turn, open), turn.laid_out().len());
         for at in top.max(start)..(start + count).min(top + usize::from(area.height)) {
-            rows.push((index, at.checked_sub(begin).filter(|row| *row < text)));
+            let row = match at.checked_sub(begin) {
+                Some(row) => (row < text).then_some((Part::Text, row)),
+                None => thought::text_row(turn, at - start, open).map(|row| (Part::Thought, row)),
+            };
+            rows.push((index, row));
         }
         start += count;
     }
@@ -121,20 +129,25 @@ fn note_rows(state: &mut ScreenState, area: Rect, counts: &[usize], top: usize) 
     if area.width != state.chat.seen.area.width {
         state.selection = None;
     }
-    state.chat.seen = SeenRows { area, lead: GUTTER, rows };
+    state.chat.seen = SeenRows { area, lead: GUTTER, bar: thought::BAR_WIDTH, rows };
 }
 
 /// What is selected with the mouse stands out.
 fn draw_selection(frame: &mut Frame<'_>, state: &ScreenState) {
     let Some(selection) = state.selection else { return };
-    let SeenRows { area, lead, rows } = &state.chat.seen;
-    for (line, (turn, row)) in area.rows().zip(rows) {
-        let Some((from, to)) = row.and_then(|row| selection.columns(*turn, row)) else { continue };
+    let seen = &state.chat.seen;
+    for (line, (turn, row)) in seen.area.rows().zip(&seen.rows) {
         let said = state.chat.turns().get(*turn).zip(*row);
-        let Some(text) = said.and_then(|(turn, row)| turn.laid_out().get(row)) else { continue };
+        let Some((said, (part, row))) = said else { continue };
+        let Some((from, to)) = selection.columns(*turn, (part, row)) else { continue };
+        let rows = match part {
+            Part::Text => said.laid_out(),
+            Part::Thought => said.thought.as_ref().map_or(&[][..], Thought::laid_out),
+        };
+        let Some(text) = rows.get(row) else { continue };
         let width: usize = text.iter().map(|piece| piece.text.width()).sum();
-        let begin = usize::from(line.x + lead) + from.min(width);
-        let end = usize::from(line.x + lead) + to.min(width);
+        let before = usize::from(line.x + seen.before(part));
+        let (begin, end) = (before + from.min(width), before + to.min(width));
         let part = Rect { x: begin as u16, width: (end.saturating_sub(begin)) as u16, ..line };
         let part = part.intersection(line);
         frame.buffer_mut().set_style(part, Style::new().add_modifier(Modifier::REVERSED));
@@ -148,7 +161,7 @@ fn words(row: &TextRow) -> String {
 fn visible(
     state: &mut ScreenState,
     styles: &Styles,
-    counts: &[usize],
+    (counts, mut footers): (&[usize], Vec<Vec<Line<'static>>>),
     (top, fit): (usize, usize),
     lit: Option<&Lit>,
 ) -> Vec<Line<'static>> {
@@ -157,10 +170,8 @@ fn visible(
     let mut lines = Vec::with_capacity(fit);
     let mut start = 0;
     let cut = state.chat.forgotten.messages;
-    let turns = state.chat.turns().len();
     for (index, (turn, &count)) in state.chat.turns().iter().zip(counts).enumerate() {
         let end = start + count;
-        let last = index + 1 == turns;
         for at in top.max(start)..end.min(top + fit) {
             let at = at - start;
             if index + 1 == cut && at + 2 >= count {
@@ -172,12 +183,15 @@ fn visible(
                 continue;
             }
             let thought = thought::laid_out(turn, open);
-            lines.push(match at.checked_sub(thought) {
-                None => thought::row(turn, at, open, styles),
-                Some(at) => {
+            let below = at.checked_sub(thought + text_rows(turn));
+            let below = below.and_then(|row| footers[index].get_mut(row));
+            lines.push(match (at.checked_sub(thought), below) {
+                (None, _) => thought::row(turn, at, open, styles),
+                (_, Some(row)) => std::mem::take(row),
+                (Some(at), None) => {
                     let lit = lit.filter(|(turn, _)| *turn == index).map(|(_, bytes)| bytes);
-                    let marks = Marks { origins: marks, lit, keys: &state.keys };
-                    let line = row(turn, at, last, marks, waiting.as_deref(), styles);
+                    let marks = Marks { origins: marks, lit };
+                    let line = row(turn, at, marks, waiting.as_deref(), styles);
                     let find = state.chat.find.as_ref();
                     let found = find.zip(turn.laid_out().get(at));
                     match found.is_some_and(|(find, row)| find.is_in(&words(row))) {
@@ -192,21 +206,23 @@ fn visible(
     lines
 }
 
-/// What of a text is marked, and the keys that a row names.
+/// Rows of a turn's text; one says that there is none yet, unless thoughts do.
+fn text_rows(turn: &Turn) -> usize {
+    turn.laid_out().len().max(usize::from(turn.thought.is_none()))
+}
+
+/// What of a text is marked.
 #[derive(Clone, Copy)]
 struct Marks<'a> {
     /// Where each token came from.
     origins: bool,
     /// These bytes: the words of a round.
     lit: Option<&'a Range<usize>>,
-    /// The keys in force.
-    keys: &'a Keymap,
 }
 
 fn row(
     turn: &Turn,
     at: usize,
-    last: bool,
     marks: Marks<'_>,
     waiting: Option<&str>,
     styles: &Styles,
@@ -224,29 +240,6 @@ fn row(
     } else if rows.is_empty() && turn.thought.is_none() && at == 0 {
         let words = if open { waiting.unwrap_or_default() } else { "(no text)" };
         line.push_span(Span::styled(words.to_string(), styles.dim));
-    } else if at == rows.len().max(usize::from(turn.thought.is_none()))
-        && let Some(words) = footer(turn)
-    {
-        let style = match turn.outcome {
-            Some(AnswerOutcome::Failed) => styles.error,
-            _ => styles.dim,
-        };
-        line.push_span(Span::styled(words, style));
-        if let Some(speedup) = turn.speedup {
-            line.push_span(Span::styled(" · ", style));
-            line.push_span(Span::styled(speedup.words(), payoff::style(speedup, styles)));
-            line.extend(speedup.reason().map(|reason| Span::styled(reason, style)));
-        }
-        let (version, versions) = turn.versions.place();
-        if versions > 1 {
-            line.push_span(Span::styled(format!(" · version {version} of {versions}"), style));
-        }
-        if last && turn.goes_on() {
-            line.push_span(Span::styled(
-                format!(" · {} continues", marks.keys.name(Action::Send)),
-                styles.accent,
-            ));
-        }
     }
     line
 }
@@ -259,36 +252,6 @@ fn forgotten(state: &ScreenState, styles: &Styles) -> Line<'static> {
     let words =
         format!("── {} above {what}: the context was full ──", figures::many(asked, "exchange"));
     Line::from_iter([Span::raw("   "), Span::styled(words, styles.warning)])
-}
-
-/// The line below an answer that has ended.
-fn footer(turn: &Turn) -> Option<String> {
-    if turn.role != Role::Assistant {
-        return None;
-    }
-    match turn.outcome.as_ref()? {
-        AnswerOutcome::Finished(summary) => {
-            let steps = figures::many(summary.rounds, "step");
-            let mut words = vec![match summary.rounds {
-                0 => count(summary.tokens),
-                _ => format!("{} in {steps}", count(summary.tokens)),
-            }];
-            words.extend(finish_words(summary.finish).map(str::to_string));
-            if summary.rounds > 0 {
-                words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
-            }
-            Some(words.join(" · "))
-        }
-        AnswerOutcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),
-        AnswerOutcome::Failed => Some("failed".to_string()),
-        AnswerOutcome::Interrupted => Some("interrupted".to_string()),
-        AnswerOutcome::Loaded if turn.versions.place().1 > 1 => Some("saved".to_string()),
-        AnswerOutcome::Loaded => None,
-    }
-}
-
-fn count(tokens: usize) -> String {
-    figures::many(tokens, "token")
 }
 
 /// The line shown while an answer has no text.

@@ -9,6 +9,7 @@ mod areas;
 mod chat;
 mod controls;
 mod figures;
+mod footer;
 mod frames;
 mod header;
 mod help;

@@ -10,11 +10,13 @@ use crate::tui::theme::Styles;
 const GUTTER: &str = "   ";
 /// Before every row of open thoughts.
 const BAR: &str = "│ ";
+/// Its columns.
+pub(super) const BAR_WIDTH: u16 = 2;
 
 /// The rows that the thoughts of `turn` take at `width`, laid out for it; 0 if there are none.
 pub(super) fn rows(turn: &mut Turn, width: usize, open: bool) -> usize {
     if let Some(thought) = turn.thought.as_mut().filter(|_| open) {
-        thought.lay_out(width.saturating_sub(BAR.chars().count()));
+        thought.lay_out(width.saturating_sub(usize::from(BAR_WIDTH)));
     }
     laid_out(turn, open)
 }
@@ -24,6 +26,12 @@ pub(super) fn rows(turn: &mut Turn, width: usize, open: bool) -> usize {
 pub(super) fn laid_out(turn: &Turn, open: bool) -> usize {
     let Some(thought) = &turn.thought else { return 0 };
     1 + shown(thought, open).len() + usize::from(!turn.text.is_empty())
+}
+
+/// Which row of the thoughts' text row `at` is; `None` for the others.
+pub(super) fn text_row(turn: &Turn, at: usize, open: bool) -> Option<usize> {
+    let rows = turn.thought.as_ref().map_or(0, |thought| shown(thought, open).len());
+    at.checked_sub(1).filter(|row| *row < rows)
 }
 
 /// Row `at` of them.

@@ -30,7 +30,8 @@ fn written(folder: &Path) -> String {
             messages,
             max_tokens: 64,
             thinking: None,
-            afresh: false
+            afresh: false,
+            conversation: None
         }));
         let ended = |event: &Event| matches!(event, Event::Finished { .. });
         assert!(events.iter().any(|event| ended(&event)));
@@ -78,6 +79,7 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
         max_tokens: 1,
         thinking: None,
         afresh: false,
+        conversation: None,
     }));
     for event in events.iter() {
         match event {

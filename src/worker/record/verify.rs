@@ -52,6 +52,7 @@ pub fn verify_answer(
         max_tokens: if answer.complete { question.max_tokens } else { answer.tokens.len().max(1) },
         thinking: question.thinking,
         afresh: false,
+        conversation: None,
     };
     let (mut tokens, mut texts, mut failed) = (Vec::new(), Vec::new(), None);
     backend.answer(&job, controls, &mut |event| {

@@ -190,7 +190,7 @@ fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
     type_keys(&mut state, "four<enter>fi<esc>");
     assert_eq!(state.input.text(), "four\n\nfi");
     type_keys(&mut state, "<enter>six<enter>");
-    let effects = type_keys(&mut state, "<c-c>");
+    let effects = type_keys(&mut state, "<c-q>");
     let kept = effects.iter().any(|effect| {
         matches!(effect, Effect::Save { turns, .. }
             if turns.iter().any(|turn| turn.message.content.contains("six")))

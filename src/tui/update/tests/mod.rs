@@ -7,6 +7,7 @@ mod controls;
 mod conversation;
 mod files;
 mod keys;
+mod leaving;
 mod models;
 mod notices;
 mod pointer;

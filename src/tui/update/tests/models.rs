@@ -60,6 +60,26 @@ fn said(state: &ScreenState) -> &str {
 }
 
 #[test]
+fn an_answer_keeps_its_speed_up_when_the_models_are_changed() {
+    let (mut state, job) = loading();
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "A first answer of several words, some of them drafted.", 8) {
+        say(&mut state, event);
+    }
+    let before = state.speedup().unwrap();
+    let Event::Swapped { load, mut ready } = swapped(&job) else { unreachable!() };
+    ready.plain_ms = Some(4.0);
+    say(&mut state, Event::Swapped { load, ready });
+    assert_eq!(state.speedup(), Some(before), "it is the former model's answer");
+    type_keys(&mut state, "two<enter>");
+    for event in answer(state.generation(), "A first answer of several words, some drafted.", 8) {
+        say(&mut state, event);
+    }
+    let after = state.speedup().unwrap();
+    assert!(after.ratio < before.ratio / 2.0, "{after:?} {before:?}");
+}
+
+#[test]
 fn a_model_is_chosen_from_the_list_and_the_conversation_goes_on_with_it() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "one<enter>");

@@ -189,6 +189,38 @@ fn a_drag_selects_and_the_release_copies() {
 }
 
 #[test]
+fn open_thoughts_are_selected_too() {
+    const THOUGHT: &str = "They ask about the sun.\n\nIt is a star, so a short answer that says \
+        what it is made of will do, and no need for *numbers*.";
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "What is the sun?<enter>");
+    for event in crate::tui::testing::thinking(1, THOUGHT, "A star of hydrogen.") {
+        say(&mut state, event);
+    }
+    // Folded, they are no part of what is selected.
+    let effects = drag(&mut state, "is the sun?", "hydrogen");
+    assert_eq!(effects, [Effect::Copy("is the sun?\n\nA star of h".to_string())]);
+    type_keys(&mut state, "<c-o>");
+    // As it was written, without our bar and our line breaks.
+    let effects = drag(&mut state, "about the sun.", "numbers*");
+    let from = THOUGHT.find("about").unwrap();
+    let copied = THOUGHT[from..].strip_suffix("umbers*.").unwrap();
+    assert_eq!(effects, [Effect::Copy(copied.to_string())]);
+    let effects = drag(&mut state, "numbers*", "hydrogen");
+    assert_eq!(effects, [Effect::Copy("numbers*.\n\nA star of h".to_string())]);
+    // What is marked is what is copied.
+    let from = cell(&mut state, "numbers*");
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    terminal.draw(|frame| view::draw(frame, &mut state)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let marked = |x: u16| buffer[(x, from.1)].modifier.contains(ratatui::style::Modifier::REVERSED);
+    assert!(!marked(from.0 - 1) && marked(from.0) && marked(from.0 + 8) && !marked(from.0 + 9));
+    // A click on them goes nowhere.
+    click(&mut state, "short answer");
+    assert_eq!((state.focus, state.selection), (Focus::Input, None));
+}
+
+#[test]
 fn a_drag_to_the_edge_scrolls() {
     let mut state = loaded(80, 14);
     let long: String = (0..200).map(|n| format!("word{n} ")).collect();

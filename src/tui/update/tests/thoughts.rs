@@ -23,6 +23,8 @@ fn thinking_is_switched_only_where_the_template_can() {
     assert!(state.chat.shows_thoughts);
     type_keys(&mut state, "<c-o>");
     assert!(!state.chat.shows_thoughts);
+    // Nothing else on the screen tells.
+    assert!(state.toasts.shown().unwrap().text.contains("will be folded"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::tui::actions::Action;
 use crate::tui::state::{ScreenState, SessionList};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
+use crate::tui::view::figures;
 use crate::tui::view::rows::{cut, ends, wrapped};
 
 /// Rows from which on there is room for a preview.
@@ -54,7 +55,8 @@ pub(super) fn draw(
             let origin = printable_line(&origin.title).into_owned();
             left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
         }
-        let right = format!("{} messages · {}", session.messages, session.date());
+        let messages = figures::many(session.messages, "message");
+        let right = format!("{messages} · {}", session.date());
         ends(left, Line::styled(right, styles.dim), width)
     });
 }

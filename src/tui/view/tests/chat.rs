@@ -94,6 +94,54 @@ fn what_the_user_typed_is_shown_as_it_was_typed() {
 }
 
 #[test]
+fn the_rows_below_an_answer_are_never_cut() {
+    let mut state = loaded(120, 36);
+    state.ready.as_mut().unwrap().for_show = true;
+    state.ready.as_mut().unwrap().plain_ms = Some(1.0);
+    type_keys(&mut state, "Tell me a story<enter>");
+    let mut events = answer(1, &"many words ".repeat(70), 8);
+    if let Some(Event::Finished { summary, .. }) = events.last_mut() {
+        summary.finish = Some(crate::decode::Finish::MaxTokens);
+    }
+    events.into_iter().for_each(|event| drop(say(&mut state, event)));
+    for (width, rows) in [(200, 2), (120, 2), (80, 2), (45, 3)] {
+        state.size = (width, 50);
+        let screen = text(&drawn(&mut state));
+        let all = screen.lines().map(|line| line.split('│').next().unwrap_or_default().trim());
+        let below: Vec<&str> = all.skip_while(|line| !line.contains(" tokens in ")).collect();
+        let below: Vec<&str> = below.into_iter().take_while(|line| !line.is_empty()).collect();
+        assert!(below.len() >= rows, "{width}: {below:#?}");
+        let words = below.join(" · ");
+        for part in ["tokens in", "token limit reached", "tok/s", "kept for show", "continues"] {
+            assert!(words.contains(part), "{width}: {part} is cut: {words}");
+        }
+    }
+    type_keys(&mut state, "What then?");
+    assert!(!text(&drawn(&mut state)).contains("Enter continues"), "it sends what is written");
+}
+
+#[test]
+fn the_key_line_says_what_enter_does() {
+    let mut state = loaded(80, 24);
+    let names = vec!["sample.txt".to_string(), "src/".to_string()];
+    // What `Tab` does too is named with it.
+    for (keys, word) in
+        [("see @s", None), ("/sys", None), ("/s", Some("run")), ("hi", Some("send"))]
+    {
+        state.input.set("");
+        type_keys(&mut state, keys);
+        update(&mut state, ScreenEvent::Folder(String::new(), names.clone()), Duration::ZERO);
+        let screen = text(&drawn(&mut state));
+        let line = screen.lines().last().unwrap();
+        let said = ["send", "run", "complete", "continue"]
+            .into_iter()
+            .find(|word| line.contains(&format!("Enter {word} ")));
+        assert_eq!(said, word, "{keys}: {line}");
+        assert_eq!(line.contains("Tab complete "), keys != "hi", "{line}");
+    }
+}
+
+#[test]
 fn wide_characters() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "日本語で答えて 👩‍👩‍👧 e\u{301}<enter>");

@@ -1,6 +1,7 @@
 //! Carries out effects: worker, files, clipboard. Must never know widgets.
 
 use std::io;
+use std::path::PathBuf;
 
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -12,7 +13,20 @@ use super::update::ScreenEvent;
 use crate::chat::{
     BranchOf, OpenSession, Saved, SavedChat, SessionHead, SessionMatch, SessionStore,
 };
-use crate::worker::{Command, ModelChoice, SharedControls, Worker};
+use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
+
+/// What was left when the program was, and where it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Title of the conversation that was open, if it is saved.
+    pub title: Option<String>,
+    /// Whether a message that was not sent is kept with it.
+    pub unsent: bool,
+    /// Whether one is kept for the next conversation.
+    pub unsent_alone: bool,
+    /// What could not be kept: why, and the message that was not sent, if there was one.
+    pub lost: Option<(String, Option<String>)>,
+}
 
 /// Everything outside the screen that effects act on.
 pub struct EffectRunner {
@@ -24,6 +38,12 @@ pub struct EffectRunner {
     session: Option<OpenSession>,
     /// Where what is open branched off.
     branch_of: Option<BranchOf>,
+    /// Where KV caches of conversations are kept.
+    kept_kv: Option<PathBuf>,
+    /// The message that was left before anything was asked, as it was found.
+    unsent: Option<String>,
+    /// What is told of the run when it has ended.
+    left: Left,
     clipboard: Option<arboard::Clipboard>,
     /// Looks for models, and where what it finds goes.
     models: Option<(ModelFinder, UnboundedSender<ScreenEvent>)>,
@@ -41,9 +61,23 @@ impl EffectRunner {
             store,
             session: None,
             branch_of: None,
+            kept_kv: None,
+            unsent: None,
+            left: Left::default(),
             clipboard: None,
             models: None,
         }
+    }
+
+    /// The same with the folder where KV caches of conversations are kept. Those of conversations
+    /// that are not there any more go.
+    pub fn with_kept_kv(self, folder: PathBuf) -> Self {
+        match self.store.as_ref().map(SessionStore::names) {
+            Some(Ok(names)) => discard_others(&folder, &names),
+            Some(Err(error)) => tracing::warn!("KV caches are not cleaned up: {error}"),
+            None => {}
+        }
+        Self { kept_kv: Some(folder), ..self }
     }
 
     /// The same with a finder of models, whose results go to `results`.
@@ -76,11 +110,20 @@ impl EffectRunner {
         }
     }
 
-    /// Sends a command to the worker; `false` if it has ended.
-    pub fn send(&self, command: Command) -> bool {
+    /// Sends a command to the worker; `false` if it has ended. An answer is told which conversation
+    /// it belongs to; `target` answers in a new one.
+    pub fn send(&mut self, target: &str, command: Command) -> bool {
         match command {
-            Command::Generate(job) => self.worker.generate(job),
+            Command::Generate(mut job) => {
+                // It has its name from the first question on.
+                let open = || OpenSession::new(target);
+                let saved = self.store.is_some();
+                let session = saved.then(|| self.session.get_or_insert_with(open));
+                job.conversation = session.map(|session| session.name().to_string());
+                self.worker.generate(job)
+            }
             Command::Load(job) => self.worker.load(job),
+            Command::Discard(conversation) => self.worker.discard(conversation),
         }
     }
 
@@ -99,9 +142,39 @@ impl EffectRunner {
             return Ok(None);
         }
         chat.extras.branch_of = self.branch_of.clone();
+        let unsent = chat.extras.unsent.clone();
         let session = self.session.get_or_insert_with(|| OpenSession::new(target));
         session.update(chat);
-        store.save(session).map(Some).map_err(|error| error.to_string())
+        let saved = store.save(session).map(Some).map_err(|error| error.to_string());
+        self.left.unsent = unsent.is_some() && saved.is_ok();
+        self.left.lost = saved.as_ref().err().map(|why| (why.clone(), unsent));
+        saved
+    }
+
+    /// The message that was left before anything was asked.
+    pub fn unsent(&mut self) -> Option<ScreenEvent> {
+        self.unsent = self.store.as_ref().and_then(SessionStore::unsent);
+        self.unsent.clone().map(ScreenEvent::Unsent)
+    }
+
+    /// Keeps such a message for the next start, in the place of the one that was found.
+    pub fn keep_unsent(&mut self, text: Option<String>) {
+        let Some(store) = &self.store else { return };
+        match store.keep_unsent(self.unsent.as_deref(), text.as_deref()) {
+            Ok(()) => {
+                self.left.unsent_alone = text.is_some();
+                self.unsent = text;
+            }
+            Err(error) => {
+                let why = format!("{} takes no file: {error}", store.folder().display());
+                self.left.lost = Some((why, text));
+            }
+        }
+    }
+
+    /// What is told of the run, now that it has ended.
+    pub fn left(&self) -> Left {
+        Left { title: self.title(), ..self.left.clone() }
     }
 
     /// Remembers that the program has answered here.
@@ -125,8 +198,10 @@ impl EffectRunner {
     }
 
     /// Title of the conversation that is open, if it is saved.
-    pub fn title(&self) -> Option<String> {
-        self.session.as_ref().map(|open| open.session().title.clone())
+    fn title(&self) -> Option<String> {
+        // Without a title nothing was saved yet.
+        let title = self.session.as_ref().map(|open| open.session().title.clone());
+        title.filter(|title| !title.is_empty())
     }
 
     /// Opens the conversation to begin with, or lists those there are.
@@ -164,7 +239,7 @@ impl EffectRunner {
         renamed.map(drop).map_err(|error| error.to_string())
     }
 
-    /// Deletes a saved conversation and returns its name.
+    /// Deletes a saved conversation, with its KV cache, and returns its name.
     ///
     /// # Errors
     /// Why not.
@@ -173,6 +248,12 @@ impl EffectRunner {
             return Err("this is the conversation on the screen: /new leaves it".to_string());
         }
         self.saved()?.delete(&id).map_err(|error| error.to_string())?;
+        // What was computed for it goes at once, whatever target it was for; what this target still
+        // holds of it is not written any more.
+        if let Some(folder) = &self.kept_kv {
+            discard_kept(folder, &id);
+        }
+        self.worker.discard(id.clone());
         Ok(id)
     }
 
@@ -278,101 +359,4 @@ impl EffectRunner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::chat::{Message, Role, SavedTurn};
-    use crate::tui::testing::controls;
-    use crate::worker::scripted::Script;
-
-    fn said(role: Role, content: &str) -> SavedTurn {
-        let message = Message::new(role, content);
-        SavedTurn { message, interrupted: false }
-    }
-
-    fn runner(folder: &std::path::Path) -> EffectRunner {
-        let shared = SharedControls::new(controls());
-        let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
-        EffectRunner::new(worker, shared, Some(SessionStore::at(folder)))
-    }
-
-    fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
-        match event {
-            ScreenEvent::Loaded(result) => result.map(|chat| chat.turns),
-            other => panic!("not loaded: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_conversation_is_one_file_until_forgotten() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut runner = runner(folder.path());
-        assert_eq!(runner.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
-        let mut talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
-        assert!(runner.save("t", talk.clone()).unwrap().is_some());
-        talk[1].message.content = "Hello again!".to_string();
-        runner.save("t", talk.clone()).unwrap();
-        let list = runner.list().unwrap();
-        assert_eq!((list.len(), list[0].title.as_str(), list[0].messages), (1, "Hi", 2));
-        runner.forget();
-        runner.save("t", vec![said(Role::User, "Other")]).unwrap();
-        assert_eq!(runner.list().unwrap().len(), 2);
-        assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
-        assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
-    }
-
-    #[test]
-    fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut runner = runner(folder.path());
-        let talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
-        runner.save("t", talk.clone()).unwrap();
-        runner.branch(0);
-        runner.save("t", vec![said(Role::User, "Good day")]).unwrap();
-        let list = runner.list().unwrap();
-        let branch = list.iter().find(|head| head.title == "Good day").unwrap();
-        let origin = BranchOf { title: "Hi".to_string(), messages: 0 };
-        assert_eq!(branch.branch_of.as_ref(), Some(&origin));
-        assert_eq!(loaded(runner.load("Hi")).unwrap(), talk, "the other one is as it was");
-        runner.save("t", talk.clone()).unwrap();
-        assert_eq!(
-            runner.list().unwrap().iter().filter(|head| head.branch_of.is_some()).count(),
-            1
-        );
-        runner.load(&branch.id);
-        runner.save("t", vec![said(Role::User, "Good day"), talk[1].clone()]).unwrap();
-        let list = runner.list().unwrap();
-        assert_eq!(
-            list.iter()
-                .find(|head| head.messages == 2 && head.title == "Good day")
-                .unwrap()
-                .branch_of,
-            Some(origin)
-        );
-    }
-
-    #[test]
-    fn several_titles_that_begin_alike_are_offered() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut runner = runner(folder.path());
-        for question in ["Tell me a story", "Tell me a joke", "What is a river?"] {
-            runner.forget();
-            runner.save("t", vec![said(Role::User, question)]).unwrap();
-        }
-        let offered = runner.load("tell");
-        assert!(
-            matches!(&offered, ScreenEvent::Sessions(Ok(list)) if list.len() == 2),
-            "{offered:?}"
-        );
-        let story = loaded(runner.load("tell me a S")).unwrap();
-        assert_eq!(story, [said(Role::User, "Tell me a story")]);
-    }
-
-    #[test]
-    fn temporary_files_of_a_killed_program_are_removed_at_the_start() {
-        let folder = tempfile::tempdir().unwrap();
-        let leftover = folder.path().join(".dovetail-abc123.tmp");
-        std::fs::write(&leftover, "{").unwrap();
-        let _runner = runner(folder.path());
-        assert!(!leftover.exists());
-    }
-}
+mod tests;

@@ -1,36 +1,27 @@
-//! The KV caches of recent conversations on the disk, so that a conversation that is opened again
-//! is not read again. A file decides how soon an answer begins, and never what it says: it is used
-//! only for the very target that made it (files, configuration, precision, context, machine and
-//! version), for a prompt that begins with its tokens, and with every byte as it was written.
-//! Whatever is wrong, the prompt is read as ever. Must never know conversations: a prompt's own
-//! tokens say which file is its.
+//! The files of kept KV caches: written, found by the tokens that a prompt begins with, checked in
+//! every byte. Must never know who decodes.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::time::SystemTime;
+use std::sync::{Arc, OnceLock};
+use std::time::{Instant, SystemTime};
 
-use crate::decode::{Engine, KeptText};
-use crate::files::{Access, atomic_write, remove_leftovers, user_dirs};
+use super::folder::{ENDING, is_of, name_of};
+use crate::decode::KeptText;
+use crate::files::{Access, GrowingFile, remove_leftovers};
 use crate::library::checksum;
 
 /// Begins every file; another layout begins otherwise.
 const MAGIC: &[u8; 8] = b"dovekv1\n";
-/// Ending of the files' names.
-const ENDING: &str = "kv";
 /// Tokens that it must spare: fewer are read as soon.
-const LEAST: usize = 64;
+pub(super) const LEAST: usize = 64;
 /// Most bytes of one conversation: the copy that is written must not fill the memory.
 const MOST_OF_ONE: u64 = 1_000_000_000;
+/// Bytes that are written at once: between two the end of the program is heeded.
+const CHUNK: usize = 4 << 20;
 /// Most bytes of a file's head: a long context's tokens and the target's description.
 const LONGEST_HEAD: u64 = 64_000_000;
-
-/// The folder of such files, e.g. `~/.cache/dovetail/kv`; none without a home.
-pub fn kv_folder() -> Option<PathBuf> {
-    Some(user_dirs()?.cache_dir().join("kv"))
-}
 
 /// The kept caches of one target.
 #[derive(Clone, Debug)]
@@ -40,6 +31,8 @@ pub struct KvStore {
     of: String,
     /// Most bytes of all files of the folder.
     most: u64,
+    /// By when a file has to be written, once the program is being left.
+    until: Arc<OnceLock<Instant>>,
 }
 
 /// What precedes the rows in a file.
@@ -56,12 +49,17 @@ impl KvStore {
     pub fn new(folder: PathBuf, of: String, most: u64) -> Self {
         // What killed programs left behind.
         remove_leftovers(&folder);
-        Self { folder, of, most }
+        Self { folder, of, most, until: Arc::default() }
     }
 
     /// Most bytes of one conversation's rows.
-    fn most_of_one(&self) -> usize {
+    pub(super) fn most_of_one(&self) -> usize {
         usize::try_from((self.most / 2).min(MOST_OF_ONE)).unwrap_or(usize::MAX)
+    }
+
+    /// Where they are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The files of this target.
@@ -142,28 +140,47 @@ impl KvStore {
         Ok(KeptText { tokens: head.tokens, features: features.collect(), kv: rows })
     }
 
-    /// Keeps `text` in the place of what is kept of its beginnings, and makes room for it.
-    fn write(&self, text: KeptText) -> io::Result<()> {
+    /// From now on a file that is not written by then is given up.
+    pub(super) fn end_by(&self, until: Instant) {
+        let _ = self.until.set(until);
+    }
+
+    fn check_time(&self) -> io::Result<()> {
+        match self.until.get() {
+            Some(until) if Instant::now() >= *until => {
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the program was left"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps `text` of the saved conversation of this name, in the place of what is kept of the
+    /// conversation and of the text's beginnings, and makes room for it.
+    pub(super) fn write(&self, text: KeptText, conversation: &str) -> io::Result<()> {
+        self.check_time()?;
         let KeptText { tokens, features, kv: mut rows } = text;
         let kv = rows.len() as u64;
         rows.extend(features.iter().flat_map(|number| number.to_le_bytes()));
         let head = Head { tokens, kv, features: features.len() as u64, sum: checksum(&rows) };
         let (tokens, head) = (&head.tokens, head.bytes(&self.of));
         fs::create_dir_all(&self.folder)?;
-        let name =
-            format!("{:016x}-{:016x}.{ENDING}", checksum(self.of.as_bytes()), checksum(&head));
-        let path = self.folder.join(name);
+        let path = self.folder.join(name_of(&self.of, conversation, checksum(&head)));
         self.make_room(rows.len() as u64 + head.len() as u64, &path);
-        atomic_write(&path, Access::Private, |file| {
-            file.write_all(MAGIC)?;
-            file.write_all(&(head.len() as u64).to_le_bytes())?;
-            file.write_all(&head)?;
-            file.write_all(&checksum(&head).to_le_bytes())?;
-            file.write_all(&rows)
-        })?;
+        // Its name comes last, and its checksums tell whether every byte reached the disk.
+        let mut growing = GrowingFile::create(&path, Access::Private)?;
+        let file = growing.file();
+        file.write_all(MAGIC)?;
+        file.write_all(&(head.len() as u64).to_le_bytes())?;
+        file.write_all(&head)?;
+        file.write_all(&checksum(&head).to_le_bytes())?;
+        for chunk in rows.chunks(CHUNK) {
+            self.check_time()?;
+            file.write_all(chunk)?;
+        }
+        growing.finish()?;
         for other in self.files().into_iter().filter(|other| *other != path) {
-            let begins = self.open(&other).is_ok_and(|(_, it)| tokens.starts_with(&it.tokens));
-            if begins {
+            let begins = || self.open(&other).is_ok_and(|(_, it)| tokens.starts_with(&it.tokens));
+            if is_of(&other, conversation) || begins() {
                 fs::remove_file(&other)?;
             }
         }
@@ -238,68 +255,6 @@ impl Head {
     }
 }
 
-/// Writes on a thread of its own what an engine holds, and finds it again.
-pub struct KvKeeper {
-    store: Arc<KvStore>,
-    texts: Sender<KeptText>,
-    /// Checksum of the tokens that were handed over last.
-    last: Option<u64>,
-}
-
-impl KvKeeper {
-    /// Starts the thread; `None` if the system gives none.
-    pub fn start(store: KvStore) -> Option<Self> {
-        let store = Arc::new(store);
-        let (texts, waiting) = channel::<KeptText>();
-        let theirs = Arc::clone(&store);
-        let write = move || {
-            while let Ok(mut text) = waiting.recv() {
-                // Only the latest is worth its time.
-                while let Ok(newer) = waiting.try_recv() {
-                    text = newer;
-                }
-                if let Err(error) = theirs.write(text) {
-                    tracing::warn!("a KV cache is not kept: {error}");
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("dovetail-kv".into()).spawn(write);
-        thread.inspect_err(|error| tracing::warn!("no KV cache is kept: {error}")).ok()?;
-        Some(Self { store, texts, last: None })
-    }
-
-    /// Takes up what is kept of the text that `prompt` begins with, if that is more than `engine`
-    /// holds of it.
-    pub(super) fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
-        let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
-        let Some(kept) = self.store.find(prompt, held) else { return };
-        if engine.resume(&kept) {
-            self.last = Some(sum(&kept.tokens));
-        } else {
-            tracing::warn!("a kept KV cache does not fit its target: the prompt is read");
-        }
-    }
-
-    /// Keeps what `engine` holds, unless that was done.
-    pub(super) fn keep(&mut self, engine: &Engine) {
-        let tokens = engine.committed();
-        let new = self.last != Some(sum(tokens));
-        if tokens.len() < LEAST || !new {
-            return;
-        }
-        self.last = Some(sum(tokens));
-        if let Some(text) = engine.kept(self.store.most_of_one()) {
-            // The thread ends with this sender alone.
-            let _ = self.texts.send(text);
-        }
-    }
-}
-
-fn sum(tokens: &[u32]) -> u64 {
-    let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
-    checksum(&bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,30 +274,34 @@ mod tests {
         let store = store(folder.path());
         let mut other = text(300, 2);
         other.tokens[200] = 5;
-        store.write(text(300, 1)).unwrap();
-        store.write(other.clone()).unwrap();
+        store.write(text(300, 1), "one").unwrap();
+        store.write(other.clone(), "two").unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(300, 1)));
         assert_eq!(store.find(&other.tokens, 0), Some(other.clone()));
         assert_eq!(store.find(&text(400, 0).tokens, 290), None, "it would spare next to nothing");
         assert_eq!(store.find(&[9; 400], 0), None);
         // A text that goes on takes the place of its beginning.
-        store.write(text(350, 3)).unwrap();
+        store.write(text(350, 3), "three").unwrap();
         assert_eq!(store.files().len(), 2);
         assert_eq!(store.find(&text(400, 0).tokens, 0), Some(text(350, 3)));
+        // So does another text of one conversation: what was deleted from it is gone.
+        store.write(text(100, 4), "two").unwrap();
+        assert_eq!(store.files().len(), 2);
+        assert_eq!(store.find(&other.tokens, 0), Some(text(350, 3)), "as far as it goes");
     }
 
     #[test]
     fn files_of_other_targets_and_damaged_ones_are_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path());
-        store.write(text(300, 1)).unwrap();
+        store.write(text(300, 1), "one").unwrap();
         let path = store.files().remove(0);
         let whole = fs::read(&path).unwrap();
         let prompt = text(400, 0).tokens;
         // Another target's file under a name of ours: two descriptions of one checksum.
         let other = KvStore { of: "another target".to_string(), ..store.clone() };
-        other.write(text(300, 4)).unwrap();
+        other.write(text(300, 4), "one").unwrap();
         let theirs = fs::read(other.files().remove(0)).unwrap();
         let mut cases = vec![Vec::new(), b"some other file".to_vec(), theirs];
         cases
@@ -374,7 +333,7 @@ mod tests {
             kept
         };
         for first in 0..6 {
-            store.write(begun(first)).unwrap();
+            store.write(begun(first), &format!("the {first}th")).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(15));
             // The first one stays in use.
             assert!(store.find(&begun(0).tokens, 0).is_some());
@@ -386,7 +345,24 @@ mod tests {
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
         let nowhere = KvStore::new(file.join("below"), "a target".to_string(), 1000);
-        assert!(nowhere.write(text(100, 1)).is_err());
+        assert!(nowhere.write(text(100, 1), "one").is_err());
         assert_eq!(nowhere.find(&text(100, 1).tokens, 0), None);
+    }
+    #[test]
+    fn a_file_that_comes_too_late_is_given_up_without_a_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        store.end_by(Instant::now());
+        let why = store.write(text(300, 1), "one").unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(fs::read_dir(&store.folder).into_iter().flatten().count(), 0);
+        // In the middle of it as well.
+        let store = KvStore { until: Arc::default(), ..store };
+        let large = KeptText { kv: vec![7; 200 << 20], ..text(300, 1) };
+        let store = KvStore { most: 1 << 40, ..store };
+        store.end_by(Instant::now() + std::time::Duration::from_millis(1));
+        let why = store.write(large, "one").unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(fs::read_dir(&store.folder).into_iter().flatten().count(), 0);
     }
 }

@@ -40,6 +40,8 @@ pub struct Input {
     recalled: Option<usize>,
     /// What was being written before the history was looked at.
     unsent: String,
+    /// What was put aside last, until a message is sent.
+    aside: Option<String>,
 }
 
 impl Default for Input {
@@ -52,6 +54,7 @@ impl Default for Input {
             history: Vec::new(),
             recalled: None,
             unsent: String::new(),
+            aside: None,
         }
     }
 }
@@ -89,6 +92,25 @@ impl Input {
         self.area.is_empty()
     }
 
+    /// Whether nothing is written but space.
+    pub fn is_blank(&self) -> bool {
+        self.area.lines().iter().all(|line| line.trim().is_empty())
+    }
+
+    /// What is written and was not sent, be it that an earlier message is looked at meanwhile; else
+    /// what was put aside and not sent since.
+    pub fn unsent(&self) -> Option<String> {
+        let shown = self.recalled.and_then(|at| self.history.get(at));
+        let before = self.recalled.map(|_| self.unsent.clone());
+        let now = Some(self.text()).filter(|text| shown != Some(text));
+        let mut texts: Vec<String> = before.into_iter().chain(now).collect();
+        texts.retain(|text| !text.trim().is_empty());
+        if texts.is_empty() {
+            return self.aside.clone();
+        }
+        Some(texts.join("\n\n"))
+    }
+
     /// Puts `text` in place of what is written.
     pub fn set(&mut self, text: &str) {
         self.area = area(text);
@@ -99,6 +121,10 @@ impl Input {
     /// Takes what is written as sent.
     pub fn sent(&mut self) {
         let text = self.text();
+        // A command is no message.
+        if !text.starts_with('/') {
+            self.aside = None;
+        }
         if self.history.last() != Some(&text) {
             self.history.push(text);
         }
@@ -112,8 +138,16 @@ impl Input {
     /// Puts what is written aside: arrow up brings it back.
     pub fn stash(&mut self) {
         if !self.is_empty() {
+            let text = self.text();
             self.sent();
+            self.aside = Some(text).filter(|text| !text.trim().is_empty());
         }
+    }
+
+    /// Arrow up shows this, as if it had been sent last.
+    pub fn remember(&mut self, text: String) {
+        self.recalled = None;
+        self.history.push(text);
     }
 
     /// Inserts pasted text as it is, in one step of undo; a long one stands as a mark.
@@ -330,72 +364,4 @@ impl Input {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn history_gives_the_unsent_message_back() {
-        let mut input = Input::default();
-        input.set("one");
-        input.sent();
-        input.set("two\nlines");
-        input.sent();
-        input.set("unsent");
-        assert!(input.recall_older());
-        assert_eq!(input.text(), "two\nlines");
-        assert!(input.recall_older());
-        assert_eq!(input.text(), "one");
-        assert!(!input.recall_older());
-        assert!(input.recall_newer());
-        assert!(input.recall_newer());
-        assert_eq!(input.text(), "unsent");
-        assert!(!input.recall_newer());
-    }
-
-    #[test]
-    fn characters_of_several_code_points_are_one() {
-        let mut input = Input::default();
-        input.paste("a👩‍👩‍👧e\u{301}");
-        input.backspace();
-        assert_eq!(input.text(), "a👩‍👩‍👧");
-        input.step(false);
-        input.delete();
-        assert_eq!(input.text(), "a");
-    }
-
-    #[test]
-    fn completion_writes_the_command() {
-        let mut input = Input::default();
-        input.set("/ga");
-        assert_eq!(input.suggestions().len(), 1);
-        assert!(input.complete());
-        assert_eq!(input.text(), "/gamma ");
-        assert!(input.suggestions().is_empty());
-        input.set("/nothing-like-it");
-        assert!(!input.complete());
-    }
-
-    #[test]
-    fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
-        let long = "a line\n".repeat(200);
-        let mut input = Input::default();
-        input.paste("Sum up: ");
-        input.paste(&long);
-        input.paste(&long.replace('a', "b"));
-        assert_eq!(input.area().lines(), ["Sum up: ⟦200 lines⟧⟦200 lines #2⟧"]);
-        assert_eq!(input.text(), format!("Sum up: {long}{}", long.replace('a', "b")));
-        input.backspace();
-        assert_eq!(input.text(), format!("Sum up: {long}"));
-        input.sent();
-        assert!(input.is_empty());
-        input.up();
-        assert_eq!(input.text(), format!("Sum up: {long}"), "the history has it whole");
-    }
-
-    #[test]
-    fn pasted_line_ends_are_one_kind() {
-        let mut input = Input::default();
-        input.paste("a\r\nb\rc");
-        assert_eq!(input.text(), "a\nb\nc");
-    }
-}
+mod tests;

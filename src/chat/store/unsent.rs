@@ -1,0 +1,83 @@
+//! The message that was being written when the program was left before anything was asked: there is
+//! no conversation yet that could hold it. Must never know what is in it.
+
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::PathBuf;
+
+use super::{LONGEST, SessionStore, private_folder};
+use crate::files::{Access, atomic_write, read_text};
+
+impl SessionStore {
+    fn unsent_file(&self) -> PathBuf {
+        self.folder.join("unsent.txt")
+    }
+
+    /// The message that was left, if there is one.
+    pub fn unsent(&self) -> Option<String> {
+        let text = read_text(&self.unsent_file(), LONGEST).ok()?;
+        (!text.trim().is_empty()).then_some(text)
+    }
+
+    /// Keeps `text`, or nothing, in the place of `found`, which is what [`Self::unsent`] gave. What
+    /// another program has left there meanwhile stays, before it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep_unsent(&self, found: Option<&str>, text: Option<&str>) -> io::Result<()> {
+        if found.is_none() && text.is_none() {
+            return Ok(());
+        }
+        private_folder(&self.folder)?;
+        // Held until the file is written; without it another program's text may be missed.
+        let _lock = self.lock();
+        let theirs = self.unsent().filter(|there| Some(there.as_str()) != found);
+        let all: Vec<&str> = theirs.as_deref().into_iter().chain(text).collect();
+        let path = self.unsent_file();
+        if all.is_empty() {
+            return fs::remove_file(path).or_else(|error| match error.kind() {
+                ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            });
+        }
+        atomic_write(&path, Access::Private, |file| file.write_all(all.join("\n\n").as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_is_there_until_it_is_taken_and_no_window_loses_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SessionStore::at(folder.path().join("sessions"));
+        assert_eq!(store.unsent(), None);
+        store.keep_unsent(None, None).unwrap();
+        assert!(!store.folder().exists(), "nothing is made for nothing");
+        store.keep_unsent(None, Some("one\n  two")).unwrap();
+        assert_eq!(store.unsent().as_deref(), Some("one\n  two"));
+        // A window that has not seen it leaves it there, and one that writes adds to it.
+        store.keep_unsent(None, None).unwrap();
+        store.keep_unsent(None, Some("three")).unwrap();
+        assert_eq!(store.unsent().as_deref(), Some("one\n  two\n\nthree"));
+        assert!(store.list().unwrap().sessions.is_empty() && store.is_untouched());
+        // The one that took it has gone on with it, or sent it.
+        let found = store.unsent();
+        store.keep_unsent(found.as_deref(), Some("one, changed")).unwrap();
+        assert_eq!(store.unsent().as_deref(), Some("one, changed"));
+        store.keep_unsent(Some("one, changed"), None).unwrap();
+        assert_eq!(store.unsent(), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_may_read_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let store = SessionStore::at(folder.path());
+        store.keep_unsent(None, Some("a secret")).unwrap();
+        let mode = fs::metadata(store.unsent_file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,163 @@
+use super::*;
+use crate::chat::{Message, Role, SavedTurn};
+use crate::tui::testing::controls;
+use crate::worker::scripted::Script;
+
+fn said(role: Role, content: &str) -> SavedTurn {
+    let message = Message::new(role, content);
+    SavedTurn { message, interrupted: false }
+}
+
+fn runner(folder: &std::path::Path) -> EffectRunner {
+    let shared = SharedControls::new(controls());
+    let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
+    EffectRunner::new(worker, shared, Some(SessionStore::at(folder)))
+}
+
+fn loaded(event: ScreenEvent) -> Result<Vec<SavedTurn>, String> {
+    match event {
+        ScreenEvent::Loaded(result) => result.map(|chat| chat.turns),
+        other => panic!("not loaded: {other:?}"),
+    }
+}
+
+#[test]
+fn a_conversation_is_one_file_until_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path());
+    assert_eq!(runner.save("t", vec![said(Role::System, "Be brief.")]), Ok(None));
+    let mut talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
+    assert!(runner.save("t", talk.clone()).unwrap().is_some());
+    talk[1].message.content = "Hello again!".to_string();
+    runner.save("t", talk.clone()).unwrap();
+    let list = runner.list().unwrap();
+    assert_eq!((list.len(), list[0].title.as_str(), list[0].messages), (1, "Hi", 2));
+    runner.forget();
+    runner.save("t", vec![said(Role::User, "Other")]).unwrap();
+    assert_eq!(runner.list().unwrap().len(), 2);
+    assert_eq!(loaded(runner.load(&list[0].id)).unwrap(), talk);
+    assert!(loaded(runner.load("nothing")).unwrap_err().contains("nothing"));
+}
+
+#[test]
+fn a_branch_is_a_file_of_its_own_that_says_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path());
+    let talk = vec![said(Role::User, "Hi"), said(Role::Assistant, "Hello!")];
+    runner.save("t", talk.clone()).unwrap();
+    runner.branch(0);
+    runner.save("t", vec![said(Role::User, "Good day")]).unwrap();
+    let list = runner.list().unwrap();
+    let branch = list.iter().find(|head| head.title == "Good day").unwrap();
+    let origin = BranchOf { title: "Hi".to_string(), messages: 0 };
+    assert_eq!(branch.branch_of.as_ref(), Some(&origin));
+    assert_eq!(loaded(runner.load("Hi")).unwrap(), talk, "the other one is as it was");
+    runner.save("t", talk.clone()).unwrap();
+    assert_eq!(runner.list().unwrap().iter().filter(|head| head.branch_of.is_some()).count(), 1);
+    runner.load(&branch.id);
+    runner.save("t", vec![said(Role::User, "Good day"), talk[1].clone()]).unwrap();
+    let list = runner.list().unwrap();
+    assert_eq!(
+        list.iter().find(|head| head.messages == 2 && head.title == "Good day").unwrap().branch_of,
+        Some(origin)
+    );
+}
+
+#[test]
+fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sessions, kept) = (folder.path().join("sessions"), folder.path().join("kv"));
+    std::fs::create_dir(&kept).unwrap();
+    let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (heard, shared) = (asked.clone(), SharedControls::new(controls()));
+    let worker = Script::default().play(shared.clone(), Box::new(|_| true)).unwrap();
+    let worker = worker.tapped(Box::new(move |command| {
+        heard.lock().unwrap().push(command.clone());
+    }));
+    let store = SessionStore::at(sessions);
+    let mut runner = EffectRunner::new(worker, shared, Some(store.clone()));
+    runner.kept_kv = Some(kept.clone());
+    let job = crate::worker::Job {
+        generation: 1,
+        messages: Vec::new(),
+        max_tokens: 1,
+        thinking: None,
+        afresh: false,
+        conversation: None,
+    };
+    // The first question is on its way before it is saved.
+    assert!(runner.send("t", Command::Generate(job)));
+    assert_eq!(runner.left(), Left::default(), "nothing is saved yet");
+    runner.save("t", vec![said(Role::User, "Hi")]).unwrap();
+    let id = runner.list().unwrap()[0].id.clone();
+    let told = |asked: &[Command]| match asked.last() {
+        Some(Command::Generate(job)) => job.conversation.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&asked.lock().unwrap()), Some(id.clone()));
+    let file = |id: &str| kept.join(crate::worker::kept_kv_name("target", id));
+    std::fs::write(file(&id), "x").unwrap();
+    std::fs::write(file("another"), "x").unwrap();
+    runner.forget();
+    runner.delete(id.clone()).unwrap();
+    assert!(!file(&id).exists() && file("another").exists());
+    assert_eq!(asked.lock().unwrap().last(), Some(&Command::Discard(id.clone())));
+    // At the next start what belongs to no conversation goes too.
+    runner.restore(&id).unwrap();
+    std::fs::write(file(&id), "x").unwrap();
+    let runner = runner.with_kept_kv(kept.clone());
+    assert!(file(&id).exists() && !file("another").exists());
+    drop(runner);
+}
+
+#[test]
+fn what_was_not_sent_is_kept_and_what_cannot_be_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = runner(folder.path());
+    assert!(first.unsent().is_none());
+    first.keep_unsent(Some("half".to_string()));
+    assert_eq!(first.left(), Left { unsent_alone: true, ..Left::default() });
+    let mut second = runner(folder.path());
+    assert!(matches!(second.unsent(), Some(ScreenEvent::Unsent(text)) if text == "half"));
+    let mut chat = SavedChat::from(vec![said(Role::User, "half and all of it")]);
+    chat.extras.unsent = Some("more".to_string());
+    second.save("t", chat.clone()).unwrap();
+    second.keep_unsent(None);
+    let title = Some("half and all of it".to_string());
+    assert_eq!(second.left(), Left { title, unsent: true, ..Left::default() });
+    assert!(runner(folder.path()).unsent().is_none(), "it was sent");
+    let ScreenEvent::Loaded(Ok(again)) = second.load("half") else { panic!("not loaded") };
+    assert_eq!(again.extras.unsent.as_deref(), Some("more"));
+    // A folder that is a file.
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut third = runner(&file.join("below"));
+    assert!(third.save("t", chat).is_err());
+    let (why, unsent) = third.left().lost.unwrap();
+    assert!(why.contains("below") && unsent.as_deref() == Some("more"), "{why}");
+    third.keep_unsent(Some("lost".to_string()));
+    assert_eq!(third.left().lost.unwrap().1.as_deref(), Some("lost"));
+}
+
+#[test]
+fn several_titles_that_begin_alike_are_offered() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut runner = runner(folder.path());
+    for question in ["Tell me a story", "Tell me a joke", "What is a river?"] {
+        runner.forget();
+        runner.save("t", vec![said(Role::User, question)]).unwrap();
+    }
+    let offered = runner.load("tell");
+    assert!(matches!(&offered, ScreenEvent::Sessions(Ok(list)) if list.len() == 2), "{offered:?}");
+    let story = loaded(runner.load("tell me a S")).unwrap();
+    assert_eq!(story, [said(Role::User, "Tell me a story")]);
+}
+
+#[test]
+fn temporary_files_of_a_killed_program_are_removed_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let leftover = folder.path().join(".dovetail-abc123.tmp");
+    std::fs::write(&leftover, "{").unwrap();
+    let _runner = runner(folder.path());
+    assert!(!leftover.exists());
+}

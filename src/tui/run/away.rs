@@ -1,0 +1,55 @@
+//! The terminal in other hands: the shell's after a stop, the user's editor's while a message is
+//! written there. Must never know what is on the screen.
+
+use super::super::{editor, signals, terminal};
+use super::{App, ScreenEvent};
+
+impl App {
+    /// Gives the terminal back to the shell and stops.
+    pub(super) fn suspend(&mut self) {
+        terminal::restore();
+        self.suspended = true;
+        if let Err(error) = signals::stop() {
+            tracing::warn!("not suspended: {error}");
+            if !self.editing {
+                self.resume();
+            }
+        }
+    }
+
+    /// Gives the terminal to the user's editor. What it leaves comes as an event; meanwhile an
+    /// answer goes on, and nothing is drawn.
+    pub(super) fn edit(&mut self, text: &str) -> Result<(), String> {
+        let Some(results) = self.results.clone().filter(|_| !self.editing) else { return Ok(()) };
+        let editor = editor::chosen(|name| std::env::var_os(name))?;
+        let file = editor::file_of(text)?;
+        self.pause.set(true);
+        signals::lend(true);
+        terminal::restore();
+        (self.suspended, self.editing) = (true, true);
+        let edit = move || {
+            // There is no receiver once the screen has ended.
+            let _ = results.send(ScreenEvent::Edited(editor::edited(&editor, file)));
+        };
+        let thread = std::thread::Builder::new().name("dovetail-editor".into()).spawn(edit);
+        thread.map(drop).map_err(|error| format!("no thread for the editor: {error}"))
+    }
+
+    /// Takes the terminal back from the editor.
+    pub(super) fn leave_editor(&mut self) {
+        if std::mem::take(&mut self.editing) {
+            signals::lend(false);
+            self.resume();
+            self.pause.set(false);
+        }
+    }
+
+    /// Takes the terminal again, after a stop of whatever kind.
+    pub(super) fn resume(&mut self) {
+        self.suspended = false;
+        self.changed = true;
+        if let Err(error) = self.screen.retake() {
+            tracing::warn!("the terminal cannot be taken again: {error}");
+        }
+    }
+}

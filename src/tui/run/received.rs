@@ -1,0 +1,70 @@
+//! What the terminal sends, as events of the screen: keys, pastes, the mouse, its size. Must never
+//! know what they do.
+
+use crossterm::event::{
+    Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
+use tokio::sync::mpsc::Receiver;
+
+use super::{App, Button, ScreenEvent, Signal};
+
+impl App {
+    /// Takes an event in, with the characters that wait behind it if it is one.
+    pub(super) fn input(&mut self, input: Input, waiting: &mut Receiver<Input>) {
+        let event = match input {
+            Input::Key(event) if is_text(&event) => {
+                let (keys, next) = characters(event, waiting);
+                self.typed = true;
+                self.take(match keys.as_slice() {
+                    [event] => ScreenEvent::Key(*event),
+                    _ => ScreenEvent::Typed(keys),
+                });
+                if let Some(next) = next {
+                    self.input(next, waiting);
+                }
+                return;
+            }
+            Input::Key(event) => ScreenEvent::Key(event),
+            Input::Paste(text) => ScreenEvent::Paste(text),
+            Input::Mouse(event) => match event.kind {
+                MouseEventKind::ScrollUp => ScreenEvent::Wheel(-3),
+                MouseEventKind::ScrollDown => ScreenEvent::Wheel(3),
+                // Shift leaves the selection to the terminal, where that hands it on at all.
+                _ if event.modifiers.contains(KeyModifiers::SHIFT) => return,
+                MouseEventKind::Down(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Pressed, event.column, event.row)
+                }
+                MouseEventKind::Drag(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Moved, event.column, event.row)
+                }
+                MouseEventKind::Up(MouseButton::Left) => {
+                    ScreenEvent::Button(Button::Released, event.column, event.row)
+                }
+                _ => return,
+            },
+            Input::Resize(..) => return self.signal(Signal::Resize),
+            Input::FocusGained | Input::FocusLost => return,
+        };
+        self.typed = true;
+        self.take(event);
+    }
+}
+
+/// Whether a key is a character to be written.
+fn is_text(event: &KeyEvent) -> bool {
+    event.kind == KeyEventKind::Press
+        && matches!(event.code, KeyCode::Char(_))
+        && event.modifiers.difference(KeyModifiers::SHIFT).is_empty()
+}
+
+/// `first` and the characters that wait behind it, and what came after them.
+fn characters(first: KeyEvent, waiting: &mut Receiver<Input>) -> (Vec<KeyEvent>, Option<Input>) {
+    let mut keys = vec![first];
+    while let Ok(next) = waiting.try_recv() {
+        match next {
+            Input::Key(event) if is_text(&event) => keys.push(event),
+            other => return (keys, Some(other)),
+        }
+    }
+    (keys, None)
+}

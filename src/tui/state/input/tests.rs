@@ -1,0 +1,96 @@
+use super::*;
+
+#[test]
+fn history_gives_the_unsent_message_back() {
+    let mut input = Input::default();
+    input.set("one");
+    input.sent();
+    input.set("two\nlines");
+    input.sent();
+    input.set("unsent");
+    assert!(input.recall_older());
+    assert_eq!(input.text(), "two\nlines");
+    assert!(input.recall_older());
+    assert_eq!(input.text(), "one");
+    assert!(!input.recall_older());
+    assert!(input.recall_newer());
+    assert!(input.recall_newer());
+    assert_eq!(input.text(), "unsent");
+    assert!(!input.recall_newer());
+}
+
+#[test]
+fn what_was_not_sent_is_known_wherever_it_stands() {
+    let mut input = Input::default();
+    assert_eq!(input.unsent(), None);
+    input.set("one");
+    input.sent();
+    assert_eq!(input.unsent(), None, "it was sent");
+    input.set("two");
+    assert_eq!(input.unsent().as_deref(), Some("two"));
+    input.up();
+    assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("one", Some("two")));
+    input.paste(", changed");
+    assert_eq!(input.unsent().as_deref(), Some("two\n\none, changed"));
+    input.set("three");
+    input.stash();
+    assert!(input.is_empty());
+    assert_eq!(input.unsent().as_deref(), Some("three"), "it was put aside");
+    input.up();
+    assert_eq!((input.text().as_str(), input.unsent().as_deref()), ("three", Some("three")));
+    input.set("/theme");
+    input.sent();
+    assert_eq!(input.unsent().as_deref(), Some("three"), "a command is no message");
+    input.set("four");
+    input.sent();
+    assert_eq!(input.unsent(), None);
+    input.set("  \n ");
+    assert!(input.is_blank() && input.unsent().is_none());
+}
+
+#[test]
+fn characters_of_several_code_points_are_one() {
+    let mut input = Input::default();
+    input.paste("a👩‍👩‍👧e\u{301}");
+    input.backspace();
+    assert_eq!(input.text(), "a👩‍👩‍👧");
+    input.step(false);
+    input.delete();
+    assert_eq!(input.text(), "a");
+}
+
+#[test]
+fn completion_writes_the_command() {
+    let mut input = Input::default();
+    input.set("/ga");
+    assert_eq!(input.suggestions().len(), 1);
+    assert!(input.complete());
+    assert_eq!(input.text(), "/gamma ");
+    assert!(input.suggestions().is_empty());
+    input.set("/nothing-like-it");
+    assert!(!input.complete());
+}
+
+#[test]
+fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
+    let long = "a line\n".repeat(200);
+    let mut input = Input::default();
+    input.paste("Sum up: ");
+    input.paste(&long);
+    input.paste(&long.replace('a', "b"));
+    assert_eq!(input.area().lines(), ["Sum up: ⟦200 lines⟧⟦200 lines #2⟧"]);
+    assert_eq!(input.text(), format!("Sum up: {long}{}", long.replace('a', "b")));
+    input.backspace();
+    assert_eq!(input.text(), format!("Sum up: {long}"));
+    input.sent();
+    assert!(input.is_empty());
+    input.up();
+    assert_eq!(input.text(), format!("Sum up: {long}"), "the history has it whole");
+}
+
+#[test]
+fn pasted_line_ends_are_one_kind() {
+    let mut input = Input::default();
+    input.paste("a\r\nb\rc");
+    assert_eq!(input.text(), "a\nb\nc");
+}

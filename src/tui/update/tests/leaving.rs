@@ -1,0 +1,137 @@
+//! Leaving loses nothing that was typed: `Ctrl+C` ends the nearest thing, and a message that was
+//! not sent is kept and there again.
+
+use super::saved;
+use crate::chat::{Extras, SavedChat};
+use crate::tui::state::{AnswerOutcome, Focus, Overlay, ScreenState};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+
+/// What is kept of a message that was not sent: with the conversation, and on its own.
+fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {
+    assert_eq!(effects.last(), Some(&Effect::Quit), "{effects:?}");
+    let with_it = effects.iter().rev().find_map(|effect| match effect {
+        Effect::Save { extras, .. } => Some(extras.unsent.as_deref()),
+        _ => None,
+    });
+    let alone = effects.iter().find_map(|effect| match effect {
+        Effect::KeepUnsent(text) => Some(text.as_deref()),
+        _ => None,
+    });
+    (with_it.unwrap(), alone.unwrap())
+}
+
+/// A screen with one question and its answer.
+fn answered() -> ScreenState {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    for event in answer(1, "First answer.", 8) {
+        say(&mut state, event);
+    }
+    state
+}
+
+fn said(state: &ScreenState) -> &str {
+    state.toasts.shown().map_or("", |toast| &toast.text)
+}
+
+#[test]
+fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
+    let mut state = answered();
+    type_keys(&mut state, "two<enter>");
+    for event in &answer(2, "Half of an answer is better than none.", 8)[..3] {
+        say(&mut state, event.clone());
+    }
+    type_keys(&mut state, "a thought<f1>");
+    assert!(type_keys(&mut state, "<c-c>").is_empty());
+    assert!(state.overlay.is_none() && state.answering(), "the box is nearest");
+    let effects = type_keys(&mut state, "<c-c>");
+    assert!(!effects.contains(&Effect::Quit) && !state.answering());
+    assert!(matches!(state.chat.turns()[3].outcome, Some(AnswerOutcome::Stopped { .. })));
+    assert_eq!(state.input.text(), "a thought");
+    assert!(type_keys(&mut state, "<tab><c-c>").is_empty());
+    assert!(state.input.is_empty() && state.focus == Focus::Input);
+    assert!(said(&state).contains("↑ brings it back; Ctrl+C again quits"), "{}", said(&state));
+    type_keys(&mut state, "<up>");
+    assert_eq!(state.input.text(), "a thought");
+    type_keys(&mut state, "<c-c>");
+    assert_eq!(kept(&type_keys(&mut state, "<c-c>")), (Some("a thought"), None));
+}
+
+#[test]
+fn what_was_not_sent_is_kept_on_every_way_out() {
+    for (written, way, wanted) in [
+        ("half a mess", "<c-q>", Some("half a mess")),
+        ("half a mess", "<c-c><c-c>", Some("half a mess")),
+        ("half a mess<c-c>", "<c-d>", Some("half a mess")),
+        ("half a mess<c-c>", "/quit<enter>", Some("half a mess")),
+        ("", "<c-c>", None),
+        ("  ", "<c-c>", None),
+        ("half<c-c>", "whole<enter><c-q>", None),
+    ] {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, written);
+        let effects = type_keys(&mut state, way);
+        // An answer that has no token gives its question back.
+        let alone = if way.contains("whole") { None } else { wanted };
+        assert_eq!(kept(&effects), (None, alone), "{written:?} {way}");
+        let mut state = answered();
+        type_keys(&mut state, written);
+        assert_eq!(kept(&type_keys(&mut state, way)), (wanted, None), "{written:?} {way}");
+    }
+    // A signal, or a terminal that is gone.
+    let mut state = answered();
+    type_keys(&mut state, "half a mess");
+    let now = state.now;
+    let effects = update(&mut state, ScreenEvent::Terminate, now);
+    assert_eq!(kept(&effects), (Some("half a mess"), None));
+}
+
+#[test]
+fn ctrl_d_deletes_and_with_nothing_written_quits() {
+    let mut state = loaded(80, 24);
+    assert!(type_keys(&mut state, "ab<left><c-d>").is_empty());
+    assert_eq!(state.input.text(), "a");
+    assert!(type_keys(&mut state, "<c-d>").is_empty(), "nothing stands behind the cursor");
+    assert_eq!(kept(&type_keys(&mut state, "<bs><c-d>")), (None, None));
+}
+
+#[test]
+fn it_is_there_again_with_its_conversation_and_on_its_own() {
+    let unsent = || {
+        let extras = Extras { unsent: Some("half\na mess".to_string()), ..Extras::default() };
+        SavedChat { turns: vec![saved("one", false)], extras }
+    };
+    let mut state = loaded(80, 24);
+    let now = state.now;
+    state.focus = Focus::Tree;
+    update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
+    assert_eq!((state.input.text().as_str(), state.focus), ("half\na mess", Focus::Input));
+    assert!(said(&state).contains("did not send"), "{}", said(&state));
+    // Left again as it is, it is kept again; sent, it is not.
+    assert_eq!(kept(&type_keys(&mut state, "<c-q>")), (Some("half\na mess"), None));
+    // What is being written is not written over.
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "mine");
+    update(&mut state, ScreenEvent::Loaded(Ok(unsent())), now);
+    assert_eq!(state.input.text(), "mine");
+    type_keys(&mut state, "<up>");
+    assert_eq!(state.input.text(), "half\na mess");
+    let mut state = loaded(80, 24);
+    update(&mut state, ScreenEvent::Unsent("see @a".to_string()), now);
+    let names = vec!["a.txt".to_string()];
+    update(&mut state, ScreenEvent::Folder(String::new(), names), now);
+    assert_eq!(state.input.text(), "see @a");
+    assert!(state.input.offered().is_empty(), "Enter sends it");
+    state.input.set("alone");
+    let effects = type_keys(&mut state, "<enter>");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Send(_))));
+}
+
+#[test]
+fn ctrl_c_closes_a_list_and_stops_a_load() {
+    let mut state = answered();
+    type_keys(&mut state, "<c-p>");
+    assert!(matches!(state.overlay, Some(Overlay::Strategies { .. })));
+    assert!(type_keys(&mut state, "<c-c>").is_empty() && state.overlay.is_none());
+}

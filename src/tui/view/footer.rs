@@ -1,0 +1,107 @@
+//! The rows below an answer that has ended: how much it is, how fast it came, which version it is,
+//! what can be done next. Broken between two of these where one row is too narrow. Must never know
+//! the answer's text.
+
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::{figures, payoff};
+use crate::chat::Role;
+use crate::tui::actions::Action;
+use crate::tui::keymap::Keymap;
+use crate::tui::state::{AnswerOutcome, Turn, finish_words};
+use crate::tui::theme::Styles;
+
+/// Before every row, as before an answer's.
+const GUTTER: &str = "   ";
+/// Between two parts of a row.
+const BETWEEN: &str = " · ";
+
+/// The rows below `turn`, at most `width` columns wide where its parts are no wider; none below
+/// what has not ended. `goes_on`: a key continues it now, if it was cut off.
+pub(super) fn rows(
+    turn: &Turn,
+    goes_on: bool,
+    width: usize,
+    keys: &Keymap,
+    styles: &Styles,
+) -> Vec<Line<'static>> {
+    let style = match turn.outcome {
+        Some(AnswerOutcome::Failed) => styles.error,
+        _ => styles.dim,
+    };
+    let mut parts: Vec<Vec<Span<'static>>> =
+        words(turn).into_iter().map(|words| vec![Span::styled(words, style)]).collect();
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    if let Some(speedup) = turn.speedup {
+        let mut part = vec![Span::styled(speedup.words(), payoff::style(speedup, styles))];
+        part.extend(speedup.reason().map(|reason| Span::styled(reason, style)));
+        parts.push(part);
+    }
+    let (version, versions) = turn.versions.place();
+    if versions > 1 {
+        parts.push(vec![Span::styled(format!("version {version} of {versions}"), style)]);
+    }
+    if goes_on && turn.goes_on() {
+        let words = format!("{} continues", keys.name(Action::Send));
+        parts.push(vec![Span::styled(words, styles.accent)]);
+    }
+    broken(parts, width, style, styles)
+}
+
+fn broken(
+    parts: Vec<Vec<Span<'static>>>,
+    width: usize,
+    style: Style,
+    styles: &Styles,
+) -> Vec<Line<'static>> {
+    let mut rows: Vec<Line<'static>> = Vec::new();
+    for part in parts {
+        let needs: usize = BETWEEN.chars().count() + part.iter().map(Span::width).sum::<usize>();
+        match rows.last_mut().filter(|row| row.width() + needs <= width) {
+            Some(row) => {
+                row.push_span(Span::styled(BETWEEN, style));
+                row.extend(part);
+            }
+            None => {
+                let gutter = styles.accent.add_modifier(Modifier::BOLD);
+                let mut row = Line::from(Span::styled(GUTTER, gutter));
+                row.extend(part);
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+/// What the outcome says.
+fn words(turn: &Turn) -> Vec<String> {
+    if turn.role != Role::Assistant {
+        return Vec::new();
+    }
+    match &turn.outcome {
+        Some(AnswerOutcome::Finished(summary)) => {
+            let steps = figures::many(summary.rounds, "step");
+            let mut words = vec![match summary.rounds {
+                0 => count(summary.tokens),
+                _ => format!("{} in {steps}", count(summary.tokens)),
+            }];
+            words.extend(finish_words(summary.finish).map(str::to_string));
+            if summary.rounds > 0 {
+                words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
+            }
+            words
+        }
+        Some(AnswerOutcome::Stopped { tokens }) => vec![count(*tokens), "stopped".to_string()],
+        Some(AnswerOutcome::Failed) => vec!["failed".to_string()],
+        Some(AnswerOutcome::Interrupted) => vec!["interrupted".to_string()],
+        Some(AnswerOutcome::Loaded) if turn.versions.place().1 > 1 => vec!["saved".to_string()],
+        Some(AnswerOutcome::Loaded) | None => Vec::new(),
+    }
+}
+
+fn count(tokens: usize) -> String {
+    figures::many(tokens, "token")
+}

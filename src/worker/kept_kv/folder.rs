@@ -1,0 +1,109 @@
+//! The folder of kept KV caches, by the names of its files alone: which target and which saved
+//! conversation a file belongs to. What goes with a conversation needs no model. Must never know
+//! what is in a file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::files::user_dirs;
+use crate::library::checksum;
+
+/// Ending of the files' names.
+pub(super) const ENDING: &str = "kv";
+
+/// The folder of such files, e.g. `~/.cache/dovetail/kv`; none without a home.
+pub fn kv_folder() -> Option<PathBuf> {
+    Some(user_dirs()?.cache_dir().join("kv"))
+}
+
+/// The part of a name that says which conversation it is, and tells nothing of it.
+fn part(conversation: &str) -> String {
+    format!("{:016x}", checksum(conversation.as_bytes()))
+}
+
+/// Name of the file of a target, a saved conversation and a text.
+pub(super) fn name_of(target: &str, conversation: &str, text: u64) -> String {
+    format!("{:016x}-{}-{text:016x}.{ENDING}", checksum(target.as_bytes()), part(conversation))
+}
+
+/// A name as the files of a target and a saved conversation have.
+#[cfg(test)]
+pub fn kept_kv_name(target: &str, conversation: &str) -> String {
+    name_of(target, conversation, 0)
+}
+
+/// The part of a file's name that says which conversation it is; `None` if it is not named so.
+fn conversation_of(path: &Path) -> Option<&str> {
+    let (name, ending) = path.file_name()?.to_str()?.rsplit_once('.')?;
+    let mut parts = name.split('-').filter(|_| ending == ENDING);
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(_), Some(conversation), Some(_), None) => Some(conversation),
+        _ => None,
+    }
+}
+
+/// Whether the file belongs to the saved conversation of this name.
+pub(super) fn is_of(path: &Path, conversation: &str) -> bool {
+    conversation_of(path) == Some(&part(conversation))
+}
+
+fn remove(folder: &Path, goes: impl Fn(&Path) -> bool) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let kept = entries.map(|entry| entry.path());
+    let kept = kept.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));
+    for path in kept.filter(|path| goes(path)) {
+        if let Err(error) = fs::remove_file(&path) {
+            tracing::warn!(file = %path.display(), "a kept KV cache is not removed: {error}");
+        }
+    }
+}
+
+/// Removes what is kept in `folder` of the saved conversation of this name, whatever the target.
+pub fn discard_kept(folder: &Path, conversation: &str) {
+    remove(folder, |path| is_of(path, conversation));
+}
+
+/// Removes what is kept in `folder` of conversations other than those of these names.
+pub fn discard_others(folder: &Path, conversations: &[String]) {
+    let known: Vec<String> = conversations.iter().map(|name| part(name)).collect();
+    let is_known = |path: &Path| {
+        conversation_of(path).is_some_and(|part| known.iter().any(|known| known == part))
+    };
+    remove(folder, |path| !is_known(path));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_with_their_conversation_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: String| fs::write(folder.path().join(name), "x").unwrap();
+        let there = || {
+            let entries = fs::read_dir(folder.path()).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        for (target, text) in [("small", 1), ("small", 2), ("large", 1)] {
+            file(name_of(target, "first", text));
+            file(name_of(target, "second", text));
+        }
+        file("notes.txt".to_string());
+        assert_eq!(there().len(), 7);
+        assert!(there().iter().all(|name| !name.contains("first")), "names tell nothing");
+        discard_kept(folder.path(), "first");
+        assert_eq!(there().len(), 4);
+        discard_kept(folder.path(), "third");
+        assert!(there().iter().filter(|name| name.ends_with("kv")).count() == 3);
+        // Another program's file, and one of an earlier version that names no conversation.
+        file("0123456789abcdef-0123456789abcdef.kv".to_string());
+        discard_others(folder.path(), &["second".to_string()]);
+        assert_eq!(there().len(), 4);
+        discard_others(folder.path(), &[]);
+        assert_eq!(there(), ["notes.txt"]);
+        discard_kept(&folder.path().join("none"), "first");
+    }
+}

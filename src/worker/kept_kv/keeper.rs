@@ -1,0 +1,131 @@
+//! Keeps what an engine holds, on a thread of its own, and finds it again. Must never know how a
+//! file is laid out.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::folder::discard_kept;
+use super::store::{KvStore, LEAST};
+use crate::decode::{Engine, KeptText};
+use crate::library::checksum;
+
+/// What the thread does next.
+enum Task {
+    /// Writes the text of the conversation of this name.
+    Write(KeptText, String),
+    /// Removes what is kept of it.
+    Discard(String),
+}
+
+/// Writes what an engine holds of saved conversations, and finds it again.
+pub struct KvKeeper {
+    store: Arc<KvStore>,
+    /// `None` once nothing more is kept.
+    tasks: Option<Sender<Task>>,
+    thread: JoinHandle<()>,
+    /// Checksum of the tokens that were handed over last.
+    last: Option<u64>,
+    /// Name of the conversation that the engine holds; `None` if it is not saved.
+    conversation: Option<String>,
+}
+
+impl KvKeeper {
+    /// Starts the thread; `None` if the system gives none.
+    pub fn start(store: KvStore) -> Option<Self> {
+        let store = Arc::new(store);
+        let (tasks, waiting) = channel::<Task>();
+        let theirs = Arc::clone(&store);
+        let work = move || {
+            let mut next = waiting.recv().ok();
+            while let Some(task) = next {
+                let newer = waiting.try_recv().ok();
+                match (task, &newer) {
+                    // Only the latest is worth its time.
+                    (Task::Write(..), Some(Task::Write(..))) => {}
+                    (Task::Write(text, conversation), _) => {
+                        if let Err(error) = theirs.write(text, &conversation) {
+                            tracing::warn!("a KV cache is not kept: {error}");
+                        }
+                    }
+                    (Task::Discard(conversation), _) => {
+                        discard_kept(theirs.folder(), &conversation);
+                    }
+                }
+                next = newer.or_else(|| waiting.recv().ok());
+            }
+        };
+        let thread = std::thread::Builder::new().name("dovetail-kv".into()).spawn(work);
+        let thread =
+            thread.inspect_err(|error| tracing::warn!("no KV cache is kept: {error}")).ok()?;
+        Some(Self { store, tasks: Some(tasks), thread, last: None, conversation: None })
+    }
+
+    /// Takes up what is kept of the text that `prompt` begins with, if that is more than `engine`
+    /// holds of it.
+    pub(in crate::worker) fn recall(&mut self, engine: &mut Engine, prompt: &[u32]) {
+        let held = engine.committed().iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        let Some(kept) = self.store.find(prompt, held) else { return };
+        if engine.resume(&kept) {
+            self.last = Some(sum(&kept.tokens));
+        } else {
+            tracing::warn!("a kept KV cache does not fit its target: the prompt is read");
+        }
+    }
+
+    /// What the engine holds from now on belongs to the saved conversation of this name, if to any.
+    pub(in crate::worker) fn begin(&mut self, conversation: Option<&str>) {
+        if self.conversation.as_deref() != conversation {
+            self.conversation = conversation.map(str::to_owned);
+            self.last = None;
+        }
+    }
+
+    /// Keeps what `engine` holds, unless that was done, or is of no saved conversation.
+    pub(in crate::worker) fn keep(&mut self, engine: &Engine) {
+        let tokens = engine.committed();
+        let new = self.last != Some(sum(tokens));
+        let (Some(conversation), true) = (&self.conversation, tokens.len() >= LEAST && new) else {
+            return;
+        };
+        self.last = Some(sum(tokens));
+        if let Some(text) = engine.kept(self.store.most_of_one()) {
+            self.tell(Task::Write(text, conversation.clone()));
+        }
+    }
+
+    /// Removes what is kept of the conversation of this name, and keeps no more of it.
+    pub(in crate::worker) fn discard(&mut self, conversation: &str) {
+        if self.conversation.as_deref() == Some(conversation) {
+            self.conversation = None;
+        }
+        // Behind what is being written of it.
+        self.tell(Task::Discard(conversation.to_owned()));
+    }
+
+    fn tell(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
+            // The thread ends with this sender alone.
+            let _ = tasks.send(task);
+        }
+    }
+
+    /// From now on what is not written by then is given up.
+    pub(in crate::worker) fn end_by(&self, until: Instant) {
+        self.store.end_by(until);
+    }
+
+    /// Waits until everything is written, at most until `until`.
+    pub(in crate::worker) fn finish(&mut self, until: Instant) {
+        self.tasks = None;
+        while !self.thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+fn sum(tokens: &[u32]) -> u64 {
+    let bytes: Vec<u8> = tokens.iter().flat_map(|token| token.to_le_bytes()).collect();
+    checksum(&bytes)
+}
