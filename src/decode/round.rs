@@ -1,6 +1,7 @@
 //! The record of one round: the screen, `run --json`, the bench, a saved trace and a replay all
 //! read this one. Must never know how it is shown.
 
+use super::ahead::AheadRecord;
 use crate::draft::Budget;
 use crate::model::Traffic;
 use crate::speculate::{Credits, Tree};
@@ -129,6 +130,9 @@ pub struct Round {
     /// Whether the tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: bool,
+    /// What was drafted ahead in sequences while the target verified this tree (DuoDecoding).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<AheadRecord>,
     /// Where its time went.
     pub timing: Timing,
     /// What went over the bus to the GPU and back; nothing without one.

@@ -298,6 +298,7 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     round.tree = Tree::root(root);
     round.labels = vec![label];
     round.accepted.clear();
+    round.ahead = None;
     round.bonus = next.token;
     round.bonus_label = next.text.clone();
     round.committed = vec![next];

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::chat::Role;
-use crate::decode::Round;
+use crate::decode::{Round, ahead_for_tests as ahead};
 use crate::settings::Settings;
 use crate::speculate::Tree;
 use crate::worker::scripted::Script;
@@ -94,13 +94,42 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
 fn other_files_and_formats_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let text = written(folder.path());
-    let other = text.replacen("\"format\":1", "\"format\":9", 1);
+    let other = text.replacen("\"format\":2", "\"format\":9", 1);
     let error = read(folder.path(), &other).unwrap_err();
     assert!(error.contains("format 9") && error.contains("record it again"), "{error}");
     for no_record in ["", "{}", "hello", "{\"type\":\"record\"}", SCRIPT] {
         let error = read(folder.path(), no_record).unwrap_err();
         assert!(error.contains("is no record"), "{no_record:.20}: {error}");
     }
+}
+
+#[test]
+fn sequences_are_kept_and_records_without_them_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let old = text.replacen("\"format\":2", "\"format\":1", 1);
+    assert_eq!(read(folder.path(), &old).unwrap().head.format, 1);
+    // A tail of one token that held, and then the second sequence's first token.
+    let mut tree = Tree::root(1);
+    tree.push(0, 2, -0.1);
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let Some(Line::Round(first)) = lines.iter().find(|line| matches!(line, Line::Round(_))) else {
+        panic!("no round")
+    };
+    let bonus = first.bonus;
+    let round = Round {
+        tree,
+        accepted: vec![1],
+        ahead: Some(ahead(4, &[&[7, 8], &[bonus, 9]], Some(1))),
+        ..(**first).clone()
+    };
+    let line = serde_json::to_string(&Line::Round(Box::new(round.clone()))).unwrap();
+    assert_eq!(serde_json::from_str::<Line>(&line).unwrap(), Line::Round(Box::new(round.clone())));
+    assert!(round.ahead.as_ref().unwrap().check(&round).is_ok());
+    assert!(!round.judged_count().unwrap().one_was_enough);
+    let broken = Round { accepted: Vec::new(), ..round };
+    assert_eq!(broken.judged_count(), None, "the sequences follow a tail that was wrong");
+    assert!(broken.ahead.as_ref().unwrap().check(&broken).is_err());
 }
 
 #[test]
@@ -136,7 +165,7 @@ fn edits_by_hand_are_found_by_line() {
     };
     let place = format!("read.jsonl:{}: ", at + 1);
     type Edit = fn(&mut Round);
-    let edits: [(Edit, &str); 8] = [
+    let edits: [(Edit, &str); 11] = [
         (|r| r.committed[0].token += 1, "committed"),
         (|r| r.index = 7, "round 7 where 0 was due"),
         (|r| r.bonus += 1, "committed"),
@@ -145,6 +174,9 @@ fn edits_by_hand_are_found_by_line() {
         (|r| drop(r.labels.pop()), "labels"),
         (|r| drop(r.committed.pop()), "missing"),
         (|r| r.tree = Tree::root(12_345), "labels"),
+        (|r| r.ahead = Some(ahead(3, &[&[7, 8], &[9, 9]], None)), "4 tokens were drafted ahead"),
+        (|r| r.ahead = Some(ahead(4, &[&[7, 8], &[]], None)), "no token"),
+        (|r| r.ahead = Some(ahead(4, &[&[r.bonus + 1]], Some(0))), "which nothing led to"),
     ];
     for (change, words) in edits {
         let error = edited(change);
