@@ -241,6 +241,7 @@ impl<'a> Generation<'a> {
             drafter,
             drafted_ahead,
             ahead,
+            predicted: false,
             timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
             traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),

@@ -50,6 +50,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         drafter: Some(0),
         drafted_ahead: false,
         ahead: None,
+        predicted: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         traffic: Traffic::default(),
         context: 100,

@@ -140,10 +140,7 @@ fn drafted(round: &Round) -> Option<DraftedRound> {
 /// tree of `gamma` nodes would hold, since it keeps the best of the same candidates (method.md,
 /// Tree growth).
 fn accepted_within(tree: &Tree, accepted: &[usize], gamma: usize) -> usize {
-    let nodes = tree.nodes();
-    let mut best: Vec<usize> = (1..nodes.len()).collect();
-    best.sort_by(|&a, &b| nodes[b].score.total_cmp(&nodes[a].score).then(a.cmp(&b)));
-    best.truncate(gamma.saturating_sub(1));
+    let best = tree.best_below(0, gamma);
     accepted.iter().take_while(|node| best.contains(node)).count()
 }
 

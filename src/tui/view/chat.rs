@@ -277,6 +277,9 @@ fn footer(turn: &Turn) -> Option<String> {
             if summary.rounds > 0 {
                 words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
             }
+            if summary.predicted > 0 {
+                words.push("predicted".to_string());
+            }
             Some(words.join(" · "))
         }
         AnswerOutcome::Stopped { tokens } => Some(format!("{} · stopped", count(*tokens))),

@@ -208,7 +208,7 @@ impl RecordedAnswer {
 }
 
 /// Whether a round's tokens follow from its tree.
-fn check(round: &Round) -> Result<(), String> {
+pub(super) fn check(round: &Round) -> Result<(), String> {
     let nodes = round.tree.nodes();
     if nodes.is_empty() || round.labels.len() != nodes.len() {
         return Err(format!("{} labels for {} nodes", round.labels.len(), nodes.len()));

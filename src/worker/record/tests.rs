@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use super::*;
 use crate::chat::Role;
 use crate::decode::{Round, ahead_for_tests as ahead};
+use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
 use crate::worker::scripted::Script;
-use crate::worker::{Event, Job, Line, SharedControls};
+use crate::worker::{Controls, Event, Job, Line, SharedControls};
 
 /// What the script's first answer says.
 const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
@@ -88,6 +89,75 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
         }
     }
     assert_eq!(tokens, first.tokens);
+}
+
+/// The events of the first answer of a replay under `controls`.
+fn replayed(record: &Record, controls: Controls) -> Vec<Event> {
+    let (sender, events) = mpsc::channel();
+    let sink = Box::new(move |event| sender.send(event).is_ok());
+    let controls = SharedControls::new(controls);
+    let worker = Script::of_record(record, true).unwrap().play(controls, sink).unwrap();
+    let job = Job { generation: 1, messages: vec![], max_tokens: 1, thinking: None, afresh: false };
+    assert!(worker.generate(job));
+    let mut all = Vec::new();
+    for event in events.iter() {
+        let ended = matches!(event, Event::Finished { .. });
+        all.push(event);
+        if ended {
+            break;
+        }
+    }
+    all
+}
+
+#[test]
+fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let mut record = read(folder.path(), &text).unwrap();
+    // The script times no pass alone; a real program does.
+    record.ready.as_mut().unwrap().plain_ms = Some(6.0);
+    let mut asked = Controls { generation: 1, ..Controls::default() };
+    asked.tree.gamma = Setting::Fixed(2);
+    asked.tree.blocks = Setting::Fixed(1);
+    let tokens = |events: &[Event]| {
+        let of = |event: &Event| match event {
+            Event::First { token, .. } => vec![token.token],
+            Event::Round { round, .. } => round.committed.iter().map(|c| c.token).collect(),
+            _ => Vec::new(),
+        };
+        events.iter().flat_map(of).collect::<Vec<u32>>()
+    };
+    let events = replayed(&record, asked.clone());
+    assert_eq!(tokens(&events), record.answers[0].tokens);
+    let rounds: Vec<&Round> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Round { round, .. } => Some(&**round),
+            _ => None,
+        })
+        .collect();
+    assert!(rounds.iter().all(|round| round.predicted && round.tree.len() <= 2), "{rounds:?}");
+    assert!(rounds.iter().all(|round| round.budget.blocks == 2), "M stays");
+    assert!(rounds.iter().enumerate().all(|(at, round)| round.index == at));
+    let Some(Event::Finished { summary, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((summary.rounds, summary.predicted), (rounds.len(), rounds.len()));
+    assert_eq!(summary.tokens, record.answers[0].tokens.len());
+    assert!(summary.finish.is_some() && summary.rounds > 5, "{summary:?}");
+    let notices: Vec<&String> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Notice(words) => Some(words),
+            _ => None,
+        })
+        .collect();
+    let about = |words: &str| notices.iter().filter(|said| said.contains(words)).count();
+    assert_eq!((about("M stays as recorded"), about("what if: ")), (1, 1), "{notices:?}");
+
+    // As it was recorded, with the recorded totals.
+    let events = replayed(&record, Controls { generation: 1, ..Controls::default() });
+    let Some(Event::Finished { summary, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((summary.rounds, summary.predicted), (5, 0));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{answering, check, drawn, text};
-use crate::decode::{AheadRecord, AheadToken, Timing};
+use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, Shape};
 use crate::tui::testing::{round_of, say, type_keys};
@@ -68,6 +68,22 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
     type_keys(&mut state, "<f2>");
     check("sequences_80", &mut state);
+}
+
+#[test]
+fn what_a_replay_works_out_is_marked_predicted() {
+    let mut state = answering(120, 40, 16);
+    assert!(!text(&drawn(&mut state)).contains("predicted"));
+    let round = state.rounds.latest().unwrap().clone();
+    let round = Box::new(Round { predicted: true, ..round });
+    say(&mut state, Event::Round { generation: 2, round });
+    // In the tree and in the meters.
+    let screen = text(&drawn(&mut state));
+    assert_eq!(screen.matches(" predicted ").count(), 2, "{screen}");
+    let summary = state.meters.summary.clone().unwrap();
+    say(&mut state, Event::Finished { generation: 2, summary });
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains(" tok/s · predicted"), "{screen}");
 }
 
 #[test]
