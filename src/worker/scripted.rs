@@ -310,8 +310,7 @@ impl Player {
 }
 
 /// Said once a replay.
-const PREDICTED: &str = "what if: the rounds follow from the recorded candidates, their times from \
-                         the cost model; such figures are marked predicted";
+const PREDICTED: &str = "what if: recorded candidates, times by the cost model";
 
 /// The rest of `recorded` after `done` of its tokens, under the controls.
 fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {

@@ -68,7 +68,7 @@ fn gamma_turned_in_a_replay_is_marked_predicted_and_m_stays() {
     for _ in 0..12 {
         shown.send("\x1b[1;3B");
     }
-    shown.wait_for("what if: the rounds follow");
+    shown.wait_for("what if: recorded candidates");
     shown.wait_for(" predicted ");
     shown.send("/blocks 2\r");
     shown.wait_for("M stays as recorded");

@@ -56,10 +56,7 @@ impl WhatIf {
             let larger = gamma > own && recorded.tree.len() > 1;
             let smaller = gamma < recorded.tree.len();
             let reason = if larger {
-                Some(format!(
-                    "γ {gamma} is more than was recorded: what else would have been drafted is \
-                     not known, and such rounds are shown as they were"
-                ))
+                Some(format!("γ {gamma} is more than was recorded: shown as it was"))
             } else {
                 self.obstacle(recorded, gamma).filter(|_| smaller)
             };
@@ -73,17 +70,16 @@ impl WhatIf {
 
     /// Why a smaller γ cannot be answered.
     fn obstacle(&self, recorded: &Round, gamma: usize) -> Option<String> {
-        let words = if self.costs.is_none() {
-            "the record has passes of one size only, so that the time of others is not known"
+        let words = if recorded.budget.method != Method::Tree && gamma > 1 {
+            "only dynamic trees hold a smaller γ's candidates"
         } else if recorded.timing.ahead_ms > 0.0 {
-            "the draft worked beside the target, and what else it would have done in that time is \
-             not known"
-        } else if recorded.budget.method != Method::Tree && gamma > 1 {
-            "only dynamic trees hold what a smaller budget would have drafted"
+            "times beside a working draft cannot be predicted"
+        } else if self.costs.is_none() {
+            "the record has passes of one size, so no times"
         } else {
             return None;
         };
-        Some(format!("γ stays as recorded: {words}"))
+        Some(format!("γ stays: {words}"))
     }
 
     fn predicted(&self, recorded: &Round, done: usize, gamma: usize) -> Round {
@@ -118,7 +114,8 @@ impl WhatIf {
         let drafts = gamma > 1 && recorded.tree.len() > 1;
         let pass = |tree: &Tree| self.costs.as_ref().map_or(1.0, |c| c.verify_ms(tree.len()));
         let timing = Timing {
-            // T_D is one of k, D and M, and not of γ; without a tree nothing is drafted.
+            // In the cost model T_D is one of k, D and M, and not of γ; without a tree nothing is
+            // drafted.
             draft_ms: if drafts { recorded.timing.draft_ms } else { 0.0 },
             verify_ms: recorded.timing.verify_ms * pass(&tree) / pass(&recorded.tree),
             other_ms: recorded.timing.other_ms,
@@ -149,29 +146,20 @@ impl WhatIf {
     }
 }
 
-/// What no record can answer, of what is asked for.
+/// What no record can answer, of what is asked for. Short, so that it fits a line of the screen.
 fn stays(recorded: &Round, controls: &Controls) -> Vec<String> {
     let tree = &controls.tree;
     let shape = recorded.budget.shape;
     let differs = |setting: crate::plan::Setting, own| setting.or(own) != own;
     let mut all = Vec::new();
     if differs(tree.blocks, recorded.budget.blocks) {
-        all.push(
-            "M stays as recorded: what other blocks would have drafted is not in a record"
-                .to_owned(),
-        );
+        all.push("M stays as recorded: a record holds one draft's candidates".to_owned());
     }
     if differs(tree.width, shape.width) || differs(tree.depth, shape.depth) {
-        all.push(
-            "k and D stay as recorded: what other trees would have held is not in a record"
-                .to_owned(),
-        );
+        all.push("k and D stay as recorded: other trees are not in a record".to_owned());
     }
     if controls.strategy.is_some_and(|strategy| strategy.name != recorded.strategy) {
-        all.push(
-            "the strategy stays as recorded: what another would have drafted is not in a record"
-                .to_owned(),
-        );
+        all.push("the strategy stays as recorded: others' drafts are not there".to_owned());
     }
     all
 }
@@ -290,12 +278,13 @@ mod tests {
         let known = what_if();
         assert!(said(&known, &recorded(), &controls(9)).contains("more than was recorded"));
         let unknown = WhatIf::default();
-        assert!(said(&unknown, &recorded(), &controls(3)).contains("one size only"));
+        assert!(said(&unknown, &recorded(), &controls(3)).contains("passes of one size"));
         let mut duo = recorded();
         duo.budget.method = Method::Sequences { fixed: None };
         assert!(said(&known, &duo, &controls(3)).contains("only dynamic trees"));
+        duo.budget.method = Method::Tree;
         duo.timing.ahead_ms = 4.0;
-        assert!(said(&known, &duo, &controls(3)).contains("beside the target"));
+        assert!(said(&known, &duo, &controls(3)).contains("beside a working draft"));
         let mut other = controls(5);
         other.tree.blocks = Setting::Fixed(1);
         other.tree.width = Setting::Fixed(2);
