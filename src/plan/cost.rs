@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::cost_inputs::{CostInputs, Throughput};
 use super::overrides::WIDTH;
 use crate::speculate::Shape;
@@ -22,7 +24,7 @@ const FAR: f64 = 0.1;
 pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
 
 /// Milliseconds of one draft pass at the corners of what can be chosen; bilinear between them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelCost {
     /// Smallest and largest M.
     pub blocks: [usize; 2],

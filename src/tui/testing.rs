@@ -81,6 +81,8 @@ pub fn ready() -> Ready {
         sampler: None,
         switches_thinking: false,
         plain_ms: Some(40.0),
+        verify_ms: Vec::new(),
+        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

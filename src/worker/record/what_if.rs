@@ -10,15 +10,18 @@
 use super::Record;
 use crate::decode::{Origin, Round, Timing};
 use crate::model::Traffic;
-use crate::plan::Costs;
+use crate::plan::{Costs, DraftKind, LevelCost};
 use crate::speculate::{Method, Tree};
 use crate::worker::{Controls, Line};
 
 /// Predicts the rounds of one record.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhatIf {
-    /// T_V as the record's own passes took it; `None` if they were all of one size.
+    /// T_V by the passes that were timed while loading, else by the record's own; `None` if they
+    /// were all of one size.
     costs: Option<Costs>,
+    /// T_D's passes by who drafts, where they were timed while loading.
+    levels: Vec<(DraftKind, LevelCost)>,
 }
 
 /// The next round of a replay.
@@ -31,9 +34,12 @@ pub struct NextRound {
 }
 
 impl WhatIf {
-    /// With the cost model of the record's passes and of the one that was timed while loading.
+    /// With the cost model of the passes that were timed while loading, else of the record's own.
     pub fn new(record: &Record) -> Self {
-        let alone = record.ready.as_ref().and_then(|ready| ready.plain_ms).map(|ms| (1, ms));
+        let ready = record.ready.as_ref();
+        let alone = ready.and_then(|ready| ready.plain_ms).map(|ms| (1, ms));
+        // Passes that were timed together tell best how their sizes compare.
+        let timed = ready.and_then(|ready| Costs::of_passes(&ready.verify_ms));
         let rounds = record.lines.iter().filter_map(|line| match line {
             // Beside a drafter at work a pass takes longer.
             Line::Round(round) if round.timing.ahead_ms == 0.0 => {
@@ -42,7 +48,8 @@ impl WhatIf {
             _ => None,
         });
         let passes: Vec<(usize, f64)> = alone.into_iter().chain(rounds).collect();
-        Self { costs: Costs::of_passes(&passes) }
+        let levels = ready.map(|ready| ready.draft_levels.clone()).unwrap_or_default();
+        Self { costs: timed.or_else(|| Costs::of_passes(&passes)), levels }
     }
 
     /// What follows in `recorded` after `done` of its tokens under `controls`: the round as it was,
@@ -82,6 +89,20 @@ impl WhatIf {
         Some(format!("γ stays: {words}"))
     }
 
+    /// What a draft of `gamma` nodes takes of the time that the recorded one took; all of it where
+    /// no passes were timed.
+    fn draft_share(&self, recorded: &Round, gamma: usize) -> f64 {
+        let drafts = crate::plan::Strategy::named(&recorded.strategy).map(|found| found.draft);
+        let level = self.levels.iter().find(|(kind, _)| Some(*kind) == drafts);
+        let Some((_, level)) = level else { return 1.0 };
+        let blocks = recorded.budget.blocks;
+        let ms = |gamma: usize| -> f64 {
+            draft_passes(recorded, gamma).iter().map(|rows| level.at(blocks, *rows)).sum()
+        };
+        let whole = ms(recorded.tree.len());
+        if whole > 0.0 { ms(gamma.min(recorded.tree.len())) / whole } else { 1.0 }
+    }
+
     fn predicted(&self, recorded: &Round, done: usize, gamma: usize) -> Round {
         let nodes = recorded.tree.nodes();
         let path = &recorded.accepted;
@@ -114,9 +135,12 @@ impl WhatIf {
         let drafts = gamma > 1 && recorded.tree.len() > 1;
         let pass = |tree: &Tree| self.costs.as_ref().map_or(1.0, |c| c.verify_ms(tree.len()));
         let timing = Timing {
-            // In the cost model T_D is one of k, D and M, and not of γ; without a tree nothing is
-            // drafted.
-            draft_ms: if drafts { recorded.timing.draft_ms } else { 0.0 },
+            // Without a tree nothing is drafted.
+            draft_ms: if drafts {
+                recorded.timing.draft_ms * self.draft_share(recorded, gamma)
+            } else {
+                0.0
+            },
             verify_ms: recorded.timing.verify_ms * pass(&tree) / pass(&recorded.tree),
             other_ms: recorded.timing.other_ms,
             ..Timing::default()
@@ -144,6 +168,27 @@ impl WhatIf {
             finish: recorded.finish.filter(|_| behind == 0),
         }
     }
+}
+
+/// Rows of the draft's passes for a tree of `gamma` nodes: one over what was committed, then those
+/// that were worth expanding at each level (method.md, Tree growth), as far as the recorded
+/// tree still has them.
+fn draft_passes(recorded: &Round, gamma: usize) -> Vec<usize> {
+    let shape = recorded.budget.shape;
+    let nodes = recorded.tree.nodes();
+    let mut passes = vec![1];
+    for level in 1..=shape.depth {
+        let mut known: Vec<usize> =
+            (1..nodes.len()).filter(|&at| nodes[at].depth <= level).collect();
+        known.sort_by(|&a, &b| nodes[b].score.total_cmp(&nodes[a].score).then(a.cmp(&b)));
+        let hopeful = known.iter().take(gamma.saturating_sub(2));
+        let newest = hopeful.filter(|&&at| nodes[at].depth == level).count();
+        if newest == 0 {
+            break;
+        }
+        passes.push(newest.min(shape.width));
+    }
+    passes
 }
 
 /// What no record can answer, of what is asked for. Short, so that it fits a line of the screen.
@@ -217,7 +262,8 @@ mod tests {
 
     /// A pass of n nodes takes 10 + n ms.
     fn what_if() -> WhatIf {
-        WhatIf { costs: Costs::of_passes(&[(1, 11.0), (101, 111.0)]) }
+        let costs = Costs::of_passes(&[(1, 11.0), (101, 111.0)]);
+        WhatIf { costs, levels: Vec::new() }
     }
 
     /// Root ─ a(.9, accepted) ─ b(.8, accepted) ─ c(.1, accepted); ─ d(.5) below the root.
@@ -258,6 +304,19 @@ mod tests {
         let plain = played(&recorded(), &[alone]);
         assert_eq!(plain.len(), 4);
         assert!(plain.iter().all(|round| !round.speculative && round.timing.draft_ms == 0.0));
+    }
+
+    #[test]
+    fn a_smaller_tree_is_drafted_in_fewer_rows() {
+        let recorded = recorded();
+        // All but c were worth expanding; of the best one alone a was.
+        assert_eq!(draft_passes(&recorded, 5), [1, 2, 1]);
+        assert_eq!(draft_passes(&recorded, 3), [1, 1]);
+        // A pass of n rows takes n ms.
+        let level = LevelCost { blocks: [4, 4], widths: [1, 10], ms: [[1.0, 10.0]; 2] };
+        let timed = WhatIf { levels: vec![(DraftKind::Head, level)], ..what_if() };
+        let drafted = timed.next(&recorded, 0, &controls(3)).round.timing.draft_ms;
+        assert_eq!(drafted, recorded.timing.draft_ms / 2.0);
     }
 
     #[test]
