@@ -1,6 +1,7 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends. Must
 //! never know how a tree was drafted.
 
+use super::ahead::AheadRecord;
 use super::answer::Answer;
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
@@ -186,6 +187,10 @@ impl<'a> Generation<'a> {
         let rival = options.rival.map(|rival| rival.drafter);
         let asked = std::iter::once(options.drafter).chain(rival).filter(|_| options.speculate);
         self.engine.drafting.verified(asked, &tree, &verified.logits);
+        let sequences = overlapping.and_then(|by| {
+            let ahead = self.engine.drafting.drafter(by.drafter)?.sequences_ahead()?;
+            Some((by.request.budget.shape.gamma, ahead.clone()))
+        });
 
         let position = self.engine.target.len();
         let Accepted { path, bonus } =
@@ -217,6 +222,11 @@ impl<'a> Generation<'a> {
             self.engine.push_root(bonus);
         }
         let names = self.names;
+        let ahead = sequences.map(|(gamma, ahead)| {
+            let goes_on = self.summary.finish.is_none();
+            let won: Vec<u32> = committed.iter().filter(|_| goes_on).map(|won| won.token).collect();
+            AheadRecord::new(gamma, &ahead, &won, &|token| names.label(token))
+        });
         let mut round = Round {
             index: self.summary.rounds,
             labels: tree.nodes().iter().map(|node| names.label(node.token)).collect(),
@@ -230,6 +240,8 @@ impl<'a> Generation<'a> {
             speculative: options.speculate && self.engine.drafter(options.drafter).is_some(),
             drafter,
             drafted_ahead,
+            ahead,
+            predicted: false,
             timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
             traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),

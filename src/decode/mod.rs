@@ -5,6 +5,7 @@
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the
 //! same loop with trees of one node, so only the drafter differs, and the drafter decides no token.
 
+mod ahead;
 mod answer;
 mod batch;
 mod draft_thread;
@@ -17,6 +18,9 @@ mod panic;
 mod round;
 mod text;
 
+#[cfg(test)]
+pub(crate) use ahead::tests::ahead as ahead_for_tests;
+pub use ahead::{AheadRecord, AheadToken, JudgedCount};
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};

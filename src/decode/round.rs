@@ -1,6 +1,7 @@
 //! The record of one round: the screen, `run --json`, the bench, a saved trace and a replay all
 //! read this one. Must never know how it is shown.
 
+use super::ahead::AheadRecord;
 use crate::draft::Budget;
 use crate::model::Traffic;
 use crate::speculate::{Credits, Tree};
@@ -129,6 +130,13 @@ pub struct Round {
     /// Whether the tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: bool,
+    /// What was drafted ahead in sequences while the target verified this tree (DuoDecoding).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<AheadRecord>,
+    /// Whether it was never decoded but worked out from a recorded one (what-if in a replay): the
+    /// tokens are the recorded ones, the times those of the cost model.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub predicted: bool,
     /// Where its time went.
     pub timing: Timing,
     /// What went over the bus to the GPU and back; nothing without one.
@@ -138,6 +146,15 @@ pub struct Round {
     pub context: usize,
     /// Set on the last round of an answer.
     pub finish: Option<Finish>,
+}
+
+// What is left out of the lines: serde asks with a reference.
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 impl Round {
@@ -169,6 +186,9 @@ pub struct Summary {
     /// Rounds whose tree was drafted ahead, while the target verified the one before.
     #[serde(default, alias = "foreseen")]
     pub drafted_ahead: usize,
+    /// Rounds that were not decoded but predicted, in a replay.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub predicted: usize,
     /// Accepted tokens by who proposed them.
     #[serde(default, skip_serializing_if = "Credits::is_empty")]
     pub accepted_by: Credits,
@@ -199,6 +219,7 @@ impl Summary {
     pub(super) fn add(&mut self, round: &Round) {
         self.rounds += 1;
         self.drafted_ahead += usize::from(round.drafted_ahead);
+        self.predicted += usize::from(round.predicted);
         self.timing += round.timing;
         self.traffic += round.traffic;
         self.accepted_by.add_all(&round.credits());

@@ -21,6 +21,7 @@ pub use small_model::SmallModel;
 pub use crate::speculate::Budget;
 
 use crate::model::{FeatureSource, TrafficMeter};
+use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -165,6 +166,11 @@ pub trait Drafter: Send {
     /// Whether the last tree proposed was drafted ahead, before the target's pass ended.
     fn was_drafted_ahead(&self) -> bool {
         false
+    }
+    /// The sequences that were drafted ahead since the last tree (DuoDecoding), for the record of
+    /// the round.
+    fn sequences_ahead(&self) -> Option<&SequencesAhead> {
+        None
     }
     /// Gives the target's verification of `tree`: raw logits of every node, `[tree.len(), vocab]`
     /// row-major. Called after each pass of a round that this drafter was asked for, before what it

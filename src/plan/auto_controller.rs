@@ -34,7 +34,7 @@ const TRIAL: usize = 3;
 /// The draft from the context rests when it gives less than this share of the plain rate, if
 /// drafting takes more than this share of a plain round: there is nothing to be saved otherwise.
 const RESTS_BELOW: f64 = 0.99;
-const RESTS_ABOVE: f64 = 0.02;
+const RESTS_ABOVE: f64 = 0.05;
 /// How much of a measured time is taken over.
 const NEAR: f64 = 0.1;
 /// Rounds from which on that is believed.

@@ -5,6 +5,10 @@
 //! dominates each costs its full share. With a tree, drafting costs 1 + D small passes, not γ:
 //! one over what was just committed, which also yields the first level, and one an expansion.
 
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
 use super::cost_inputs::{CostInputs, Throughput};
 use super::overrides::WIDTH;
 use crate::speculate::Shape;
@@ -20,7 +24,7 @@ const FAR: f64 = 0.1;
 pub const PROBED_GAMMAS: [usize; 6] = [1, 4, 8, 16, 32, 64];
 
 /// Milliseconds of one draft pass at the corners of what can be chosen; bilinear between them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelCost {
     /// Smallest and largest M.
     pub blocks: [usize; 2],
@@ -100,10 +104,7 @@ impl Costs {
             let scale = ms / self.verify_ms(largest).max(f64::MIN_POSITIVE);
             let beyond = self.verify.iter().filter(|&&(gamma, _)| gamma > largest);
             points.extend(beyond.map(|&(gamma, ms)| (gamma, ms * scale)));
-            // A larger tree never takes less time: what says so is a disturbed measurement.
-            for i in (1..points.len()).rev() {
-                points[i - 1].1 = points[i - 1].1.min(points[i].1);
-            }
+            never_less(&mut points);
             self.verify = points;
         }
         if self.level.is_some() && found.level.is_some() {
@@ -111,6 +112,24 @@ impl Costs {
             self.measured_draft = true;
         }
         self
+    }
+
+    /// T_V alone, from (nodes, milliseconds) of passes that were recorded: the median of each size.
+    /// `None` unless there are two sizes at least.
+    pub fn of_passes(passes: &[(usize, f64)]) -> Option<Self> {
+        let mut sizes: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for &(nodes, ms) in passes.iter().filter(|(nodes, ms)| *nodes > 0 && *ms > 0.0) {
+            sizes.entry(nodes).or_default().push(ms);
+        }
+        let median = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let points = sizes.into_iter().map(|(nodes, all)| (nodes, median(all)));
+        let mut verify: Vec<(usize, f64)> = points.collect();
+        never_less(&mut verify);
+        let costs = Self { verify, level: None, measured_draft: false, idle_ms: 0.0 };
+        (costs.verify.len() > 1).then_some(costs)
     }
 
     /// Whether there is anything to draft with.
@@ -190,6 +209,13 @@ impl Costs {
     }
 }
 
+/// A larger tree never takes less time: what says so is a disturbed measurement.
+fn never_less(points: &mut [(usize, f64)]) {
+    for i in (1..points.len()).rev() {
+        points[i - 1].1 = points[i - 1].1.min(points[i].1);
+    }
+}
+
 /// By what share `seen` exceeds `expected`. Bounded: one stalled round must not turn the table
 /// over.
 fn surprise(seen: f64, expected: f64) -> f64 {
@@ -214,6 +240,18 @@ pub(super) fn pass_ms(
 mod tests {
     use super::*;
     use crate::plan::CostInputs;
+
+    #[test]
+    fn recorded_passes_are_medians_and_what_lies_between() {
+        let passes = [(8, 20.0), (8, 22.0), (8, 90.0), (1, 8.0), (16, 38.0), (4, 0.0)];
+        let costs = Costs::of_passes(&passes).unwrap();
+        assert_eq!([1, 8, 12, 16].map(|n| costs.verify_ms(n)), [8.0, 22.0, 30.0, 38.0]);
+        assert_eq!(costs.verify_ms(24), 54.0, "beyond them the last slope goes on");
+        assert!(!costs.can_draft());
+        assert_eq!(Costs::of_passes(&[(8, 20.0), (8, 21.0)]), None);
+        let disturbed = Costs::of_passes(&[(1, 30.0), (8, 20.0)]).unwrap();
+        assert_eq!(disturbed.verify_ms(1), 20.0);
+    }
 
     #[test]
     fn a_guessed_draft_time_is_set_right_by_the_first_round_a_measured_one_drifts() {

@@ -155,11 +155,7 @@ impl Tree {
         if nodes >= self.len() {
             return self.clone();
         }
-        let mut order: Vec<usize> = (1..self.len()).collect();
-        // A child's score is never above its parent's, for log-probabilities are not above 0.
-        order.sort_by(|&a, &b| self.nodes[b].score.total_cmp(&self.nodes[a].score).then(a.cmp(&b)));
-        order.truncate(nodes.saturating_sub(1));
-        order.sort_unstable();
+        let order = self.best_below(0, nodes);
         let mut kept = Self { nodes: vec![self.nodes[0]] };
         let mut places = vec![0; self.len()];
         for node in order {
@@ -168,6 +164,22 @@ impl Tree {
             kept.credit(places[node], sources);
         }
         kept
+    }
+
+    /// What a tree of `nodes` nodes would keep of those below `root`: the best by score, in order
+    /// of index. With the root they are a tree, for a child's score is never above its parent's,
+    /// since log-probabilities are not above 0.
+    pub fn best_below(&self, root: usize, nodes: usize) -> Vec<usize> {
+        let mut below = vec![false; self.len()];
+        below[root] = true;
+        for (at, node) in self.nodes.iter().enumerate().skip(root + 1) {
+            below[at] = below[node.parent];
+        }
+        let mut order: Vec<usize> = (root + 1..self.len()).filter(|&node| below[node]).collect();
+        order.sort_by(|&a, &b| self.nodes[b].score.total_cmp(&self.nodes[a].score).then(a.cmp(&b)));
+        order.truncate(nodes.saturating_sub(1));
+        order.sort_unstable();
+        order
     }
 
     /// Levels below the root; 0 for the root alone.

@@ -49,6 +49,8 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         speculative: true,
         drafter: Some(0),
         drafted_ahead: false,
+        ahead: None,
+        predicted: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         traffic: Traffic::default(),
         context: 100,
@@ -79,6 +81,8 @@ pub fn ready() -> Ready {
         sampler: None,
         switches_thinking: false,
         plain_ms: Some(40.0),
+        verify_ms: Vec::new(),
+        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

@@ -4,6 +4,7 @@
 use crate::chat::Message;
 use crate::decode::{Round, Summary};
 use crate::draft::Depths;
+use crate::plan::{DraftKind, LevelCost};
 use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +125,12 @@ pub struct Ready {
     /// was not.
     #[serde(default)]
     pub plain_ms: Option<f64>,
+    /// (nodes, milliseconds) of the target's passes, as measured while loading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verify_ms: Vec<(usize, f64)>,
+    /// What the passes of each kind of draft take, as measured while loading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draft_levels: Vec<(DraftKind, LevelCost)>,
     /// Whether trees are drafted to be looked at, be it that they cost more than they save.
     #[serde(default)]
     pub for_show: bool,

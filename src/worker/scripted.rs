@@ -7,7 +7,7 @@
 //! lines and lines that begin with `#` are skipped.
 
 use super::gate::RoundGate;
-use super::record::Record;
+use super::record::{Record, WhatIf};
 use super::{Command, Controls, Event, Job, Line, LoadJob, SharedControls, Sink, Worker};
 use crate::decode::{Finish, Origin, Round, Summary};
 use crate::files::read_text;
@@ -33,6 +33,18 @@ struct Timed {
 pub struct Script {
     opening: Vec<Timed>,
     answers: Vec<Vec<Timed>>,
+    /// Of a record: how its rounds are shown.
+    replay: Option<Replay>,
+}
+
+/// How the rounds of a record are shown.
+#[derive(Clone, Debug, PartialEq)]
+struct Replay {
+    what_if: WhatIf,
+    /// Whether something else gives the pace than the rounds' own times.
+    paced: bool,
+    /// What was said of what the record cannot answer: each sentence once.
+    said: Vec<String>,
 }
 
 /// Why a script cannot be played.
@@ -91,7 +103,7 @@ impl Script {
     }
 
     /// The script of a record, with the times of its rounds unless `paced`, where something else
-    /// gives the pace.
+    /// gives the pace. γ turned in it changes the rounds: see [`WhatIf`].
     ///
     /// # Errors
     /// None: an answer that is cut off ends there with an error of its own.
@@ -99,7 +111,7 @@ impl Script {
         let delay = |line: &Line| match line {
             _ if paced => 0.0,
             Line::First { summary, .. } => summary.prefill_ms,
-            Line::Round(round) => round.timing.total_ms(),
+            // A round takes its time when it is known which one it is.
             _ => 0.0,
         };
         let timed = |line: &Line| Timed { delay_ms: delay(line), line: line.clone() };
@@ -108,7 +120,9 @@ impl Script {
             let error = "the record is cut off here".to_owned();
             lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
         }
-        Self::of(lines)
+        let what_if = WhatIf::new(record);
+        let replay = Some(Replay { what_if, paced, said: Vec::new() });
+        Ok(Self { replay, ..Self::of(lines)? })
     }
 
     /// Splits lines into what precedes the first answer, and answers.
@@ -142,7 +156,7 @@ impl Script {
         let (sender, commands) = std::sync::mpsc::channel();
         let post = Box::new(move |command| sender.send(command).is_ok());
         let body = move |controls: SharedControls| {
-            let mut player = Player { controls, sink };
+            let mut player = Player { controls, sink, replay: self.replay };
             let alive = player.open(&self.opening);
             if !alive {
                 return;
@@ -173,6 +187,7 @@ impl Script {
 struct Player {
     controls: SharedControls,
     sink: Sink,
+    replay: Option<Replay>,
 }
 
 impl Player {
@@ -227,7 +242,10 @@ impl Player {
                     continue;
                 }
                 Line::Summary { summary: last, .. } => {
-                    Event::Finished { generation, summary: last }
+                    // What was recorded is not what was shown, if any of it was predicted.
+                    let counted = Summary { finish: last.finish, ..summary.clone() };
+                    let shown = if summary.predicted > 0 { Box::new(counted) } else { last };
+                    Event::Finished { generation, summary: shown }
                 }
                 Line::Record(_) | Line::Question(_) | Line::Sampler { .. } => continue,
                 Line::Reasons { reasons } => Event::Reasons(reasons),
@@ -242,7 +260,7 @@ impl Player {
     }
 
     /// A recorded round under the present controls: with speculation off it becomes one round a
-    /// token. `false` if it was not wanted any more.
+    /// token, of a record also others with another γ. `false` if it was not wanted any more.
     fn rounds(
         &mut self,
         gate: &mut RoundGate,
@@ -255,8 +273,29 @@ impl Player {
             gate.keep_pace(&self.controls);
             let Some(controls) = gate.pass(&self.controls) else { return false };
             let done = recorded.committed.len() - left;
-            let round = played(recorded, done, &controls, summary.rounds);
-            left -= round.committed.len();
+            let round = match &mut self.replay {
+                None => played(recorded, done, &controls, summary.rounds),
+                Some(replay) => {
+                    let next = replay.what_if.next(recorded, done, &controls);
+                    let predicts = next.round.predicted.then(|| PREDICTED.to_owned());
+                    for words in next.refused.into_iter().chain(predicts) {
+                        if !replay.said.contains(&words) {
+                            replay.said.push(words.clone());
+                            if !(self.sink)(Event::Notice(words)) {
+                                return false;
+                            }
+                        }
+                    }
+                    let round = Round { index: summary.rounds, ..next.round };
+                    let spent = if replay.paced { 0.0 } else { round.timing.total_ms() };
+                    gate.sleep(&self.controls, milliseconds(spent));
+                    if gate.cancelled(&self.controls) {
+                        return false;
+                    }
+                    round
+                }
+            };
+            left = left.saturating_sub(round.committed.len().max(1));
             summary.count(&round);
             if !(self.sink)(Event::Round { generation, round: Box::new(round) }) {
                 return false;
@@ -270,6 +309,9 @@ impl Player {
         (self.sink)(Event::Finished { generation, summary: Box::new(summary) })
     }
 }
+
+/// Said once a replay.
+const PREDICTED: &str = "what if: recorded candidates, times by the cost model";
 
 /// The rest of `recorded` after `done` of its tokens, under the controls.
 fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {
@@ -299,6 +341,7 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     round.tree = Tree::root(root);
     round.labels = vec![label];
     round.accepted.clear();
+    round.ahead = None;
     round.bonus = next.token;
     round.bonus_label = next.text.clone();
     round.committed = vec![next];

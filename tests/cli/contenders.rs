@@ -104,8 +104,8 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
         assert!(out.contains(words), "{words}: {out}");
     }
     for (flags, words) in [
-        (&["--table", "9"][..], "duo-3"),
-        (&["--figure", "9"], "duo-4"),
+        (&["--table", "9"][..], "duo-3, duo-4"),
+        (&["--figure", "9"], "duo-5"),
         (&["--table", "duo-3", "--prompts", "everyday"], "No prompts for mt_bench"),
     ] {
         let (code, _, err) = outcome(&mut home.command(&[&["bench", "paper"], flags].concat()));
@@ -118,10 +118,13 @@ fn a_figure_of_a_paper_is_drawn() {
     let home = Home::new();
     let svg = home.path().join("svg");
     let flags = ["--limit", "1", "--max-tokens", "6", "--svg", svg.to_str().unwrap()];
-    for (figure, words, file) in
-        [("duo-1", "check ms", "lengths-t0.svg"), ("duo-4", "target waits", "waiting-t0.svg")]
-    {
-        let figure = ["bench", "paper", "--figure", figure];
+    for (flag, figure, words, file) in [
+        ("--figure", "duo-1", "check ms", "lengths-t0.svg"),
+        ("--figure", "duo-4", "target waits", "waiting-t0.svg"),
+        ("--figure", "duo-5", "k = 1", "sequences-t0.svg"),
+        ("--table", "duo-4", "34.8 %", "choices-t0.svg"),
+    ] {
+        let figure = ["bench", "paper", flag, figure];
         let (code, out, err) = outcome(&mut home.command(&[&figure[..], &flags].concat()));
         assert_eq!(code, 0, "{err}");
         assert!(out.contains(words), "{out}");

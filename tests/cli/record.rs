@@ -33,7 +33,7 @@ fn a_recorded_answer_is_the_target_s_own() {
     let (code, out, err) = change("about a river", "about a shoe");
     assert_eq!(code, 1, "{out}{err}");
     assert!(out.contains("is not the target's: recorded") && err.contains("1 of 1"), "{out}{err}");
-    let (code, out, _) = change("\"format\":1", "\"format\":2");
+    let (code, out, _) = change("\"format\":2", "\"format\":9");
     assert!(code == 2 && out.is_empty());
     let lines: Vec<&str> = text.lines().collect();
     std::fs::write(&path, lines[..lines.len() - 1].join("\n")).unwrap();

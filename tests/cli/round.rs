@@ -46,6 +46,31 @@ fn a_record_gives_the_acceptance_of_smaller_trees() {
 }
 
 #[test]
+fn what_a_paper_prints_can_stand_in_for_a_record() {
+    let home = Home::new();
+    let round = ["bench", "round", "--accept", "paper:mt_bench", "--gammas", "1,8,16"];
+    let blocks = ["--head-blocks", "1,2"];
+    let json = [&round[..], &blocks, &["--json"]].concat();
+    let (code, out, err) = outcome(&mut home.command(&json));
+    assert_eq!(code, 0, "{err}");
+    let results: Value = serde_json::from_str(&out).unwrap();
+    let point = |gamma: u64, blocks: u64| {
+        let points = results["points"].as_array().unwrap().iter();
+        let of = |point: &&Value| point["gamma"] == gamma && point["blocks"] == blocks;
+        points.clone().find(of).unwrap_or_else(|| panic!("{gamma} {blocks}: {out}"))
+    };
+    let accepted = point(16, 2)["accepted"].as_f64().unwrap();
+    assert!((accepted - 3.31).abs() < 1e-9, "{accepted}");
+    assert!(point(8, 2)["tokens_s"].is_null(), "the paper has γ = 16 alone: {out}");
+    // (1 + accepted) tokens in the time that a round takes here.
+    let of = |name: &str| point(16, 2)[name].as_f64().unwrap();
+    let ms = of("draft_ms") + of("verify_ms") + of("other_ms");
+    assert!((of("tokens_s") * ms / 1e3 - 4.31).abs() < 1e-6, "{out}");
+    let source = results["acceptance"][0].as_str().unwrap();
+    assert!(source.contains("arXiv 2412.18934") && source.contains("Table III"), "{source}");
+}
+
+#[test]
 fn what_cannot_be_predicted_from_is_named() {
     let home = Home::new();
     let record = home.path().join("plain.jsonl");
@@ -55,6 +80,9 @@ fn what_cannot_be_predicted_from_is_named() {
     for (flags, words) in [
         (&["--accept", record][..], "no round of it was drafted"),
         (&["--accept", "/no/such"], "/no/such"),
+        (&["--accept", "paper:qa"], "there are paper:mt_bench, paper:humaneval"),
+        (&["--accept", "paper:mt_bench", "--check"], "the questions of a record"),
+        (&["--accept", "paper:mt_bench,/no/such"], "name one of them"),
         (&["--shape", "8b"], "1b, 7b, 13b"),
         (&["--gammas", "0"], "at least 1"),
         (&["--head-blocks", "9"], "the draft has 1 to 4"),

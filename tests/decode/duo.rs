@@ -10,7 +10,7 @@
 use crate::support::generate::{answer, plain, request, samplers};
 use crate::support::golden::{File, config, json, numbers, prompts, recorded_target};
 use crate::support::models::load_small;
-use dovetail::decode::{Engine, Request, RoundOptions};
+use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{AheadRequest, Budget, DraftRequest, Drafter, SmallModel};
 use dovetail::kernels::{KvFormat, Pool};
 use dovetail::model::{CpuTarget, RawTensor, SharedVocabulary, Target, WeightSource};
@@ -285,22 +285,24 @@ fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> RoundOpt
 
 #[test]
 fn overlapping_draft_and_target_give_the_plain_text() {
-    let mut won = 0;
+    let (mut won, mut judged) = (0, 0);
     for draft in ["target_gqa", "target_mha"] {
         let mut engine = engine("target_mha", draft);
         for (i, prompt) in prompts().into_iter().enumerate() {
             for (j, sampler) in samplers().into_iter().enumerate() {
-                let request = request(&prompt, 48);
+                let request = request(&prompt, LENGTH);
                 let want = answer(&mut engine, &request, plain(sampler)).0;
                 let fixed = [None, Some(1), Some(2), Some(3)][(i + j) % 4];
                 let gamma = [8, 12, 16, 24, 5][(i * 4 + j) % 5];
                 let (got, rounds) = answer(&mut engine, &request, |_| duo(gamma, fixed, sampler));
                 assert_eq!(got, want, "{draft} γ {gamma} {fixed:?} {sampler:?}");
                 // The tail that an answer ends with is not part of it.
-                assert_eq!(got.len(), 48);
+                assert_eq!(got.len(), LENGTH);
                 assert!(rounds.iter().all(|round| round.tree.len() <= gamma));
                 // Nothing is drafted before the first token is known.
                 assert_eq!(rounds[0].tree.len(), 1);
+                check_records(&rounds, gamma, fixed);
+                judged += rounds.iter().filter(|round| round.judged_count().is_some()).count();
                 won += rounds.iter().map(|round| round.accepted.len()).sum::<usize>();
                 // With every method and schedule in turn, round by round.
                 let changing = |round: usize| match round % 5 {
@@ -318,6 +320,53 @@ fn overlapping_draft_and_target_give_the_plain_text() {
         }
     }
     assert!(won > 0, "no tail was ever right");
+    assert!(judged > 0, "no first token was ever judged");
+}
+
+/// Tokens of an answer.
+const LENGTH: usize = 48;
+
+/// What rounds say of their sequences is what the next ones then have: of an adopted sequence the
+/// next tree is what follows its first token, otherwise there is no tail.
+fn check_records(rounds: &[Round], gamma: usize, fixed: Option<usize>) {
+    // The first token is before the rounds.
+    let mut so_far = 1;
+    for (at, round) in rounds.iter().enumerate() {
+        if so_far + 1 == LENGTH {
+            assert_eq!(round.ahead, None, "nothing is drafted for the last token");
+            continue;
+        }
+        so_far += round.committed.len();
+        let ahead = round.ahead.as_ref().unwrap_or_else(|| panic!("round {at} drafted nothing"));
+        ahead.check(round).unwrap();
+        assert!(ahead.gamma <= gamma && ahead.k() <= MOST_SEQUENCES);
+        if let Some(fixed) = fixed {
+            assert_eq!(ahead.k(), divisor(ahead.gamma, fixed));
+        }
+        for sequence in &ahead.sequences {
+            assert_eq!(sequence.len(), ahead.gamma / ahead.k());
+            assert!(sequence.iter().all(|token| token.log_prob <= 0.0 && !token.label.is_empty()));
+        }
+        let Some(next) = rounds.get(at + 1) else {
+            assert_eq!(ahead.adopted, None, "nothing follows an answer's end");
+            continue;
+        };
+        let tail = tokens(&next.tree);
+        match ahead.adopted {
+            Some(adopted) => {
+                let sequence: Vec<u32> =
+                    ahead.sequences[adopted].iter().map(|token| token.token).collect();
+                // Only the end of the answer cuts it: the target's own token is one of those left.
+                assert_eq!(tail, sequence[..sequence.len().min(LENGTH - so_far)]);
+            }
+            None => assert_eq!(tail, [round.bonus]),
+        }
+        assert_eq!(next.drafted_ahead, tail.len() > 1);
+        if let Some(judged) = round.judged_count() {
+            assert_eq!(judged.drafted, ahead.k());
+            assert_eq!(judged.one_was_enough, ahead.adopted == Some(0));
+        }
+    }
 }
 
 #[test]

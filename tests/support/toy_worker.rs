@@ -57,6 +57,8 @@ pub fn ready() -> Ready {
         sampler: None,
         switches_thinking: false,
         plain_ms: None,
+        verify_ms: Vec::new(),
+        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

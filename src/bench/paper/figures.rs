@@ -2,6 +2,7 @@
 //! run anything.
 
 use super::published::Published;
+use super::sequences::{choices_chart, choices_table, counts_chart, counts_table};
 use crate::bench::Table;
 use crate::bench::prompts::{BenchPrompt, PromptSet};
 use crate::bench::strategies::{Figures, Grid, PLAIN, Results};
@@ -18,6 +19,11 @@ pub enum PaperFigure {
     DuoFirstToken,
     /// DuoDecoding, Figure 4: how long either side waits.
     DuoWaiting,
+    /// DuoDecoding, Figure 5: how often each number of sequences was drafted.
+    DuoCounts,
+    /// DuoDecoding, Table 4: whether that number was right. Not a table of contenders by sets, and
+    /// so shown as figures are.
+    DuoChoices,
 }
 
 /// Tokens that are drafted and checked at a time in [`PaperFigure::DuoLengths`].
@@ -29,17 +35,26 @@ const CHAIN_NAME: &str = "chain";
 const WORDS: [usize; 5] = [16, 64, 192, 448, 960];
 
 impl PaperFigure {
-    /// All, by the names under which they are asked for.
-    pub const ALL: [(&'static str, Self); 4] = [
+    /// All figures, by the names under which they are asked for.
+    pub const ALL: [(&'static str, Self); 5] = [
         ("1", Self::Placement),
         ("duo-1", Self::DuoLengths),
         ("duo-3", Self::DuoFirstToken),
         ("duo-4", Self::DuoWaiting),
+        ("duo-5", Self::DuoCounts),
     ];
+
+    /// The tables that are shown as figures are, by the names under which they are asked for.
+    pub const TABLES: [(&'static str, Self); 1] = [("duo-4", Self::DuoChoices)];
 
     /// The figure of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure)
+    }
+
+    /// The table of this name, if it is shown as figures are.
+    pub fn table_named(name: &str) -> Option<Self> {
+        Self::TABLES.iter().find(|(known, _)| *known == name).map(|(_, table)| *table)
     }
 
     /// Its contenders, as they are written.
@@ -52,6 +67,7 @@ impl PaperFigure {
             Self::DuoLengths => CHAIN_LINE,
             Self::DuoFirstToken => "sps;duo",
             Self::DuoWaiting => "sps;duo;dovetail;dovetail+overlap",
+            Self::DuoCounts | Self::DuoChoices => "duo",
         }
     }
 
@@ -144,6 +160,8 @@ impl PaperFigure {
                     "Shares of a round; acceptance and commit are neither's waiting.".to_owned(),
                 ],
             },
+            Self::DuoCounts => counts_table(grid),
+            Self::DuoChoices => choices_table(grid, published),
         }
     }
 
@@ -151,7 +169,11 @@ impl PaperFigure {
     ///
     /// # Errors
     /// [`ChartError`].
-    pub fn charts(self, results: &Results) -> Result<Vec<(String, String)>, ChartError> {
+    pub fn charts(
+        self,
+        results: &Results,
+        published: &Published,
+    ) -> Result<Vec<(String, String)>, ChartError> {
         let mut all = Vec::new();
         for grid in &Grid::of(&results.answers) {
             let t = grid.temperature;
@@ -203,6 +225,8 @@ impl PaperFigure {
                     let parts = ["target", "draft"];
                     ("waiting", bar_chart(title, "% of a round", &parts, bars)?)
                 }
+                Self::DuoCounts => ("sequences", counts_chart(grid)?),
+                Self::DuoChoices => ("choices", choices_chart(grid, published)?),
             };
             all.push((format!("{name}-t{t}.svg"), svg));
         }
@@ -210,7 +234,7 @@ impl PaperFigure {
     }
 }
 
-fn drafting<'a>(grid: &'a Grid<'_>) -> impl Iterator<Item = (&'a str, Figures)> + 'a {
+pub(super) fn drafting<'a>(grid: &'a Grid<'_>) -> impl Iterator<Item = (&'a str, Figures)> + 'a {
     let names = grid.strategies.iter().copied().filter(|name| *name != PLAIN);
     names.map(|name| (name, grid.all(name)))
 }
@@ -245,11 +269,11 @@ fn ratio(part: f64, whole: f64) -> String {
     if whole > 0.0 { format!("{:.2}×", part / whole) } else { "-".to_owned() }
 }
 
-fn words(words: &[&str]) -> Vec<String> {
+pub(super) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn bar_chart(
+pub(super) fn bar_chart(
     title: String,
     unit: &str,
     parts: &[&str],
@@ -312,7 +336,7 @@ mod tests {
         for table in figure.tables(&results, &published().unwrap()) {
             table.write(TableStyle::Plain, &mut out).unwrap();
         }
-        let charts = figure.charts(&results).unwrap();
+        let charts = figure.charts(&results, &published().unwrap()).unwrap();
         assert_eq!(charts.len(), 1);
         assert!(charts[0].1.starts_with("<svg"), "{}", charts[0].0);
         String::from_utf8(out).unwrap()
@@ -320,8 +344,15 @@ mod tests {
 
     #[test]
     fn every_figure_s_contenders_are_some() {
+        let tables = PaperFigure::TABLES;
+        for (name, figure) in tables {
+            assert_eq!(PaperFigure::table_named(name), Some(figure));
+            assert!(!super::super::PaperTable::ALL.iter().any(|(other, _)| *other == name));
+        }
         for (name, figure) in PaperFigure::ALL {
             assert_eq!(PaperFigure::named(name), Some(figure));
+        }
+        for (_, figure) in PaperFigure::ALL.into_iter().chain(tables) {
             for line in contender_lines("figure", figure.lines()) {
                 line.unwrap();
             }

@@ -5,8 +5,11 @@ mod beside;
 mod figures;
 mod plan;
 mod published;
+mod sequences;
 
 pub use beside::{Ours, tables};
 pub use figures::{PaperFigure, length_sets};
 pub use plan::{PaperModels, PaperRow, PaperTable, matching_sets};
-pub use published::{Cell, Published, PublishedBlock, PublishedRow, PublishedTable, published};
+pub use published::{
+    Cell, Published, PublishedBlock, PublishedCounts, PublishedRow, PublishedTable, published,
+};

@@ -30,6 +30,19 @@ pub struct Published {
     pub ttft_over_plain: BTreeMap<String, [f64; 2]>,
     /// Whose times these are.
     pub ttft_source: String,
+    /// Whether DuoDecoding's number of sequences was right (its Table 4).
+    pub sequence_counts: PublishedCounts,
+}
+
+/// Shares of rounds by the number of sequences, predicted and actual.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct PublishedCounts {
+    /// The paper.
+    pub source: String,
+    /// By `[actual][predicted]`, where 0 is k = 1 and 1 is k > 1.
+    pub shares: [[f64; 2]; 2],
+    /// What a reader must know.
+    pub notes: Vec<String>,
 }
 
 /// One table.
@@ -117,5 +130,8 @@ mod tests {
         assert_eq!(cell("duo-2", 0, "dynamic", 1), [Some(139.08)]);
         assert_eq!(cell("duo-3", 0, "c+2", 0), [Some(98.38)]);
         assert_eq!(published.ttft_over_plain["SpS"], [1.5, 1.7]);
+        let shares = published.sequence_counts.shares;
+        assert_eq!(shares[0][1], 0.087);
+        assert!((shares.iter().flatten().sum::<f64>() - 1.0).abs() < 1e-9);
     }
 }

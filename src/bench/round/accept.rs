@@ -1,9 +1,11 @@
 //! How many tokens of a draft are accepted, from recorded rounds: each recorded tree is cut to what
-//! a smaller γ would have kept of it, and the accepted path to what of it is left. Must never know
-//! times.
+//! a smaller γ would have kept of it, and the accepted path to what of it is left; or from what a
+//! paper prints. Must never know times.
 
 use std::path::{Path, PathBuf};
 
+use super::published::{NotPublished, PublishedAcceptance};
+use crate::bench::paper::Published;
 use crate::decode::Round;
 use crate::speculate::{Method, Tree};
 use crate::worker::Line;
@@ -13,6 +15,7 @@ use crate::worker::record::{Record, RecordError};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptanceProfile {
     rounds: Vec<DraftedRound>,
+    published: Option<PublishedAcceptance>,
     /// Where they come from, for people.
     pub sources: Vec<String>,
 }
@@ -71,6 +74,16 @@ impl AcceptanceProfile {
         Ok(record)
     }
 
+    /// The acceptance that a paper prints for the prompt set `name`.
+    ///
+    /// # Errors
+    /// [`NotPublished`].
+    pub fn published(published: &Published, name: &str) -> Result<Self, NotPublished> {
+        let acceptance = PublishedAcceptance::named(published, name)?;
+        let sources = vec![acceptance.source.clone()];
+        Ok(Self { rounds: Vec::new(), published: Some(acceptance), sources })
+    }
+
     /// Tokens of the draft that a round accepts in the mean, with trees of `gamma` nodes by
     /// `blocks` blocks; `None` if no round tells. A single node drafts nothing.
     pub fn accepted(&self, gamma: usize, blocks: usize) -> Option<f64> {
@@ -81,12 +94,15 @@ impl AcceptanceProfile {
         let rounds: Vec<&DraftedRound> = self.rounds.iter().filter(telling).collect();
         let accepted = |round: &&DraftedRound| accepted_within(&round.tree, &round.accepted, gamma);
         let sum: usize = rounds.iter().map(accepted).sum();
-        (!rounds.is_empty()).then(|| sum as f64 / rounds.len() as f64)
+        match &self.published {
+            Some(published) if rounds.is_empty() => published.accepted(gamma, blocks),
+            _ => (!rounds.is_empty()).then(|| sum as f64 / rounds.len() as f64),
+        }
     }
 
     /// Width k and depth D of its first tree; the paper's where there is none.
     pub fn shape(&self) -> (usize, usize) {
-        self.rounds.first().map_or((10, 7), |round| (round.width, round.depth))
+        self.rounds.first().map_or(PublishedAcceptance::SHAPE, |round| (round.width, round.depth))
     }
 
     /// Numbers of blocks that it tells of.
@@ -124,10 +140,7 @@ fn drafted(round: &Round) -> Option<DraftedRound> {
 /// tree of `gamma` nodes would hold, since it keeps the best of the same candidates (method.md,
 /// Tree growth).
 fn accepted_within(tree: &Tree, accepted: &[usize], gamma: usize) -> usize {
-    let nodes = tree.nodes();
-    let mut best: Vec<usize> = (1..nodes.len()).collect();
-    best.sort_by(|&a, &b| nodes[b].score.total_cmp(&nodes[a].score).then(a.cmp(&b)));
-    best.truncate(gamma.saturating_sub(1));
+    let best = tree.best_below(0, gamma);
     accepted.iter().take_while(|node| best.contains(node)).count()
 }
 
@@ -155,7 +168,7 @@ mod tests {
             accepted: accepted.to_vec(),
         };
         let rounds = vec![round(1, &[1, 3]), round(1, &[2]), round(1, &[]), round(2, &[1, 3])];
-        AcceptanceProfile { rounds, sources: Vec::new() }
+        AcceptanceProfile { rounds, ..AcceptanceProfile::default() }
     }
 
     #[test]
@@ -169,6 +182,16 @@ mod tests {
         assert_eq!(profile.accepted(4, 2), Some(2.0));
         assert_eq!(profile.accepted(4, 3), None);
         assert_eq!((profile.blocks(), profile.most_gamma(1)), (vec![1, 2], 4));
+    }
+
+    #[test]
+    fn a_published_profile_tells_of_its_own_tree() {
+        let published = crate::bench::paper::published().unwrap();
+        let profile = AcceptanceProfile::published(&published, "mt_bench").unwrap();
+        assert_eq!((profile.accepted(1, 3), profile.accepted(8, 3)), (Some(0.0), None));
+        assert!((profile.accepted(16, 5).unwrap() - 3.73).abs() < 1e-9);
+        assert_eq!(profile.shape(), (10, 7));
+        assert!(profile.sources[0].contains("Table III"), "{:?}", profile.sources);
     }
 
     proptest! {

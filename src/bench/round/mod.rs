@@ -6,6 +6,7 @@
 mod accept;
 mod check;
 mod predict;
+mod published;
 mod random;
 mod report;
 mod times;
@@ -13,6 +14,7 @@ mod times;
 pub use accept::{AcceptanceError, AcceptanceProfile};
 pub use check::{check_settings, decode};
 pub use predict::{Check, Predicted, Prediction};
+pub use published::{NotPublished, PREFIX as PUBLISHED_PREFIX};
 pub use random::random_models;
 pub use report::{chart, tables};
 pub use times::{RoundTimes, TimesRequest, measure};

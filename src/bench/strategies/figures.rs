@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::{AnswerRecord, PLAIN};
+use super::sequences::SequenceCounts;
 use crate::speculate::Credits;
 
 /// Figures over the answers of one strategy.
@@ -37,6 +38,8 @@ pub struct Figures {
     pub drafted: f64,
     /// Accepted tokens by who proposed them.
     pub accepted_by: Credits,
+    /// The sequences that DuoDecoding drafted ahead.
+    pub sequences: SequenceCounts,
     /// Share of rounds that accepted at least 1, 2, … tokens of the draft.
     pub accepted: Vec<f64>,
     /// Most memory of the process, bytes.
@@ -67,7 +70,11 @@ impl Figures {
         let first = answers.iter().filter(|answer| answer.turn == 0);
         let memory = leanest(&answers);
         let mut accepted_by = Credits::default();
-        answers.iter().for_each(|answer| accepted_by.add_all(&answer.accepted_by));
+        let mut sequences = SequenceCounts::default();
+        for answer in &answers {
+            accepted_by.add_all(&answer.accepted_by);
+            sequences.add(&answer.sequences);
+        }
         Self {
             answers: answers.len(),
             rounds: answers.iter().map(|answer| answer.rounds).sum(),
@@ -83,6 +90,7 @@ impl Figures {
             drafted_ahead: ratio(sum(|answer| answer.drafted_ahead as f64), rounds),
             drafted: ratio(sum(|answer| answer.drafted as f64), rounds),
             accepted_by,
+            sequences,
             accepted: (0..depth).map(|at| ratio(reached(at) as f64, rounds)).collect(),
             ram: memory.0,
             vram: memory.1,

@@ -12,6 +12,7 @@ mod published;
 mod record;
 mod recorder;
 mod report;
+mod sequences;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +30,7 @@ pub use figures::{Figures, Grid};
 pub use lines::{ContenderLine, LineError, OwnSetting, Scope, contender_file, contender_lines};
 pub use record::{AnswerRecord, Environment, Models, PLAIN, Results, Sweep, difference, models_of};
 pub use report::{lossless_check, sweep_tables, tables};
+pub use sequences::SequenceCounts;
 
 #[cfg(test)]
 pub(super) use report::tests::results as results_for_tests;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Contender, ContenderLine, Taken};
+use super::{Batch, Contender, ContenderLine, SequenceCounts, Taken};
 use crate::hardware::Machine;
 use crate::model::Traffic;
 use crate::speculate::Credits;
@@ -60,6 +60,9 @@ pub struct AnswerRecord {
     /// Accepted tokens by who proposed them.
     #[serde(default, skip_serializing_if = "Credits::is_empty")]
     pub accepted_by: Credits,
+    /// The sequences that DuoDecoding drafted ahead.
+    #[serde(default, skip_serializing_if = "SequenceCounts::is_empty")]
+    pub sequences: SequenceCounts,
     /// How many rounds accepted at least 1, 2, … tokens of the draft.
     pub accepted: Vec<usize>,
     /// The most memory of the process by the end of the answer, bytes.

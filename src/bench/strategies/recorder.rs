@@ -50,6 +50,7 @@ impl AnswerRecorder {
                 answer.rounds += 1;
                 answer.drafted_ahead += usize::from(round.drafted_ahead);
                 answer.drafted += round.tree.len() - 1;
+                answer.sequences.take(round);
                 answer.accepted_by.add_all(&round.credits());
                 answer.draft_ms += round.timing.draft_ms;
                 answer.verify_ms += round.timing.verify_ms;
@@ -94,7 +95,8 @@ impl AnswerRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::{Committed, Origin, Round, Summary, Timing};
+    use crate::bench::strategies::SequenceCounts;
+    use crate::decode::{Committed, Origin, Round, Summary, Timing, ahead_for_tests as ahead};
     use crate::draft::Budget;
     use crate::model::Traffic;
     use crate::speculate::{Shape, Tree};
@@ -122,6 +124,8 @@ mod tests {
             speculative: true,
             drafter: Some(0),
             drafted_ahead: accepted == 2,
+            ahead: (accepted == 3).then(|| ahead(4, &[&[9, 1], &[2, 3]], Some(0))),
+            predicted: false,
             timing: Timing { draft_ms: 1.0, verify_ms: 2.0, ..Timing::default() },
             traffic: Traffic { submissions: 2, up: 100, down: 30 },
             context: 0,
@@ -146,6 +150,8 @@ mod tests {
         assert_eq!((answer.rounds, answer.drafted, answer.prompt_tokens), (3, 9, 7));
         assert_eq!((answer.drafted_ahead, answer.accepted), (1, vec![2, 2, 1]));
         assert_eq!((answer.draft_ms, answer.verify_ms), (3.0, 6.0));
+        let choices = [[0, 1], [0, 0]];
+        assert_eq!(answer.sequences, SequenceCounts { rounds: vec![0, 1], choices });
         assert_eq!(answer.traffic, Traffic { submissions: 6, up: 300, down: 90 });
         assert_eq!(tokens, [5, 20, 21, 22, 20, 20, 21, 22, 23]);
         assert_eq!(answer.tokens, tokens.len());

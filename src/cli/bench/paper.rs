@@ -21,11 +21,11 @@ const A_LENGTH: usize = 2;
 /// Flags of `bench paper`.
 #[derive(Debug, Args)]
 pub struct PaperArgs {
-    /// A table: 1, 2 or 3 of Dovetail, duo-1, duo-2 or duo-3 of DuoDecoding.
+    /// A table: 1, 2 or 3 of Dovetail, duo-1 to duo-4 of DuoDecoding.
     #[arg(long, value_name = "TABLE", required_unless_present = "figure", help_heading = "Paper")]
     pub table: Option<String>,
     /// A figure: 1 of Dovetail (placement), duo-1 (drafting beside checking, by length), duo-3
-    /// (time to the first token) or duo-4 (waiting) of DuoDecoding.
+    /// (time to the first token), duo-4 (waiting) or duo-5 (number of sequences) of DuoDecoding.
     #[arg(long, value_name = "FIGURE", conflicts_with = "table", help_heading = "Paper")]
     pub figure: Option<String>,
     /// A head of EAGLE-1 or 2 for the target: a folder, a file or a hub id.
@@ -43,11 +43,15 @@ pub struct PaperArgs {
 pub(super) fn paper(args: &PaperArgs) -> CommandResult {
     let published = published().map_err(anyhow::Error::from)?;
     match (&args.table, &args.figure) {
-        (Some(name), _) => {
-            let table = PaperTable::named(name)
-                .ok_or_else(|| unknown("table", name, &PaperTable::ALL.map(|(name, _)| name)))?;
-            run_table(args, table, &published)
-        }
+        (Some(name), _) => match (PaperTable::named(name), PaperFigure::table_named(name)) {
+            (Some(table), _) => run_table(args, table, &published),
+            (None, Some(table)) => run_figure(args, table, &published),
+            (None, None) => {
+                let shown_as_figures = PaperFigure::TABLES.map(|(name, _)| name);
+                let known = PaperTable::ALL.map(|(name, _)| name);
+                Err(unknown("table", name, &[&known[..], &shown_as_figures].concat()))
+            }
+        },
         (None, Some(name)) => {
             let figure = PaperFigure::named(name)
                 .ok_or_else(|| unknown("figure", name, &PaperFigure::ALL.map(|(name, _)| name)))?;
@@ -100,7 +104,7 @@ fn run_figure(args: &PaperArgs, figure: PaperFigure, published: &Published) -> C
     let lines = parsed(&mut session, figure.lines());
     let results = session.measure("paper", Some(lines), false)?;
     let tables = figure.tables(&results, published);
-    deliver(&args.course, &results, &tables, || figure.charts(&results))?;
+    deliver(&args.course, &results, &tables, || figure.charts(&results, published))?;
     session.conclude(&results)
 }
 

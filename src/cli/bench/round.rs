@@ -13,9 +13,10 @@ use serde::Serialize;
 
 use super::not_measured;
 use crate::bench::TableStyle;
+use crate::bench::paper::published;
 use crate::bench::round::{
-    AcceptanceProfile, Check, Prediction, TimesRequest, chart, check_settings, decode, measure,
-    random_models, tables,
+    AcceptanceProfile, Check, PUBLISHED_PREFIX, Prediction, TimesRequest, chart, check_settings,
+    decode, measure, random_models, tables,
 };
 use crate::chart;
 use crate::chat::{Message, Role};
@@ -62,8 +63,9 @@ pub struct RoundArgs {
     )]
     pub gammas: Vec<usize>,
     /// Records that say how much is accepted, of fixed large trees: `dovetail run --record FILE
-    /// --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`.
-    #[arg(long, value_name = "FILE,…", value_delimiter = ',', help_heading = "Round")]
+    /// --strategy dovetail --gamma 64 --width 10 --depth 7 --blocks M`. Or what the Dovetail paper
+    /// prints for γ = 16: paper:mt_bench or paper:humaneval.
+    #[arg(long, value_name = "FILE,…|paper:SET", value_delimiter = ',', help_heading = "Round")]
     pub accept: Vec<PathBuf>,
     /// Decode the recorded questions at five of the settings and print the error.
     #[arg(long, requires = "accept", conflicts_with = "shape", help_heading = "Round")]
@@ -107,12 +109,7 @@ struct Measured {
 /// Measures rounds and predicts tokens a second.
 pub(super) fn round(args: &RoundArgs) -> CommandResult {
     let usage = |error: anyhow::Error| Failure::new(Code::Usage, error);
-    let mut profile = AcceptanceProfile::default();
-    let mut questions = Vec::new();
-    for path in &args.accept {
-        let record = profile.add(path).map_err(|error| usage(error.into()))?;
-        questions.extend(record.answers.into_iter().map(|answer| answer.question));
-    }
+    let (profile, questions) = acceptance(args).map_err(usage)?;
     let measured = match &args.shape {
         Some(shape) => random(args, shape, &profile)?,
         None => loaded(args, &profile, &questions)?,
@@ -135,6 +132,32 @@ pub(super) fn round(args: &RoundArgs) -> CommandResult {
         table.write(style, &mut out)?;
     }
     Ok(())
+}
+
+/// The acceptance profile of the flags, and the questions of its records.
+fn acceptance(args: &RoundArgs) -> anyhow::Result<(AcceptanceProfile, Vec<Question>)> {
+    let names = args.accept.iter().filter_map(|path| path.to_str()?.strip_prefix(PUBLISHED_PREFIX));
+    if let Some(name) = names.clone().next() {
+        if args.accept.len() > 1 {
+            return Err(anyhow!(
+                "--accept: what is published is of other models than a record; name one of them"
+            ));
+        }
+        if args.check {
+            return Err(anyhow!(
+                "--check decodes the questions of a record; name one with --accept"
+            ));
+        }
+        let profile = AcceptanceProfile::published(&published()?, name).context("--accept")?;
+        return Ok((profile, Vec::new()));
+    }
+    let mut profile = AcceptanceProfile::default();
+    let mut questions = Vec::new();
+    for path in &args.accept {
+        let record = profile.add(path)?;
+        questions.extend(record.answers.into_iter().map(|answer| answer.question));
+    }
+    Ok((profile, questions))
 }
 
 fn draw(folder: &std::path::Path, prediction: &Prediction) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ use super::draft_state::{DraftState, RowMap};
 use super::{AheadRequest, DraftError, DraftRequest, Drafter};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
+use crate::speculate::duo::SequencesAhead;
 use crate::speculate::{Growth, Method, Source, Tree};
 use sequences::Prepared;
 
@@ -144,6 +145,10 @@ impl Drafter for SmallModel {
 
     fn was_drafted_ahead(&self) -> bool {
         self.was_drafted_ahead
+    }
+
+    fn sequences_ahead(&self) -> Option<&SequencesAhead> {
+        self.prepared.as_ref().map(Prepared::sequences)
     }
 
     fn device_bytes(&self) -> u64 {

@@ -19,6 +19,11 @@ impl Prepared {
     pub(super) fn observe(&mut self, tokens: &[u32]) {
         self.won.extend_from_slice(tokens);
     }
+
+    /// What was drafted.
+    pub(super) fn sequences(&self) -> &SequencesAhead {
+        &self.ahead
+    }
 }
 
 impl SmallModel {

@@ -35,6 +35,17 @@ impl SequencesAhead {
         path.map(|node| tree.nodes()[node].token).collect()
     }
 
+    /// The sequences, best first: tokens with the draft's log-probabilities.
+    pub fn sequences(&self) -> impl Iterator<Item = Vec<(u32, f32)>> + '_ {
+        let down = |&node: &usize| self.sequences.children(node).next();
+        let drafted = |node: usize| {
+            let drafted = self.sequences.nodes()[node];
+            (drafted.token, drafted.log_prob)
+        };
+        let firsts = self.sequences.children(0);
+        firsts.map(move |first| std::iter::successors(Some(first), down).map(drafted).collect())
+    }
+
     /// The sequence to go on with after the target's pass, which committed the tokens `won`: those
     /// accepted and the target's own, the new root. `None` unless the whole tail was accepted and
     /// the root begins one of the sequences.
@@ -88,6 +99,8 @@ mod tests {
         let adopted = ahead.adopt(&[8, 9, 4]).unwrap();
         assert_eq!((adopted.sequence, adopted.tree), (1, chain(&[4, 5, 6])));
         assert_eq!(ahead.adopt(&[8, 9, 1]).unwrap().sequence, 0);
+        let tokens = |all: Vec<(u32, f32)>| all.iter().map(|pair| pair.0).collect::<Vec<_>>();
+        assert_eq!(ahead.sequences().map(tokens).collect::<Vec<_>>(), [[1, 2, 3], [4, 5, 6]]);
         // Another token than any sequence begins with.
         assert_eq!(ahead.adopt(&[8, 9, 2]), None);
         // The tail broke off, early or at its last token, or went on beyond what was drafted.

@@ -109,6 +109,11 @@ impl Meters {
         self.total(|summary| summary.traffic)
     }
 
+    /// Whether any round was worked out by a replay's what-if, and so the figures.
+    pub fn predicted(&self) -> bool {
+        self.total(|summary| summary.predicted) > 0
+    }
+
     /// Tokens per second over the answer, prefill excluded.
     pub fn overall(&self) -> f64 {
         self.total(|summary| summary.tokens_per_second)

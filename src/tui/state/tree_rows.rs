@@ -1,7 +1,7 @@
 //! A round's tree as rows: one node a row, the accepted path first at every fork, so that it is at
 //! the top and reads downwards. Must never know colours.
 
-use crate::decode::Round;
+use crate::decode::{AheadRecord, AheadToken, Round};
 use crate::printable::printable_line;
 
 /// What of a tree is hidden.
@@ -51,6 +51,11 @@ pub enum NodeOutcome {
     Target,
     /// Drafted and rejected.
     Rejected,
+    /// A whole sequence that was drafted ahead, while the target verified the tree, and then not
+    /// used.
+    Ahead,
+    /// The sequence drafted ahead that the next round goes on with.
+    Adopted,
 }
 
 /// One row.
@@ -60,9 +65,10 @@ pub struct TreeRow {
     pub lines: String,
     /// Outcome of the node.
     pub outcome: NodeOutcome,
-    /// Its token, whitespace made visible.
+    /// Its token, whitespace made visible; all tokens of a sequence that was drafted ahead.
     pub label: String,
-    /// The draft's probability of it after its parent; `None` for root and target.
+    /// The draft's probability of it after its parent; `None` for root and target. Of a sequence
+    /// that of its first token, since the target's own choice of that decides about it.
     pub probability: Option<f32>,
     /// Nodes hidden below it (or beside it, if only the path is shown).
     pub hidden: usize,
@@ -74,9 +80,10 @@ const STEEP: usize = 9;
 
 /// The rows of `round` for a panel of `fit` rows; there may be more than that.
 pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
-    // Every node has a row, and so has what the target chose.
+    // Every node has a row, and so have what the target chose and what was drafted ahead.
+    let ahead = round.ahead.as_ref().map_or(0, AheadRecord::k);
     let fold = match fold {
-        Fold::Fit if round.tree.len() < fit => Fold::Nothing,
+        Fold::Fit if round.tree.len() + ahead < fit => Fold::Nothing,
         Fold::Fit => Fold::Branches,
         fold => fold,
     };
@@ -121,7 +128,23 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let walk = Walk { round, fold, children, size, accepted, end, straight };
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
+    rows.extend(round.ahead.iter().flat_map(|ahead| ahead_rows(ahead, fold)));
     rows
+}
+
+/// The sequences that were drafted ahead, a row each, set off from the tree.
+fn ahead_rows(ahead: &AheadRecord, fold: Fold) -> impl Iterator<Item = TreeRow> + '_ {
+    let row = move |(at, sequence): (usize, &Vec<AheadToken>)| {
+        let adopted = ahead.adopted == Some(at);
+        (adopted || fold != Fold::Path).then(|| TreeRow {
+            lines: "╎ ".to_owned(),
+            outcome: if adopted { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
+            label: sequence.iter().map(|token| visible(&token.label)).collect(),
+            probability: sequence.first().map(|first| first.log_prob.exp()),
+            hidden: 0,
+        })
+    };
+    ahead.sequences.iter().enumerate().filter_map(row)
 }
 
 struct Walk<'a> {
@@ -208,13 +231,18 @@ pub fn visible(label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::ahead_for_tests as ahead;
     use crate::tui::testing::round_of;
 
     fn sketch(fold: Fold, fit: usize) -> Vec<String> {
+        sketch_of(&fork(), fold, fit)
+    }
+
+    fn fork() -> Round {
         // root ─ the(accepted) ─ cat(accepted) ─ sat
         //      │               ╰ dog ─ ran
         //      ╰ a ─ bird
-        let round = round_of(
+        round_of(
             &[
                 ("<s>", 0, 1.0),
                 (" the", 0, 0.6),
@@ -227,8 +255,11 @@ mod tests {
             ],
             &[1, 3],
             "\n",
-        );
-        tree_rows(&round, fold, fit)
+        )
+    }
+
+    fn sketch_of(round: &Round, fold: Fold, fit: usize) -> Vec<String> {
+        tree_rows(round, fold, fit)
             .into_iter()
             .map(|row| {
                 let mark = match row.outcome {
@@ -236,6 +267,8 @@ mod tests {
                     NodeOutcome::Accepted => '●',
                     NodeOutcome::Target => '◆',
                     NodeOutcome::Rejected => '×',
+                    NodeOutcome::Ahead => '·',
+                    NodeOutcome::Adopted => '→',
                 };
                 let hidden =
                     if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };
@@ -265,6 +298,19 @@ mod tests {
             sketch(Fold::Path, 0),
             ["○ <s> +2", "╰╴● ␣the +2", "  ╰╴● ␣cat +1", "    ╰╴◆ ⏎"]
         );
+    }
+
+    #[test]
+    fn what_was_drafted_ahead_stands_below_the_tree() {
+        let mut round = fork();
+        round.ahead = Some(ahead(6, &[&[7, 8, 9], &[900, 4, 5]], Some(1)));
+        let all = sketch_of(&round, Fold::Nothing, 0);
+        assert_eq!(all[9..], ["╎ · <7><8><9>", "╎ → <900><4><5>"]);
+        // It needs rows too.
+        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
+        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
+        let path = sketch_of(&round, Fold::Path, 0);
+        assert_eq!(path[4..], ["╎ → <900><4><5>"]);
     }
 
     #[test]

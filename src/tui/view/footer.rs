@@ -92,6 +92,9 @@ fn words(turn: &Turn) -> Vec<String> {
             if summary.rounds > 0 {
                 words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
             }
+            if summary.predicted > 0 {
+                words.push("predicted".to_string());
+            }
             words
         }
         Some(AnswerOutcome::Stopped { tokens }) => vec![count(*tokens), "stopped".to_string()],

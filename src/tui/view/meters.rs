@@ -19,7 +19,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
         "" => " meters ".to_string(),
         strategy => format!(" meters · {strategy} "),
     };
-    let block = panel(title, focused(state, Focus::Meters), styles);
+    let mut block = panel(title, focused(state, Focus::Meters), styles);
+    if state.meters.predicted() {
+        let mark = Line::styled(" predicted ", styles.warning);
+        block = block.title(mark.right_aligned());
+    }
     let inner = block.inner(area);
     frame.render_widget(block, area);
     if inner.width >= ABREAST {

@@ -26,7 +26,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     };
     let rounds = state.rounds.len();
     let title = format!(" draft tree · round {} of {rounds} ", at + 1);
-    let mode = if !state.rounds.live() {
+    let mode = if round.predicted {
+        Span::styled(" predicted ", styles.warning)
+    } else if !state.rounds.live() {
         Span::styled(" looking back ", styles.warning)
     } else if state.controls.paused {
         Span::styled(" paused ", styles.warning)
@@ -81,13 +83,14 @@ fn spent(round: &Round) -> String {
         0 => String::new(),
         blocks => format!(" · M {blocks}"),
     };
+    let k = round.ahead.as_ref().map_or(String::new(), |ahead| format!(" · k {}", ahead.k()));
     let ahead = if timing.ahead_ms > 0.0 {
         format!(", ahead {}", figures::time(timing.ahead_ms))
     } else {
         String::new()
     };
     let (draft, verify) = (figures::time(timing.draft_ms), figures::time(timing.verify_ms));
-    format!("γ {}{blocks} · {draft} + {verify}{ahead}", shape.gamma)
+    format!("γ {}{blocks}{k} · {draft} + {verify}{ahead}", shape.gamma)
 }
 
 fn look(outcome: NodeOutcome, styles: &Styles) -> (&'static str, Style) {
@@ -96,6 +99,8 @@ fn look(outcome: NodeOutcome, styles: &Styles) -> (&'static str, Style) {
         NodeOutcome::Accepted => ("●", styles.accepted),
         NodeOutcome::Target => ("◆", styles.target),
         NodeOutcome::Rejected => ("×", styles.rejected),
+        NodeOutcome::Ahead => ("·", styles.dim),
+        NodeOutcome::Adopted => ("→", styles.strong),
     }
 }
 
@@ -104,7 +109,9 @@ fn line(row: &TreeRow, width: u16, styles: &Styles) -> Line<'static> {
     let label = match row.outcome {
         NodeOutcome::Accepted => style.add_modifier(Modifier::BOLD),
         NodeOutcome::Target => style.add_modifier(Modifier::BOLD),
-        NodeOutcome::Root | NodeOutcome::Rejected => style,
+        NodeOutcome::Root | NodeOutcome::Rejected | NodeOutcome::Ahead | NodeOutcome::Adopted => {
+            style
+        }
     };
     let mut left = Line::from_iter([
         Span::styled(row.lines.clone(), styles.faint),

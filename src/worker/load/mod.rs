@@ -360,6 +360,8 @@ fn planned(
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
         for_show: plan_inputs.prefer == Prefer::Show,
+        verify_ms: target.measured.verify.clone(),
+        draft_levels: plan_inputs.levels.clone(),
         plain_ms: target.measured.verify.iter().find(|(rows, _)| *rows == 1).map(|(_, ms)| *ms),
         reasons: once(
             advised.chain(target.reason.iter().cloned()).chain(preface).chain(plan.reasons.clone()),
@@ -479,6 +481,8 @@ fn ready(
         sampler: None,
         switches_thinking: files.template.switches_thinking(),
         plain_ms: None,
+        verify_ms: Vec::new(),
+        draft_levels: Vec::new(),
         for_show: false,
         models: ModelChoice::default(),
     }

@@ -6,10 +6,12 @@
 
 mod read;
 mod verify;
+mod what_if;
 mod write;
 
 pub use read::{Record, RecordError, RecordedAnswer};
 pub use verify::{Finding, verify_answer};
+pub use what_if::{NextRound, WhatIf};
 pub use write::{Recording, RecordingError, recorded};
 
 #[cfg(test)]
@@ -20,8 +22,12 @@ use serde::{Deserialize, Serialize};
 use crate::chat::Message;
 use crate::speculate::SamplerSettings;
 
-/// The format that is written.
-pub const FORMAT: u32 = 1;
+/// The format that is written. Format 2 added [`crate::decode::Round::ahead`], the sequences of
+/// DuoDecoding, and the passes that were timed while loading.
+pub const FORMAT: u32 = 2;
+
+/// The oldest format that is read: what it lacks is optional.
+pub const OLDEST_FORMAT: u32 = 1;
 
 /// The first line of a record: what decides the text beside model and question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{FORMAT, Question, RecordHead};
+use super::{FORMAT, OLDEST_FORMAT, Question, RecordHead};
 use crate::decode::Round;
 use crate::files::read_text;
 use crate::worker::{Line, Ready};
@@ -31,8 +31,8 @@ pub enum RecordError {
     None(PathBuf),
     /// Another format.
     #[error(
-        "{} is a record of format {found}, by dovetail {program}; this program reads format \
-         {FORMAT}: record it again",
+        "{} is a record of format {found}, by dovetail {program}; this program reads formats \
+         {OLDEST_FORMAT} to {FORMAT}: record it again",
         path.display()
     )]
     Version {
@@ -208,7 +208,7 @@ impl RecordedAnswer {
 }
 
 /// Whether a round's tokens follow from its tree.
-fn check(round: &Round) -> Result<(), String> {
+pub(super) fn check(round: &Round) -> Result<(), String> {
     let nodes = round.tree.nodes();
     if nodes.is_empty() || round.labels.len() != nodes.len() {
         return Err(format!("{} labels for {} nodes", round.labels.len(), nodes.len()));
@@ -235,6 +235,9 @@ fn check(round: &Round) -> Result<(), String> {
     if committed.is_empty() || path != committed {
         return Err("the committed tokens are not those of the accepted path".to_owned());
     }
+    if let Some(ahead) = &round.ahead {
+        ahead.check(round)?;
+    }
     // What the path holds beyond is cut only at the end of an answer.
     let whole = committed.len() == round.accepted.len() + 1;
     if !whole && round.finish.is_none() {
@@ -252,7 +255,7 @@ fn head(path: &Path, line: &str) -> Result<RecordHead, RecordError> {
     }
     let found = value["format"].as_u64().and_then(|format| u32::try_from(format).ok());
     let found = found.ok_or_else(none)?;
-    if found != FORMAT {
+    if !(OLDEST_FORMAT..=FORMAT).contains(&found) {
         let program = value["program"].as_str().unwrap_or("of another version").to_owned();
         return Err(RecordError::Version { path: path.to_owned(), found, program });
     }

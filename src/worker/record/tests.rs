@@ -5,11 +5,12 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::chat::Role;
-use crate::decode::Round;
+use crate::decode::{Round, ahead_for_tests as ahead};
+use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
 use crate::worker::scripted::Script;
-use crate::worker::{Event, Job, Line, SharedControls};
+use crate::worker::{Controls, Event, Job, Line, SharedControls};
 
 /// What the script's first answer says.
 const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
@@ -92,17 +93,115 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
     assert_eq!(tokens, first.tokens);
 }
 
+/// The events of the first answer of a replay under `controls`.
+fn replayed(record: &Record, controls: Controls) -> Vec<Event> {
+    let (sender, events) = mpsc::channel();
+    let sink = Box::new(move |event| sender.send(event).is_ok());
+    let controls = SharedControls::new(controls);
+    let worker = Script::of_record(record, true).unwrap().play(controls, sink).unwrap();
+    let job = Job { generation: 1, messages: vec![], max_tokens: 1, thinking: None, afresh: false };
+    assert!(worker.generate(job));
+    let mut all = Vec::new();
+    for event in events.iter() {
+        let ended = matches!(event, Event::Finished { .. });
+        all.push(event);
+        if ended {
+            break;
+        }
+    }
+    all
+}
+
+#[test]
+fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let mut record = read(folder.path(), &text).unwrap();
+    // The script times no pass alone; a real program does.
+    record.ready.as_mut().unwrap().plain_ms = Some(6.0);
+    let mut asked = Controls { generation: 1, ..Controls::default() };
+    asked.tree.gamma = Setting::Fixed(2);
+    asked.tree.blocks = Setting::Fixed(1);
+    let tokens = |events: &[Event]| {
+        let of = |event: &Event| match event {
+            Event::First { token, .. } => vec![token.token],
+            Event::Round { round, .. } => round.committed.iter().map(|c| c.token).collect(),
+            _ => Vec::new(),
+        };
+        events.iter().flat_map(of).collect::<Vec<u32>>()
+    };
+    let events = replayed(&record, asked.clone());
+    assert_eq!(tokens(&events), record.answers[0].tokens);
+    let rounds: Vec<&Round> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Round { round, .. } => Some(&**round),
+            _ => None,
+        })
+        .collect();
+    assert!(rounds.iter().all(|round| round.predicted && round.tree.len() <= 2), "{rounds:?}");
+    assert!(rounds.iter().all(|round| round.budget.blocks == 2), "M stays");
+    assert!(rounds.iter().enumerate().all(|(at, round)| round.index == at));
+    let Some(Event::Finished { summary, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((summary.rounds, summary.predicted), (rounds.len(), rounds.len()));
+    assert_eq!(summary.tokens, record.answers[0].tokens.len());
+    assert!(summary.finish.is_some() && summary.rounds > 5, "{summary:?}");
+    let notices: Vec<&String> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Notice(words) => Some(words),
+            _ => None,
+        })
+        .collect();
+    let about = |words: &str| notices.iter().filter(|said| said.contains(words)).count();
+    assert_eq!((about("M stays as recorded"), about("what if: ")), (1, 1), "{notices:?}");
+
+    // As it was recorded, with the recorded totals.
+    let events = replayed(&record, Controls { generation: 1, ..Controls::default() });
+    let Some(Event::Finished { summary, .. }) = events.last() else { panic!("{events:?}") };
+    assert_eq!((summary.rounds, summary.predicted), (5, 0));
+}
+
 #[test]
 fn other_files_and_formats_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let text = written(folder.path());
-    let other = text.replacen("\"format\":1", "\"format\":9", 1);
+    let other = text.replacen("\"format\":2", "\"format\":9", 1);
     let error = read(folder.path(), &other).unwrap_err();
     assert!(error.contains("format 9") && error.contains("record it again"), "{error}");
     for no_record in ["", "{}", "hello", "{\"type\":\"record\"}", SCRIPT] {
         let error = read(folder.path(), no_record).unwrap_err();
         assert!(error.contains("is no record"), "{no_record:.20}: {error}");
     }
+}
+
+#[test]
+fn sequences_are_kept_and_records_without_them_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = written(folder.path());
+    let old = text.replacen("\"format\":2", "\"format\":1", 1);
+    assert_eq!(read(folder.path(), &old).unwrap().head.format, 1);
+    // A tail of one token that held, and then the second sequence's first token.
+    let mut tree = Tree::root(1);
+    tree.push(0, 2, -0.1);
+    let lines: Vec<Line> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let Some(Line::Round(first)) = lines.iter().find(|line| matches!(line, Line::Round(_))) else {
+        panic!("no round")
+    };
+    let bonus = first.bonus;
+    let round = Round {
+        tree,
+        accepted: vec![1],
+        ahead: Some(ahead(4, &[&[7, 8], &[bonus, 9]], Some(1))),
+        ..(**first).clone()
+    };
+    let line = serde_json::to_string(&Line::Round(Box::new(round.clone()))).unwrap();
+    assert_eq!(serde_json::from_str::<Line>(&line).unwrap(), Line::Round(Box::new(round.clone())));
+    assert!(round.ahead.as_ref().unwrap().check(&round).is_ok());
+    assert!(!round.judged_count().unwrap().one_was_enough);
+    let broken = Round { accepted: Vec::new(), ..round };
+    assert_eq!(broken.judged_count(), None, "the sequences follow a tail that was wrong");
+    assert!(broken.ahead.as_ref().unwrap().check(&broken).is_err());
 }
 
 #[test]
@@ -138,7 +237,7 @@ fn edits_by_hand_are_found_by_line() {
     };
     let place = format!("read.jsonl:{}: ", at + 1);
     type Edit = fn(&mut Round);
-    let edits: [(Edit, &str); 8] = [
+    let edits: [(Edit, &str); 11] = [
         (|r| r.committed[0].token += 1, "committed"),
         (|r| r.index = 7, "round 7 where 0 was due"),
         (|r| r.bonus += 1, "committed"),
@@ -147,6 +246,9 @@ fn edits_by_hand_are_found_by_line() {
         (|r| drop(r.labels.pop()), "labels"),
         (|r| drop(r.committed.pop()), "missing"),
         (|r| r.tree = Tree::root(12_345), "labels"),
+        (|r| r.ahead = Some(ahead(3, &[&[7, 8], &[9, 9]], None)), "4 tokens were drafted ahead"),
+        (|r| r.ahead = Some(ahead(4, &[&[7, 8], &[]], None)), "no token"),
+        (|r| r.ahead = Some(ahead(4, &[&[r.bonus + 1]], Some(0))), "which nothing led to"),
     ];
     for (change, words) in edits {
         let error = edited(change);

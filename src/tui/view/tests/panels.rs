@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{answering, check, drawn, text};
-use crate::decode::Timing;
+use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
-use crate::tui::testing::{say, type_keys};
+use crate::speculate::{Budget, Shape};
+use crate::tui::testing::{round_of, say, type_keys};
 use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
 
@@ -46,6 +47,43 @@ fn drafting_beside_the_target_shows_in_the_meters() {
     let screen = text(&drawn(&mut state));
     assert!(screen.contains("ahead ") && screen.contains("idle: draft "), "{screen}");
     assert!(screen.contains(", ahead 30 ms"), "{screen}");
+}
+
+#[test]
+fn sequences_drafted_ahead_stand_below_the_tree() {
+    let mut state = answering(80, 24, 16);
+    let nodes = [(" the", 0, 1.0), (" little", 0, 0.8), (" fox", 1, 0.7)];
+    let mut round = round_of(&nodes, &[1, 2], " ran");
+    let drafted = |words: &[&str]| {
+        let token = |&word: &&str| AheadToken { token: 0, label: word.to_owned(), log_prob: -0.5 };
+        words.iter().map(token).collect()
+    };
+    let mut sequences: Vec<Vec<AheadToken>> =
+        vec![drafted(&[" sat", " on"]), drafted(&[" ran", " over"])];
+    sequences[1][0].token = round.bonus;
+    round.ahead = Some(AheadRecord { gamma: 4, sequences, adopted: Some(1) });
+    round.budget = Budget::new(Shape { gamma: 4, width: 2, depth: 2 }, 0);
+    round.timing = Timing { draft_ms: 0.1, verify_ms: 41.0, ahead_ms: 38.0, ..round.timing };
+    assert!(round.ahead.as_ref().unwrap().check(&round).is_ok());
+    say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
+    type_keys(&mut state, "<f2>");
+    check("sequences_80", &mut state);
+}
+
+#[test]
+fn what_a_replay_works_out_is_marked_predicted() {
+    let mut state = answering(120, 40, 16);
+    assert!(!text(&drawn(&mut state)).contains("predicted"));
+    let round = state.rounds.latest().unwrap().clone();
+    let round = Box::new(Round { predicted: true, ..round });
+    say(&mut state, Event::Round { generation: 2, round });
+    // In the tree and in the meters.
+    let screen = text(&drawn(&mut state));
+    assert_eq!(screen.matches(" predicted ").count(), 2, "{screen}");
+    let summary = state.meters.summary.clone().unwrap();
+    say(&mut state, Event::Finished { generation: 2, summary });
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains(" tok/s · predicted"), "{screen}");
 }
 
 #[test]

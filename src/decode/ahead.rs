@@ -1,0 +1,112 @@
+//! What a drafter made while the target verified a round's tree (DuoDecoding), as a part of the
+//! round's record. Must never know how it was drafted.
+
+use super::round::Round;
+use crate::speculate::duo::SequencesAhead;
+use serde::{Deserialize, Serialize};
+
+/// Sequences that were drafted ahead in one round, behind the tree that was being verified.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AheadRecord {
+    /// γ: the budget, tokens that the sequences share.
+    pub gamma: usize,
+    /// The sequences, k of them, the draft's favourite first.
+    pub sequences: Vec<Vec<AheadToken>>,
+    /// Number of the sequence, from 0, that begins with the round's bonus token behind a tail that
+    /// was accepted whole: the next round's tail. `None` if there is none, or nothing follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<usize>,
+}
+
+/// One token of a sequence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AheadToken {
+    /// Token id.
+    pub token: u32,
+    /// Display text, as in [`Round::labels`].
+    pub label: String,
+    /// The draft's log-probability of it after what precedes it.
+    pub log_prob: f32,
+}
+
+/// What the target's choice says about k, once it has judged the first tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgedCount {
+    /// k.
+    pub drafted: usize,
+    /// Whether the target chose the first token of the draft's favourite, so that one sequence
+    /// was enough.
+    pub one_was_enough: bool,
+}
+
+impl AheadRecord {
+    /// The record of sequences with the budget `gamma`. `won` are the tokens that the round
+    /// committed, the bonus last; empty if the answer ended with it.
+    pub(super) fn new(
+        gamma: usize,
+        ahead: &SequencesAhead,
+        won: &[u32],
+        label: &dyn Fn(u32) -> String,
+    ) -> Self {
+        let token = |(token, log_prob)| AheadToken { token, label: label(token), log_prob };
+        let sequences = ahead.sequences().map(|all| all.into_iter().map(token).collect());
+        let adopted = ahead.adopt(won).map(|adopted| adopted.sequence);
+        Self { gamma, sequences: sequences.collect(), adopted }
+    }
+
+    /// k: the number of sequences.
+    pub fn k(&self) -> usize {
+        self.sequences.len()
+    }
+
+    /// Whether it can have been drafted beside `round`, which it is a part of.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self, round: &Round) -> Result<(), String> {
+        let tokens: usize = self.sequences.iter().map(Vec::len).sum();
+        if tokens > self.gamma {
+            return Err(format!("{tokens} tokens were drafted ahead within γ = {}", self.gamma));
+        }
+        if self.sequences.iter().any(Vec::is_empty) {
+            return Err("a sequence that was drafted ahead has no token".to_owned());
+        }
+        let Some(adopted) = self.adopted else { return Ok(()) };
+        let first = self.sequences.get(adopted).and_then(|sequence| sequence.first());
+        if first.map(|first| first.token) != Some(round.bonus) || !round.held() {
+            return Err(format!("sequence {adopted} was adopted, which nothing led to"));
+        }
+        Ok(())
+    }
+}
+
+impl Round {
+    /// Whether the whole tail was accepted: the path of the first children, of a chain all of it.
+    fn held(&self) -> bool {
+        let tokens = self.accepted.iter().filter_map(|&node| self.tree.nodes().get(node));
+        let accepted: Vec<u32> = tokens.map(|node| node.token).collect();
+        accepted == SequencesAhead::tail(&self.tree)
+    }
+
+    /// How k compares with what the target chose; `None` where no sequences were drafted ahead, or
+    /// they were of no use since the tail before them had not held.
+    pub fn judged_count(&self) -> Option<JudgedCount> {
+        let ahead = self.ahead.as_ref()?;
+        let favourite = ahead.sequences.first()?.first()?.token;
+        let judged = self.held() && self.has_bonus();
+        judged.then(|| JudgedCount { drafted: ahead.k(), one_was_enough: favourite == self.bonus })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A record of sequences of tokens of the probability 1/2, labelled by their numbers.
+    pub(crate) fn ahead(gamma: usize, tokens: &[&[u32]], adopted: Option<usize>) -> AheadRecord {
+        let token =
+            |&token: &u32| AheadToken { token, label: format!("<{token}>"), log_prob: -0.7 };
+        let sequences = tokens.iter().map(|all| all.iter().map(token).collect()).collect();
+        AheadRecord { gamma, sequences, adopted }
+    }
+}
