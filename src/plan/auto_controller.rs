@@ -13,7 +13,7 @@ use super::controller::RoundObservation;
 use super::learned::LearnedRound;
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
-use super::pace::{Mean, Pace};
+use super::pace::{Mean, Pace, Tally};
 use super::{DraftKind, Learned, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
@@ -34,11 +34,9 @@ const TRIAL: usize = 3;
 /// The draft from the context rests when it gives less than this share of the plain rate, if
 /// drafting takes more than this share of a plain round: there is nothing to be saved otherwise.
 const RESTS_BELOW: f64 = 0.99;
-const RESTS_ABOVE: f64 = 0.05;
+const RESTS_ABOVE: f64 = 0.02;
 /// How much of a measured time is taken over.
 const NEAR: f64 = 0.1;
-/// Rounds from which on that is believed.
-const BELIEVED: f64 = 3.0;
 /// Rounds of a rest; each that follows at once is twice as long.
 const FIRST_REST: u64 = 16;
 const LONGEST_REST: u64 = 128;
@@ -64,6 +62,8 @@ pub struct AutoController {
     context: ConfidenceController,
     /// Rounds whose draft came from the context, be it that none of it was worth its time.
     pace: Pace,
+    /// These rounds of this answer since the last rest.
+    tally: Tally,
     /// T_D of these.
     draft_ms: f64,
     /// Rounds that the draft from the context still rests.
@@ -93,6 +93,7 @@ impl AutoController {
         Self {
             context,
             pace: Pace::new(Mean { tokens: 1.0, ms: plain_ms }),
+            tally: Tally::default(),
             draft_ms: 0.0,
             resting: 0,
             rest: FIRST_REST,
@@ -150,6 +151,7 @@ impl AutoController {
         self.pace.begin_answer();
         self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));
         (self.resting, self.rest) = (0, FIRST_REST);
+        self.tally = Tally::default();
         (self.rounds, self.answer_ms) = (0, 0.0);
         // One that was left unfinished says nothing of this text.
         self.trial = None;
@@ -209,19 +211,25 @@ impl AutoController {
             self.resting = self.resting.saturating_sub(1);
             return;
         }
-        self.pace.note(round.accepted.len() as f64 + 1.0, ms);
+        let tokens = round.accepted.len() as f64 + 1.0;
+        self.pace.note(tokens, ms);
+        self.tally.note(tokens, ms);
         self.draft_ms += NEAR * (round.draft_ms.unwrap_or(0.0) - self.draft_ms);
         let plain = self.context.times().plain_rate();
         let costs = self.draft_ms * plain > RESTS_ABOVE;
-        if self.pace.rounds() < BELIEVED || self.show || !costs {
+        // A round's tokens differ so much that a few poor ones are no proof, and a rest that was
+        // begun without one loses what the draft wins.
+        let (most, bound) = (self.tally.may_have(), RESTS_BELOW * plain);
+        if self.show || !costs || most.is_infinite() {
             return;
         }
-        if self.context_rate() < RESTS_BELOW * plain {
+        if self.context_rate().max(most) < bound {
             self.resting = self.rest;
             self.rest = (2 * self.rest).min(LONGEST_REST);
             // What it does after the rest counts more than what it did before.
             self.pace.begin_answer();
-        } else {
+            self.tally = Tally::default();
+        } else if self.context_rate() >= bound {
             self.rest = FIRST_REST;
         }
     }

@@ -81,10 +81,38 @@ impl Pace {
             ms: (PRIOR * self.long.ms + self.lately.ms) / weight,
         }
     }
+}
 
-    /// Rounds of late that it rests on, the latest counting most.
-    pub(super) fn rounds(&self) -> f64 {
-        self.rounds
+/// What rounds of one kind have given since it was begun anew, each counting alike: tells a loss
+/// from bad luck.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Tally {
+    rounds: f64,
+    tokens: f64,
+    /// Of the tokens of each.
+    squares: f64,
+    ms: f64,
+}
+
+impl Tally {
+    /// Notes a round.
+    pub(super) fn note(&mut self, tokens: f64, ms: f64) {
+        self.rounds += 1.0;
+        self.tokens += tokens;
+        self.squares += tokens * tokens;
+        self.ms += ms;
+    }
+
+    /// Tokens a millisecond that such rounds may well have in truth: one standard error above what
+    /// they had. Anything while there are too few to know how much they differ.
+    pub(super) fn may_have(&self) -> f64 {
+        const KNOWN: f64 = 6.0;
+        if self.rounds < KNOWN {
+            return f64::INFINITY;
+        }
+        let mean = self.tokens / self.rounds;
+        let variance = (self.squares / self.rounds - mean * mean).max(0.0);
+        (mean + (variance / self.rounds).sqrt()) * self.rounds / self.ms
     }
 }
 
@@ -115,6 +143,23 @@ mod tests {
         let mut pace = Pace::new(Mean { tokens: 4.0, ms: 2.0 });
         (0..4).for_each(|_| pace.note(1.0, 2.0));
         assert!(pace.long().tokens < 1.7, "{pace:?}");
+    }
+
+    #[test]
+    fn a_tally_knows_a_loss_from_bad_luck() {
+        let mut tally = Tally::default();
+        (0..5).for_each(|_| tally.note(1.0, 1.0));
+        assert_eq!(tally.may_have(), f64::INFINITY, "five rounds say nothing");
+        tally.note(1.0, 1.0);
+        assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
+        // The same mean from rounds that differ may have been luck.
+        let mut tally = Tally::default();
+        (0..4).for_each(|_| tally.note(0.5, 1.0));
+        (0..4).for_each(|_| tally.note(1.5, 1.0));
+        let most = tally.may_have();
+        assert!(most > 1.15 && most < 1.2, "{most}");
+        (0..400).for_each(|i| tally.note(if i % 2 == 0 { 0.5 } else { 1.5 }, 1.0));
+        assert!(tally.may_have() < 1.03, "{tally:?}");
     }
 
     #[test]
