@@ -99,7 +99,14 @@ fn replayed(record: &Record, controls: Controls) -> Vec<Event> {
     let sink = Box::new(move |event| sender.send(event).is_ok());
     let controls = SharedControls::new(controls);
     let worker = Script::of_record(record, true).unwrap().play(controls, sink).unwrap();
-    let job = Job { generation: 1, messages: vec![], max_tokens: 1, thinking: None, afresh: false };
+    let job = Job {
+        generation: 1,
+        messages: vec![],
+        max_tokens: 1,
+        thinking: None,
+        afresh: false,
+        conversation: None,
+    };
     assert!(worker.generate(job));
     let mut all = Vec::new();
     for event in events.iter() {
