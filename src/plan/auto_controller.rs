@@ -62,7 +62,7 @@ pub struct AutoController {
     context: ConfidenceController,
     /// Rounds whose draft came from the context, be it that none of it was worth its time.
     pace: Pace,
-    /// These rounds of this answer since the last rest.
+    /// These rounds, those before the last rest and of other answers counting less.
     tally: Tally,
     /// T_D of these.
     draft_ms: f64,
@@ -151,7 +151,7 @@ impl AutoController {
         self.pace.begin_answer();
         self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));
         (self.resting, self.rest) = (0, FIRST_REST);
-        self.tally = Tally::default();
+        self.tally.fade();
         (self.rounds, self.answer_ms) = (0, 0.0);
         // One that was left unfinished says nothing of this text.
         self.trial = None;
@@ -228,7 +228,7 @@ impl AutoController {
             self.rest = (2 * self.rest).min(LONGEST_REST);
             // What it does after the rest counts more than what it did before.
             self.pace.begin_answer();
-            self.tally = Tally::default();
+            self.tally.fade();
         } else if self.context_rate() >= bound {
             self.rest = FIRST_REST;
         }

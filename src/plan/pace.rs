@@ -83,8 +83,8 @@ impl Pace {
     }
 }
 
-/// What rounds of one kind have given since it was begun anew, each counting alike: tells a loss
-/// from bad luck.
+/// What rounds of one kind have given, those of an answer each counting alike: tells a loss from
+/// bad luck.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tally {
     rounds: f64,
@@ -101,6 +101,13 @@ impl Tally {
         self.tokens += tokens;
         self.squares += tokens * tokens;
         self.ms += ms;
+    }
+
+    /// Another answer begins, or rounds of another kind came between: what was seen counts less.
+    pub(super) fn fade(&mut self) {
+        for sum in [&mut self.rounds, &mut self.tokens, &mut self.squares, &mut self.ms] {
+            *sum *= CARRIED;
+        }
     }
 
     /// Tokens a millisecond that such rounds may well have in truth: one standard error above what
@@ -150,6 +157,12 @@ mod tests {
         let mut tally = Tally::default();
         (0..5).for_each(|_| tally.note(1.0, 1.0));
         assert_eq!(tally.may_have(), f64::INFINITY, "five rounds say nothing");
+        tally.note(1.0, 1.0);
+        assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
+        // What was seen before shortens the proof.
+        tally.fade();
+        (0..3).for_each(|_| tally.note(1.0, 1.0));
+        assert_eq!(tally.may_have(), f64::INFINITY);
         tally.note(1.0, 1.0);
         assert!((tally.may_have() - 1.0).abs() < 1e-9, "{tally:?}");
         // The same mean from rounds that differ may have been luck.
