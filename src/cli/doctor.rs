@@ -275,8 +275,7 @@ fn traffic(loaded: Loaded, settings: &Settings) -> String {
         messages,
         max_tokens: SAMPLE,
         thinking: settings.thinking,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     };
     let mut words = String::new();
     backend.answer(&job, &controls, &mut |event| {

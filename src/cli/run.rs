@@ -86,8 +86,7 @@ fn job(settings: &Settings, prompt: String) -> Job {
         messages,
         max_tokens: settings.max_tokens,
         thinking: settings.thinking,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     }
 }
 

@@ -112,8 +112,7 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
             messages: before,
             max_tokens: settings.max_tokens,
             thinking: settings.thinking,
-            afresh: false,
-            conversation: None,
+            ..Job::default()
         };
         let controls = Controls { sampler, ..controls.clone() };
         let verdict = checker.text(job, controls, &turn.message, turn.interrupted);

@@ -9,7 +9,7 @@ use crate::speculate::SamplerSettings;
 use serde::{Deserialize, Serialize};
 
 /// One answer to make.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Job {
     /// Number of the answer, rising; events of an older one are dropped.
     pub generation: u64,

@@ -99,14 +99,7 @@ pub fn knowing() -> ToyDrafter {
 
 pub fn job(generation: u64, prompt: &str, max_tokens: usize) -> Job {
     let message = Message::new(Role::User, prompt);
-    Job {
-        generation,
-        messages: vec![message],
-        max_tokens,
-        thinking: None,
-        afresh: false,
-        conversation: None,
-    }
+    Job { generation, messages: vec![message], max_tokens, ..Job::default() }
 }
 
 /// The events up to the end of the answer under way.

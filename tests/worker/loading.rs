@@ -279,14 +279,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         let ended = end_of_load(&events);
         assert!(matches!(ended.last(), Some(Event::Swapped { .. })), "{ended:?}");
         let messages = prompt.to_vec();
-        let job = Job {
-            generation: number,
-            messages,
-            max_tokens: 40,
-            thinking: None,
-            afresh: false,
-            conversation: None,
-        };
+        let job = Job { generation: number, messages, max_tokens: 40, ..Job::default() };
         worker.generate(job);
         assert_eq!(tokens_of(&events), expected);
     }
@@ -315,9 +308,7 @@ fn an_answer_of_an_earlier_run_goes_on_as_if_it_had_not_been_cut() {
         generation,
         messages,
         max_tokens,
-        thinking: None,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     };
     let (worker, events) = start();
     worker.generate(asked(1, vec![question.clone()], 60));

@@ -14,14 +14,7 @@ fn play(name: &str) -> (Worker, Receiver<Event>) {
 }
 
 fn job(generation: u64) -> Job {
-    Job {
-        generation,
-        messages: Vec::new(),
-        max_tokens: 1000,
-        thinking: None,
-        afresh: false,
-        conversation: None,
-    }
+    Job { generation, messages: Vec::new(), max_tokens: 1000, ..Job::default() }
 }
 
 /// Text, rounds and totals of the answer under way.

@@ -128,14 +128,7 @@ impl Subject {
             }
             true
         };
-        let job = Job {
-            generation: 1,
-            messages,
-            max_tokens,
-            thinking: None,
-            afresh: false,
-            conversation: None,
-        };
+        let job = Job { generation: 1, messages, max_tokens, ..Job::default() };
         self.backend.borrow_mut().answer(&job, &shared, &mut sink);
         assert!(ended.is_some());
         (tokens, rounds)

@@ -107,14 +107,7 @@ fn measure(loaded: Loaded) -> Result<PlacedTimes, String> {
         let generation = number as u64 + 1;
         let controls = SharedControls::new(Controls { generation, ..Controls::default() });
         let messages = vec![Message::new(Role::User, (*prompt).to_owned())];
-        let job = Job {
-            generation,
-            messages,
-            max_tokens: TOKENS,
-            thinking: None,
-            afresh: false,
-            conversation: None,
-        };
+        let job = Job { generation, messages, max_tokens: TOKENS, ..Job::default() };
         let mut failure = None;
         backend.answer(&job, &controls, &mut |event| {
             match event {

@@ -66,8 +66,7 @@ pub fn decode(
                     messages: question.messages.clone(),
                     max_tokens: question.max_tokens,
                     thinking: question.thinking,
-                    afresh: false,
-                    conversation: None,
+                    ..Job::default()
                 };
                 let (mut first, mut count, mut failed) = (None, 0usize, None);
                 backend.answer(&job, controls, &mut |event| {

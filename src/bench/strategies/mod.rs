@@ -244,14 +244,7 @@ impl Runner<'_> {
         if stop.is_set() {
             return Err(AnswerFailure::Stopped);
         }
-        let job = Job {
-            generation,
-            messages,
-            max_tokens,
-            thinking: None,
-            afresh: false,
-            conversation: None,
-        };
+        let job = Job { generation, messages, max_tokens, ..Job::default() };
         let mut recorder = AnswerRecorder::start();
         let mut notices = Vec::new();
         self.backend.answer(&job, self.controls, &mut |event: Event| {

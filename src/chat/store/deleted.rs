@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use super::{SessionStore, private_folder};
+use super::{SessionStore, paths_in, private_folder};
 use crate::chat::{SessionError, clock};
 
 /// Seconds that a deleted conversation is kept for.
@@ -63,14 +63,8 @@ impl SessionStore {
 
     /// Deleted files: when, the session's name, where.
     fn deleted_files(&self) -> io::Result<Vec<(u64, String, PathBuf)>> {
-        let entries = match fs::read_dir(self.deleted()) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
         let mut files = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
+        for path in paths_in(&self.deleted())? {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if let Some((time, id)) = name.split_once('-')
                 && let Ok(time) = time.parse()

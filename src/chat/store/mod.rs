@@ -276,19 +276,9 @@ impl SessionStore {
     /// # Errors
     /// The folder cannot be read; one that does not exist is an empty one.
     pub fn names(&self) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let path = entry?.path();
-            if let (true, Some(name)) = (is_session(&path), path.file_stem()) {
-                names.push(name.to_string_lossy().into_owned());
-            }
-        }
-        Ok(names)
+        let sessions = paths_in(&self.folder)?.into_iter().filter(|path| is_session(path));
+        let name = |path: PathBuf| path.file_stem().map(|name| name.to_string_lossy().into_owned());
+        Ok(sessions.filter_map(name).collect())
     }
 
     /// All sessions, the latest first. A folder that does not exist is an empty one.
@@ -297,14 +287,8 @@ impl SessionStore {
     /// [`SessionError::Read`] if the folder itself cannot be read.
     pub fn list(&self) -> Result<Listing, SessionError> {
         let failed = |source| SessionError::Read { path: self.folder.clone(), source };
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Listing::default()),
-            Err(error) => return Err(failed(error)),
-        };
         let mut listing = Listing::default();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
+        for path in paths_in(&self.folder).map_err(failed)? {
             if !is_session(&path) {
                 continue;
             }
@@ -346,6 +330,15 @@ impl SessionStore {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
+    }
+}
+
+/// What lies in a folder; one that does not exist is an empty one.
+fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::chat::{Message, Role, SavedTurn};
 use crate::tui::testing::controls;
+use crate::worker::Job;
 use crate::worker::scripted::Script;
 
 fn said(role: Role, content: &str) -> SavedTurn {
@@ -77,14 +78,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     let store = SessionStore::at(sessions);
     let mut runner = EffectRunner::new(worker, shared, Some(store.clone()));
     runner.kept_kv = Some(kept.clone());
-    let job = crate::worker::Job {
-        generation: 1,
-        messages: Vec::new(),
-        max_tokens: 1,
-        thinking: None,
-        afresh: false,
-        conversation: None,
-    };
+    let job = Job { generation: 1, messages: Vec::new(), max_tokens: 1, ..Job::default() };
     // The first question is on its way before it is saved.
     assert!(runner.send("t", Command::Generate(job)));
     assert_eq!(runner.left(), Left::default(), "nothing is saved yet");

@@ -15,8 +15,7 @@ pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
         messages: state.chat.messages(),
         max_tokens: state.max_tokens,
         thinking: state.thinking,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     };
     effects.push(Effect::Apply(state.controls.clone()));
     effects.push(Effect::Send(Command::Generate(job)));

@@ -89,8 +89,7 @@ fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
         messages,
         max_tokens: SUMMARY,
         thinking: switches.then_some(false),
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     };
     vec![Effect::Apply(state.controls.clone()), Effect::Send(Command::Generate(job))]
 }

@@ -78,9 +78,7 @@ fn a_record_is_read_as_it_was_written_and_played_again() {
         generation: 1,
         messages: vec![],
         max_tokens: 1,
-        thinking: None,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     }));
     for event in events.iter() {
         match event {
@@ -99,14 +97,7 @@ fn replayed(record: &Record, controls: Controls) -> Vec<Event> {
     let sink = Box::new(move |event| sender.send(event).is_ok());
     let controls = SharedControls::new(controls);
     let worker = Script::of_record(record, true).unwrap().play(controls, sink).unwrap();
-    let job = Job {
-        generation: 1,
-        messages: vec![],
-        max_tokens: 1,
-        thinking: None,
-        afresh: false,
-        conversation: None,
-    };
+    let job = Job { generation: 1, messages: vec![], max_tokens: 1, ..Job::default() };
     assert!(worker.generate(job));
     let mut all = Vec::new();
     for event in events.iter() {

@@ -51,8 +51,7 @@ pub fn verify_answer(
         // What was cut off is compared as far as it goes.
         max_tokens: if answer.complete { question.max_tokens } else { answer.tokens.len().max(1) },
         thinking: question.thinking,
-        afresh: false,
-        conversation: None,
+        ..Job::default()
     };
     let (mut tokens, mut texts, mut failed) = (Vec::new(), Vec::new(), None);
     backend.answer(&job, controls, &mut |event| {
