@@ -149,6 +149,7 @@ impl Lanes for Avx2 {
     type B = [__m256i; 2];
 
     const ROWS: usize = 4;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
     fn splat(x: f32) -> Self::F {

@@ -25,6 +25,7 @@ impl Lanes for Avx512 {
     type B = __m512i;
 
     const ROWS: usize = 8;
+    const BLOCKS: usize = 2;
 
     #[inline(always)]
     fn splat(x: f32) -> __m512 {

@@ -36,6 +36,8 @@ pub(super) trait Lanes: Copy + 'static {
 
     /// Activation rows that a kernel holds in registers at once.
     const ROWS: usize;
+    /// Blocks of 32 columns whose integer sums it holds there for all these rows, 1 or 2.
+    const BLOCKS: usize;
 
     /// The same float in every lane.
     fn splat(x: f32) -> Self::F;

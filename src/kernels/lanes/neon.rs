@@ -207,6 +207,7 @@ impl<D: Dot> Lanes for Neon<D> {
     type B = [uint8x16_t; 4];
 
     const ROWS: usize = 4;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
     fn splat(x: f32) -> Self::F {

@@ -21,6 +21,7 @@ impl Lanes for Portable {
     type B = [[u8; 4]; LANES];
 
     const ROWS: usize = 1;
+    const BLOCKS: usize = 1;
 
     #[inline(always)]
     fn splat(x: f32) -> Self::F {

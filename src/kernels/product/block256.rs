@@ -9,7 +9,9 @@
 //! Where the products of a sub-block fit 16 bits (Q2_K, Q3_K), the sum over sub-blocks is one of
 //! integers too.
 
-use super::steps::{Prefetch, add_block, add_scaled, code_dots, dots, level_dots, pair_dots};
+use super::steps::{
+    Blocks, Prefetch, add_block, add_scaled, code_dots, dots, fifth_dots, level_dots, pair_dots,
+};
 use super::{Kernel, Step};
 use crate::kernels::block::{BLOCK, LINE, LOW};
 use crate::kernels::codes32::IQ4;
@@ -46,12 +48,14 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         let x_sums = rows.sums.as_ptr().add(step.cell * 8);
         let mut prefetch = Prefetch::of(step);
         let mut block = [L::splat(0.0); M];
-        for j in 0..8 {
-            let lines = step.weights.add(K_HEAD + j * (PLANE + LOW));
-            let mut dot = [L::splat_i(0); M];
-            code_dots::<L, M>(&mut dot, PLANE > 0, lines, codes.add(j * 32), &mut prefetch);
-            let scale = L::load_u8(step.weights.add(K_SCALES + LANES * j));
-            add_scaled::<L, M>(&mut block, dot, scale);
+        if const { L::BLOCKS > 1 && PLANE == 0 } {
+            for j in 0..4 {
+                sub_blocks::<L, M, PLANE, 2>(step, &mut block, 2 * j, codes, &mut prefetch);
+            }
+        } else {
+            for j in 0..8 {
+                sub_blocks::<L, M, PLANE, 1>(step, &mut block, j, codes, &mut prefetch);
+            }
         }
         let mut low = [L::splat_i(0); M];
         for j in 0..4 {
@@ -63,6 +67,36 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
         let d = L::load_f16(step.weights.cast());
         let dmin = L::load_f16(step.weights.add(32).cast());
         add_block::<L, M>(step, sums, (block, d), Some((low, dmin)));
+    }
+}
+
+/// block += dot · scale of `B` sub-blocks from the `j`-th, one where there are fifth bits.
+///
+/// # Safety
+/// As [`Kernel::block`]; `codes` are the superblock's.
+#[inline(always)]
+unsafe fn sub_blocks<L: Lanes, const M: usize, const PLANE: usize, const B: usize>(
+    step: &Step,
+    block: &mut [L::F; M],
+    j: usize,
+    codes: *const i8,
+    prefetch: &mut Prefetch,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let stride = PLANE + LOW;
+        let lines = step.weights.add(K_HEAD + j * stride);
+        let x = codes.add(j * 32);
+        let mut dot = [[L::splat_i(0); M]; B];
+        if const { PLANE > 0 } {
+            fifth_dots::<L, M>(&mut dot[0], lines, x, prefetch);
+        } else {
+            dot = code_dots::<L, M, B>(dot, Blocks { lines, stride, x }, prefetch);
+        }
+        for (i, dot) in dot.into_iter().enumerate() {
+            let scale = L::load_u8(step.weights.add(K_SCALES + LANES * (j + i)));
+            add_scaled::<L, M>(block, dot, scale);
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 
 use std::marker::PhantomData;
 
-use super::steps::{Prefetch, biased, biased_dots, code_dots, level_dots, load_sums, store_sums};
+use super::steps::{Blocks, Prefetch, biased, biased_dots, code_dots};
+use super::steps::{fifth_dots, level_dots, load_sums, store_sums};
 use super::{Kernel, Step};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::codes32::Codes;
@@ -53,6 +54,10 @@ pub(super) struct Block32<W>(PhantomData<W>);
 impl<W: Codes> Kernel for Block32<W> {
     #[inline(always)]
     unsafe fn block<L: Lanes, const M: usize>(step: &Step, sums: *mut f32) {
+        if const { L::BLOCKS > 1 && !W::FIFTH && W::LEVELS.is_none() } {
+            // SAFETY: the caller's promise.
+            return unsafe { pairs::<L, M, W>(step, sums) };
+        }
         // SAFETY: the caller's promise: groups of `columns` / 32 blocks, M prepared rows.
         unsafe {
             let rows = &step.rows.fine;
@@ -81,8 +86,12 @@ impl<W: Codes> Kernel for Block32<W> {
                     };
                 }
                 match W::LEVELS {
+                    None if W::FIFTH => {
+                        fifth_dots::<L, M>(&mut dot, lines, codes, &mut prefetch);
+                    }
                     None => {
-                        code_dots::<L, M>(&mut dot, W::FIFTH, lines, codes, &mut prefetch);
+                        let block = Blocks { lines, stride: W::CODES, x: codes };
+                        [dot] = code_dots::<L, M, 1>([dot], block, &mut prefetch);
                     }
                     Some(levels) => {
                         let levels = (&levels.moved, W::ZERO == 128);
@@ -103,5 +112,60 @@ impl<W: Codes> Kernel for Block32<W> {
             }
             store_sums::<L, M>(sums, total);
         }
+    }
+}
+
+/// [`Block32::block`] for codes of four bits, with the integer sums of a pair of blocks in
+/// registers.
+///
+/// # Safety
+/// As [`Kernel::block`]; a group of `W` is a pair of blocks.
+#[inline(always)]
+unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &Step, sums: *mut f32) {
+    debug_assert!(W::BLOCKS == 2 && matches!(W::ZERO, 0 | 8), "{}", W::FORMAT);
+    // SAFETY: the caller's promise: `columns` / 64 pairs of blocks, M prepared rows.
+    unsafe {
+        let rows = &step.rows.fine;
+        let mut x = rows.codes.as_ptr().add(step.cell * BLOCK);
+        let mut scales = rows.scales.as_ptr().add(step.cell * 8);
+        let mut offsets = rows.offsets.as_ptr().add(step.cell * 8);
+        let mut narrow = rows.narrow.as_ptr().add(step.cell * 8);
+        let mut group = step.weights;
+        let mut prefetch = Prefetch::of(step);
+        let mut total = load_sums::<L, M>(sums);
+        // Addresses are counted up: indices would need a register in every product's operand.
+        let end = group.add(step.columns / 64 * W::BYTES);
+        while group < end {
+            prefetch.lines::<L>(W::HEAD / LINE);
+            let mut dot = [[L::splat_i(0); M]; 2];
+            if W::ZERO != 0 {
+                for (i, dot) in dot.iter_mut().enumerate() {
+                    for (r, dot) in dot.iter_mut().enumerate() {
+                        *dot = L::splat_i(*narrow.add(r * 8 + i));
+                    }
+                }
+            }
+            let blocks = Blocks { lines: group.add(W::HEAD), stride: W::CODES, x };
+            dot = code_dots::<L, M, 2>(dot, blocks, &mut prefetch);
+            for (i, dot) in dot.into_iter().enumerate() {
+                let d = W::scales::<L>(group, i);
+                for r in 0..M {
+                    let scale = L::mul(d, L::splat(*scales.add(r * 8 + i)));
+                    total[r] = L::fma(L::float(dot[r]), scale, total[r]);
+                }
+                if W::MINIMA {
+                    let m = L::load_f16(group.add(LINE + i * 32).cast());
+                    for (r, total) in total.iter_mut().enumerate() {
+                        *total = L::fma(m, L::splat(*offsets.add(r * 8 + i)), *total);
+                    }
+                }
+            }
+            group = group.add(W::BYTES);
+            x = x.add(64);
+            scales = scales.add(2);
+            offsets = offsets.add(2);
+            narrow = narrow.add(2);
+        }
+        store_sums::<L, M>(sums, total);
     }
 }

@@ -194,7 +194,8 @@ impl Tiles<'_> {
         let inputs = self.matrix.inputs().next_multiple_of(quantum);
         let groups = part.div_ceil(L::ROWS);
         for sum in &mut sums.0[..part] {
-            *sum = [0.0; LANES];
+            // SAFETY: a sum has a vector's lanes.
+            unsafe { L::store(sum.as_mut_ptr(), L::splat(0.0)) };
         }
         for block in 0..self.rows.blocks() {
             let rest = &tile[block * superblock..];
@@ -232,7 +233,11 @@ impl Tiles<'_> {
             // SAFETY: row start + r, columns of tile t, within [rows, outputs]; ours alone.
             unsafe {
                 let y = self.y.add((start + r) * outputs + t * LANES);
-                std::ptr::copy_nonoverlapping(sum.as_ptr(), y, lanes);
+                if lanes == LANES {
+                    L::store(y, L::load(sum.as_ptr()));
+                } else {
+                    std::ptr::copy_nonoverlapping(sum.as_ptr(), y, lanes);
+                }
             }
         }
     }

@@ -102,44 +102,113 @@ pub(super) unsafe fn biased<L: Lanes, const M: usize>(
     dot
 }
 
-/// dot += codes · x over 32 columns for M rows: four lines of low bits at `lines`, and before them,
-/// where the codes have one, a line of fifth bits.
+/// Where the codes of neighbouring blocks of 32 columns lie, four bits each in four lines, and the
+/// columns that they meet.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    /// The first block.
+    pub(super) lines: *const u8,
+    /// Bytes from a block to the next.
+    pub(super) stride: usize,
+    /// The first of 32 columns a block in the first of M rows, 256 codes apart.
+    pub(super) x: *const i8,
+}
+
+impl Blocks {
+    /// The low and the high four bits of a line of each of `B` blocks, `at` bytes from its first.
+    ///
+    /// # Safety
+    /// The lines are readable.
+    #[inline(always)]
+    unsafe fn nibbles<L: Lanes, const B: usize>(
+        &self,
+        at: usize,
+        prefetch: &mut Prefetch,
+    ) -> ([L::B; B], [L::B; B]) {
+        let zero = L::nibbles(unsafe { L::load_b(self.lines.add(at)) });
+        let (mut low, mut high) = ([zero.0; B], [zero.1; B]);
+        prefetch.next::<L>();
+        for i in 1..B {
+            prefetch.next::<L>();
+            // SAFETY: the caller's promise.
+            (low[i], high[i]) =
+                L::nibbles(unsafe { L::load_b(self.lines.add(i * self.stride + at)) });
+        }
+        (low, high)
+    }
+
+    /// dot += w · x for four columns, `column` behind the first, of each of `B` blocks.
+    ///
+    /// # Safety
+    /// There are M rows of that many columns.
+    #[inline(always)]
+    unsafe fn dots<L: Lanes, const M: usize, const B: usize>(
+        &self,
+        dot: &mut [[L::I; M]; B],
+        w: [L::B; B],
+        column: usize,
+    ) {
+        // Rows in the outer loop: a sum's next step is as far away as can be.
+        for r in 0..M {
+            for i in 0..B {
+                // SAFETY: the caller's promise.
+                dot[i][r] =
+                    unsafe { L::dot(dot[i][r], w[i], self.x.add(r * BLOCK + i * 32 + column)) };
+            }
+        }
+    }
+}
+
+/// dot + codes · x over 32 columns for M rows, of `B` blocks at once: more sums under way than
+/// those of the rows of one, since a product takes several cycles.
+///
+/// # Safety
+/// The lines and columns are readable.
+#[inline(always)]
+pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
+    mut dot: [[L::I; M]; B],
+    blocks: Blocks,
+    prefetch: &mut Prefetch,
+) -> [[L::I; M]; B] {
+    for g in 0..4 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (low, high) = blocks.nibbles::<L, B>(g * LINE, prefetch);
+            blocks.dots::<L, M, B>(&mut dot, low, g * 8);
+            blocks.dots::<L, M, B>(&mut dot, high, g * 8 + 4);
+        }
+    }
+    dot
+}
+
+/// The same with codes of five bits, a block at a time: fifth bits take the registers of a second.
+/// Before its four lines of low bits a block has a line of fifth ones.
 ///
 /// # Safety
 /// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
 #[inline(always)]
-pub(super) unsafe fn code_dots<L: Lanes, const M: usize>(
+pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize>(
     dot: &mut [L::I; M],
-    fifth: bool,
     lines: *const u8,
     x: *const i8,
     prefetch: &mut Prefetch,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if fifth {
-            prefetch.next::<L>();
-            let plane = L::load_b(lines);
-            let lines = lines.add(LINE);
-            fifth_bits::<L, M, 0, 1>(dot, plane, lines, x, prefetch);
-            fifth_bits::<L, M, 2, 3>(dot, plane, lines, x, prefetch);
-            fifth_bits::<L, M, 4, 5>(dot, plane, lines, x, prefetch);
-            fifth_bits::<L, M, 6, 7>(dot, plane, lines, x, prefetch);
-        } else {
-            for g in 0..4 {
-                prefetch.next::<L>();
-                let (low, high) = L::nibbles(L::load_b(lines.add(g * LINE)));
-                dots::<L, M>(dot, low, x.add(g * 8));
-                dots::<L, M>(dot, high, x.add(g * 8 + 4));
-            }
-        }
+        prefetch.next::<L>();
+        let plane = L::load_b(lines);
+        let lines = lines.add(LINE);
+        fifth_bits::<L, M, 0, 1>(dot, plane, lines, x, prefetch);
+        fifth_bits::<L, M, 2, 3>(dot, plane, lines, x, prefetch);
+        fifth_bits::<L, M, 4, 5>(dot, plane, lines, x, prefetch);
+        fifth_bits::<L, M, 6, 7>(dot, plane, lines, x, prefetch);
     }
 }
 
 /// One line of low bits: groups A and B = A + 1 of four columns.
 ///
 /// # Safety
-/// As [`code_dots`], `lines` the low bits.
+/// As [`fifth_dots`], `lines` the low bits.
 #[inline(always)]
 unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     dot: &mut [L::I; M],
@@ -157,11 +226,11 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     }
 }
 
-/// As [`code_dots`] with codes of four bits that stand for `levels`; where those are moved up by
-/// 128, as [`biased_dots`].
+/// As [`code_dots`], a block at a time, with codes that stand for `levels`; where those are moved up
+/// by 128, as [`biased_dots`].
 ///
 /// # Safety
-/// As [`code_dots`].
+/// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
 #[inline(always)]
 pub(super) unsafe fn level_dots<L: Lanes, const M: usize>(
     dot: &mut [L::I; M],
