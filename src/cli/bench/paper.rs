@@ -77,7 +77,15 @@ fn run_table(args: &PaperArgs, table: PaperTable, published: &Published) -> Comm
         second_small: args.second_draft_model.clone(),
     };
     let rows = table.rows(&models);
-    let (sets, notes) = matching_sets(&theirs.columns, load_sets(&args.course)?);
+    let mut sets = load_sets(&args.course)?;
+    if args.course.prompts.is_empty() {
+        // What is not bundled may have been fetched.
+        let fetched = prompts::load_fetched(args.course.limit)
+            .map_err(|error| Failure::new(Code::Usage, error))?;
+        let known: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
+        sets.extend(fetched.into_iter().filter(|set| !known.contains(&set.name)));
+    }
+    let (sets, notes) = matching_sets(&theirs.columns, sets);
     if sets.is_empty() {
         return Err(Failure::new(Code::Usage, anyhow!("--prompts: {}", notes.join(" "))));
     }
