@@ -78,6 +78,11 @@ impl PaperTable {
         self == Self::DovetailMemory
     }
 
+    /// Whether the target lies on the CPU in every row that does not say otherwise.
+    pub fn has_target_on_cpu(self) -> bool {
+        matches!(self, Self::DovetailSpeed | Self::DovetailMemory | Self::DovetailBlocks)
+    }
+
     /// The temperatures it is measured at.
     pub fn temperatures(self) -> &'static [f32] {
         if self == Self::DovetailSpeed { &[0.0, 1.0] } else { &[0.0] }

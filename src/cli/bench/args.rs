@@ -68,7 +68,7 @@ pub enum BenchCommand {
 }
 
 /// Flags shared by the runs over prompts.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct CourseArgs {
     /// Prompt sets: bundled ones, fetched ones (see `bench fetch`: spec-bench, or one of its sets
     /// such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default: all
