@@ -6,6 +6,7 @@ mod backend;
 mod bench;
 mod chat;
 mod doctor;
+mod download_bar;
 mod exit;
 mod interrupt;
 mod logging;

@@ -5,13 +5,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::PullArgs;
+use super::download_bar::DownloadBar;
 use super::exit::{Code, CommandResult, Failure, report};
 use super::output::stdout;
 use crate::library::{CataloguePair, DownloadProgress, Hub, HubId, PairDraft, pair};
-use crate::printable::printable_line;
 
 /// Downloads what is missing and prints where it lies.
 pub fn pull(args: &PullArgs) -> CommandResult {
@@ -44,19 +43,11 @@ fn unknown(given: &str, near: &[&str]) -> Failure {
 
 /// Fetches a model, or a draft head; gives its place.
 fn fetch(id: &HubId, is_head: bool) -> Result<PathBuf, Failure> {
-    // Draws on stderr, and only on a terminal.
-    let bar = ProgressBar::new(0);
-    let style = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-    bar.set_style(ProgressStyle::with_template(style).map_err(anyhow::Error::from)?);
-    let mut show = |progress: &DownloadProgress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-        let doing = if progress.checking { "checking " } else { "" };
-        bar.set_message(format!("{doing}{}", printable_line(&progress.file)));
-    };
+    let bar = DownloadBar::new()?;
+    let mut show = |progress: &DownloadProgress| bar.show(progress);
     let failed = |error| Failure::new(Code::Model, anyhow::Error::from(error));
     let hub = Hub::from_env().map_err(failed)?;
     let place = if is_head { hub.head(id, &mut show) } else { hub.target(id, &mut show) };
-    bar.finish_and_clear();
+    drop(bar);
     place.map_err(failed)
 }

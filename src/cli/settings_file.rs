@@ -10,7 +10,7 @@ use crate::library::{Spec, find_spec};
 use crate::settings::{self, Override, Settings};
 
 /// The flag of all commands that read it.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct SettingsFile {
     /// Settings file [default: settings.toml in the configuration folder].
     #[arg(long, value_name = "FILE", env = "DOVETAIL_CONFIG", help_heading = "Program")]

@@ -9,7 +9,7 @@ use super::settings_file::SettingsFile;
 use crate::settings::{Override, SettingValue};
 
 /// What chat, `run` and the others that load models have in common.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct SharedArgs {
     /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]

@@ -90,7 +90,8 @@ fn a_table_of_a_paper_has_theirs_and_ours() {
     let (code, out, err) = outcome(&mut home.command(&[&table[..], &quick].concat()));
     // The bundled head has four blocks: the rows of more are left out.
     assert_eq!(code, 1, "{err}");
-    assert!(err.contains("`w/ DGF + 4`: 5 blocks are asked for"), "{err}");
+    assert!(err.contains("left out: `w/ DGF + 4`: 5 blocks are asked for"), "{err}");
+    assert!(err.contains("left out: `w/o both` needs a head of EAGLE-1 or 2"), "{err}");
     for words in ["Table III", "L parameters", "ours/paper", "2.62× 5.38", "--eagle-head"] {
         assert!(out.contains(words), "{words}: {out}");
     }

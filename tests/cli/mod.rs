@@ -2,6 +2,7 @@
 
 mod contenders;
 mod drafts;
+mod fetch;
 mod gpu;
 mod guards;
 mod models;

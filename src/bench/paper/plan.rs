@@ -1,7 +1,7 @@
 //! Which contenders a table of the papers sets side by side, and which prompt sets stand for its
 //! columns. Must never know figures.
 
-use crate::bench::prompts::PromptSet;
+use crate::bench::prompts::{PromptSet, offering};
 
 /// A table of the papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,11 @@ impl PaperTable {
     /// Whether it is about memory, so that every row needs a process of its own.
     pub fn is_of_memory(self) -> bool {
         self == Self::DovetailMemory
+    }
+
+    /// Whether the target lies on the CPU in every row that does not say otherwise.
+    pub fn has_target_on_cpu(self) -> bool {
+        matches!(self, Self::DovetailSpeed | Self::DovetailMemory | Self::DovetailBlocks)
     }
 
     /// The temperatures it is measured at.
@@ -171,10 +176,10 @@ impl PaperTable {
 /// Columns of the papers and the sets that stand for them, the nearest first.
 const SETS: &[(&str, &[&str])] = &[
     ("mt_bench", &["mt_bench"]),
-    ("humaneval", &["humaneval"]),
-    ("code", &["code", "humaneval"]),
-    ("gsm8k", &["gsm8k"]),
-    ("math", &["math", "math_reasoning", "gsm8k"]),
+    ("humaneval", &["humaneval", "humaneval-full"]),
+    ("code", &["code", "humaneval", "humaneval-full"]),
+    ("gsm8k", &["gsm8k", "gsm8k-full"]),
+    ("math", &["math", "math_reasoning", "gsm8k", "gsm8k-full"]),
     ("alpaca", &["alpaca", "instructions"]),
     ("summarization", &["summarization"]),
     ("translation", &["translation"]),
@@ -199,8 +204,16 @@ pub fn matching_sets(columns: &[String], sets: Vec<PromptSet>) -> (Vec<PromptSet
         found.push(PromptSet { name: column.clone(), prompts: set.prompts.clone() });
     }
     if !missing.is_empty() {
+        let mut fetch: Vec<String> = Vec::new();
+        for file in missing.iter().filter_map(|set| offering(set)) {
+            let command = format!("`dovetail bench fetch {}`, or ", file.name);
+            if !fetch.contains(&command) {
+                fetch.push(command);
+            }
+        }
+        let fetch = fetch.concat();
         notes.push(format!(
-            "No prompts for {}: name files or a folder with {}.jsonl with --prompts.",
+            "No prompts for {}: {fetch}name files or a folder with {}.jsonl with --prompts.",
             missing.join(", "),
             missing[0]
         ));
@@ -263,6 +276,7 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|set| set.name.as_str()).collect();
         assert_eq!(names, ["mt_bench", "alpaca", "code"]);
         assert!(notes.contains(&"`instructions` stands for alpaca.".to_owned()), "{notes:?}");
-        assert!(notes.last().unwrap().contains("qa.jsonl"), "{notes:?}");
+        let last = notes.last().unwrap();
+        assert!(last.contains("qa.jsonl") && last.contains("bench fetch spec-bench`"), "{last}");
     }
 }

@@ -1,4 +1,5 @@
-//! Decodes recorded questions for real under settings that a prediction was made for. Must never
+//! Decodes recorded questions for real under settings that a prediction was made for, as the bench
+//! does: every answer reads its prompt anew, and counts from its first token to its end. Must never
 //! predict.
 
 use std::time::Instant;
@@ -68,11 +69,13 @@ pub fn decode(
                     thinking: question.thinking,
                     ..Job::default()
                 };
-                let (mut first, mut count, mut failed) = (None, 0usize, None);
+                let (mut first, mut last, mut count, mut failed) = (None, None, 0usize, None);
+                backend.engine.forget();
                 backend.answer(&job, controls, &mut |event| {
                     match event {
                         Event::First { .. } => first = Some(Instant::now()),
                         Event::Round { round, .. } => count += round.committed.len(),
+                        Event::Finished { .. } => last = Some(Instant::now()),
                         Event::Failed { error, .. } => failed = Some(error),
                         _ => {}
                     }
@@ -81,9 +84,9 @@ pub fn decode(
                 if let Some(error) = failed {
                     return Err(error);
                 }
-                if let (Some(first), true) = (first, pass > 0) {
+                if let (Some(first), Some(last), true) = (first, last, pass > 0) {
                     *tokens += count as f64;
-                    *seconds += first.elapsed().as_secs_f64();
+                    *seconds += last.duration_since(first).as_secs_f64();
                 }
             }
         }

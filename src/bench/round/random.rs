@@ -117,6 +117,7 @@ mod tests {
 
     use super::super::times::{TimesRequest, measure};
     use super::*;
+    use crate::speculate::SamplerSettings;
 
     #[test]
     fn rounds_of_random_models_take_time_by_budget() {
@@ -133,6 +134,8 @@ mod tests {
         let (mut engine, names) = engine(&config, Format::Q8_0, 2, 256, 1).unwrap();
         let request = TimesRequest {
             prompt: (0..16).collect(),
+            answer: 100,
+            sampler: SamplerSettings { temperature: 0.0, ..SamplerSettings::default() },
             gammas: vec![1, 4, 32],
             blocks: vec![1, 2],
             width: 4,

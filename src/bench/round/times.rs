@@ -1,21 +1,31 @@
-//! Times of real rounds over γ × M: one generation, whose rounds take the budgets in turn. Must
-//! never know where the models come from.
+//! Times of real rounds over γ × M: the budgets take turns, each for some rounds in a row, as they
+//! are decoded. Must never know where the models come from.
 
 use std::time::Instant;
 
 use crate::bench::MeasureError;
-use crate::decode::{DecodeError, Engine, Request, RoundOptions, TokenText};
+use crate::decode::{DecodeError, Engine, Generation, Request, RoundOptions, Timing, TokenText};
 use crate::draft::Budget;
 use crate::speculate::{SamplerSettings, Shape};
 
-/// Rounds of each budget that count at most.
-const TURNS: usize = 9;
+/// Turns of each budget that count at most.
+const TURNS: usize = 6;
+/// Rounds in a row in each. The first does not count: after a pass over more nodes, which leaves
+/// other things in the caches of the processor, a pass takes longer than after one of its own size.
+const IN_A_ROW: usize = 3;
+/// A share of the samples of each time that is left out at either end: other programs interrupt.
+const LEFT_OUT: f64 = 0.1;
 
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct TimesRequest {
     /// The text in front of the rounds.
     pub prompt: Vec<u32>,
+    /// Tokens behind it, after which the rounds begin behind the prompt again, so that contexts are
+    /// those of the answers that are predicted.
+    pub answer: usize,
+    /// How tokens are drawn.
+    pub sampler: SamplerSettings,
     /// Numbers of nodes.
     pub gammas: Vec<usize>,
     /// Numbers of blocks.
@@ -30,7 +40,7 @@ pub struct TimesRequest {
     pub until: Instant,
 }
 
-/// Medians of one budget.
+/// Means of one budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoundTimes {
     /// γ.
@@ -87,65 +97,78 @@ fn of_blocks(
     blocks: usize,
     until: Instant,
 ) -> Result<Vec<RoundTimes>, MeasureError> {
-    let mut samples = vec![Vec::new(); request.gammas.len()];
     let options = |gamma: usize| {
         let shape = Shape { gamma, width: request.width, depth: request.depth };
-        let sampler = SamplerSettings { temperature: 0.0, ..SamplerSettings::default() };
         RoundOptions {
             drafter: request.drafter,
-            ..RoundOptions::new(Budget::new(shape, blocks), sampler)
+            ..RoundOptions::new(Budget::new(shape, blocks), request.sampler)
         }
     };
-    // The first turn warms up: blocks that have not read the prompt read it in it.
-    let mut turn = 0;
-    while turn <= TURNS && (turn < 2 || Instant::now() < until) {
-        // The prompt stays in the caches: only what rounds added to it goes.
-        let prompt = request.prompt.clone();
-        let max_tokens = engine.target().capacity();
-        let wanted = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
-        let mut answer = engine.generate(wanted, names).map_err(failed)?;
-        answer.first_token(&options(1)).map_err(failed)?;
-        // Once around for the drafter, then until there is no room.
-        let mut warm = false;
-        let before = turn;
-        'turns: while turn <= TURNS && (turn < 2 || Instant::now() < until) {
-            for (&gamma, samples) in request.gammas.iter().zip(&mut samples) {
-                if !warm {
-                    let most = request.gammas.iter().copied().max().unwrap_or(1);
-                    if answer.finish().is_none() {
-                        answer.step(&options(most)).map_err(failed)?;
-                    }
-                    warm = true;
-                }
-                if answer.finish().is_some() {
-                    break 'turns;
-                }
-                let round = answer.step(&options(gamma)).map_err(failed)?;
-                // A tree that the end of the context has cut is none of this size.
-                if turn > 0 && round.finish.is_none() && round.tree.len() <= gamma {
-                    samples.push(round.timing);
-                }
-            }
-            turn += 1;
+    let capacity = engine.target().capacity();
+    let mut samples = vec![Vec::new(); request.gammas.len()];
+    let mut answer = begin(&mut *engine, names, request, &options(1))?;
+    for turn in 0..=TURNS {
+        if turn > 1 && Instant::now() >= until {
+            break;
         }
-        if turn == before {
-            return Err(MeasureError::Options(format!(
-                "a prompt of {} tokens leaves no room for rounds in a context of {}",
-                request.prompt.len(),
-                engine.target().capacity()
-            )));
+        for (at, counts) in rounds_of_turn(turn, request.gammas.len()) {
+            let renewed = answer.finish().is_some() || answer.summary().tokens >= request.answer;
+            if renewed {
+                drop(answer);
+                answer = begin(&mut *engine, names, request, &options(1))?;
+            }
+            let round = answer.step(&options(request.gammas[at])).map_err(failed)?;
+            // A tree that the end of the context has cut is none of this size.
+            if counts && !renewed && round.finish.is_none() {
+                samples[at].push(round.timing);
+            }
         }
     }
-    let gammas = request.gammas.iter().zip(&samples);
-    Ok(gammas
-        .map(|(&gamma, samples)| RoundTimes {
-            gamma,
-            blocks,
-            draft_ms: median(samples.iter().map(|timing| timing.draft_ms).collect()),
-            verify_ms: median(samples.iter().map(|timing| timing.verify_ms).collect()),
-            other_ms: median(samples.iter().map(|timing| timing.other_ms).collect()),
-        })
-        .collect())
+    if samples.iter().any(Vec::is_empty) {
+        return Err(no_room(request, capacity));
+    }
+    let times = |(&gamma, samples): (&usize, &Vec<Timing>)| RoundTimes {
+        gamma,
+        blocks,
+        draft_ms: mean(samples.iter().map(|timing| timing.draft_ms).collect()),
+        verify_ms: mean(samples.iter().map(|timing| timing.verify_ms).collect()),
+        other_ms: mean(samples.iter().map(|timing| timing.other_ms).collect()),
+    };
+    Ok(request.gammas.iter().zip(&samples).map(times).collect())
+}
+
+/// The rounds of one of the turns, from 0: the index of each one's γ, and whether its times count.
+/// The first turn warms up: blocks that have not read the prompt read it in it.
+fn rounds_of_turn(turn: usize, gammas: usize) -> Vec<(usize, bool)> {
+    if turn == 0 {
+        return (0..gammas).map(|at| (at, false)).collect();
+    }
+    (0..gammas).flat_map(|at| (0..IN_A_ROW).map(move |number| (at, number > 0))).collect()
+}
+
+/// Begins behind the prompt. It stays in the caches: only what rounds added to it goes.
+fn begin<'a>(
+    engine: &'a mut Engine,
+    names: &'a dyn TokenText,
+    request: &TimesRequest,
+    first: &RoundOptions,
+) -> Result<Generation<'a>, MeasureError> {
+    let capacity = engine.target().capacity();
+    let most = request.gammas.iter().copied().max().unwrap_or(1);
+    // The last trees of an answer are cut, so its end is never reached.
+    let max_tokens = request.answer.saturating_add(2 * most + request.depth);
+    let prompt = request.prompt.clone();
+    let wanted = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
+    let mut answer = engine.generate(wanted, names).map_err(failed)?;
+    answer.first_token(first).map_err(failed)?;
+    if answer.finish().is_some() { Err(no_room(request, capacity)) } else { Ok(answer) }
+}
+
+fn no_room(request: &TimesRequest, capacity: usize) -> MeasureError {
+    MeasureError::Options(format!(
+        "a prompt of {} tokens leaves no room for rounds in a context of {capacity}",
+        request.prompt.len(),
+    ))
 }
 
 fn failed(error: DecodeError) -> MeasureError {
@@ -155,7 +178,38 @@ fn failed(error: DecodeError) -> MeasureError {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The mean of what is left without the least and the most. A median would leave out what takes few
+/// rounds longer, such as a draft that goes all the way down.
+fn mean(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let cut = (values.len() as f64 * LEFT_OUT) as usize;
+    let kept = &values[cut..values.len() - cut];
+    kept.iter().sum::<f64>() / kept.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_count_after_a_round_of_the_same_size_alone() {
+        assert!(rounds_of_turn(0, 3).iter().all(|(_, counts)| !counts));
+        let rounds = rounds_of_turn(1, 3);
+        for (number, (at, counts)) in rounds.iter().enumerate() {
+            let same = number > 0 && rounds[number - 1].0 == *at;
+            assert_eq!(*counts, same, "round {number}");
+        }
+        for at in 0..3 {
+            assert_eq!(rounds.iter().filter(|round| **round == (at, true)).count(), IN_A_ROW - 1);
+        }
+    }
+
+    #[test]
+    fn a_mean_leaves_out_interruptions_and_nothing_else() {
+        assert_eq!(mean(vec![4.0]), 4.0);
+        assert_eq!(mean(vec![1.0, 2.0, 6.0]), 3.0);
+        let mut many = vec![2.0; 8];
+        many.extend([4.0, 900.0]);
+        assert_eq!(mean(many), (7.0 * 2.0 + 4.0) / 8.0);
+    }
 }

@@ -150,8 +150,9 @@ pub fn models_of(ready: &Ready, batch: &Batch, contenders: &[Contender]) -> Mode
         Some((contender.name.clone(), *count))
     };
     let parameters = contenders.iter().filter_map(parameters).collect();
-    let all = Models { parameters, ..Models::from(ready) };
+    let mut all = Models { parameters, ..Models::from(ready) };
     if batch.loads.is_empty() {
+        all.drafts.retain(|(name, _)| batch.lines.iter().any(|line| line.row.name == name));
         return all;
     }
     let draft = |line: &ContenderLine| {

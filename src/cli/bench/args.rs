@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::fetch::FetchArgs;
 use super::paper::PaperArgs;
 use super::round::RoundArgs;
 use crate::bench::prompts;
@@ -58,6 +59,8 @@ pub enum BenchCommand {
     /// Time rounds over γ × M, on models or on random weights of a 7B or 13B shape, and predict
     /// tokens a second from recorded acceptance.
     Round(Box<RoundArgs>),
+    /// Fetch prompt sets that are not part of the program: Spec-Bench, whole HumanEval and GSM8K.
+    Fetch(FetchArgs),
     /// Set two files of `--save` side by side.
     Compare(CompareArgs),
     /// Show files of `--save` again, several as one run: a long table can be measured in parts.
@@ -65,10 +68,11 @@ pub enum BenchCommand {
 }
 
 /// Flags shared by the runs over prompts.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct CourseArgs {
-    /// Prompt sets: bundled ones, files or folders of `{"id","category","turns"}` lines [default:
-    /// all bundled ones: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
+    /// Prompt sets: bundled ones, fetched ones (see `bench fetch`: spec-bench, or one of its sets
+    /// such as spec-bench/qa), files or folders of `{"id","category","turns"}` lines [default: all
+    /// bundled ones: everyday, mt_bench, humaneval, gsm8k, instructions, summarization].
     #[arg(long, value_name = "SET|FILE,…", value_delimiter = ',', help_heading = "Bench")]
     pub prompts: Vec<String>,
     /// At most so many prompts of each set, spread evenly.

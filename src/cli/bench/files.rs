@@ -107,15 +107,22 @@ fn print(
 ) -> io::Result<()> {
     let Results { environment, models, max_tokens, version, .. } = results;
     let gpu = environment.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
-    let mut drafts: Vec<&str> = models.drafts.iter().map(|(_, draft)| draft.as_str()).collect();
-    drafts.dedup();
+    let mut drafts: Vec<&str> = Vec::new();
+    for (_, draft) in &models.drafts {
+        if !drafts.contains(&draft.as_str()) {
+            drafts.push(draft);
+        }
+    }
+    let drafts = match drafts.as_slice() {
+        [] => "alone".to_owned(),
+        drafts => format!("with {}", drafts.join(", ")),
+    };
     writeln!(
         out,
-        "dovetail {version}: {} ({}) with {}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
+        "dovetail {version}: {} ({}) {drafts}; {}, {} threads, {}, {gpu}; at most {max_tokens} \
          tokens an answer{}{}.\n",
         models.target,
         models.target_detail,
-        drafts.join(", "),
         environment.cpu,
         environment.threads,
         environment.features.last().map_or("", String::as_str),

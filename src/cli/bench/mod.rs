@@ -3,6 +3,7 @@
 
 mod args;
 mod course;
+mod fetch;
 mod files;
 mod gpu;
 mod isolated;
@@ -25,6 +26,7 @@ pub fn bench(args: &BenchArgs) -> CommandResult {
         Some(BenchCommand::Ablation(args)) => course::ablation(args),
         Some(BenchCommand::Paper(args)) => paper::paper(args),
         Some(BenchCommand::Round(args)) => round::round(args),
+        Some(BenchCommand::Fetch(args)) => fetch::fetch(args),
         Some(BenchCommand::Compare(args)) => files::compare(args),
         Some(BenchCommand::Show(args)) => files::show(args),
         Some(BenchCommand::Verify(args)) => verify::measure(args),
@@ -54,6 +56,7 @@ impl BenchArgs {
             Some(BenchCommand::Round(args)) => args.shared.verbose,
             Some(
                 BenchCommand::Compare(_)
+                | BenchCommand::Fetch(_)
                 | BenchCommand::Show(_)
                 | BenchCommand::Verify(_)
                 | BenchCommand::Quality(_),

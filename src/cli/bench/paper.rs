@@ -19,7 +19,7 @@ use crate::cli::exit::{Code, CommandResult, Failure};
 const A_LENGTH: usize = 2;
 
 /// Flags of `bench paper`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct PaperArgs {
     /// A table: 1, 2 or 3 of Dovetail, duo-1 to duo-4 of DuoDecoding.
     #[arg(long, value_name = "TABLE", required_unless_present = "figure", help_heading = "Paper")]
@@ -44,6 +44,9 @@ pub(super) fn paper(args: &PaperArgs) -> CommandResult {
     let published = published().map_err(anyhow::Error::from)?;
     match (&args.table, &args.figure) {
         (Some(name), _) => match (PaperTable::named(name), PaperFigure::table_named(name)) {
+            (Some(table), _) if table.has_target_on_cpu() => {
+                run_table(&target_on_cpu(args), table, &published)
+            }
             (Some(table), _) => run_table(args, table, &published),
             (None, Some(table)) => run_figure(args, table, &published),
             (None, None) => {
@@ -55,11 +58,22 @@ pub(super) fn paper(args: &PaperArgs) -> CommandResult {
         (None, Some(name)) => {
             let figure = PaperFigure::named(name)
                 .ok_or_else(|| unknown("figure", name, &PaperFigure::ALL.map(|(name, _)| name)))?;
-            run_figure(args, figure, &published)
+            match figure {
+                PaperFigure::Placement => run_figure(&target_on_cpu(args), figure, &published),
+                _ => run_figure(args, figure, &published),
+            }
         }
         // The command line asks for one of them.
         (None, None) => Ok(()),
     }
+}
+
+/// Where nothing else is said the target lies on the CPU, and not wherever it is fastest here: rows
+/// that have it elsewhere say so themselves.
+fn target_on_cpu(args: &PaperArgs) -> PaperArgs {
+    let mut args = args.clone();
+    args.course.shared.gpu_layers.get_or_insert_with(|| "0".to_owned());
+    args
 }
 
 fn unknown(flag: &str, name: &str, known: &[&str]) -> Failure {
@@ -77,13 +91,28 @@ fn run_table(args: &PaperArgs, table: PaperTable, published: &Published) -> Comm
         second_small: args.second_draft_model.clone(),
     };
     let rows = table.rows(&models);
-    let (sets, notes) = matching_sets(&theirs.columns, load_sets(&args.course)?);
+    let mut sets = load_sets(&args.course)?;
+    if args.course.prompts.is_empty() {
+        // What is not bundled may have been fetched.
+        let fetched = prompts::load_fetched(args.course.limit)
+            .map_err(|error| Failure::new(Code::Usage, error))?;
+        let known: Vec<String> = sets.iter().map(|set| set.name.clone()).collect();
+        sets.extend(fetched.into_iter().filter(|set| !known.contains(&set.name)));
+    }
+    let (sets, notes) = matching_sets(&theirs.columns, sets);
     if sets.is_empty() {
         return Err(Failure::new(Code::Usage, anyhow!("--prompts: {}", notes.join(" "))));
     }
     let mut session = BenchSession::with(&args.course, sets, Some(table.temperatures()))?;
-    let lines = rows.iter().filter_map(|row| row.line.as_deref().ok());
-    let lines = lines.flat_map(|line| parsed(&mut session, line)).collect();
+    let mut lines = Vec::new();
+    for row in &rows {
+        match &row.line {
+            Ok(line) => lines.extend(parsed(&mut session, line)),
+            Err(missing) => {
+                session.leave_out(Code::Usage, format!("`{}` needs {missing}", row.published));
+            }
+        }
+    }
     let results = session.measure("paper", Some(lines), table.is_of_memory())?;
     let vram_limit = session.vram_limit();
     let ours = Ours { results: &results, rows: &rows, vram_limit, notes: &notes };

@@ -31,6 +31,7 @@ use crate::kernels::Format;
 use crate::model::KnownShape;
 use crate::plan::{DraftKind, Strategy};
 use crate::printable::{json_line, printable_line};
+use crate::speculate::SamplerSettings;
 use crate::worker::record::Question;
 use crate::worker::{self, Backend, Controls, Purpose};
 
@@ -197,6 +198,8 @@ fn random(args: &RoundArgs, shape: &str, profile: &AcceptanceProfile) -> Result<
     let (width, depth) = profile.shape();
     let request = TimesRequest {
         prompt: (0..args.prompt_tokens).map(|at| (at * 7 % vocab) as u32).collect(),
+        answer: ROOM,
+        sampler: greedy(),
         gammas: args.gammas.clone(),
         blocks,
         width,
@@ -268,6 +271,8 @@ fn loaded(
     let (width, depth) = profile.shape();
     let request = TimesRequest {
         prompt: prompt.tokens,
+        answer: question.map_or(ROOM, |question| question.max_tokens),
+        sampler: question.map_or_else(greedy, |question| question.sampler),
         gammas: args.gammas.clone(),
         blocks,
         width,
@@ -319,6 +324,11 @@ fn loaded(
         request.prompt.len()
     );
     Ok(Measured { subject, prediction, checks })
+}
+
+/// How tokens are drawn where no record says.
+fn greedy() -> SamplerSettings {
+    SamplerSettings { temperature: 0.0, ..SamplerSettings::default() }
 }
 
 /// `1,2,4` or `1..5`, both ends included.

@@ -2,20 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use hf_hub::CacheRepo;
 use hf_hub::api::RepoInfo;
 
 use super::files::{Wanted, choose, is_tame};
-use super::http::{About, Client, HttpFailure};
-use super::patience::least_bytes;
+use super::http::{Client, HttpFailure};
 use super::progress::{DownloadMeter, DownloadProgress};
+use super::transfer::{Missing, TransferFailure, transfer};
 use super::{Hub, HubError, HubId, place};
-use crate::files::durable_rename;
-
-/// Tries in a row that bring next to nothing before a download is given up.
-const TRIES: u32 = 5;
 
 /// A download under way.
 pub(super) struct Download<'a> {
@@ -23,13 +18,6 @@ pub(super) struct Download<'a> {
     pub(super) id: &'a HubId,
     pub(super) client: &'a Client,
     pub(super) cache: CacheRepo,
-}
-
-/// A file that is not in the cache yet.
-struct Missing {
-    name: String,
-    url: String,
-    about: About,
 }
 
 impl Download<'_> {
@@ -75,56 +63,34 @@ impl Download<'_> {
         Ok(place(&folder, &files))
     }
 
-    /// Fetches the content of one file, over as many connections as it takes, and verifies it;
-    /// content that differs from the hub's is removed.
+    /// Fetches the content of one file.
     fn fetch(
         &self,
         file: &Missing,
         meter: &mut DownloadMeter,
         report: &mut dyn FnMut(&DownloadProgress),
     ) -> Result<PathBuf, HubError> {
-        let total = file.about.size;
-        let blob = self.cache.blob_path(file.about.hash.hex());
-        let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-        if let Some(folder) = blob.parent() {
-            fs::create_dir_all(folder).map_err(|source| disk(folder, source))?;
-        }
-        if blob.exists() && size(&blob) == total {
-            report(&meter.begin(&file.name, total, Instant::now()));
-            match check(file, &blob, meter, report) {
-                // The part of an earlier download is damaged: it is fetched again.
-                Err(error @ HubError::Changed { .. }) => {
-                    tracing::warn!("{error}");
-                    meter.lose(total);
-                }
-                checked => return checked.map(|()| blob),
+        let hash = &file.about.hash;
+        let blob = self.cache.blob_path(hash.hex());
+        let moved = transfer(self.client, self.hub, file, &blob, meter, report);
+        moved.map(|()| blob).map_err(|failure| match failure {
+            TransferFailure::Refused(refusal) => {
+                self.explain(HttpFailure::Refused(refusal), &file.url)
             }
-        }
-        let part = blob.with_extension("part");
-        report(&meter.begin(&file.name, size(&part), Instant::now()));
-        let mut tries = 0;
-        loop {
-            let before = size(&part);
-            match self.client.fetch(&file.url, &part, total, meter, report) {
-                Ok(()) => {
-                    check(file, &part, meter, report)?;
-                    durable_rename(&part, &blob).map_err(|source| disk(&blob, source))?;
-                    return Ok(blob);
-                }
-                Err(HttpFailure::Broken(reason)) => {
-                    let done = size(&part);
-                    let enough = before + least_bytes(self.hub.patience).max(1);
-                    tries = if done >= enough { 0 } else { tries + 1 };
-                    if tries >= TRIES {
-                        return Err(HubError::Cut { file: file.name.clone(), done, total, reason });
-                    }
-                    tracing::info!(file = file.name, reason, "the connection broke, going on");
-                    std::thread::sleep(self.hub.pause * 2u32.pow(tries));
-                }
-                Err(HttpFailure::Disk(source)) => return Err(disk(&part, source)),
-                Err(failure) => return Err(self.explain(failure, &file.url)),
+            TransferFailure::Strange(reason) => {
+                self.explain(HttpFailure::Strange(reason), &file.url)
             }
-        }
+            TransferFailure::Cut { done, reason } => {
+                HubError::Cut { file: file.name.clone(), done, total: file.about.size, reason }
+            }
+            TransferFailure::Changed { found } => HubError::Changed {
+                file: file.name.clone(),
+                hash: hash.name(),
+                expected: hash.hex().to_owned(),
+                found,
+            },
+            TransferFailure::Disk { path, source } => HubError::Disk { path, source },
+        })
     }
 
     fn explain(&self, failure: HttpFailure, url: &str) -> HubError {
@@ -140,28 +106,6 @@ impl Download<'_> {
             HttpFailure::Disk(source) => disk(&self.hub.cache, source),
         }
     }
-}
-
-/// Refuses and removes the content at `path` unless it is the file's.
-fn check(
-    file: &Missing,
-    path: &Path,
-    meter: &DownloadMeter,
-    report: &mut dyn FnMut(&DownloadProgress),
-) -> Result<(), HubError> {
-    let expected = &file.about.hash;
-    report(&meter.checking(Instant::now()));
-    let found = expected.of(path).map_err(|source| disk(path, source))?;
-    if found == *expected {
-        return Ok(());
-    }
-    fs::remove_file(path).map_err(|source| disk(path, source))?;
-    Err(HubError::Changed {
-        file: file.name.clone(),
-        hash: expected.name(),
-        expected: expected.hex().to_owned(),
-        found: found.hex().to_owned(),
-    })
 }
 
 fn disk(path: &Path, source: std::io::Error) -> HubError {

@@ -8,7 +8,9 @@ mod files;
 mod gguf_models;
 mod http;
 mod patience;
+mod pinned;
 mod progress;
+mod transfer;
 
 use std::fmt;
 use std::fs;
@@ -21,6 +23,7 @@ use download::Download;
 pub use error::HubError;
 use files::Wanted;
 use http::Client;
+pub use pinned::{PinnedError, PinnedFile, PinnedFiles};
 pub use progress::DownloadProgress;
 
 /// A repository, or one model of it: `owner/name[@revision][:file or quantisation]`.

@@ -2,3 +2,4 @@
 
 mod downloads;
 mod lies;
+mod pinned;

@@ -1,24 +1,29 @@
-//! Prompt sets: the bundled ones by name, others from files of JSON lines
+//! Prompt sets: the bundled ones and fetched ones by name, others from files of JSON lines
 //! `{"id","category","turns":["…"]}` or from a folder of such files. Must never know models.
+
+mod catalogue;
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use catalogue::{CatalogueFile, CatalogueSet, SERVER, catalogue, fetched_sets, offering};
+
 use crate::files::read_text;
+use crate::library::PinnedFiles;
 
 /// Most bytes of a set.
 const LONGEST: u64 = 256_000_000;
 
 /// The bundled sets, in the order of the tables; `assets/bench/SOURCES.md` names their sources.
 const BUNDLED: &[(&str, &str)] = &[
-    ("everyday", include_str!("../../assets/demo/heldout_prompts.jsonl")),
-    ("mt_bench", include_str!("../../assets/bench/mt_bench.jsonl")),
-    ("humaneval", include_str!("../../assets/bench/humaneval.jsonl")),
-    ("gsm8k", include_str!("../../assets/bench/gsm8k.jsonl")),
-    ("instructions", include_str!("../../assets/bench/instructions.jsonl")),
-    ("summarization", include_str!("../../assets/bench/summarization.jsonl")),
-    (EDITS, include_str!("../../assets/bench/edits.jsonl")),
+    ("everyday", include_str!("../../../assets/demo/heldout_prompts.jsonl")),
+    ("mt_bench", include_str!("../../../assets/bench/mt_bench.jsonl")),
+    ("humaneval", include_str!("../../../assets/bench/humaneval.jsonl")),
+    ("gsm8k", include_str!("../../../assets/bench/gsm8k.jsonl")),
+    ("instructions", include_str!("../../../assets/bench/instructions.jsonl")),
+    ("summarization", include_str!("../../../assets/bench/summarization.jsonl")),
+    (EDITS, include_str!("../../../assets/bench/edits.jsonl")),
 ];
 
 /// Answers that repeat a text of the prompt with small changes. Only where it is named: what
@@ -53,9 +58,30 @@ pub struct PromptSet {
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
     /// Neither a bundled set nor a file.
-    #[error("`{}` is neither a file or folder of prompts nor a bundled set; these are bundled: \
-        {}", .0, bundled_names().join(", "))]
+    #[error(
+        "`{}` is neither a file or folder of prompts nor a set; these are bundled: {}; these can \
+         be fetched: {}",
+        .0, bundled_names().join(", "), catalogue::names().join(", ")
+    )]
     Unknown(String),
+    /// A set of the catalogue that is not here.
+    #[error("the prompts `{0}` are not on this machine: `dovetail bench fetch {0}` fetches them")]
+    NotFetched(String),
+    /// A fetched file that has been changed.
+    #[error(
+        "the prompts `{name}` in {} are not what was fetched; `dovetail bench fetch {name}` \
+         fetches them again",
+        path.display()
+    )]
+    Damaged {
+        /// In the catalogue.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Two sets that the tables could not tell apart.
+    #[error("two of the sets are called `{0}`; leave one of them out")]
+    Twice(String),
     /// A file or folder that cannot be read.
     #[error("cannot read the prompts {}: {source}", path.display())]
     Read {
@@ -91,23 +117,50 @@ pub fn default_names() -> Vec<&'static str> {
     bundled_names().into_iter().filter(|name| *name != EDITS).collect()
 }
 
-/// The sets that `names` stand for: bundled ones, files, folders. Of each at most `limit` prompts,
-/// spread evenly, for sets are often ordered by category.
+/// The sets that `names` stand for: bundled ones, fetched ones, files, folders. Of each at most
+/// `limit` prompts, spread evenly, for sets are often ordered by category.
 ///
 /// # Errors
 /// [`PromptError`].
 pub fn load(names: &[String], limit: Option<usize>) -> Result<Vec<PromptSet>, PromptError> {
-    let mut sets = Vec::new();
+    load_with(names, limit, fetched_sets().as_ref())
+}
+
+/// The sets of all fetched files.
+///
+/// # Errors
+/// [`PromptError`].
+pub fn load_fetched(limit: Option<usize>) -> Result<Vec<PromptSet>, PromptError> {
+    let kept = fetched_sets();
+    let here = |file: &&CatalogueFile| kept.as_ref().is_some_and(|kept| file.is_in(kept));
+    let names: Vec<String> =
+        catalogue().iter().filter(here).map(|file| file.name.clone()).collect();
+    load_with(&names, limit, kept.as_ref())
+}
+
+fn load_with(
+    names: &[String],
+    limit: Option<usize>,
+    kept: Option<&PinnedFiles>,
+) -> Result<Vec<PromptSet>, PromptError> {
+    let mut sets: Vec<PromptSet> = Vec::new();
     for name in names {
         let path = Path::new(name);
         if let Some((name, text)) = BUNDLED.iter().find(|(known, _)| known == name) {
             sets.push(parse(name, name, text)?);
+        } else if let Some((file, set)) = catalogue::named(name) {
+            sets.extend(file.read(set, kept)?);
         } else if path.is_dir() {
             sets.extend(folder(path)?);
         } else if path.is_file() {
             sets.push(file(path)?);
         } else {
             return Err(PromptError::Unknown(name.clone()));
+        }
+    }
+    for (at, set) in sets.iter().enumerate() {
+        if sets[..at].iter().any(|before| before.name == set.name) {
+            return Err(PromptError::Twice(set.name.clone()));
         }
     }
     for set in &mut sets {
@@ -209,10 +262,29 @@ mod tests {
         assert!(error.contains("good.jsonl:2:") && error.contains("\"turns\""), "{error}");
         std::fs::write(&good, "{\"id\":\"a\",\"turns\":[]}").unwrap();
         assert!(load(&[good.display().to_string()], None).is_err());
+        let twice = ["mt_bench".to_owned(), "mt_bench".to_owned()];
+        let error = load(&twice, None).unwrap_err().to_string();
+        assert!(error.contains("two of the sets are called `mt_bench`"), "{error}");
         let error = load(&["alpaka".to_owned()], None).unwrap_err().to_string();
         assert!(
             error.contains("alpaka") && error.contains("humaneval, ") && error.contains(EDITS),
             "{error}"
         );
+        assert!(error.contains("can be fetched: spec-bench, humaneval-full"), "{error}");
+    }
+
+    #[test]
+    fn a_set_that_is_not_here_or_was_changed_says_how_to_fetch_it() {
+        let home = tempfile::tempdir().unwrap();
+        let kept = PinnedFiles::at(home.path().to_owned());
+        let names = ["spec-bench/qa".to_owned()];
+        let said = |kept| load_with(&names, None, kept).unwrap_err().to_string();
+        for kept in [None, Some(&kept)] {
+            assert!(said(kept).ends_with("`dovetail bench fetch spec-bench` fetches them"));
+        }
+        let file = catalogue()[0].pinned(SERVER);
+        std::fs::write(kept.place(&file), vec![b' '; file.size as usize]).unwrap();
+        let error = said(Some(&kept));
+        assert!(error.contains("are not what was fetched") && error.contains("again"), "{error}");
     }
 }

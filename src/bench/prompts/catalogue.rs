@@ -1,0 +1,290 @@
+//! Prompt sets that can be fetched: `assets/bench/catalogue.toml`, part of the program, says where
+//! each lies, what its content must hash to and how it is read. Must never fetch anything.
+
+use std::io::Read;
+use std::sync::OnceLock;
+
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+
+use super::{BenchPrompt, PromptError, PromptSet};
+use crate::files::{read_regular, user_dirs};
+use crate::library::{PinnedFile, PinnedFiles};
+
+const FILE: &str = include_str!("../../../assets/bench/catalogue.toml");
+/// Where files lie that are fetched by repository, commit and path.
+pub const SERVER: &str = "https://raw.githubusercontent.com";
+/// Most bytes that a compressed file may unfold to.
+const MOST_UNFOLDED: u64 = 64 << 20;
+/// Before each task of HumanEval, as DuoDecoding and Dovetail put it.
+const COMPLETE: &str = "Complete the code I provided.\n";
+
+/// One file of the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueFile {
+    /// What `bench fetch` and `--prompts` take.
+    pub name: String,
+    /// To be read.
+    pub title: String,
+    repo: String,
+    commit: String,
+    path: String,
+    sha256: String,
+    /// Bytes to fetch.
+    pub size: u64,
+    /// What its use is subject to.
+    pub licence: String,
+    format: Format,
+    /// The sets in it.
+    #[serde(rename = "set")]
+    pub sets: Vec<CatalogueSet>,
+}
+
+/// One prompt set of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CatalogueSet {
+    /// For the tables.
+    pub name: String,
+    /// How many there are.
+    pub prompts: usize,
+    /// Whose lines it takes; all if empty.
+    #[serde(default)]
+    categories: Vec<String>,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Format {
+    Turns,
+    HumanEval,
+    GradeSchoolMath,
+}
+
+/// All files.
+#[allow(clippy::expect_used, reason = "the file is part of the binary, and a test reads it")]
+pub fn catalogue() -> &'static [CatalogueFile] {
+    #[derive(Deserialize)]
+    struct Catalogue {
+        file: Vec<CatalogueFile>,
+    }
+    static FILES: OnceLock<Vec<CatalogueFile>> = OnceLock::new();
+    FILES.get_or_init(|| toml::from_str::<Catalogue>(FILE).expect("a sound catalogue").file)
+}
+
+/// What `name` stands for: a file, or `file/set`.
+pub(super) fn named(name: &str) -> Option<(&'static CatalogueFile, Option<&str>)> {
+    let (file, set) = match name.split_once('/') {
+        Some((file, set)) => (file, Some(set)),
+        None => (name, None),
+    };
+    let found = catalogue().iter().find(|known| known.name == file)?;
+    let there = set.is_none_or(|set| found.sets.iter().any(|known| known.name == set));
+    there.then_some((found, set))
+}
+
+/// Names of the files, for people.
+pub(super) fn names() -> Vec<&'static str> {
+    catalogue().iter().map(|file| file.name.as_str()).collect()
+}
+
+/// The file that has a set of this name.
+pub fn offering(set: &str) -> Option<&'static CatalogueFile> {
+    catalogue().iter().find(|file| file.sets.iter().any(|known| known.name == set))
+}
+
+/// Where fetched sets are kept: in the cache folder. `None` without a home.
+pub fn fetched_sets() -> Option<PinnedFiles> {
+    Some(PinnedFiles::at(user_dirs()?.cache_dir().join("prompts")))
+}
+
+impl CatalogueFile {
+    /// The file at `server`, which has it by repository, commit and path.
+    pub fn pinned(&self, server: &str) -> PinnedFile {
+        let Self { repo, commit, path, .. } = self;
+        let server = server.trim_end_matches('/');
+        PinnedFile {
+            name: self.name.clone(),
+            url: format!("{server}/{repo}/{commit}/{path}"),
+            sha256: self.sha256.clone(),
+            size: self.size,
+        }
+    }
+
+    /// Whether it seems to be here.
+    pub fn is_in(&self, kept: &PinnedFiles) -> bool {
+        kept.has(&self.pinned(SERVER))
+    }
+
+    /// Its sets, or the one of this name, from where fetched files are kept.
+    pub(super) fn read(
+        &self,
+        set: Option<&str>,
+        kept: Option<&PinnedFiles>,
+    ) -> Result<Vec<PromptSet>, PromptError> {
+        let pinned = self.pinned(SERVER);
+        let Some(kept) = kept.filter(|kept| kept.has(&pinned)) else {
+            return Err(PromptError::NotFetched(self.name.clone()));
+        };
+        let path = kept.place(&pinned);
+        let read = |source| PromptError::Read { path: path.clone(), source };
+        if !kept.is_sound(&pinned).map_err(read)? {
+            return Err(PromptError::Damaged { name: self.name.clone(), path });
+        }
+        let bytes = read_regular(&path, self.size).map_err(read)?;
+        self.sets_of(bytes, set)
+    }
+
+    fn sets_of(&self, bytes: Vec<u8>, only: Option<&str>) -> Result<Vec<PromptSet>, PromptError> {
+        let wrong = |line: usize, reason: String| PromptError::Line {
+            origin: self.name.clone(),
+            line,
+            reason,
+        };
+        let mut text = String::new();
+        let unfolded = match self.format {
+            Format::HumanEval => {
+                GzDecoder::new(bytes.as_slice()).take(MOST_UNFOLDED).read_to_string(&mut text)
+            }
+            _ => bytes.as_slice().read_to_string(&mut text),
+        };
+        unfolded.map_err(|error| wrong(1, error.to_string()))?;
+        let mut prompts = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let prompt = self.format.prompt(line, at);
+            prompts.push(prompt.map_err(|error| wrong(at + 1, error.to_string()))?);
+        }
+        let wanted = self.sets.iter().filter(|set| only.is_none_or(|only| only == set.name));
+        let set = |set: &CatalogueSet| {
+            let all = set.categories.is_empty();
+            let mine = |prompt: &&BenchPrompt| all || set.categories.contains(&prompt.category);
+            let prompts: Vec<BenchPrompt> = prompts.iter().filter(mine).cloned().collect();
+            if prompts.len() != set.prompts {
+                let reason = format!("{} has {} prompts", set.name, prompts.len());
+                return Err(wrong(text.lines().count(), reason));
+            }
+            Ok(PromptSet { name: set.name.clone(), prompts })
+        };
+        wanted.map(set).collect()
+    }
+}
+
+impl Format {
+    /// The prompt in a line, the `at`th from 0.
+    fn prompt(self, line: &str, at: usize) -> serde_json::Result<BenchPrompt> {
+        #[derive(Deserialize)]
+        struct Turns {
+            question_id: u64,
+            category: String,
+            turns: Vec<String>,
+        }
+        #[derive(Deserialize)]
+        struct Task {
+            task_id: String,
+            prompt: String,
+        }
+        #[derive(Deserialize)]
+        struct Sum {
+            question: String,
+        }
+        Ok(match self {
+            Self::Turns => {
+                let Turns { question_id, category, turns } = serde_json::from_str(line)?;
+                BenchPrompt { id: question_id.to_string(), category, turns }
+            }
+            Self::HumanEval => {
+                let Task { task_id, prompt } = serde_json::from_str(line)?;
+                let turns = vec![format!("{COMPLETE}{prompt}")];
+                BenchPrompt { id: task_id, category: "code".to_owned(), turns }
+            }
+            Self::GradeSchoolMath => {
+                let Sum { question } = serde_json::from_str(line)?;
+                let (id, category) = (format!("gsm8k-test/{at}"), "math".to_owned());
+                BenchPrompt { id, category, turns: vec![question] }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_pinned_and_its_names_are_its_own() {
+        let names: HashSet<&str> = names().into_iter().collect();
+        assert_eq!(names.len(), catalogue().len());
+        let bundled: Vec<&str> = super::super::bundled_names();
+        for file in catalogue() {
+            assert!(!bundled.contains(&file.name.as_str()), "{} is bundled", file.name);
+            let hex = |text: &str| text.bytes().all(|digit| b"0123456789abcdef".contains(&digit));
+            assert!(file.commit.len() == 40 && hex(&file.commit), "{}", file.name);
+            assert!(file.sha256.len() == 64 && hex(&file.sha256), "{}", file.name);
+            assert!(file.size > 0 && !file.licence.is_empty() && !file.sets.is_empty());
+            let sets: HashSet<&str> = file.sets.iter().map(|set| set.name.as_str()).collect();
+            assert_eq!(sets.len(), file.sets.len(), "{}", file.name);
+        }
+        let spec = &catalogue()[0];
+        let url = spec.pinned("http://mirror/").url;
+        assert!(url.starts_with("http://mirror/hemingkx/Spec-Bench/fd2c1cd7"), "{url}");
+        assert_eq!(named("spec-bench/rag"), Some((spec, Some("rag"))));
+        assert_eq!((named("spec-bench/no"), named("rag")), (None, None));
+        assert_eq!(offering("translation"), Some(spec));
+    }
+
+    /// A file of this format with the sets.
+    fn file(format: Format, sets: &[(&str, usize, &[&str])]) -> CatalogueFile {
+        let set = |(name, prompts, categories): &(&str, usize, &[&str])| CatalogueSet {
+            name: (*name).to_owned(),
+            prompts: *prompts,
+            categories: categories.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let sets = sets.iter().map(set).collect();
+        CatalogueFile { format, sets, name: "x".to_owned(), ..catalogue()[0].clone() }
+    }
+
+    #[test]
+    fn lines_become_sets_by_category() {
+        let lines = r#"{"question_id":7,"category":"a","turns":["one","two"],"reference":["x"]}
+{"question_id":8,"category":"b","turns":["three"]}
+{"question_id":9,"category":"c","turns":["four"]}"#;
+        let file = file(Format::Turns, &[("ac", 2, &["a", "c"]), ("b", 1, &["b"])]);
+        let sets = file.sets_of(lines.into(), None).unwrap();
+        let ids = |set: &PromptSet| -> Vec<String> {
+            set.prompts.iter().map(|prompt| prompt.id.clone()).collect()
+        };
+        assert_eq!(
+            (ids(&sets[0]), ids(&sets[1])),
+            (vec!["7".into(), "9".into()], vec!["8".into()])
+        );
+        assert_eq!(sets[0].prompts[0].turns, ["one", "two"]);
+        assert_eq!(file.sets_of(lines.into(), Some("b")).unwrap().len(), 1);
+        let short = lines.lines().take(2).collect::<Vec<_>>().join("\n");
+        let error = file.sets_of(short.into(), None).unwrap_err().to_string();
+        assert!(error.contains("ac has 1 prompts"), "{error}");
+    }
+
+    #[test]
+    fn tasks_and_sums_are_read_as_their_authors_publish_them() {
+        let task = r#"{"task_id":"HumanEval/3","prompt":"def f():\n","entry_point":"f"}"#;
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(task.as_bytes()).unwrap();
+        let tasks = file(Format::HumanEval, &[("h", 1, &[])]);
+        let sets = tasks.sets_of(packed.finish().unwrap(), None).unwrap();
+        assert_eq!(sets[0].prompts[0].id, "HumanEval/3");
+        assert_eq!(sets[0].prompts[0].turns, ["Complete the code I provided.\ndef f():\n"]);
+        assert!(tasks.sets_of(b"no gzip".to_vec(), None).is_err());
+
+        let sums = file(Format::GradeSchoolMath, &[("g", 1, &[])]);
+        let sets = sums.sets_of(br#"{"question":"1 + 1?","answer":"2"}"#.to_vec(), None).unwrap();
+        assert_eq!(sets[0].prompts[0].turns, ["1 + 1?"]);
+    }
+}

@@ -1,0 +1,91 @@
+//! `dovetail bench fetch`: prompt sets that are not part of the program. Must never read what it
+//! fetches.
+
+use anyhow::anyhow;
+use clap::Args;
+
+use crate::bench::prompts::{CatalogueFile, SERVER, catalogue, fetched_sets};
+use crate::bench::{Table, TableStyle};
+use crate::cli::download_bar::DownloadBar;
+use crate::cli::exit::{Code, CommandResult, Failure, report};
+use crate::cli::output::stdout;
+use crate::library::PinnedFiles;
+
+/// Stands for every file.
+const ALL: &str = "all";
+
+/// Flags of `bench fetch`.
+#[derive(Debug, Args)]
+pub struct FetchArgs {
+    /// Files of the catalogue, or all [default: none, list them].
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Another server that has the files by repository, commit and path; they are checked all the
+    /// same.
+    #[arg(long, value_name = "URL", default_value = SERVER)]
+    pub mirror: String,
+}
+
+/// Fetches what is named, or lists what there is.
+pub(super) fn fetch(args: &FetchArgs) -> CommandResult {
+    let kept = fetched_sets().ok_or_else(|| {
+        Failure::new(Code::Failed, anyhow!("no home folder for the cache: set HOME to one"))
+    })?;
+    if args.names.is_empty() {
+        return Ok(list(&kept).write(TableStyle::Plain, &mut stdout()?)?);
+    }
+    let mut wanted = Vec::new();
+    for name in &args.names {
+        let found: Vec<&CatalogueFile> =
+            catalogue().iter().filter(|file| name == ALL || file.name == *name).collect();
+        if found.is_empty() {
+            let known: Vec<&str> = catalogue().iter().map(|file| file.name.as_str()).collect();
+            let known = known.join(", ");
+            let error =
+                anyhow!("`{name}` is no file of the catalogue; there are {known} and {ALL}");
+            return Err(Failure::new(Code::Usage, error));
+        }
+        wanted.extend(found);
+    }
+    wanted.dedup();
+    let mut errors = Vec::new();
+    for file in wanted {
+        let bar = DownloadBar::new()?;
+        let fetched = kept.fetch(&file.pinned(&args.mirror), &mut |progress| bar.show(progress));
+        drop(bar);
+        match fetched {
+            Ok(_) => report(&format!("{}: {} ({})", file.name, file.title, file.licence)),
+            Err(error) => errors.push(format!("{}: {error}", file.name)),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Failure::new(Code::Failed, anyhow!("{}", errors.join("\n"))));
+    }
+    Ok(())
+}
+
+fn list(kept: &PinnedFiles) -> Table {
+    let row = |file: &CatalogueFile| {
+        let prompts: usize = file.sets.iter().map(|set| set.prompts).sum();
+        let here = if file.is_in(kept) { "yes" } else { "no" };
+        let size = format!("{} kB", file.size.div_ceil(1000));
+        vec![file.name.clone(), prompts.to_string(), size, here.to_owned()]
+    };
+    let about = |file: &CatalogueFile| {
+        let sets: Vec<&str> = file.sets.iter().map(|set| set.name.as_str()).collect();
+        let sets = if sets.len() > 1 { format!(": {}", sets.join(", ")) } else { String::new() };
+        format!("{}: {}{sets}. {}.", file.name, file.title, file.licence)
+    };
+    let mut notes: Vec<String> = catalogue().iter().map(about).collect();
+    notes.push(
+        "`dovetail bench fetch NAME` fetches one; `dovetail bench --prompts NAME` takes all its \
+         sets, `--prompts NAME/SET` one."
+            .to_owned(),
+    );
+    Table {
+        title: "Prompt sets that can be fetched".to_owned(),
+        head: ["name", "prompts", "size", "here"].map(str::to_owned).to_vec(),
+        rows: catalogue().iter().map(row).collect(),
+        notes,
+    }
+}
