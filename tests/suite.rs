@@ -18,6 +18,7 @@ mod kernels;
 mod library;
 mod model;
 mod readme;
+mod release;
 mod speculate;
 mod support;
 mod train;

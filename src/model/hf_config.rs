@@ -184,7 +184,8 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
             };
             let stretch = max_positions as f64 / original.max(1) as f64;
             // LongRoPE, equation for the attention temperature.
-            let temperature = (1.0 + stretch.max(1.0).ln() / (original.max(2) as f64).ln()).sqrt();
+            let turns = libm::log(stretch.max(1.0)) / libm::log(original.max(2) as f64);
+            let temperature = (1.0 + turns).sqrt();
             RopeScaling::Long {
                 short: factors(scaling, "short_factor")?,
                 long: factors(scaling, "long_factor")?,

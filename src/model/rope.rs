@@ -1,5 +1,8 @@
 //! Rotary positions ("rotate half"): frequencies, their scalings for long contexts, and the angles
 //! of a pass's rows. Must never know a backend.
+//!
+//! Powers, logarithms, cosines and sines come from the crate `libm`: the system's own library
+//! rounds them otherwise on another system or processor, and a text would not be the same there.
 
 use super::ConfigError;
 
@@ -160,7 +163,7 @@ impl RopeTable {
 /// YaRN's temperature of attention (Peng et al. 2023, section 3.4), of which DeepSeek puts a `part`
 /// into cosines and sines and another into the scale of the scores.
 pub(super) fn yarn_temperature(factor: f64, part: f64) -> f64 {
-    1.0 + 0.1 * part * factor.max(1.0).ln()
+    1.0 + 0.1 * part * libm::log(factor.max(1.0))
 }
 
 /// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE
@@ -168,7 +171,7 @@ pub(super) fn yarn_temperature(factor: f64, part: f64) -> f64 {
 pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
     (0..head_dim / 2)
         .map(|i| {
-            let plain = theta.powf(-((2 * i) as f64) / head_dim as f64);
+            let plain = libm::pow(theta, -((2 * i) as f64) / head_dim as f64);
             let scaled = match scaling {
                 RopeScaling::None => plain,
                 RopeScaling::Linear { factor } => plain / factor,
@@ -186,8 +189,8 @@ pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f3
                     // The pair that makes this many turns over the original context.
                     let pair = |turns: f64| {
                         let positions = original_positions as f64;
-                        head_dim as f64 * (positions / (turns * 2.0 * std::f64::consts::PI)).ln()
-                            / (2.0 * theta.ln())
+                        let stretch = positions / (turns * 2.0 * std::f64::consts::PI);
+                        head_dim as f64 * libm::log(stretch) / (2.0 * libm::log(theta))
                     };
                     let (mut low, mut high) = (pair(beta_fast), pair(beta_slow));
                     if whole_pairs {
@@ -239,7 +242,7 @@ impl Rotations {
         let at = row * self.half..(row + 1) * self.half;
         let row = self.cos[at.clone()].iter_mut().zip(&mut self.sin[at]);
         for ((cos, sin), &frequency) in row.zip(&table.frequencies) {
-            let (s, c) = (position as f32 * frequency).sin_cos();
+            let (s, c) = libm::sincosf(position as f32 * frequency);
             (*sin, *cos) = (s * table.scale, c * table.scale);
         }
     }
@@ -253,6 +256,7 @@ impl Rotations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::{FNV_START, fnv1a};
     use crate::kernels::{Pool, rope};
     use proptest::prelude::*;
 
@@ -297,6 +301,33 @@ mod tests {
         for (a, b) in rule.iter().zip(listed) {
             assert!((a / b - 1.0).abs() < 1e-6, "{a} {b}");
         }
+    }
+
+    /// What this turns by is part of every text: recorded once, for all systems.
+    #[test]
+    fn the_same_bits_on_every_platform() {
+        let mut rotations = Rotations::default();
+        let mut hash = FNV_START;
+        let yarn = RopeScaling::Yarn {
+            factor: 32.0,
+            original_positions: 4096,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            attention_factor: 1.0 + yarn_temperature(32.0, 1.0),
+            whole_pairs: false,
+        };
+        for scaling in [RopeScaling::None, LLAMA_3_1, yarn] {
+            let frequencies = frequencies(128, 500_000.0, &scaling);
+            let table = RopeTable { frequencies, scale: scaling.attention_factor() };
+            rotations.fit(1, 128);
+            for position in (0..40_000).step_by(37) {
+                rotations.set(0, position, &table);
+                let (cos, sin) = rotations.rows();
+                let bits = cos.iter().chain(sin).map(|x| x.to_bits());
+                hash = fnv1a(hash, bits.flat_map(u32::to_le_bytes));
+            }
+        }
+        assert_eq!(hash, 0x29f0_0379_3785_98eb, "{hash:#x}");
     }
 
     #[test]

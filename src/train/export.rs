@@ -127,7 +127,7 @@ impl DraftNet {
         if let (FusionKind::Eagle3, Some(scored)) = (self.kind(), self.draft_vocab()) {
             // Loaders of this layout compare it with `d2t`.
             let vocab = self.config().body.vocab as u32;
-            let flags: Vec<u8> = (0..vocab).map(|token| scored.contains(token).into()).collect();
+            let flags: Vec<u8> = (0..vocab).map(|token| u8::from(scored.contains(token))).collect();
             half.insert("t2d".to_owned(), Tensor::new(flags, &candle_core::Device::Cpu)?);
         }
         Ok(half)

@@ -43,13 +43,15 @@ fn lent() -> bool {
 /// A request of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Save and end: SIGTERM, SIGHUP, or the terminal is gone.
+    /// Save and end: SIGTERM, SIGHUP, the terminal is gone, or Windows closes the console.
     End,
     /// Save and end (SIGINT), unless another program has the terminal.
     Interrupt,
     /// Stop until [`Self::Continue`] (SIGTSTP).
+    #[cfg_attr(not(unix), allow(dead_code, reason = "job control is Unix's"))]
     Stop,
     /// Go on (SIGCONT).
+    #[cfg_attr(not(unix), allow(dead_code, reason = "job control is Unix's"))]
     Continue,
     /// The terminal has another size (SIGWINCH).
     Resize,
@@ -121,14 +123,30 @@ fn start(sender: SignalSender) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 fn start(sender: SignalSender) -> io::Result<()> {
+    use tokio::signal::windows;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let inside = runtime.enter();
+    let mut interrupt = windows::ctrl_c()?;
+    // The window is closed, the user logs off, the machine is shut down: each leaves some seconds.
+    let mut close = windows::ctrl_close()?;
+    let (mut logoff, mut shutdown) = (windows::ctrl_logoff()?, windows::ctrl_shutdown()?);
+    drop(inside);
     let thread = std::thread::Builder::new().name("dovetail-signals".into());
     thread.spawn(move || {
         runtime.block_on(async {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                sender.forward(Signal::Interrupt);
+            loop {
+                let (got, signal) = tokio::select! {
+                    got = interrupt.recv() => (got, Signal::Interrupt),
+                    got = close.recv() => (got, Signal::End),
+                    got = logoff.recv() => (got, Signal::End),
+                    got = shutdown.recv() => (got, Signal::End),
+                };
+                if got.is_none() {
+                    return;
+                }
+                sender.forward(signal);
             }
         });
     })?;

@@ -12,5 +12,7 @@ mod levels;
 mod products;
 #[path = "../kernels/rowwise.rs"]
 mod rowwise;
+#[path = "../kernels/threads.rs"]
+mod threads;
 
 use crate::support::kernels::{bits, numbers, pools, product};

@@ -8,5 +8,6 @@ mod formats;
 mod levels;
 mod products;
 mod rowwise;
+mod threads;
 
 use crate::support::kernels::{bits, numbers, pools, product};

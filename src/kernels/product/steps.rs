@@ -125,22 +125,25 @@ impl Blocks {
         at: usize,
         prefetch: &mut Prefetch,
     ) -> ([L::B; B], [L::B; B]) {
-        let zero = L::nibbles(unsafe { L::load_b(self.lines.add(at)) });
-        let (mut low, mut high) = ([zero.0; B], [zero.1; B]);
-        prefetch.next::<L>();
-        for i in 1..B {
+        // SAFETY: the caller's promise.
+        unsafe {
             prefetch.next::<L>();
-            // SAFETY: the caller's promise.
-            (low[i], high[i]) =
-                L::nibbles(unsafe { L::load_b(self.lines.add(i * self.stride + at)) });
+            let first = L::nibbles(L::load_b(self.lines.add(at)));
+            let (mut low, mut high) = ([first.0; B], [first.1; B]);
+            for i in 1..B {
+                prefetch.next::<L>();
+                (low[i], high[i]) = L::nibbles(L::load_b(self.lines.add(i * self.stride + at)));
+            }
+            (low, high)
         }
-        (low, high)
     }
 
     /// dot += w · x for four columns, `column` behind the first, of each of `B` blocks.
     ///
     /// # Safety
     /// There are M rows of that many columns.
+    // Rows in the outer loop: a sum's next step is as far away as can be.
+    #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn dots<L: Lanes, const M: usize, const B: usize>(
         &self,
@@ -148,7 +151,6 @@ impl Blocks {
         w: [L::B; B],
         column: usize,
     ) {
-        // Rows in the outer loop: a sum's next step is as far away as can be.
         for r in 0..M {
             for i in 0..B {
                 // SAFETY: the caller's promise.

@@ -178,7 +178,7 @@ fn deepseek2(fields: &ArchitectureFields<'_>) -> Result<BlockOptions, LibraryErr
     // YaRN's temperature is in the scale of the scores here and not in cosines and sines.
     let factor = fields.float("rope.scaling.factor")?.unwrap_or(1.0).max(1.0);
     let multiplier = fields.float("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
-    let temperature = 1.0 + factor.ln() * multiplier;
+    let temperature = 1.0 + libm::log(factor) * multiplier;
     let scale = temperature * temperature / (key as f64).sqrt();
     Ok(BlockOptions {
         attention_scale: Some(scale as f32),

@@ -51,7 +51,7 @@ pub(super) fn rope_scaling(
             },
             beta_fast: 32.0,
             beta_slow: 1.0,
-            attention_factor: if latent { 1.0 } else { 1.0 + 0.1 * factor.ln() },
+            attention_factor: if latent { 1.0 } else { 1.0 + 0.1 * libm::log(factor) },
             whole_pairs: true,
         }),
         (Some(other), Some(_)) => Err(fields.wrong(

@@ -59,7 +59,7 @@ fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec
     let probabilities = match shape.gating {
         Gating::Softmax => softmax(logits),
         Gating::SoftmaxOfChosen => logits.to_vec(),
-        Gating::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+        Gating::Sigmoid => logits.iter().map(|x| 1.0 / (1.0 + libm::expf(-x))).collect(),
     };
     let mut scores = probabilities.clone();
     if let Some(bias) = selection_bias {
@@ -107,7 +107,7 @@ fn keep_best_groups(scores: &mut [f32], groups: usize, used: usize, counted: usi
 
 fn softmax(logits: &[f32]) -> Vec<f32> {
     let peak = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weights: Vec<f32> = logits.iter().map(|x| (x - peak).exp()).collect();
+    let weights: Vec<f32> = logits.iter().map(|x| libm::expf(x - peak)).collect();
     let sum: f32 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum).collect()
 }
