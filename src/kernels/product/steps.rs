@@ -228,8 +228,8 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     }
 }
 
-/// As [`code_dots`], a block at a time, with codes that stand for `levels`; where those are moved up
-/// by 128, as [`biased_dots`].
+/// As [`code_dots`], a block at a time, with codes that stand for `levels`; where those are moved
+/// up by 128, as [`biased_dots`].
 ///
 /// # Safety
 /// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
