@@ -107,7 +107,7 @@ pub struct TrainArgs {
     /// Batches whose gradients make one step [default: 1].
     #[arg(long, value_name = "N", help_heading = "Training")]
     pub accumulate: Option<usize>,
-    /// Peak learning rate [quick: 2e-3, paper: 3e-5].
+    /// Peak learning rate [quick: 2e-3, less for a target wider than 256; paper: 3e-5].
     #[arg(long, value_name = "X", help_heading = "Training")]
     pub lr: Option<f64>,
     /// Steps of warm-up [quick: 20, paper: 500].
@@ -304,7 +304,9 @@ impl TrainArgs {
         set(&mut options.window, self.window.as_ref());
         set(&mut options.batch_tokens, self.batch_tokens.as_ref());
         set(&mut options.accumulate, self.accumulate.as_ref());
-        set(&mut options.learning_rate, self.lr.as_ref());
+        if let Some(rate) = self.lr {
+            (options.learning_rate, recipe.rate_width) = (rate, None);
+        }
         set(&mut options.warmup, self.warmup.as_ref());
         set(&mut options.betas.0, self.beta1.as_ref());
         set(&mut options.betas.1, self.beta2.as_ref());

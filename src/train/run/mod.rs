@@ -320,7 +320,10 @@ fn stages(
             fingerprint::check(&state.target, &fingerprint)?;
             (dir, state)
         }
-        None => (RunDir::begin(out)?, State::new(recipe.clone(), fingerprint)),
+        None => {
+            let recipe = recipe.clone().for_width(files.config.hidden);
+            (RunDir::begin(out)?, State::new(recipe, fingerprint))
+        }
     };
     dir.save(&state)?;
     let mut run = RunContext::new(dir, state, files, *threads, stop, report);

@@ -40,6 +40,10 @@ pub struct Recipe {
     pub epochs: Option<f64>,
     /// Held-out prompts to decode at the end; 0 leaves it out.
     pub decode: usize,
+    /// The target's hidden size that the learning rate is meant for: a wider one gets a lower rate
+    /// (see [`Self::for_width`]). Without it the rate is for any.
+    #[serde(default)]
+    pub rate_width: Option<usize>,
     /// How it learns.
     pub options: Options,
 }
@@ -66,7 +70,20 @@ impl Recipe {
             ..paper.options
         };
         // Every further block takes steps from the first, and the first is what a CPU drafts with.
-        Self { blocks: 2, options, ..paper }
+        Self { blocks: 2, rate_width: Some(256), options, ..paper }
+    }
+
+    /// The same for a target of this hidden size, whatever it was meant for: with Adam a step
+    /// changes a sum of so many terms in proportion to their number, so the rate goes down as the
+    /// width goes up (Yang et al. 2022, Tensor Programs V, Table 3, hidden weights).
+    #[must_use]
+    pub fn for_width(mut self, hidden: usize) -> Self {
+        if let Some(meant) = self.rate_width.take()
+            && hidden > meant
+        {
+            self.options.learning_rate *= meant as f64 / hidden as f64;
+        }
+        self
     }
 
     /// The paper's figures (method.md, Training a head), with a depth drawn each step and a last
@@ -85,6 +102,7 @@ impl Recipe {
             draft_vocab: DraftVocabSize::default(),
             epochs: None,
             decode: 16,
+            rate_width: None,
             options: Options { used: Used::default(), ..Options::default() },
         }
     }
@@ -185,6 +203,15 @@ fn flatten(name: &str, value: &Value, into: &mut Vec<(String, String)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quick_training_of_a_wide_target_has_a_lower_rate() {
+        let rate = |hidden| Recipe::quick().for_width(hidden).options.learning_rate;
+        assert_eq!([rate(64), rate(256), rate(512), rate(4096)], [2e-3, 2e-3, 1e-3, 1.25e-4]);
+        let once = Recipe::quick().for_width(512);
+        assert_eq!(once.clone().for_width(512), once);
+        assert_eq!(Recipe::paper().for_width(4096), Recipe::paper());
+    }
 
     #[test]
     fn all_recipes_are_sound_and_survive_their_file() {
