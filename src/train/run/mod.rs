@@ -309,10 +309,11 @@ fn stages(
     recipe.check()?;
     let device = device(request.device)?;
     let stored = if request.resume { Some(RunDir::resume(out)?) } else { None };
-    if let Some((_, state)) = &stored
-        && let Some((name, before, now)) = state.recipe.differences(recipe).into_iter().next()
-    {
-        return Err(RunError::Recipe { out: out.clone(), name, before, now });
+    if let Some((_, state)) = &stored {
+        let wished = recipe.clone().for_width(state.target.hidden);
+        if let Some((name, before, now)) = state.recipe.differences(&wished).into_iter().next() {
+            return Err(RunError::Recipe { out: out.clone(), name, before, now });
+        }
     }
     let (files, fingerprint) = RunContext::open(&recipe.target, &request.model_folders, report)?;
     let (dir, state) = match stored {
