@@ -11,6 +11,8 @@ mod expanded;
 mod float;
 mod steps;
 
+use std::mem::MaybeUninit;
+
 use block32::Block32;
 use expanded::AnyExpanded;
 use float::Float;
@@ -151,16 +153,17 @@ struct Step<'a> {
     stride: usize,
 }
 
-/// Sums of a part, a line each.
+/// Sums of a part, a line each. Those of rows that a part lacks are never written: most parts are
+/// short, and to clear all of them would cost a short task much of its time.
 #[repr(align(64))]
-struct Sums([[f32; LANES]; PART]);
+struct Sums([MaybeUninit<[f32; LANES]>; PART]);
 
 impl Tiles<'_> {
     /// # Safety
     /// The shapes fit, the rows are prepared for the format, and no other work has these tiles.
     #[inline(always)]
     unsafe fn each<L: Lanes, K: Kernel>(&self) {
-        let mut sums = Sums([[0.0; LANES]; PART]);
+        let mut sums = Sums([const { MaybeUninit::uninit() }; PART]);
         let mut room = Expanded::ZERO;
         let mut start = 0;
         while start < self.rows.count() {
@@ -195,7 +198,7 @@ impl Tiles<'_> {
         let groups = part.div_ceil(L::ROWS);
         for sum in &mut sums.0[..part] {
             // SAFETY: a sum has a vector's lanes.
-            unsafe { L::store(sum.as_mut_ptr(), L::splat(0.0)) };
+            unsafe { L::store(sum.as_mut_ptr().cast(), L::splat(0.0)) };
         }
         for block in 0..self.rows.blocks() {
             let rest = &tile[block * superblock..];
@@ -225,7 +228,10 @@ impl Tiles<'_> {
         }
         let scale = self.matrix.scale();
         if scale != 1.0 {
-            sums.0[..part].iter_mut().flatten().for_each(|sum| *sum *= scale);
+            for sum in &mut sums.0[..part] {
+                // SAFETY: written above, as all of the part.
+                unsafe { sum.assume_init_mut() }.iter_mut().for_each(|sum| *sum *= scale);
+            }
         }
         let outputs = self.matrix.outputs();
         let lanes = LANES.min(outputs - t * LANES);
@@ -234,9 +240,9 @@ impl Tiles<'_> {
             unsafe {
                 let y = self.y.add((start + r) * outputs + t * LANES);
                 if lanes == LANES {
-                    L::store(y, L::load(sum.as_ptr()));
+                    L::store(y, L::load(sum.as_ptr().cast()));
                 } else {
-                    std::ptr::copy_nonoverlapping(sum.as_ptr(), y, lanes);
+                    std::ptr::copy_nonoverlapping(sum.as_ptr().cast(), y, lanes);
                 }
             }
         }
