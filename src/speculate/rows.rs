@@ -27,10 +27,12 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
     if k == 0 {
         return best;
     }
+    let maxima: Vec<f32> = row.chunks(SEARCHED).map(max).collect();
+    // As many values as blocks whose maximum reaches this are no smaller: the others hold nothing.
+    let least = kth_largest(&maxima, k);
     let mut worst = f32::NEG_INFINITY;
     for (block, values) in row.chunks(SEARCHED).enumerate() {
-        // Most blocks hold nothing: one vectorised maximum settles them.
-        if max(values) <= worst {
+        if maxima[block] < least || maxima[block] <= worst {
             continue;
         }
         for (i, &value) in values.iter().enumerate() {
@@ -46,6 +48,14 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
         }
     }
     best
+}
+
+/// The `k`-th largest value, minus infinity if there are fewer. None is NaN.
+fn kth_largest(values: &[f32], k: usize) -> f32 {
+    if k > values.len() {
+        return f32::NEG_INFINITY;
+    }
+    *values.to_vec().select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a)).1
 }
 
 /// `log_softmax(row)` in f32. A row without any number stays minus infinity everywhere.
