@@ -162,7 +162,12 @@ impl AutoController {
     pub(super) fn observe(&mut self, round: &RoundObservation<'_>) {
         self.rounds += 1;
         self.position = round.context;
-        self.context.observe(round);
+        // Rounds with a draft and without are not timed at the same moment, and a machine's speed
+        // wavers by more than what drafting wins.
+        let slower = self.context.observe(round);
+        self.pace.slow_down(slower);
+        self.tally.slow_down(slower);
+        self.models.iter_mut().for_each(|arm| arm.slow_down(slower));
         let ms = round.total_ms();
         if !(ms.is_finite() && ms > 0.0) {
             return;

@@ -14,6 +14,8 @@ struct Text {
     context: (f64, f64),
     head: (f64, f64),
     small: (f64, f64),
+    /// How many times as long as usual the machine takes for everything.
+    slow: f64,
 }
 
 impl Text {
@@ -88,6 +90,7 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
                 None => (DraftKind::Auto, first),
             };
             let (mean, ms) = text.of(kind);
+            let (ms, pass) = (text.slow * ms, text.slow * PASS);
             let owes = &mut owed[usize::from(kind == DraftKind::Auto)];
             *owes += mean;
             let tokens = owes.floor().max(1.0);
@@ -96,13 +99,13 @@ fn answers(budgets: &mut BudgetController, text: &Text, count: usize, length: us
             let accepted: Vec<usize> =
                 (1..tokens as usize).map(|node| tree.push(node - 1, 1, -0.3)).collect();
             context += tokens as usize;
-            let draft_ms = if kind == DraftKind::None { 0.0 } else { ms - PASS };
+            let draft_ms = if kind == DraftKind::None { 0.0 } else { ms - pass };
             budgets.observe(&RoundObservation {
                 budget,
                 tree: &tree,
                 accepted: &accepted,
                 draft_ms: Some(draft_ms),
-                verify_ms: PASS,
+                verify_ms: pass,
                 overlap_ms: 0.0,
                 other_ms: 0.0,
                 draft: kind,
@@ -120,7 +123,7 @@ const POOR: (f64, f64) = (1.0, 1.8 * PASS);
 
 #[test]
 fn where_nothing_pays_hardly_anything_is_lost() {
-    let text = Text { context: (1.0, 1.05 * PASS), head: POOR, small: POOR };
+    let text = Text { context: (1.0, 1.05 * PASS), head: POOR, small: POOR, slow: 1.0 };
     let mut budgets = started(false);
     answers(&mut budgets, &text, 1, 60);
     let course = answers(&mut budgets, &text, 40, 60);
@@ -135,7 +138,7 @@ fn a_model_that_pays_drafts_within_ten_rounds_and_in_the_next_answer_at_once() {
             true => (POOR, good, DraftKind::Small),
             false => (good, POOR, DraftKind::Head),
         };
-        let text = Text { context: (1.1, 1.03 * PASS), head, small };
+        let text = Text { context: (1.1, 1.03 * PASS), head, small, slow: 1.0 };
         let mut budgets = started(false);
         let course = answers(&mut budgets, &text, 1, 60);
         assert!(course.rounds[10..24].iter().all(|&drafted| drafted == kind), "{course:?}");
@@ -147,7 +150,7 @@ fn a_model_that_pays_drafts_within_ten_rounds_and_in_the_next_answer_at_once() {
 
 #[test]
 fn the_context_drafts_where_it_promises_more() {
-    let text = Text { context: (3.0, 1.1 * PASS), head: (2.0, 1.3 * PASS), small: POOR };
+    let text = Text { context: (3.0, 1.1 * PASS), head: (2.0, 1.3 * PASS), small: POOR, slow: 1.0 };
     let mut budgets = started(false);
     answers(&mut budgets, &text, 1, 40);
     let course = answers(&mut budgets, &text, 4, 60);
@@ -156,8 +159,9 @@ fn the_context_drafts_where_it_promises_more() {
 
 #[test]
 fn a_text_that_changes_is_followed() {
-    let chat = Text { context: (1.0, 1.03 * PASS), head: POOR, small: (2.2, 1.4 * PASS) };
-    let code = Text { context: (2.5, 1.1 * PASS), head: POOR, small: (1.0, 1.4 * PASS) };
+    let chat =
+        Text { context: (1.0, 1.03 * PASS), head: POOR, small: (2.2, 1.4 * PASS), slow: 1.0 };
+    let code = Text { context: (2.5, 1.1 * PASS), head: POOR, small: (1.0, 1.4 * PASS), slow: 1.0 };
     let mut budgets = started(false);
     for _ in 0..3 {
         for text in [chat, code] {
@@ -168,8 +172,20 @@ fn a_text_that_changes_is_followed() {
 }
 
 #[test]
+fn a_machine_that_slows_down_or_recovers_does_not_stop_a_draft_that_pays() {
+    let quiet = Text { context: (1.4, 1.15 * PASS), head: POOR, small: POOR, slow: 1.0 };
+    let mut budgets = started(false);
+    answers(&mut budgets, &quiet, 4, 60);
+    for slow in [1.6, 1.0, 2.2, 0.7, 1.0] {
+        let course = answers(&mut budgets, &Text { slow, ..quiet }, 1, 60);
+        assert!(course.share(DraftKind::Auto) > 0.85, "{slow} {course:?}");
+    }
+}
+
+#[test]
 fn for_show_a_model_drafts_where_the_context_has_nothing() {
-    let text = Text { context: (1.0, 1.02 * PASS), head: (1.5, 2.0 * PASS), small: POOR };
+    let text =
+        Text { context: (1.0, 1.02 * PASS), head: (1.5, 2.0 * PASS), small: POOR, slow: 1.0 };
     let course = answers(&mut started(true), &text, 3, 60);
     assert!(course.share(DraftKind::Head) > 0.9, "{course:?}");
     let repeating = Text { context: (3.0, 1.1 * PASS), ..text };
@@ -180,7 +196,8 @@ fn for_show_a_model_drafts_where_the_context_has_nothing() {
 
 #[test]
 fn what_was_learned_spares_the_next_start_the_trial() {
-    let text = Text { context: (1.1, 1.03 * PASS), head: POOR, small: (2.0, 1.3 * PASS) };
+    let text =
+        Text { context: (1.1, 1.03 * PASS), head: POOR, small: (2.0, 1.3 * PASS), slow: 1.0 };
     let mut budgets = started(false);
     answers(&mut budgets, &text, 8, 60);
     let learned = budgets.learned().unwrap();
@@ -196,7 +213,12 @@ fn what_was_learned_spares_the_next_start_the_trial() {
 fn any_text() -> impl proptest::strategy::Strategy<Value = Text> {
     let arm = || (1.0f64..4.0, 1.0f64..3.0).prop_map(|(tokens, ms)| (tokens, ms * PASS));
     let context = (1.0f64..3.0, 1.0f64..1.1).prop_map(|(tokens, ms)| (tokens, ms * PASS));
-    (context, arm(), arm()).prop_map(|(context, head, small)| Text { context, head, small })
+    (context, arm(), arm()).prop_map(|(context, head, small)| Text {
+        context,
+        head,
+        small,
+        slow: 1.0,
+    })
 }
 
 proptest! {

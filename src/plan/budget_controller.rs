@@ -122,7 +122,9 @@ impl BudgetController {
         match &mut self.rule {
             Rule::Tree(controller) => controller.observe(round),
             Rule::Duo(controller) => controller.observe(round),
-            Rule::Confidence(controller) => controller.observe(round),
+            Rule::Confidence(controller) => {
+                controller.observe(round);
+            }
             Rule::Auto(controller) => controller.observe(round),
         }
     }

@@ -47,13 +47,15 @@ impl ConfidenceController {
         &self.times
     }
 
-    /// Learns from a round.
-    pub fn observe(&mut self, round: &RoundObservation<'_>) {
-        self.times.learn(round.tree.len(), round.verify_ms);
+    /// Learns from a round. Returns by what factor the machine seems to have slowed down
+    /// ([`VerifyTimes::learn`]).
+    pub fn observe(&mut self, round: &RoundObservation<'_>) -> f64 {
+        let slower = self.times.learn(round.tree.len(), round.verify_ms);
         self.times.learn_other(round.other_ms);
         self.tokens += NEAR * (round.accepted.len() as f64 + 1.0 - self.tokens);
         self.nodes += NEAR * (round.tree.len() as f64 - self.nodes);
         self.rounds += 1;
+        slower
     }
 
     pub(super) fn current(&self) -> (Budget, TreeOverrides) {

@@ -89,6 +89,11 @@ impl ModelArm {
         self.known = self.known.min(reused);
     }
 
+    /// As [`Pace::slow_down`].
+    pub(super) fn slow_down(&mut self, factor: f64) {
+        self.pace.slow_down(factor);
+    }
+
     /// Notes that a round went by, in which somebody else drafted or nobody.
     pub(super) fn pass(&mut self) {
         self.since += 1;

@@ -61,6 +61,12 @@ impl Pace {
         self.long.ms += (ms - self.long.ms) / self.known;
     }
 
+    /// The machine takes so many times as long for everything as when these rounds were timed.
+    pub(super) fn slow_down(&mut self, factor: f64) {
+        self.lately.ms *= factor;
+        self.long.ms *= factor;
+    }
+
     /// Another answer begins.
     pub(super) fn begin_answer(&mut self) {
         self.lately.tokens *= CARRIED;
@@ -101,6 +107,11 @@ impl Tally {
         self.tokens += tokens;
         self.squares += tokens * tokens;
         self.ms += ms;
+    }
+
+    /// As [`Pace::slow_down`].
+    pub(super) fn slow_down(&mut self, factor: f64) {
+        self.ms *= factor;
     }
 
     /// Another answer begins, or rounds of another kind came between: what was seen counts less.

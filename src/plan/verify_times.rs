@@ -14,11 +14,16 @@ pub struct VerifyTimes {
     other: f64,
 }
 
-/// How much of a difference the two sizes around a round's own take over, and how much all others:
-/// what slows one pass (a longer context, a busy machine) slows all. But a pass over the root alone
-/// learns from its own kind only: behind a draft a pass finds less of the target in the caches.
-const NEAR: f64 = 0.2;
-const FAR: f64 = 0.05;
+/// How much of a difference all sizes take over: what slows one pass (a longer context, a busy
+/// machine) slows all.
+const COMMON: f64 = 0.1;
+/// How much more of it the two sizes around a round's own take over, and how much more that of the
+/// root alone: its passes are rare where a draft pays, and they must not look dear for having
+/// followed the others.
+const OWN: f64 = 0.1;
+const OWN_ROOT: f64 = 0.2;
+/// How much of a round's other work is taken over.
+const OTHER: f64 = 0.2;
 
 impl VerifyTimes {
     /// Those of a cost model.
@@ -34,33 +39,35 @@ impl VerifyTimes {
     }
 
     /// Learns from a pass over `nodes` nodes. One that was stalled counts for twice the expected
-    /// time at most.
-    pub fn learn(&mut self, nodes: usize, ms: f64) {
+    /// time at most. Returns by what factor all passes seem to have changed: rounds timed before it
+    /// would take so much longer now.
+    pub fn learn(&mut self, nodes: usize, ms: f64) -> f64 {
         let off = (ms / self.at(nodes)).clamp(0.5, 2.0) - 1.0;
         if !off.is_finite() {
-            return;
+            return 1.0;
         }
         let (low, share) = around(nodes);
-        let first = usize::from(nodes > 1);
-        for (at, known) in self.ms.iter_mut().enumerate().skip(first) {
+        let own = if nodes > 1 { OWN } else { OWN_ROOT };
+        for (at, known) in self.ms.iter_mut().enumerate() {
             let near = match at {
                 _ if at == low => 1.0 - share.min(1.0),
                 _ if at == low + 1 => share.min(1.0),
                 _ => 0.0,
             };
-            *known *= 1.0 + off * (FAR + (NEAR - FAR) * near);
+            *known *= 1.0 + off * (COMMON + own * near);
         }
         // More nodes never take less: what says so is a disturbed measurement.
         for at in (1..SIZES.len()).rev() {
             self.ms[at - 1] = self.ms[at - 1].min(self.ms[at]);
         }
+        1.0 + off * COMMON
     }
 
     /// Learns what a round took besides drafting and verifying.
     pub fn learn_other(&mut self, ms: f64) {
         // A round that was stalled says nothing of the others.
         if (0.0..self.at(1)).contains(&ms) {
-            self.other += NEAR * (ms - self.other);
+            self.other += OTHER * (ms - self.other);
         }
     }
 
@@ -171,7 +178,9 @@ mod tests {
             mut paths in prop::collection::vec(0.0f64..1.0, 0..60),
         ) {
             let mut times = times(5.0, 0.3, 4);
-            passes.into_iter().for_each(|(nodes, ms)| times.learn(nodes, ms));
+            for (nodes, ms) in passes {
+                times.learn(nodes, ms);
+            }
             paths.sort_by(|a, b| b.total_cmp(a));
             let (nodes, _) = times.best_size(paths.iter().copied(), 0.0);
             prop_assert!(nodes < 2 || paths[nodes - 2] >= times.least_path() * (1.0 - 1e-9));
