@@ -13,7 +13,7 @@ use super::controller::RoundObservation;
 use super::learned::LearnedRound;
 use super::model_arm::ModelArm;
 use super::overrides::TreeOverrides;
-use super::pace::{Mean, Pace, Tally};
+use super::pace::{Ease, Mean, Pace, Tally};
 use super::{DraftKind, Learned, VerifyTimes};
 use crate::speculate::{Budget, Shape};
 
@@ -70,6 +70,8 @@ pub struct AutoController {
     resting: u64,
     rest: u64,
     models: Vec<ModelArm>,
+    /// How well models draft this text.
+    ease: Ease,
     /// The model on trial and its rounds left.
     trial: Option<(usize, usize)>,
     /// Milliseconds that trials may lose.
@@ -98,6 +100,7 @@ impl AutoController {
             resting: 0,
             rest: FIRST_REST,
             models: Vec::new(),
+            ease: Ease::default(),
             trial: None,
             credit_ms: FIRST_CREDIT * plain_ms,
             drafted: (0, 0.0),
@@ -152,6 +155,8 @@ impl AutoController {
         self.models.iter_mut().for_each(|arm| arm.begin_answer(reused));
         (self.resting, self.rest) = (0, FIRST_REST);
         self.tally.fade();
+        self.ease.fade();
+        self.tell_ease();
         (self.rounds, self.answer_ms) = (0, 0.0);
         // One that was left unfinished says nothing of this text.
         self.trial = None;
@@ -194,8 +199,18 @@ impl AutoController {
         }
     }
 
+    /// Tells the models how well this text can be drafted.
+    fn tell_ease(&mut self) {
+        let share = self.ease.share();
+        self.models.iter_mut().for_each(|arm| arm.expect(share));
+    }
+
     fn observe_model(&mut self, at: usize, round: &RoundObservation<'_>, ms: f64) {
         let without = self.rate_without(at);
+        if let Some(expected) = self.models[at].accepted() {
+            self.ease.note(round.accepted.len() as f64, expected);
+            self.tell_ease();
+        }
         let steady = self.models[at].observe(round, ms);
         let Some((_, left)) = self.trial.filter(|&(on_trial, _)| on_trial == at) else { return };
         self.credit_ms -= ms - (round.accepted.len() as f64 + 1.0) / without;

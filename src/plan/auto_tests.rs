@@ -235,8 +235,9 @@ proptest! {
             prop_assert!(number > 0 || share > 0.85, "{share:.3} of the best: {text:?}");
             let ms = begun.ms + course.ms;
             let ratio = (begun.tokens + course.tokens) / ms * PASS;
-            // A change of the text has to be noticed first.
-            let least = if number == 0 { 0.96 } else { 0.88 };
+            // A draft that loses four hundredths is hardly told from bad luck, and trials cost one
+            // more. A change of the text has to be noticed first.
+            let least = if number == 0 { 0.95 } else { 0.88 };
             prop_assert!(ratio > least, "{ratio:.3} times plain: {text:?}");
         }
     }

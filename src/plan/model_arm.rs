@@ -27,6 +27,8 @@ pub(super) struct ModelArm {
     pub(super) kind: DraftKind,
     tree: TreeController,
     pace: Pace,
+    /// The share of what is accepted in the long run that this text lets expect.
+    share: f64,
     /// T_D of a round in which there was little to read.
     draft_ms: f64,
     /// Milliseconds for each token that it has missed.
@@ -54,6 +56,7 @@ impl ModelArm {
             kind,
             tree: TreeController::new(plan, space),
             pace: Pace::new(Mean { tokens, ms: ms.max(f64::MIN_POSITIVE) }),
+            share: 1.0,
             draft_ms: (ms - plan.costs.verify_ms(plan.budget.shape.gamma)).max(0.0),
             read_ms: plan.costs.row_ms(plan.budget.blocks),
             readings: 0.0,
@@ -94,6 +97,16 @@ impl ModelArm {
         self.pace.slow_down(factor);
     }
 
+    /// Expects this share of what is accepted in the long run.
+    pub(super) fn expect(&mut self, share: f64) {
+        self.share = share;
+    }
+
+    /// Accepted tokens of a round in the long run, once that is known.
+    pub(super) fn accepted(&self) -> Option<f64> {
+        self.pace.is_known().then(|| self.pace.long().tokens - 1.0)
+    }
+
     /// Notes that a round went by, in which somebody else drafted or nobody.
     pub(super) fn pass(&mut self) {
         self.since += 1;
@@ -131,14 +144,14 @@ impl ModelArm {
 
     /// Tokens a millisecond expected of it at `context` positions.
     pub(super) fn rate(&self, context: usize) -> f64 {
-        let Mean { tokens, ms } = self.pace.expected();
+        let Mean { tokens, ms } = self.pace.expected_in(self.share);
         tokens / (ms + self.reading(context) / self.rounds.clamp(1.0, HORIZON))
     }
 
     /// Milliseconds that `rounds` rounds of it would lose where `rate` tokens a millisecond can be
     /// had without it.
     pub(super) fn loss(&self, rounds: usize, rate: f64, context: usize) -> f64 {
-        let Mean { tokens, ms } = self.pace.expected();
+        let Mean { tokens, ms } = self.pace.expected_in(self.share);
         let lost = rounds as f64 * (ms - tokens / rate) + self.reading(context);
         lost.max(0.0)
     }

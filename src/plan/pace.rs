@@ -74,6 +74,11 @@ impl Pace {
         self.rounds *= CARRIED;
     }
 
+    /// Whether the long run is known, and not a guess still.
+    pub(super) fn is_known(&self) -> bool {
+        self.known >= LONG / 2.0
+    }
+
     /// A round in the long run.
     pub(super) fn long(&self) -> Mean {
         self.long
@@ -81,11 +86,53 @@ impl Pace {
 
     /// A round as it is expected now.
     pub(super) fn expected(&self) -> Mean {
+        self.expected_in(1.0)
+    }
+
+    /// The same in a text where `share` of the draft that is accepted in the long run is.
+    pub(super) fn expected_in(&self, share: f64) -> Mean {
         let weight = PRIOR + self.rounds;
+        let long = 1.0 + share * (self.long.tokens - 1.0);
         Mean {
-            tokens: (PRIOR * self.long.tokens + self.lately.tokens) / weight,
+            tokens: (PRIOR * long + self.lately.tokens) / weight,
             ms: (PRIOR * self.long.ms + self.lately.ms) / weight,
         }
+    }
+}
+
+/// How well drafts fare in one text beside others: what is hard for one model is hard for another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Ease {
+    rounds: f64,
+    accepted: f64,
+    expected: f64,
+}
+
+impl Ease {
+    /// Rounds as expected that count beside those of the text.
+    const PRIOR: f64 = 2.0;
+
+    /// Notes how many tokens of a draft were accepted, and how many are in the long run.
+    pub(super) fn note(&mut self, accepted: f64, expected: f64) {
+        self.rounds += 1.0;
+        self.accepted += accepted;
+        self.expected += expected.max(0.0);
+    }
+
+    /// Another answer begins: the next text may be of another kind.
+    pub(super) fn fade(&mut self) {
+        for sum in [&mut self.rounds, &mut self.accepted, &mut self.expected] {
+            *sum *= CARRIED;
+        }
+    }
+
+    /// The share of what is accepted in the long run that is to be expected here.
+    pub(super) fn share(&self) -> f64 {
+        if self.expected <= 0.0 {
+            return 1.0;
+        }
+        let here = self.accepted / self.expected;
+        (Self::PRIOR + self.rounds * here) / (Self::PRIOR + self.rounds)
     }
 }
 
@@ -184,6 +231,26 @@ mod tests {
         assert!(most > 1.15 && most < 1.2, "{most}");
         (0..400).for_each(|i| tally.note(if i % 2 == 0 { 0.5 } else { 1.5 }, 1.0));
         assert!(tally.may_have() < 1.03, "{tally:?}");
+    }
+
+    #[test]
+    fn a_hard_text_is_known_by_its_first_rounds() {
+        let mut ease = Ease::default();
+        assert_eq!(ease.share(), 1.0);
+        (0..2).for_each(|_| ease.note(0.0, 2.0));
+        assert_eq!(ease.share(), 0.5);
+        ease.fade();
+        assert!(ease.share() > 0.7, "{ease:?}");
+        (0..50).for_each(|_| ease.note(3.0, 2.0));
+        assert!((1.4..1.5).contains(&ease.share()), "{ease:?}");
+        let mut pace = Pace::recalled(Mean { tokens: 3.0, ms: 2.0 });
+        assert_eq!(pace.expected_in(0.5).tokens, 2.0);
+        (0..40).for_each(|_| pace.note(3.0, 2.0));
+        assert!(pace.expected_in(0.5).tokens > 2.7, "its own rounds weigh more: {pace:?}");
+        // A draft of which nothing was ever accepted says nothing of the text.
+        let mut none = Ease::default();
+        none.note(1.0, 0.0);
+        assert_eq!(none.share(), 1.0);
     }
 
     #[test]
