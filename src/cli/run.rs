@@ -158,8 +158,10 @@ impl<W: Write, E: Write> Output<W, E> {
     /// Takes an event; returns how the run ended once it has.
     fn take(&mut self, event: Event) -> io::Result<Option<CommandResult>> {
         let line = self.recorder.line(&event);
-        if self.json && matches!(line, Line::Round(_) | Line::Summary { .. } | Line::Failed { .. })
-        {
+        let told = |line: &Line| {
+            matches!(line, Line::Round(_) | Line::Summary { .. } | Line::Failed { .. })
+        };
+        if let Some(line) = line.filter(|line| self.json && told(line)) {
             self.out.write_all(json_line(&line)?.as_bytes())?;
             self.out.flush()?;
         }
@@ -184,8 +186,9 @@ impl<W: Write, E: Write> Output<W, E> {
                 self.loading.tick();
             }
             Event::Ready(_) => self.loading.finish_and_clear(),
-            // Nothing here asks for other models.
+            // Nothing here looks at trees or asks for other models.
             Event::Prefill { .. }
+            | Event::Verifying { .. }
             | Event::Reasons(_)
             | Event::LoadProgress { .. }
             | Event::Unloaded { .. }

@@ -123,7 +123,7 @@ impl BatchEngine {
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
-    pub fn step(&mut self, names: &(dyn TokenText + Sync)) -> Result<Vec<Answered>, DecodeError> {
+    pub fn step(&mut self, names: &dyn TokenText) -> Result<Vec<Answered>, DecodeError> {
         let sequences = &mut self.sequences[..self.active];
         let (vocab, capacity) = (self.target.vocab(), self.target.capacity());
         let pool = std::sync::Arc::clone(self.target.pool());

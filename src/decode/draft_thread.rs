@@ -2,12 +2,14 @@
 //! drafter for that time only and gives it back whatever happens; nothing here decides a token.
 
 use super::panic::panic_message;
+use super::pending::PassWatch;
 use crate::draft::{AheadRequest, DraftRequest, Drafter};
 use crate::speculate::Tree;
+use crate::speculate::duo::Sequences;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,8 @@ struct DraftJob {
     tree: Tree,
     request: DraftRequest,
     stop: Arc<AtomicBool>,
+    /// Where somebody looks.
+    watch: Option<PassWatch>,
 }
 
 struct Done {
@@ -63,13 +67,9 @@ impl DraftThread {
     fn start() -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<DraftJob>();
         let (outbox, done) = channel();
-        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-            for job in inbox {
-                if outbox.send(work(job)).is_err() {
-                    return;
-                }
-            }
-        })?;
+        let thread = std::thread::Builder::new()
+            .name(THREAD.to_owned())
+            .spawn(move || serve(&inbox, &outbox))?;
         let stop = Arc::new(AtomicBool::new(false));
         Ok(Self { jobs: Some(jobs), done, stop, thread: Some(thread) })
     }
@@ -83,9 +83,10 @@ impl DraftThread {
         drafter: Box<dyn Drafter>,
         tree: Tree,
         request: DraftRequest,
+        watch: Option<PassWatch>,
     ) -> Result<(), Box<dyn Drafter>> {
         self.stop.store(false, Ordering::Release);
-        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop) };
+        let job = DraftJob { drafter, tree, request, stop: Arc::clone(&self.stop), watch };
         match &self.jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0.drafter),
             None => Err(job.drafter),
@@ -145,11 +146,39 @@ impl LazyDraftThread {
     }
 }
 
-fn work(job: DraftJob) -> Done {
-    let DraftJob { mut drafter, tree, request, stop } = job;
+/// Works on jobs until there are no more.
+fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
+    let mut next = jobs.recv().ok();
+    while let Some(mut job) = next {
+        let (watch, stop) = (job.watch.take(), Arc::clone(&job.stop));
+        if done.send(work(job, watch.as_ref())).is_err() {
+            return;
+        }
+        let untold = watch.and_then(|mut watch| Some((watch.left()?, watch)));
+        let Some((left, watch)) = untold else {
+            next = jobs.recv().ok();
+            continue;
+        };
+        // Drafted before it was time to tell of it: it is told then, if the pass still lasts.
+        next = match jobs.recv_timeout(left) {
+            Err(RecvTimeoutError::Timeout) => {
+                if !stop.load(Ordering::Acquire) {
+                    watch.tell();
+                }
+                jobs.recv().ok()
+            }
+            received => received.ok(),
+        };
+    }
+}
+
+fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
+    let DraftJob { mut drafter, tree, request, stop, .. } = job;
     let began = Instant::now();
+    let tell = |sequences: &Sequences| watch.iter().for_each(|watch| watch.grown(sequences));
+    let grown = watch.is_some().then_some(&tell as &dyn Fn(&Sequences));
     let worked = catch_unwind(AssertUnwindSafe(|| {
-        drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop })
+        drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop, grown })
     }));
     let failure = match worked {
         Ok(result) => result.err().map(|error| error.to_string()),

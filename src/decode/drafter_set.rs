@@ -5,6 +5,7 @@
 //! others are.
 
 use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
+use super::pending::PassWatch;
 use crate::draft::{Budget, DraftRequest, Drafter};
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::{ModelRates, Source, Tree, merged};
@@ -257,16 +258,18 @@ pub(super) struct OverlapGuard<'a> {
 }
 
 impl DrafterSet {
-    /// Starts drafting ahead of `tree`, which answers `request`. `None` if that cannot be done.
+    /// Starts drafting ahead of `tree`, which answers `request`, with `watch` told of it. `None` if
+    /// that cannot be done.
     pub(super) fn draft_ahead(
         &mut self,
         at: usize,
         tree: &Tree,
         request: DraftRequest,
+        watch: Option<PassWatch>,
     ) -> Option<OverlapGuard<'_>> {
         let drafter = self.slots.get_mut(at)?.drafter.take()?;
         let sent = match self.thread.get() {
-            Ok(thread) => thread.send(drafter, tree.clone(), request).map_err(|d| (d, None)),
+            Ok(thread) => thread.send(drafter, tree.clone(), request, watch).map_err(|d| (d, None)),
             Err(reason) => Err((drafter, reason)),
         };
         match sent {

@@ -7,6 +7,7 @@ use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
 use super::engine::{DecodeError, Engine, Request};
 use super::options::{Rival, RoundOptions};
+use super::pending::AheadListener;
 use super::round::{Committed, Finish, Origin, Round, Summary, Timing};
 use super::text::TokenText;
 use crate::draft::{Budget, DraftRequest};
@@ -76,6 +77,8 @@ pub struct Generation<'a> {
     /// Logits of the prompt's last token, once it is read.
     logits: Vec<f32>,
     summary: Summary,
+    /// Told of rounds that are being verified.
+    listener: Option<AheadListener>,
 }
 
 impl Engine {
@@ -112,8 +115,8 @@ impl<'a> Generation<'a> {
         let history = History::new(&prompt);
         let prompt_tokens = prompt.len();
         let summary = Summary { prompt_tokens, reused_tokens: reused, ..Summary::default() };
-        let (sampler, logits) = (Sampler::default(), Vec::new());
-        Self { engine, names, prompt, answer, history, sampler, logits, summary }
+        let (sampler, logits, listener) = (Sampler::default(), Vec::new(), None);
+        Self { engine, names, prompt, answer, history, sampler, logits, summary, listener }
     }
 
     /// Progress of the prefill.
@@ -170,8 +173,12 @@ impl<'a> Generation<'a> {
         let budget = by.map_or(options.budget, |by| by.budget);
         let overlapping = by.filter(|by| by.schedule == Schedule::Overlap);
         let verifying = Instant::now();
-        let ahead = overlapping
-            .and_then(|by| self.engine.drafting.draft_ahead(by.drafter, &tree, by.request));
+        let ahead = overlapping.and_then(|by| {
+            let (listener, index) = (self.listener.as_ref(), self.summary.rounds);
+            let gamma = by.request.budget.shape.gamma;
+            let watch = listener.map(|listener| listener.pass(index, &tree, gamma, verifying));
+            self.engine.drafting.draft_ahead(by.drafter, &tree, by.request, watch)
+        });
         let verified = self.engine.target.verify(&tree);
         let verify_ms = milliseconds(verifying);
         let OverlapTimes { ahead, wait } =
@@ -266,6 +273,12 @@ impl<'a> Generation<'a> {
     /// theirs. To be called before the first token.
     pub fn go_on_from(&mut self, begun: &[u32]) {
         self.answer.stream.go_on_from(begun, self.names);
+    }
+
+    /// From the next round on `listener` is told of rounds while the target verifies them, if
+    /// sequences are drafted ahead then (DuoDecoding). It changes no token.
+    pub fn watch(&mut self, listener: Option<AheadListener>) {
+        self.listener = listener;
     }
 
     /// Totals so far.

@@ -15,6 +15,7 @@ mod generation;
 mod kept_text;
 mod options;
 mod panic;
+mod pending;
 mod round;
 mod text;
 
@@ -27,5 +28,6 @@ pub use generation::{Generation, PrefillProgress};
 pub use kept_text::KeptText;
 pub use options::{Rival, RoundOptions};
 pub use panic::panic_message;
+pub use pending::{AheadListener, PendingRound, TellTimes};
 pub use round::{Committed, Finish, Origin, Round, Summary, Timing};
 pub use text::{TextDelta, TextStream, TokenText};

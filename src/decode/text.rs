@@ -2,7 +2,7 @@
 //! never know why a token was chosen.
 
 /// What decoding needs of a tokenizer.
-pub trait TokenText: Send {
+pub trait TokenText: Send + Sync {
     /// How a token is shown on its own: whitespace kept, bytes of split characters as `\xNN`,
     /// special tokens by their name.
     fn label(&self, token: u32) -> String;

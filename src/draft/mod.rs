@@ -21,7 +21,7 @@ pub use small_model::SmallModel;
 pub use crate::speculate::Budget;
 
 use crate::model::{FeatureSource, TrafficMeter};
-use crate::speculate::duo::SequencesAhead;
+use crate::speculate::duo::{Sequences, SequencesAhead};
 use crate::speculate::{Coupling, Growth, Ranking, Source, Tree};
 use std::sync::atomic::AtomicBool;
 
@@ -61,7 +61,7 @@ impl DraftRequest {
 }
 
 /// A request to draft ahead, while the target verifies a tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct AheadRequest<'a> {
     /// The tree that the target verifies.
     pub tree: &'a Tree,
@@ -69,6 +69,9 @@ pub struct AheadRequest<'a> {
     pub request: &'a DraftRequest,
     /// Set when the target's pass has ended.
     pub stop: &'a AtomicBool,
+    /// Told of the sequences after each of the draft's passes (DuoDecoding); `None` where nobody
+    /// looks.
+    pub grown: Option<&'a dyn Fn(&Sequences)>,
 }
 
 /// Which M a drafter can run with.

@@ -7,7 +7,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::state::{ScreenState, StateConfig};
 use super::theme::ThemeName;
 use super::update::{Effect, ScreenEvent, update};
-use crate::decode::{Committed, Finish, Origin, Round, Summary, Timing};
+use crate::decode::{
+    AheadRecord, AheadToken, Committed, Finish, Origin, PendingRound, Round, Summary, Timing,
+};
 use crate::draft::{Budget, Depths};
 use crate::hardware::Usage;
 use crate::model::Traffic;
@@ -264,6 +266,21 @@ pub fn answer(generation: u64, text: &str, nodes: usize) -> Vec<Event> {
     summary.finish = Some(Finish::Eos);
     events.push(Event::Finished { generation, summary: Box::new(summary) });
     events
+}
+
+/// While the target verifies round `index` of an answer: one token, with two sequences behind it.
+pub fn pending(generation: u64, index: usize) -> Event {
+    let Round { mut tree, mut labels, .. } = round_of(&[(" the", 0, 1.0)], &[], "");
+    tree.push(0, 1, -0.2);
+    labels.push(" fox".to_string());
+    let token = |label: &str, log_prob| AheadToken { token: 2, label: label.to_string(), log_prob };
+    let sequences = vec![
+        vec![token(" who", -0.4), token(" lived", -0.1), token(" by", -0.3)],
+        vec![token(" and", -1.6), token(" an", -0.9)],
+    ];
+    let ahead = AheadRecord { gamma: 12, sequences, adopted: None };
+    let round = Box::new(PendingRound { index, tree, labels, ahead });
+    Event::Verifying { generation, round }
 }
 
 /// The events of an answer that is thought about first: a token for the thought, then

@@ -1,6 +1,7 @@
 //! One answer from a job to its last event: the code that the thread, `run` and `bench` share. Must
 //! never know who receives the events.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::gate::RoundGate;
@@ -8,13 +9,24 @@ use super::repetition::RepetitionDetector;
 use super::thoughts::{Begun, Thoughts};
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
 use crate::chat::Role;
-use crate::decode::{Committed, DecodeError, Generation, Request, RoundOptions, Summary};
+use crate::decode::{
+    AheadListener, Committed, DecodeError, Generation, Request, RoundOptions, Summary, TellTimes,
+};
 use crate::plan::{DraftKind, Schedule};
 use crate::speculate::SamplerSettings;
 
 /// The numbers in the planner's reasons move with every round; they are sent again after this long,
 /// and when an answer has ended.
 const REASONS_AGE: Duration = Duration::from_secs(1);
+
+/// When a round that is being verified is told of: what came of the one before is to be seen until
+/// then, and a screen shows no more than 30 frames a second.
+const TELL_TIMES: TellTimes =
+    TellTimes { after: Duration::from_millis(100), every: Duration::from_millis(33) };
+
+/// Takes events while the decode thread works for the target; on the drafter's thread, which it
+/// must not block.
+pub(super) type Watcher = Arc<dyn Fn(Event) + Send + Sync>;
 
 /// Why an answer ended without a summary.
 enum AnswerError {
@@ -39,8 +51,25 @@ impl Backend {
         controls: &SharedControls,
         sink: &mut dyn FnMut(Event) -> bool,
     ) -> bool {
+        self.answer_watched(job, controls, sink, None)
+    }
+
+    /// As [`Self::answer`], with `watcher` told of rounds while the target verifies them and
+    /// `Controls::watched` is set.
+    pub(super) fn answer_watched(
+        &mut self,
+        job: &Job,
+        controls: &SharedControls,
+        sink: &mut dyn FnMut(Event) -> bool,
+        watcher: Option<Watcher>,
+    ) -> bool {
         let generation = job.generation;
-        let worked = self.work(job, controls, sink);
+        let listener = watcher.map(|watcher| {
+            let tell =
+                move |round| watcher(Event::Verifying { generation, round: Box::new(round) });
+            AheadListener::new(Arc::clone(&self.names), TELL_TIMES, tell)
+        });
+        let worked = self.work(job, controls, sink, listener);
         self.planner.answered();
         let last = match worked {
             Ok(summary) => Event::Finished { generation, summary: Box::new(summary) },
@@ -57,6 +86,7 @@ impl Backend {
         job: &Job,
         controls: &SharedControls,
         sink: &mut dyn FnMut(Event) -> bool,
+        listener: Option<AheadListener>,
     ) -> Result<Summary, AnswerError> {
         let generation = job.generation;
         let mut send = |event| if sink(event) { Ok(()) } else { Err(AnswerError::ReceiverGone) };
@@ -138,6 +168,7 @@ impl Backend {
             let planning = Instant::now();
             let options = options(planner, &now);
             let chosen = planning.elapsed();
+            answer.watch(listener.clone().filter(|_| now.watched));
             let mut round = answer.step(&options)?;
             // Before the thoughts lose their text: a model may think in circles too.
             let repeats = noticed(&mut repetition, &round.committed);

@@ -1,6 +1,7 @@
 //! What an answer is made with: an engine, its tokenizer and its planner, whatever they consist of.
 //! Must never know threads.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::load::{LoadedDrafts, SharedTarget};
@@ -67,7 +68,7 @@ pub struct Backend {
     /// Target and drafters.
     pub engine: Engine,
     /// Tokens to text.
-    pub names: Box<dyn TokenText>,
+    pub names: Arc<dyn TokenText>,
     /// Conversation to tokens.
     pub prompter: Prompter,
     /// Tokens that end an answer.
@@ -167,7 +168,7 @@ impl From<Loaded> for Backend {
         }
         Self {
             engine,
-            names: Box::new(tokenizer),
+            names: Arc::new(tokenizer),
             prompter: Box::new(prompter),
             eos,
             stop,

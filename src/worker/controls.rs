@@ -29,6 +29,9 @@ pub struct Controls {
     pub sampler: SamplerSettings,
     /// Whether rounds wait for a step.
     pub paused: bool,
+    /// Whether somebody looks at the draft tree: rounds are then told of while the target still
+    /// verifies them, too.
+    pub watched: bool,
     /// Rounds granted so far while paused; the screen adds one a step.
     pub steps: u64,
     /// Number of the answer that is wanted: the worker stops any other. 0 before the first.
@@ -51,6 +54,7 @@ impl Default for Controls {
             tree: TreeOverrides::default(),
             sampler: SamplerSettings::default(),
             paused: false,
+            watched: false,
             steps: 0,
             generation: 0,
             load: 0,

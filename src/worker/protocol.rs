@@ -2,7 +2,7 @@
 //! overwrite each other go through [`super::SharedControls`]. Must never know widgets.
 
 use crate::chat::Message;
-use crate::decode::{Round, Summary};
+use crate::decode::{PendingRound, Round, Summary};
 use crate::draft::Depths;
 use crate::plan::{DraftKind, LevelCost};
 use crate::speculate::SamplerSettings;
@@ -170,6 +170,15 @@ pub enum Event {
         /// Totals so far: prompt and reused tokens, prefill time.
         summary: Box<Summary>,
     },
+    /// The target verifies a tree while sequences are drafted ahead (DuoDecoding): how far they
+    /// are. Only while `Controls::watched`, of passes that take long, and not more often than a
+    /// screen shows. It may be late: what `Round` says of the same round counts.
+    Verifying {
+        /// The answer.
+        generation: u64,
+        /// What is known so far.
+        round: Box<PendingRound>,
+    },
     /// One round is done.
     Round {
         /// The answer.
@@ -236,6 +245,7 @@ impl Event {
         match self {
             Self::Prefill { generation, .. }
             | Self::First { generation, .. }
+            | Self::Verifying { generation, .. }
             | Self::Round { generation, .. }
             | Self::Finished { generation, .. } => Some(*generation),
             Self::Failed { generation, .. } => *generation,

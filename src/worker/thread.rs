@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::answer::Watcher;
 use super::protocol::{LoadJob, ModelChoice};
 use super::swap::{
     LoadFailure, LoadOutcome, Loader, Loading, NewModels, Room, SharedSink, TargetInUse, WeakSink,
@@ -181,8 +182,13 @@ impl DecodeThread {
 
     fn answer(&mut self, job: &Job) -> bool {
         let Self { backend, controls, sink, .. } = self;
+        let told = WeakSink::of(sink);
+        let watcher: Watcher = Arc::new(move |event| {
+            // Whether anybody listens is asked when the round has ended.
+            told.send(event);
+        });
         let answered = catch_unwind(AssertUnwindSafe(|| {
-            backend.answer(job, controls, &mut |event| sink.send(event))
+            backend.answer_watched(job, controls, &mut |event| sink.send(event), Some(watcher))
         }));
         answered.unwrap_or_else(|panic| {
             let error = internal(panic.as_ref());

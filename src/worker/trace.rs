@@ -91,9 +91,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The line for `event`.
-    pub fn line(&mut self, event: &Event) -> Line {
-        match event {
+    /// The line for `event`; none for what is not over yet.
+    pub fn line(&mut self, event: &Event) -> Option<Line> {
+        Some(match event {
+            Event::Verifying { .. } => return None,
             Event::Loading { stage, fraction } => {
                 Line::Loading { stage: stage.clone(), fraction: *fraction }
             }
@@ -127,7 +128,7 @@ impl Recorder {
                 Line::Notice { text: error.clone().unwrap_or_else(|| "stopped".to_owned()) }
             }
             Event::Failed { error, .. } => Line::Failed { error: error.clone() },
-        }
+        })
     }
 
     fn add(&mut self, token: &Committed) {

@@ -7,61 +7,25 @@
 //! - it does not stop at an end token; the engine does;
 //! - for budgets other than 12, 16 and 24 it always takes one sequence; ours takes any divisor.
 
+use crate::support::duo::{CONTEXT, duo, pair, small};
 use crate::support::generate::{answer, plain, request, samplers};
-use crate::support::golden::{File, config, json, numbers, prompts, recorded_target};
-use crate::support::models::load_small;
+use crate::support::golden::{json, numbers, prompts, recorded_target};
 use dovetail::decode::{Engine, Request, Round, RoundOptions};
 use dovetail::draft::{AheadRequest, Budget, DraftRequest, Drafter, SmallModel};
-use dovetail::kernels::{KvFormat, Pool};
-use dovetail::model::{CpuTarget, RawTensor, SharedVocabulary, Target, WeightSource};
+use dovetail::kernels::Pool;
+use dovetail::model::{CpuTarget, Target};
 use dovetail::plan::Schedule;
 use dovetail::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead, count, divisor};
 use dovetail::speculate::{
     History, Method, Sampler, SamplerSettings, Shape, Tree, accept, top_log_probs,
 };
 use serde_json::Value;
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn number(value: &Value) -> usize {
     value.as_u64().unwrap() as usize
-}
-
-const CONTEXT: usize = 160;
-
-/// A model's file with the LM head, and so every logit, multiplied by a factor.
-struct Scaled(File, f32);
-
-impl Scaled {
-    fn recorded(name: &str, factor: f32) -> Self {
-        Self(File::golden(&format!("{name}/model.safetensors")), factor)
-    }
-}
-
-impl WeightSource for Scaled {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        let mut tensor = self.0.tensor(name)?;
-        if name == "lm_head.weight" {
-            let scaled = |&bytes: &[u8; 4]| (f32::from_le_bytes(bytes) * self.1).to_le_bytes();
-            let bytes = tensor.bytes.as_chunks().0.iter().flat_map(scaled).collect();
-            tensor.bytes = Cow::Owned(bytes);
-        }
-        Some(tensor)
-    }
-}
-
-/// A recorded model as a drafter, its logits scaled.
-fn small(name: &str, scale: f32, pool: Arc<Pool>) -> SmallModel {
-    let (config, source) = (config(name), Scaled::recorded(name, scale));
-    let lm = load_small(&config, &source, Arc::clone(&pool), CONTEXT, KvFormat::F32);
-    let words = SharedVocabulary::identical(config.vocab);
-    SmallModel::new(name, Box::new(lm), words).with_pool(pool)
 }
 
 type Ranks = Vec<(u32, f32)>;
@@ -184,6 +148,7 @@ fn replay(case: &Value, target: &mut CpuTarget, draft: &mut Draft, small: &mut S
                 tree: &tree,
                 request: &request,
                 stop: &AtomicBool::new(false),
+                grown: None,
             })
             .unwrap();
 
@@ -269,18 +234,9 @@ fn the_recorded_numbers_of_sequences() {
     assert!(several > 25, "{several}");
 }
 
-/// A recorded target with a recorded model drafting beside it, each on a thread of its own.
 fn engine(target: &str, draft: &str) -> Engine {
-    let pool = Arc::new(Pool::new(2));
-    let beside = Arc::new(Pool::borrowing(Arc::clone(&pool), 1));
-    let drafter: Box<dyn Drafter> = Box::new(small(draft, 1.0, beside));
-    Engine::new(Box::new(recorded_target(target, pool, CONTEXT)), [drafter])
-}
-
-fn duo(gamma: usize, fixed: Option<usize>, sampler: SamplerSettings) -> RoundOptions {
-    let shape = Shape { gamma, width: 1, depth: gamma };
-    let budget = Budget { method: Method::Sequences { fixed }, ..Budget::new(shape, 0) };
-    RoundOptions { schedule: Schedule::Overlap, ..RoundOptions::new(budget, sampler) }
+    let (target, drafter) = pair(target, draft);
+    Engine::new(Box::new(target), [drafter])
 }
 
 #[test]

@@ -10,5 +10,6 @@ mod gpu_gemma3;
 mod lossless;
 mod merged;
 mod overlap;
+mod pending;
 mod platforms;
 mod rivals;

@@ -21,7 +21,12 @@ fn ahead(case: &Case, backend: Backend, request: &DraftRequest) -> (FeatureHead,
     drafter.observe(&features, &tokens).unwrap();
     let tree = drafter.propose(request).unwrap();
     drafter
-        .draft_ahead(&AheadRequest { tree: &tree, request, stop: &AtomicBool::new(false) })
+        .draft_ahead(&AheadRequest {
+            tree: &tree,
+            request,
+            stop: &AtomicBool::new(false),
+            grown: None,
+        })
         .unwrap();
     (drafter, tree)
 }
@@ -137,6 +142,7 @@ fn the_stable_cache_is_not_touched() {
                     tree: &tree,
                     request: &request,
                     stop: &AtomicBool::new(false),
+                    grown: None,
                 })
                 .unwrap();
                 if busy.was_drafted_ahead() {

@@ -1,6 +1,7 @@
 //! What the tests share. No test imports from another test's file.
 
 pub mod chat;
+pub mod duo;
 pub mod eagle3;
 pub mod events;
 pub mod generate;

@@ -299,7 +299,7 @@ impl Drafter for ToyDrafter {
         Ok(tree)
     }
     fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
-        let &AheadRequest { tree, request, stop } = ahead;
+        let &AheadRequest { tree, request, stop, .. } = ahead;
         assert_eq!(
             self.text.last(),
             Some(&request.root),

@@ -9,6 +9,7 @@ use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::worker::{
     Backend, Controls, Event, Job, ModelChoice, Planner, PromptTokens, Ready, RoundPlan,
 };
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use super::events::next;
@@ -68,7 +69,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
     let drafters: Vec<Box<dyn Drafter>> = vec![Box::new(drafter)];
     Backend {
         engine: Engine::new(target, drafters),
-        names: Box::new(Letters),
+        names: Arc::new(Letters),
         // A token a byte, and no token for an exclamation mark.
         prompter: Box::new(|messages, _| {
             let (messages, begun) = match messages {

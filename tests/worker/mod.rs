@@ -2,6 +2,7 @@
 
 mod kept_kv;
 mod loading;
+mod pending;
 mod scripted;
 mod strategies;
 mod thread;

@@ -126,7 +126,8 @@ fn a_recorded_answer_is_a_script() {
     let mut lines = Vec::new();
     loop {
         let event = next(&events);
-        lines.push(serde_json::to_string(&recorder.line(&event)).unwrap());
+        let line = recorder.line(&event).unwrap();
+        lines.push(serde_json::to_string(&line).unwrap());
         if matches!(event, Event::Finished { .. }) {
             break;
         }

@@ -11,6 +11,7 @@ use dovetail::settings::{SettingValue, Settings};
 use dovetail::speculate::{SamplerSettings, Shape};
 use dovetail::tui::commands::{self, SlashAction};
 use dovetail::worker::{Backend, Controls, Event, Job, PromptTokens, Setting, Worker, spawn};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl TokenText for OneWord {
 fn an_answer_that_repeats_itself_is_told_with_commands_that_there_are() {
     // One token is all that this target knows.
     let one = || backend(Box::new(Toy::new(3, 1, 2000)), ToyDrafter::new(Guess::Knowing, 3, 1));
-    let (worker, events) = start(move || Backend { names: Box::new(OneWord), ..one() });
+    let (worker, events) = start(move || Backend { names: Arc::new(OneWord), ..one() });
     worker.generate(job(1, "ZZZ", 300));
     let all = rest(&events);
     let told = all.iter().filter_map(|event| match event {

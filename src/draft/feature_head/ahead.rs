@@ -45,7 +45,7 @@ impl FeatureHead {
 
     /// Grows trees for the likeliest outcomes of `tree` until told to stop.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), HeadError> {
-        let &AheadRequest { tree, request, stop } = ahead;
+        let &AheadRequest { tree, request, stop, .. } = ahead;
         self.settle(request)?;
         self.drafted_ahead = Some(DraftedAhead {
             pairs: self.tokens.len(),

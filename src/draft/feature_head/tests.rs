@@ -159,6 +159,7 @@ fn go_ahead(head: &mut FeatureHead, root: u32, budget: Budget, passes: &Passes) 
         tree: &tree,
         request: &request,
         stop: &AtomicBool::new(false),
+        grown: None,
     })
     .unwrap();
     passes.lock().unwrap().clear();
@@ -181,6 +182,7 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
         tree: &tree,
         request: &DraftRequest::new(9, chain),
         stop: &AtomicBool::new(false),
+        grown: None,
     })
     .unwrap();
     assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
@@ -242,6 +244,7 @@ fn drafting_ahead_that_is_stopped_at_once_changes_nothing() {
         tree: &tree,
         request: &request,
         stop: &AtomicBool::new(true),
+        grown: None,
     })
     .unwrap();
     assert_eq!(head.drafted_ahead().count(), 0);
@@ -263,6 +266,7 @@ fn a_device_lost_while_drafting_ahead_is_replaced_and_every_pair_kept() {
             tree: &tree,
             request: &request,
             stop: &AtomicBool::new(false),
+            grown: None,
         })
         .unwrap_err();
     assert_eq!(error.to_string(), "the draft device failed: out of memory");
@@ -286,6 +290,7 @@ fn without_room_for_more_rows_trees_end_early() {
             tree: &tree,
             request: &request,
             stop: &AtomicBool::new(false),
+            grown: None,
         })
         .unwrap();
         // Two rows are the tree's, one its last token's; then each outcome needs one at least.

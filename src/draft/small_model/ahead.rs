@@ -9,7 +9,7 @@ use crate::draft::{AheadRequest, DraftError};
 impl SmallModel {
     /// Drafts behind the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
-        let &AheadRequest { tree, request, stop } = ahead;
+        let &AheadRequest { tree, request, stop, .. } = ahead;
         let mut hypotheses: Vec<Hypothesis> =
             after_accepting(tree, 0, None, self.state.after(None)).collect();
         let mut grown = 0;

@@ -129,12 +129,12 @@ impl Drafter for SmallModel {
     }
 
     fn draft_ahead(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
-        let &AheadRequest { tree, request, .. } = ahead;
+        let request = ahead.request;
         let pool = self.pool.clone();
         self.worked_ahead = true;
         let _apart = pool.as_ref().map(|pool| pool.work_apart());
         if let Method::Sequences { fixed } = request.budget.method {
-            return self.go_on(tree, request, fixed);
+            return self.go_on(ahead, fixed);
         }
         let is_asked = request.budget.shape.gamma > 1 && request.budget.shape.width > 0;
         if is_asked && self.state.is_ready() {

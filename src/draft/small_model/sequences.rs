@@ -3,7 +3,7 @@
 
 use super::SmallModel;
 use crate::draft::draft_state::RowMap;
-use crate::draft::{DraftError, DraftRequest};
+use crate::draft::{AheadRequest, DraftError, DraftRequest};
 use crate::speculate::Tree;
 use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
@@ -46,15 +46,16 @@ impl SmallModel {
         tree
     }
 
-    /// Goes on behind the tail of `tree` with sequences of γ tokens in all, `fixed` of them or as
+    /// Goes on behind the tail of the tree with sequences of γ tokens in all, `fixed` of them or as
     /// many as the draft's confidence says. A target that is done before waits: a round takes as
     /// long as the slower of the two, and the budget is chosen so that this is seldom the draft.
     pub(super) fn go_on(
         &mut self,
-        tree: &Tree,
-        request: &DraftRequest,
+        ahead: &AheadRequest<'_>,
         fixed: Option<usize>,
     ) -> Result<(), DraftError> {
+        let &AheadRequest { tree, request, grown: told, .. } = ahead;
+        let tell = |sequences: &Sequences| told.iter().for_each(|told| told(sequences));
         self.state.rank_for(MOST_SEQUENCES, request.coupling.as_ref());
         self.state.catch_up()?;
         if !self.state.is_ready() {
@@ -69,10 +70,12 @@ impl SmallModel {
         }
         let gamma = request.budget.shape.gamma;
         let mut sequences = Sequences::new(gamma, fixed, self.state.after(end));
+        tell(&sequences);
         let mut grown = RowMap::behind(end);
         while !sequences.beam().is_empty() {
             let candidates = self.state.step(&mut grown, sequences.beam())?;
             sequences.expand(&candidates);
+            tell(&sequences);
         }
         tracing::trace!(gamma, k = sequences.count(), rows = sequences.rows(), "drafted ahead");
         let last = tail.last().copied().unwrap_or(request.root);

@@ -243,7 +243,8 @@ proptest! {
                     passes.lock().unwrap().clear();
                     stop.store(most == 0, Ordering::Relaxed);
                     let request = DraftRequest::new(*text.last().unwrap(), budget);
-                    let ahead = AheadRequest { tree: &last, request: &request, stop: &stop };
+                    let (tree, request) = (&last, &request);
+                    let ahead = AheadRequest { tree, request, stop: &stop, grown: None };
                     model.draft_ahead(&ahead).unwrap();
                     prop_assert!(passes.lock().unwrap().len() <= 4, "it stops when told to");
                 }
@@ -303,6 +304,7 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
             tree: &tree,
             request: &request,
             stop: &AtomicBool::new(false),
+            grown: None,
         })
         .unwrap();
     // The leaf, the token after it, three rows of the next chain; then what is less likely.
@@ -317,7 +319,12 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     // The next outcome that is drafted_ahead is none of the above.
     let request = DraftRequest::new(likely[4], budget);
     model
-        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &AtomicBool::new(true) })
+        .draft_ahead(&AheadRequest {
+            tree: &tree,
+            request: &request,
+            stop: &AtomicBool::new(true),
+            grown: None,
+        })
         .unwrap();
     assert!(passes.lock().unwrap().is_empty(), "it stops before it begins");
 }
@@ -369,7 +376,9 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let request = DraftRequest::new(3, one);
     let tree = model.propose(&request).unwrap();
     assert_eq!((tree.clone(), run()), (Tree::root(3), vec![]));
-    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
+    model
+        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
+        .unwrap();
     assert_eq!(run(), [-3, 1, 1, 1, 1, 1]);
     // The target's token begins the sequence: the rest of it is the tail, and costs nothing more.
     let likely = greedy(&text, 18);
@@ -379,7 +388,9 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     assert!(model.was_drafted_ahead());
     // Only the last token of the tail was not run yet.
-    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
+    model
+        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
+        .unwrap();
     assert_eq!(run(), [1; 6]);
     model.observe(&[], &likely[1..6]).unwrap();
     model.observe(&[], &likely[6..7]).unwrap();
@@ -387,7 +398,9 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let tree = model.propose(&request).unwrap();
     assert_eq!(tokens(&tree), likely[6..12]);
     // The tail breaks off: nothing behind it holds.
-    model.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done }).unwrap();
+    model
+        .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
+        .unwrap();
     let wrong = (likely[9] + 1) % VOCAB as u32;
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
@@ -398,6 +411,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
             tree: &Tree::root(wrong),
             request: &DraftRequest::new(wrong, one),
             stop: &done,
+            grown: None,
         })
         .unwrap();
     model.truncate(0);
@@ -420,6 +434,7 @@ fn several_sequences_grow_in_the_same_passes() {
             tree: &Tree::root(3),
             request: &DraftRequest::new(3, two),
             stop: &AtomicBool::new(false),
+            grown: None,
         })
         .unwrap();
     assert_eq!(*passes.lock().unwrap(), [-3, 2, 2]);

@@ -103,16 +103,19 @@ impl Sequences {
         self.rows
     }
 
+    /// The sequences so far, best first, each of at most γ/k tokens with their log-probabilities.
+    pub fn so_far(&self) -> impl Iterator<Item = &[(u32, f32)]> {
+        let length = self.length();
+        self.chains.iter().map(move |chain| &chain.tokens[..chain.tokens.len().min(length)])
+    }
+
     /// The sequences so far as the branches of a tree under `end`, the text's last token; best
     /// first, each of at most γ/k tokens. May be called before the beam is empty, when time is up.
     pub fn finish(&self, end: u32) -> Tree {
         let mut tree = Tree::root(end);
-        let length = self.length();
-        for chain in &self.chains {
-            chain
-                .tokens
+        for sequence in self.so_far() {
+            sequence
                 .iter()
-                .take(length)
                 .fold(0, |parent, &(token, log_prob)| tree.push(parent, token, log_prob));
         }
         tree

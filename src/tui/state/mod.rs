@@ -16,6 +16,7 @@ mod models;
 mod overlay;
 mod paths;
 mod payoff;
+mod pending;
 mod race;
 mod rounds;
 mod selection;
@@ -29,6 +30,7 @@ mod versions;
 
 use std::time::Duration;
 
+use crate::decode::PendingRound;
 use crate::hardware::Usage;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
@@ -45,6 +47,7 @@ pub use meters::{Meters, Prefill};
 pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
 pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
 pub use payoff::{PlainPace, Speedup};
+pub use pending::pending_rows;
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
 pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
@@ -182,6 +185,8 @@ pub struct ScreenState {
     pub begin_with: Starters,
     /// Rounds of the latest answer.
     pub rounds: Rounds,
+    /// The round that is being verified and the generation of its answer, as far as it was told.
+    pending: Option<(u64, Box<PendingRound>)>,
     /// Figures of the latest answer.
     pub meters: Meters,
     /// What a token takes without speculation.
@@ -252,6 +257,7 @@ impl ScreenState {
             input: Input::default(),
             begin_with: Starters::default(),
             rounds: Rounds::default(),
+            pending: None,
             meters: Meters::default(),
             plain: PlainPace::default(),
             before: None,
@@ -379,11 +385,23 @@ impl ScreenState {
         [self.toasts.deadline(), frame].into_iter().flatten().min()
     }
 
-    /// Whether panels stand beside the chat.
+    /// Whether panels stand beside the chat, where there is height for them.
     pub fn wide(&self) -> bool {
         self.size.0 >= Self::WIDE
     }
 
+    /// Whether panels do stand beside the chat.
+    pub fn beside(&self) -> bool {
+        self.wide() && self.size.1 >= Self::HIGH
+    }
+
+    /// Whether the draft tree is on the screen.
+    pub fn shows_tree(&self) -> bool {
+        self.beside() || self.side == Some(Side::Tree)
+    }
+
     /// Columns from which panels stand beside the chat.
     pub const WIDE: u16 = 120;
+    /// Rows from which they do.
+    const HIGH: u16 = 16;
 }

@@ -3,6 +3,7 @@
 
 use crate::decode::{AheadRecord, AheadToken, Round};
 use crate::printable::printable_line;
+use crate::speculate::Tree;
 
 /// What of a tree is hidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub enum NodeOutcome {
     Ahead,
     /// The sequence drafted ahead that the next round goes on with.
     Adopted,
+    /// Drafted, and being verified: not judged yet.
+    Pending,
 }
 
 /// One row.
@@ -80,14 +83,29 @@ const STEEP: usize = 9;
 
 /// The rows of `round` for a panel of `fit` rows; there may be more than that.
 pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    let Round { tree, labels, ahead, .. } = round;
+    rows(Drawn { tree, labels, judged: Some(round), ahead: ahead.as_ref() }, fold, fit)
+}
+
+/// A tree and what is known of it.
+#[derive(Clone, Copy)]
+pub(super) struct Drawn<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) labels: &'a [String],
+    /// What came of it; `None` while it is being verified.
+    pub(super) judged: Option<&'a Round>,
+    pub(super) ahead: Option<&'a AheadRecord>,
+}
+
+pub(super) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
+    let Drawn { tree, judged, ahead, .. } = drawn;
     // Every node has a row, and so have what the target chose and what was drafted ahead.
-    let ahead = round.ahead.as_ref().map_or(0, AheadRecord::k);
     let fold = match fold {
-        Fold::Fit if round.tree.len() + ahead < fit => Fold::Nothing,
+        Fold::Fit if tree.len() + ahead.map_or(0, AheadRecord::k) < fit => Fold::Nothing,
         Fold::Fit => Fold::Branches,
         fold => fold,
     };
-    let nodes = round.tree.nodes();
+    let nodes = tree.nodes();
     let mut children = vec![Vec::new(); nodes.len()];
     // Nodes under each, itself included: parents precede children, so one walk from the end does.
     let mut size = vec![1usize; nodes.len()];
@@ -96,15 +114,16 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
         size[node.parent] += size[index];
     }
     let mut accepted = vec![false; nodes.len()];
-    for &index in &round.accepted {
+    let path = judged.map_or(&[][..], |round| &round.accepted);
+    for &index in path {
         if let Some(flag) = accepted.get_mut(index) {
             *flag = true;
         }
     }
-    let end = round.accepted.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
+    let end = path.last().copied().filter(|&i| i < nodes.len()).unwrap_or(0);
     // Where an accepted token ended the answer, there is nothing behind it: nodes that the draft
     // hung there were never reached.
-    if !round.has_bonus() {
+    if judged.is_some_and(|round| !round.has_bonus()) {
         for child in std::mem::take(&mut children[end]) {
             let below = size[child];
             let mut at = end;
@@ -124,11 +143,11 @@ pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
     }
-    let straight = round.tree.height() > STEEP;
-    let walk = Walk { round, fold, children, size, accepted, end, straight };
+    let straight = tree.height() > STEEP;
+    let walk = Walk { drawn, fold, children, size, accepted, end, straight };
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
-    rows.extend(round.ahead.iter().flat_map(|ahead| ahead_rows(ahead, fold)));
+    rows.extend(ahead.into_iter().flat_map(|ahead| ahead_rows(ahead, fold)));
     rows
 }
 
@@ -148,7 +167,7 @@ fn ahead_rows(ahead: &AheadRecord, fold: Fold) -> impl Iterator<Item = TreeRow> 
 }
 
 struct Walk<'a> {
-    round: &'a Round,
+    drawn: Drawn<'a>,
     fold: Fold,
     children: Vec<Vec<usize>>,
     size: Vec<usize>,
@@ -160,9 +179,11 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn node(&self, index: usize, lead: &str, below: &str, rows: &mut Vec<TreeRow>) {
-        let rejected = index > 0 && !self.accepted[index];
+        let Drawn { tree, labels, judged, .. } = self.drawn;
+        let rejected = index > 0 && judged.is_some() && !self.accepted[index];
         let outcome = match index {
             0 => NodeOutcome::Root,
+            _ if judged.is_none() => NodeOutcome::Pending,
             _ if rejected => NodeOutcome::Rejected,
             _ => NodeOutcome::Accepted,
         };
@@ -172,31 +193,31 @@ impl Walk<'_> {
             .filter(|&child| match self.fold {
                 Fold::Nothing | Fold::Fit => true,
                 Fold::Branches => !rejected,
-                Fold::Path => self.accepted[child],
+                Fold::Path => judged.is_none() || self.accepted[child],
             })
             .collect();
         let hidden =
             self.size[index] - 1 - shown.iter().map(|&child| self.size[child]).sum::<usize>();
-        let label = self.round.labels.get(index).map_or("", String::as_str);
+        let label = labels.get(index).map_or("", String::as_str);
         rows.push(TreeRow {
             lines: lead.to_string(),
             outcome,
             label: visible(label),
-            probability: (index > 0).then(|| self.round.tree.nodes()[index].log_prob.exp()),
+            probability: (index > 0).then(|| tree.nodes()[index].log_prob.exp()),
             hidden,
         });
-        let bonus = index == self.end && self.round.has_bonus();
-        if bonus {
+        let bonus = judged.filter(|round| index == self.end && round.has_bonus());
+        if let Some(round) = bonus {
             let (tee, _) = branch(below, shown.is_empty());
             rows.push(TreeRow {
                 lines: tee,
                 outcome: NodeOutcome::Target,
-                label: visible(&self.round.bonus_label),
+                label: visible(&round.bonus_label),
                 probability: None,
                 hidden: 0,
             });
         }
-        if self.straight && !bonus && shown.len() == 1 {
+        if self.straight && bonus.is_none() && shown.len() == 1 {
             return self.node(shown[0], below, below, rows);
         }
         for (at, &child) in shown.iter().enumerate() {
@@ -269,6 +290,7 @@ mod tests {
                     NodeOutcome::Rejected => '×',
                     NodeOutcome::Ahead => '·',
                     NodeOutcome::Adopted => '→',
+                    NodeOutcome::Pending => unreachable!("it is judged"),
                 };
                 let hidden =
                     if row.hidden > 0 { format!(" +{}", row.hidden) } else { String::new() };

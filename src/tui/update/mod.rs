@@ -41,7 +41,19 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     state.toasts.pass(now);
     let mut effects = handled(state, event);
     effects.extend(state.input.wants_folder().map(Effect::ListFolder));
+    effects.extend(looks(state));
     effects
+}
+
+/// Tells the worker when the tree comes on the screen or goes from it.
+fn looks(state: &mut ScreenState) -> Vec<Effect> {
+    let watched = state.shows_tree();
+    // Nothing follows what ends the program.
+    if state.controls.watched == watched || state.quitting {
+        return Vec::new();
+    }
+    state.controls.watched = watched;
+    apply(state)
 }
 
 fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {

@@ -58,6 +58,14 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.chat.extend(&[token], of);
             Vec::new()
         }
+        Event::Verifying { generation, round } => {
+            // Of what is not shown as an answer no trees are shown either.
+            let racing = state.race.as_ref().is_some_and(|(race, _)| race.measuring());
+            if !racing && state.summarising.is_none() {
+                state.take_pending(generation, round);
+            }
+            Vec::new()
+        }
         Event::Round { round, .. } => {
             state.meters.round(&round);
             state.plain.note(&round);

@@ -32,7 +32,7 @@ pub fn areas(screen: Rect, state: &ScreenState) -> Areas {
     }
     areas.body = left;
     areas.column = left;
-    if state.wide() && screen.height >= 16 {
+    if state.beside() {
         beside(&mut left, &mut areas, state.focus);
         areas.column = left;
         write(&mut left, &mut areas, state);

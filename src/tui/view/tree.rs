@@ -1,15 +1,17 @@
-//! The draft tree of one round, node by node. Must never change the round.
+//! The draft tree of one round, node by node, also while it is being verified. Must never change
+//! the round.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use ratatui::widgets::Block;
 
 use super::figures;
 use super::frames::{focused, panel};
 use super::rows::{cut, draw_rows, ends};
 use crate::decode::Round;
-use crate::tui::state::{Focus, NodeOutcome, ScreenState, TreeRow, tree_rows};
+use crate::tui::state::{Focus, NodeOutcome, ScreenState, TreeRow, pending_rows, tree_rows};
 use crate::tui::theme::Styles;
 
 /// Cells of a probability's bar.
@@ -17,6 +19,22 @@ const BAR: usize = 6;
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, styles: &Styles) {
     let focus = focused(state, Focus::Tree);
+    let fold = Line::styled(format!(" {} ", state.rounds.fold.name()), styles.dim).right_aligned();
+    let folded = |block: Block<'static>| match focus && area.width > 56 {
+        true => block.title_bottom(fold),
+        false => block,
+    };
+    if let Some(round) = state.pending() {
+        let title = format!(" draft tree · round {} ", round.index + 1);
+        let mode = Line::styled(" verifying ", styles.dim).right_aligned();
+        let ahead = &round.ahead;
+        let below = Line::styled(format!(" γ {} · k {} ", ahead.gamma, ahead.k()), styles.dim);
+        let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
+        let inner = block.inner(area);
+        frame.render_widget(block, area);
+        let rows = pending_rows(round, state.rounds.fold, usize::from(inner.height));
+        return draw_nodes(frame, inner, &rows, state, styles);
+    }
     let Some((at, round)) = state.rounds.shown() else {
         let block = panel(" draft tree ", focus, styles);
         let inner = block.inner(area);
@@ -36,16 +54,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         Span::styled(" live ", styles.dim)
     };
     let below = Line::styled(format!(" {} ", spent(round)), styles.dim);
-    let fold = Line::styled(format!(" {} ", state.rounds.fold.name()), styles.dim).right_aligned();
-    let mut block =
-        panel(title, focus, styles).title(Line::from(mode).right_aligned()).title_bottom(below);
-    if focus && area.width > 56 {
-        block = block.title_bottom(fold);
-    }
+    let mode = Line::from(mode).right_aligned();
+    let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
     let inner = block.inner(area);
     frame.render_widget(block, area);
-    let fit = usize::from(inner.height);
-    let rows = tree_rows(round, state.rounds.fold, fit);
+    let rows = tree_rows(round, state.rounds.fold, usize::from(inner.height));
     if !round.speculative {
         let words = if state.controls.speculate {
             "nothing is drafted: one token a round"
@@ -55,7 +68,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         draw_rows(frame, inner, [Line::styled(words, styles.dim)]);
         return;
     }
-    let all = rows.len();
+    draw_nodes(frame, inner, &rows, state, styles);
+}
+
+/// The rows, as far as they are seen.
+fn draw_nodes(
+    frame: &mut Frame<'_>,
+    inner: Rect,
+    rows: &[TreeRow],
+    state: &mut ScreenState,
+    styles: &Styles,
+) {
+    let (all, fit) = (rows.len(), usize::from(inner.height));
     let top = state.rounds.seen(all, fit);
     let seen = rows.iter().skip(top).take(fit).map(|row| line(row, inner.width, styles));
     draw_rows(frame, inner, seen.collect::<Vec<_>>());
@@ -101,6 +125,7 @@ fn look(outcome: NodeOutcome, styles: &Styles) -> (&'static str, Style) {
         NodeOutcome::Rejected => ("×", styles.rejected),
         NodeOutcome::Ahead => ("·", styles.dim),
         NodeOutcome::Adopted => ("→", styles.strong),
+        NodeOutcome::Pending => ("?", styles.text),
     }
 }
 
@@ -109,9 +134,11 @@ fn line(row: &TreeRow, width: u16, styles: &Styles) -> Line<'static> {
     let label = match row.outcome {
         NodeOutcome::Accepted => style.add_modifier(Modifier::BOLD),
         NodeOutcome::Target => style.add_modifier(Modifier::BOLD),
-        NodeOutcome::Root | NodeOutcome::Rejected | NodeOutcome::Ahead | NodeOutcome::Adopted => {
-            style
-        }
+        NodeOutcome::Root
+        | NodeOutcome::Rejected
+        | NodeOutcome::Ahead
+        | NodeOutcome::Adopted
+        | NodeOutcome::Pending => style,
     };
     let mut left = Line::from_iter([
         Span::styled(row.lines.clone(), styles.faint),

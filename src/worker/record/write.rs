@@ -119,7 +119,7 @@ impl Recording {
                 }
             }
         }
-        lines.push(self.recorder.line(event));
+        lines.extend(self.recorder.line(event));
         lines
     }
 

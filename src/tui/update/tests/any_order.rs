@@ -9,7 +9,7 @@ use ratatui::backend::TestBackend;
 
 use super::saved;
 use crate::tui::state::ModelPart;
-use crate::tui::testing::{answer, loaded, ready, usage};
+use crate::tui::testing::{answer, loaded, pending, ready, usage};
 use crate::tui::update::{ScreenEvent, update};
 use crate::tui::view;
 use crate::worker::Event;
@@ -75,6 +75,8 @@ fn event() -> impl Strategy<Value = ScreenEvent> {
                 stage: "reading".into(),
                 fraction: Some(f32::NAN),
             }),
+            ScreenEvent::Worker(pending(1, 0)),
+            ScreenEvent::Worker(pending(2, 3)),
             ScreenEvent::Worker(Event::Unloaded { load: 1, reason: "no room".into() }),
             ScreenEvent::Worker(Event::Swapped { load: 1, ready: Box::new(ready()) }),
             ScreenEvent::Worker(Event::NotSwapped { load: 1, error: Some("x".repeat(300)) }),

@@ -2,7 +2,7 @@
 
 use crate::speculate::SamplerSettings;
 use crate::tui::testing::{answer, loaded, say, type_keys, unloaded};
-use crate::tui::update::Effect;
+use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::worker::{Event, Setting};
 
 #[test]
@@ -54,6 +54,27 @@ fn rounds_are_paused_stepped_and_looked_back_through() {
     assert!(state.rounds.live());
     type_keys(&mut state, " ");
     assert!(!state.controls.paused);
+}
+
+#[test]
+fn the_worker_is_told_whether_the_tree_is_seen() {
+    let mut state = loaded(80, 24);
+    assert!(!state.controls.watched);
+    let told = |effects: &[Effect]| match effects {
+        [Effect::Apply(controls)] => Some(controls.watched),
+        [] => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&type_keys(&mut state, "<f2>")), Some(true));
+    assert_eq!(told(&type_keys(&mut state, "<down>")), None);
+    assert_eq!(told(&type_keys(&mut state, "<f3>")), Some(false));
+    let mut resize = |width, height| {
+        let now = state.now;
+        told(&update(&mut state, ScreenEvent::Resize(width, height), now))
+    };
+    assert_eq!(resize(120, 40), Some(true));
+    assert_eq!(resize(200, 50), None);
+    assert_eq!(resize(200, 12), Some(false));
 }
 
 #[test]

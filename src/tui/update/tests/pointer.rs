@@ -129,7 +129,9 @@ fn a_click_on_a_word_goes_to_its_round() {
     for (width, height) in [(120, 36), (80, 24)] {
         for word in ["small", "wild", "bushy", "lives"] {
             let mut state = answered(width, height);
-            assert!(click(&mut state, word).is_empty());
+            let effects = click(&mut state, word);
+            // Where it lies below the chat the tree has come on the screen.
+            assert_eq!(effects.len(), usize::from(!state.beside()), "{effects:?}");
             assert!(lit(&state).unwrap().contains(word), "{word}: {:?}", lit(&state));
             assert_eq!((state.focus, state.side), (Focus::Tree, Some(Side::Tree)));
             assert_eq!(state.selection, None);

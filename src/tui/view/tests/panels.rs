@@ -6,7 +6,7 @@ use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, Shape};
-use crate::tui::testing::{round_of, say, type_keys};
+use crate::tui::testing::{pending, round_of, say, type_keys};
 use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
 
@@ -68,6 +68,18 @@ fn sequences_drafted_ahead_stand_below_the_tree() {
     say(&mut state, Event::Round { generation: 2, round: Box::new(round) });
     type_keys(&mut state, "<f2>");
     check("sequences_80", &mut state);
+}
+
+#[test]
+fn a_round_shows_while_it_is_verified() {
+    let mut state = answering(80, 24, 16);
+    type_keys(&mut state, "<f2>");
+    let index = state.rounds.len();
+    say(&mut state, pending(2, index));
+    check("verifying_80", &mut state);
+    // It is a round as any other for who looks back.
+    type_keys(&mut state, "<left>");
+    assert!(text(&drawn(&mut state)).contains(&format!(" round {} of {index} ", index - 1)));
 }
 
 #[test]
