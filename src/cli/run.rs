@@ -186,6 +186,7 @@ impl<W: Write, E: Write> Output<W, E> {
             Event::Ready(_) => self.loading.finish_and_clear(),
             // Nothing here asks for other models.
             Event::Prefill { .. }
+            | Event::TooLong { .. }
             | Event::Reasons(_)
             | Event::LoadProgress { .. }
             | Event::Unloaded { .. }

@@ -19,6 +19,8 @@ pub struct Chat {
     turns: Vec<Turn>,
     /// The beginning that the model is not given any more: its turns, and what stands for them.
     pub forgotten: Forgotten,
+    /// What was forgotten before more was for an answer that has not begun yet.
+    pub(super) remembered: Option<Forgotten>,
     /// Words that are looked for.
     pub find: Option<Find>,
     /// The preset that it is led by.

@@ -11,6 +11,9 @@ pub struct ContextUsage {
     pub holds: usize,
     /// Tokens the model was made for; 0 if that is not known.
     pub most: usize,
+    /// Tokens of a prompt that was refused, without what was said before the last message; `None`
+    /// if that is not known.
+    pub alone: Option<usize>,
 }
 
 impl ContextUsage {
@@ -22,6 +25,11 @@ impl ContextUsage {
     /// Whether nothing is left.
     pub fn is_full(self) -> bool {
         self.used >= self.holds
+    }
+
+    /// Whether the last message does not fit even if all is forgotten that was said before it.
+    pub fn never_fits(self) -> bool {
+        self.alone.is_some_and(|alone| alone > self.holds)
     }
 
     /// Whether starting again with a larger `--context` would help.
@@ -59,7 +67,7 @@ impl ContextUsage {
 
     /// What to do about a prompt that does not fit.
     pub fn refusal(self) -> String {
-        let Self { used, holds, most } = self;
+        let Self { used, holds, most, alone } = self;
         let grow = if !self.can_grow() {
             format!("The model holds no more than {holds} tokens.")
         } else if most == 0 {
@@ -71,6 +79,15 @@ impl ContextUsage {
                  then brings this conversation back."
             )
         };
+        if let Some(alone) = alone.filter(|_| self.never_fits()) {
+            return format!(
+                "This message alone has {alone} tokens, the context holds {holds}: there would be \
+                 no room for it if all the rest were forgotten. Nothing is lost: the message is \
+                 back where it was written.\n\n\
+                 Shorten it, or send it in parts.\n\
+                 {grow}"
+            );
+        }
         format!(
             "The conversation with this message has {used} tokens, the context holds {holds}. \
              Nothing is lost: the message is back where it was written.\n\n\
@@ -86,7 +103,8 @@ impl ScreenState {
     pub fn context(&self) -> Option<ContextUsage> {
         let ready = self.ready.as_ref()?;
         let used = self.meters.context();
-        Some(ContextUsage { used, holds: ready.context, most: ready.most_context })
+        let alone = self.meters.alone;
+        Some(ContextUsage { used, holds: ready.context, most: ready.most_context, alone })
     }
 }
 
@@ -95,7 +113,7 @@ mod tests {
     use super::*;
 
     fn context(used: usize) -> ContextUsage {
-        ContextUsage { used, holds: 1000, most: 4000 }
+        ContextUsage { used, holds: 1000, most: 4000, alone: None }
     }
 
     #[test]
@@ -110,6 +128,18 @@ mod tests {
             for way in ["/new", "/save", "--context"] {
                 assert!(words.contains(way), "{words}");
             }
+        }
+    }
+
+    #[test]
+    fn a_message_that_never_fits_is_told_with_its_own_tokens() {
+        let large = ContextUsage { alone: Some(1200), ..context(1500) };
+        let words = large.refusal();
+        assert!(large.never_fits() && words.contains("1200") && words.contains("in parts"));
+        assert!(!words.contains("1500") && !words.contains("/new"), "{words}");
+        for alone in [None, Some(1000)] {
+            let fits = ContextUsage { alone, ..context(1500) };
+            assert!(!fits.never_fits() && fits.refusal().contains("1500"), "{alone:?}");
         }
     }
 

@@ -100,6 +100,7 @@ pub(super) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     state.summarising = None;
     let tokens = state.meters.tokens();
     state.chat.close(AnswerOutcome::Stopped { tokens });
+    state.chat.remember();
     state.restore_answer();
     end_first_answer(state);
     return_queued(state);

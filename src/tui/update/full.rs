@@ -58,8 +58,9 @@ fn make_room(state: &mut ScreenState, choice: WhenFull) -> Vec<Effect> {
     }
 }
 
-/// The question comes back to where it was written.
+/// The question comes back to where it was written. What was forgotten for it in vain is not.
 fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+    state.chat.remember();
     take_back(state);
     let title = "The context is full".to_string();
     state.overlay = Some(Overlay::Error { title, text: context.refusal() });

@@ -32,6 +32,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             }
         }
         Event::Prefill { .. }
+        | Event::TooLong { .. }
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
@@ -40,6 +41,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             race::event(state, event)
         }
         Event::Prefill { .. }
+        | Event::TooLong { .. }
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
@@ -51,8 +53,14 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.meters.prefill = Some(Prefill { done, total });
             Vec::new()
         }
+        Event::TooLong { total, alone, .. } => {
+            state.meters.prefill = Some(Prefill { done: 0, total });
+            state.meters.alone = alone;
+            Vec::new()
+        }
         Event::First { token, summary, .. } => {
             state.answer_begun();
+            state.chat.forgot();
             state.meters.first(state.now, summary);
             let of = state.generation();
             state.chat.extend(&[token], of);
@@ -142,6 +150,7 @@ fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     if let Some(context) = refused {
         return full::refused(state, context);
     }
+    state.chat.remember();
     take_back(state);
     state.overlay = Some(Overlay::Error { title: "No answer".to_string(), text: error });
     vec![save(state)]

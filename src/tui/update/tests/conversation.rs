@@ -212,6 +212,41 @@ fn a_full_context_offers_three_ways_once() {
 }
 
 #[test]
+fn nothing_is_forgotten_for_a_message_that_cannot_fit() {
+    // Told by the worker before anything is offered.
+    let mut state = talk();
+    state.ready.as_mut().unwrap().context = 100;
+    type_keys(&mut state, "four<enter>");
+    let generation = state.generation();
+    say(&mut state, Event::TooLong { generation, total: 150, alone: Some(110) });
+    let error = "too long".to_string();
+    say(&mut state, Event::Failed { generation: Some(generation), error });
+    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("it is not told") };
+    assert!(text.contains("110 tokens") && text.contains("holds 100"), "{text}");
+    assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
+    assert_eq!(state.chat.extras().forgotten, None);
+    // Found out by forgetting all there is.
+    for stopped in [false, true] {
+        let mut state = talk();
+        state.ready.as_mut().unwrap().context = 100;
+        type_keys(&mut state, "four<enter>");
+        refuse(&mut state, 150);
+        type_keys(&mut state, "<enter>");
+        assert!(state.chat.forgotten.messages > 0);
+        while !stopped && state.answering() {
+            refuse(&mut state, 140);
+        }
+        let effects = if stopped { type_keys(&mut state, "<esc>") } else { Vec::new() };
+        assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
+        assert_eq!(state.chat.extras().forgotten, None, "{effects:?}");
+        // The next one is told all that was said.
+        type_keys(&mut state, "<esc><c-u>");
+        let effects = type_keys(&mut state, "five<enter>");
+        assert!(contents(&job(&effects).messages).contains(&"one"));
+    }
+}
+
+#[test]
 fn the_model_summarises_what_does_not_fit() {
     let mut state = talk();
     state.chat.system = Some("Be brief.".to_string());
