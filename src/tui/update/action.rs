@@ -35,6 +35,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::FocusNext => focus::step(state, 1),
         Action::FocusBack => focus::step(state, -1),
         Action::FocusInput => state.focus = Focus::Input,
+        Action::BeginCommand => begin_command(state),
         // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !state.answering() => {
             state.say("there is no answer to pause");
@@ -242,6 +243,16 @@ fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
         "sent when this answer has ended; {stop} stops it and brings the message back"
     ));
     Vec::new()
+}
+
+/// A slash in a panel: the message begins as a command. One that is being written is put aside: a
+/// slash behind it would be part of it.
+fn begin_command(state: &mut ScreenState) {
+    state.focus = Focus::Input;
+    if !state.input.is_empty() {
+        put_aside(state);
+    }
+    state.input.set("/");
 }
 
 fn escape(state: &mut ScreenState) -> Vec<Effect> {

@@ -71,6 +71,29 @@ fn narrow_panels_open_and_close_by_the_same_key() {
 }
 
 #[test]
+fn a_slash_in_a_panel_begins_a_command() {
+    for focus in [Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+        let mut state = loaded(80, 24);
+        let before = (state.controls.clone(), state.rounds.fold, state.marks);
+        state.focus = focus;
+        type_keys(&mut state, "/del");
+        assert_eq!((state.input.text().as_str(), state.focus), ("/del", Focus::Input), "{focus:?}");
+        assert_eq!(state.input.suggestion().map(|command| command.name), Some("delete"));
+        assert_eq!((state.controls.clone(), state.rounds.fold, state.marks), before);
+        // A burst of keys as well; what was written before is not lost.
+        state.input.set("half a thought");
+        state.focus = focus;
+        let slash = "/temperature 0.7".chars();
+        let keys = slash.map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).collect();
+        update(&mut state, ScreenEvent::Typed(keys), Duration::ZERO);
+        type_keys(&mut state, "<enter>");
+        assert_eq!(state.controls.sampler.temperature, 0.7);
+        type_keys(&mut state, "<up><up>");
+        assert_eq!(state.input.text(), "half a thought");
+    }
+}
+
+#[test]
 fn every_key_of_the_table_is_reached_somewhere() {
     // A row that another row hides would make the help untrue.
     let mut reached = vec![false; BINDINGS.len()];
