@@ -50,7 +50,7 @@ pub use rounds::Rounds;
 pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use starters::Starters;
 pub use thought::Thought;
-pub use toasts::{Toast, Toasts};
+pub use toasts::{Toast, Toasts, Tone};
 pub use tree_rows::{Fold, NodeOutcome, TreeRow, tree_rows};
 pub use turn::{AnswerOutcome, Turn, finish_words};
 pub use versions::OtherVersions;
@@ -358,14 +358,24 @@ impl ScreenState {
         self.controls.generation
     }
 
-    /// Says something in passing.
+    /// Says in passing what was done.
     pub fn say(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), false, self.now);
+        self.toasts.say(text.as_ref(), Tone::Done, self.now);
+    }
+
+    /// Says in passing why something was not done, though nothing is wrong.
+    pub fn refuse(&mut self, text: impl AsRef<str>) {
+        self.toasts.say(text.as_ref(), Tone::Told, self.now);
+    }
+
+    /// The same, where it is the answer under way that keeps it from being done.
+    pub fn refuse_while_answering(&mut self, text: impl AsRef<str>) {
+        self.toasts.say_of_answer(text.as_ref(), Tone::Told, self.now);
     }
 
     /// Says in passing that something went wrong.
     pub fn complain(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), true, self.now);
+        self.toasts.say(text.as_ref(), Tone::Wrong, self.now);
     }
 
     /// When the screen changes by itself next: a line that was said in passing disappears.

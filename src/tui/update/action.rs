@@ -9,7 +9,9 @@ use super::slash::{self, Ran};
 use super::{conversation, files, focus, models, race, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
-use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion};
+use crate::tui::state::{
+    Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion, Tone,
+};
 use crate::tui::theme;
 
 /// Does what a key or a command stands for.
@@ -38,7 +40,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::BeginCommand => begin_command(state),
         // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !state.answering() => {
-            state.say("there is no answer to pause");
+            state.refuse("there is no answer to pause");
         }
         Action::Pause => {
             state.controls.paused = !state.controls.paused;
@@ -54,7 +56,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Strategies => {
             if state.statuses().is_empty() {
-                state.say("there is no strategy to choose yet");
+                state.refuse("there is no strategy to choose yet");
             } else {
                 state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
             }
@@ -171,6 +173,7 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
             }
         }
     }
+    state.toasts.sent(state.now);
     let text = state.input.text();
     if let Some(line) = text.trim_end().strip_prefix('/') {
         let line = line.to_string();
@@ -203,7 +206,7 @@ pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
             return queue(state, text);
         }
         Phase::Loading { .. } => {
-            state.say("the models are still being loaded");
+            state.refuse("the models are still being loaded");
             return Vec::new();
         }
         Phase::Broken => {
@@ -233,15 +236,16 @@ fn message(text: &str) -> String {
 fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     if state.editing.is_some() {
         let (stop, send) = (state.keys.name(Action::Escape), state.keys.name(Action::Send));
-        state.say(format!("an answer is on its way: {stop} stops it, then {send} sends"));
+        let words = format!("an answer is on its way: {stop} stops it, then {send} sends");
+        state.refuse_while_answering(words);
         return Vec::new();
     }
     state.queue.push(message(text));
     state.input.sent();
     let stop = state.keys.name(Action::Escape);
-    state.say(format!(
-        "sent when this answer has ended; {stop} stops it and brings the message back"
-    ));
+    let words =
+        format!("sent when this answer has ended; {stop} stops it and brings the message back");
+    state.toasts.say_of_answer(&words, Tone::Done, state.now);
     Vec::new()
 }
 

@@ -74,7 +74,7 @@ pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
     }
     let mut effects = stop(state);
     if state.phase != Phase::Idle {
-        state.say("nothing can answer now");
+        state.refuse("nothing can answer now");
         return effects;
     }
     if state.controls.sampler.temperature > 0.0 {
@@ -82,7 +82,7 @@ pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
         state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
         state.say(format!("seed {}", state.controls.sampler.seed));
     } else {
-        state.say("temperature is 0: the same text again");
+        state.refuse("temperature is 0: the same text again");
     }
     state.chat.reopen();
     effects.extend(ask(state));
@@ -119,11 +119,11 @@ pub(super) fn save_as(state: &ScreenState, asked: bool) -> Effect {
 /// Goes on with an answer that was cut off.
 pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
     if state.phase != Phase::Idle {
-        state.say("nothing can answer now");
+        state.refuse("nothing can answer now");
         return Vec::new();
     }
     if !state.chat.can_go_on() {
-        state.say("the last answer has its end: there is nothing to continue");
+        state.refuse("the last answer has its end: there is nothing to continue");
         return Vec::new();
     }
     state.chat.go_on();

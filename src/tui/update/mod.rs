@@ -39,7 +39,11 @@ pub use leaving::left;
 pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
     state.now = now;
     state.toasts.pass(now);
+    let under_way = state.answering().then(|| state.generation());
     let mut effects = handled(state, event);
+    if under_way.is_some_and(|of| !state.answering() || state.generation() != of) {
+        state.toasts.answered(now);
+    }
     effects.extend(state.input.wants_folder().map(Effect::ListFolder));
     effects
 }

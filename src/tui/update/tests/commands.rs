@@ -1,6 +1,6 @@
 //! Slash commands and their suggestions.
 
-use crate::tui::state::Overlay;
+use crate::tui::state::{Overlay, Tone};
 use crate::tui::testing::{loaded, type_keys};
 use crate::worker::Setting;
 
@@ -18,7 +18,12 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
     type_keys(&mut state, "/gamma 999<enter>");
     assert_eq!(state.input.text(), "/gamma 999");
-    assert!(state.toasts.shown().is_some_and(|toast| toast.error && toast.text.contains("128")));
+    assert!(
+        state
+            .toasts
+            .shown()
+            .is_some_and(|toast| toast.tone == Tone::Wrong && toast.text.contains("128"))
+    );
     type_keys(&mut state, "<c-u>/mouse<enter>");
     assert!(state.mouse);
 }

@@ -6,7 +6,7 @@ use ratatui::backend::TestBackend;
 use super::{job, texts};
 use crate::chat::{Message, Role, SavedChat, WhenFull};
 use crate::decode::Finish;
-use crate::tui::state::{Overlay, Phase, ScreenState};
+use crate::tui::state::{Overlay, Phase, ScreenState, Tone};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
@@ -322,7 +322,7 @@ fn words_are_found_from_the_end_up() {
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");
     seen(&mut state);
-    assert!(state.toasts.shown().unwrap().error);
+    assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::keymap::{BINDINGS, lookup};
-use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side};
+use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side, Tone};
 use crate::tui::testing::{loaded, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
@@ -162,7 +162,7 @@ fn the_message_goes_to_the_editor_and_comes_back() {
     assert!(state.input.area().lines()[0].contains("⟦40 lines⟧"), "only looked at");
     edited(&mut state, Err("vi ended with exit status: 1".to_string()));
     assert_eq!(state.input.text(), whole, "nothing is lost");
-    assert!(state.toasts.shown().unwrap().error);
+    assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
     edited(&mut state, Ok("Other\nwords".to_string()));
     assert_eq!(state.input.text(), "Other\nwords");
     state.input.set("");
