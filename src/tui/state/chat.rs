@@ -99,6 +99,16 @@ impl Chat {
         self.turns.last().is_some_and(Turn::goes_on)
     }
 
+    /// Whether the last question has no answer: the program ended before its first word.
+    pub fn is_unanswered(&self) -> bool {
+        self.turns.last().is_some_and(|turn| turn.role == Role::User)
+    }
+
+    /// Whether the answer being written goes on from what there was of it.
+    pub fn is_going_on(&self) -> bool {
+        self.went_on_at.is_some()
+    }
+
     /// Opens the last answer again, so that it goes on where it was cut off.
     pub fn go_on(&mut self) {
         let Some(turn) = self.turns.last_mut().filter(|turn| turn.goes_on()) else { return };

@@ -20,7 +20,7 @@ pub const CHOICES: [(WhenFull, &str, &str); 3] = [
     (
         WhenFull::Stop,
         "stop here",
-        "The message comes back where it was written; /new begins anew, this one stays saved.",
+        "A message comes back where it was written; /new begins anew, this one stays saved.",
     ),
 ];
 

@@ -166,6 +166,8 @@ pub struct ScreenState {
     pub deleted: Vec<String>,
     /// By how much the last prompt did not fit.
     pub refused: Option<ContextUsage>,
+    /// Whether the answer asked for last goes on from what there was of it.
+    pub goes_on: bool,
     /// The message that was just refused for a file that it names: sent again, it goes as it is.
     pub sends_as_written: Option<String>,
     /// Messages that are sent when the answer under way has ended.
@@ -248,6 +250,7 @@ impl ScreenState {
             renaming: None,
             deleted: Vec::new(),
             refused: None,
+            goes_on: false,
             summarising: None,
             input: Input::default(),
             begin_with: Starters::default(),

@@ -94,14 +94,15 @@ impl Turn {
         self.thought.as_ref().map(|thought| thought.text.as_str())
     }
 
-    /// Whether it was interrupted.
+    /// Whether it ended before the model had finished, so that it can go on after the next start
+    /// too.
     pub(super) fn interrupted(&self) -> bool {
         match &self.outcome {
             None
             | Some(
                 AnswerOutcome::Stopped { .. } | AnswerOutcome::Failed | AnswerOutcome::Interrupted,
             ) => true,
-            Some(AnswerOutcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
+            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
             Some(AnswerOutcome::Loaded) => false,
         }
     }
@@ -110,9 +111,7 @@ impl Turn {
     pub fn goes_on(&self) -> bool {
         let cut = match &self.outcome {
             Some(AnswerOutcome::Stopped { .. } | AnswerOutcome::Interrupted) => true,
-            Some(AnswerOutcome::Finished(summary)) => {
-                matches!(summary.finish, Some(Finish::MaxTokens | Finish::Cancelled))
-            }
+            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
             Some(AnswerOutcome::Failed | AnswerOutcome::Loaded) | None => false,
         };
         cut && self.role == Role::Assistant && !self.text.is_empty()
@@ -155,6 +154,11 @@ impl Turn {
     pub fn laid_out(&self) -> &[TextRow] {
         self.document.rows()
     }
+}
+
+/// Whether an answer has no end of its own.
+fn cut_off(summary: &Summary) -> bool {
+    matches!(summary.finish, Some(Finish::MaxTokens | Finish::ContextFull | Finish::Cancelled))
 }
 
 /// The finish in words, where it is worth saying.

@@ -187,7 +187,7 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         };
     }
     if text.trim().is_empty() {
-        if state.phase == Phase::Idle && state.chat.can_go_on() {
+        if state.chat.can_go_on() || state.chat.is_unanswered() {
             return go_on(state);
         }
         return Vec::new();

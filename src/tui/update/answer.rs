@@ -8,6 +8,7 @@ use crate::worker::{Command, Job};
 pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
     state.phase = Phase::Answering { since: state.now };
+    state.goes_on = state.chat.is_going_on();
     state.begin_answer();
     let mut effects = begin_first_answer(state);
     let job = Job {
@@ -77,7 +78,9 @@ pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
         state.refuse("nothing can answer now");
         return effects;
     }
-    if state.controls.sampler.temperature > 0.0 {
+    if state.chat.is_unanswered() {
+        // There is no other text that this one could be like.
+    } else if state.controls.sampler.temperature > 0.0 {
         // One seed gives one text: another one needs another seed.
         state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
         state.say(format!("seed {}", state.controls.sampler.seed));
@@ -116,18 +119,20 @@ pub(super) fn save_as(state: &ScreenState, asked: bool) -> Effect {
     Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
 }
 
-/// Goes on with an answer that was cut off.
+/// Goes on with an answer that was cut off, or answers the last question if it has none.
 pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
     if state.phase != Phase::Idle {
         state.refuse("nothing can answer now");
-        return Vec::new();
-    }
-    if !state.chat.can_go_on() {
+    } else if state.chat.can_go_on() {
+        state.chat.go_on();
+        return ask(state);
+    } else if state.chat.is_unanswered() {
+        state.chat.reopen();
+        return ask(state);
+    } else {
         state.refuse("the last answer has its end: there is nothing to continue");
-        return Vec::new();
     }
-    state.chat.go_on();
-    ask(state)
+    Vec::new()
 }
 
 /// Returns a question that got no token to the input, so that it can be edited and sent again.

@@ -1,16 +1,18 @@
 //! A full context: the choice that is made once, and what it does. The question that did not fit is
-//! asked again as soon as there is room; nothing that was typed is lost. Must never do IO.
+//! asked again, and the answer that had no room goes on, as soon as there is room; nothing that was
+//! typed is lost. Must never do IO.
 
 use super::answer::{ask, save, take_back};
 use super::event::Effect;
 use crate::chat::WhenFull;
+use crate::tui::actions::Action;
 use crate::tui::state::{CHOICES, ContextUsage, Overlay, Phase, ScreenState, Summarising};
 use crate::worker::{Command, Event, Job};
 
 /// Most tokens of a summary.
 const SUMMARY: usize = 256;
 
-/// The prompt does not fit; the question is the last turn.
+/// The prompt does not fit; the question is the last turn, or the answer that was to go on.
 pub(super) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
     state.refused = Some(context);
     if state.chat.turns_to_forget(context).is_none() {
@@ -63,7 +65,8 @@ fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
     state.chat.remember();
     take_back(state);
     let title = "The context is full".to_string();
-    state.overlay = Some(Overlay::Error { title, text: context.refusal() });
+    let text = context.refusal(state.goes_on.then(|| state.keys.name(Action::Send)));
+    state.overlay = Some(Overlay::Error { title, text });
     vec![save(state)]
 }
 
@@ -71,16 +74,25 @@ fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
 fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) -> Vec<Effect> {
     state.chat.forget(turns, summary);
     if state.chat.open_answer().is_none() {
-        state.chat.reopen();
+        open(state);
     }
     let mut effects = ask(state);
     effects.push(save(state));
     effects
 }
 
+/// The answer that was refused is open again.
+fn open(state: &mut ScreenState) {
+    if state.goes_on {
+        state.chat.go_on();
+    } else {
+        state.chat.reopen();
+    }
+}
+
 fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
     let messages = state.chat.summary_messages(turns);
-    state.chat.reopen();
+    open(state);
     state.summarising = Some(Summarising { turns, text: String::new() });
     state.controls.generation += 1;
     state.phase = Phase::Answering { since: state.now };

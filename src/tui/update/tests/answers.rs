@@ -97,7 +97,7 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     assert_eq!(shown(&state), before);
     assert_eq!(state.input.text(), "more");
     let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
-    for words in ["2100", "2048", "/new", "/save", "--context", "8192"] {
+    for words in ["2100", "2048", "/new", "/when-full", "--context", "8192"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // One that is stopped before its first token costs as little.

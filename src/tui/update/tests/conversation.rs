@@ -20,10 +20,15 @@ fn answered(state: &mut ScreenState, text: &str) -> Vec<Effect> {
 
 /// An answer that the limit of tokens cut off.
 fn cut(state: &mut ScreenState, text: &str) {
+    cut_by(state, text, Finish::MaxTokens);
+}
+
+/// An answer that ends so.
+fn cut_by(state: &mut ScreenState, text: &str, finish: Finish) {
     for event in answer(state.generation(), text, 8) {
         let event = match event {
             Event::Finished { generation, mut summary } => {
-                summary.finish = Some(Finish::MaxTokens);
+                summary.finish = Some(finish);
                 Event::Finished { generation, summary }
             }
             other => other,
@@ -335,4 +340,82 @@ fn a_code_block_is_copied_by_number() {
     assert_eq!(type_keys(&mut state, "/copy code 1<enter>"), copied("ls\n"));
     assert!(type_keys(&mut state, "/copy code 3<enter>").is_empty());
     assert!(state.toasts.shown().unwrap().text.contains("1 to 2"));
+}
+
+/// The screen as it is drawn.
+fn screen(state: &mut ScreenState) -> String {
+    let (width, height) = state.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(frame, state)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
+    for (choice, summarised) in [("<enter>", false), ("<down><enter>", true)] {
+        let mut state = talk();
+        state.ready.as_mut().unwrap().context = 100;
+        type_keys(&mut state, "four<enter>");
+        cut_by(&mut state, "Half a sentence", Finish::ContextFull);
+        assert!(screen(&mut state).contains("Enter for ways to go on"));
+        let effects = type_keys(&mut state, "<enter>");
+        assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
+        refuse(&mut state, 101);
+        assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
+        assert!(screen(&mut state).contains("no room to go on"));
+        assert!(!screen(&mut state).contains("With this message"));
+        let mut effects = type_keys(&mut state, choice);
+        if summarised {
+            effects = answered(&mut state, "They counted.");
+        }
+        let sent = contents(&job(&effects).messages);
+        assert_eq!(sent.last(), Some(&"Half a sentence"), "{sent:?}");
+        assert!(!sent.contains(&"one") && sent.iter().any(|said| said.ends_with("four")));
+        answered(&mut state, " and its end.");
+        assert_eq!(texts(&state)[7].1, "Half a sentence and its end.");
+        assert_eq!(state.chat.turns()[7].versions.place(), (1, 1));
+    }
+}
+
+#[test]
+fn an_answer_without_room_says_why_it_cannot_go_on_and_goes_on_in_a_larger_context() {
+    let mut state = loaded(80, 24);
+    state.ready.as_mut().unwrap().context = 100;
+    type_keys(&mut state, "one<enter>");
+    cut_by(&mut state, "Half a sentence", Finish::ContextFull);
+    type_keys(&mut state, "<enter>");
+    refuse(&mut state, 101);
+    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
+    assert!(text.contains("go on") && text.contains("--context"), "{text}");
+    assert!(state.input.is_empty());
+    assert_eq!(texts(&state)[1].1, "Half a sentence");
+    // After the next start it is marked, and has room.
+    let mut again = reloaded(&state);
+    let shown = screen(&mut again);
+    assert!(shown.contains("interrupted") && shown.contains("Enter continues"), "{shown}");
+    type_keys(&mut again, "<enter>");
+    answered(&mut again, " and its end.");
+    assert_eq!(texts(&again)[1].1, "Half a sentence and its end.");
+}
+
+#[test]
+fn a_question_that_lost_its_answer_says_how_it_gets_one() {
+    for keys in ["<enter>", "<c-r>", "/continue<enter>"] {
+        let mut state = talk();
+        type_keys(&mut state, "four<enter>");
+        // What was saved when the question was sent.
+        let mut again = reloaded(&state);
+        again.toasts.sent(again.now);
+        let shown = screen(&mut again);
+        assert!(shown.contains("no answer yet") && shown.contains("Enter answers it"), "{shown}");
+        type_keys(&mut again, "x");
+        assert!(!screen(&mut again).contains("Enter answers it"), "it sends what is written");
+        type_keys(&mut again, "<bs>");
+        let effects = type_keys(&mut again, keys);
+        assert_eq!(job(&effects).messages.last().unwrap().content, "four", "{keys}");
+        assert_eq!(again.toasts.shown(), None, "there is no text that it could be like");
+        assert!(!screen(&mut again).contains("no answer yet"));
+        answered(&mut again, "Fourth.");
+        assert_eq!(texts(&again).len(), 8);
+    }
 }
