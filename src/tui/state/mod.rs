@@ -23,6 +23,7 @@ mod starters;
 pub mod strategies;
 mod thought;
 mod toasts;
+mod totals;
 mod tree_rows;
 mod turn;
 mod versions;
@@ -51,6 +52,7 @@ pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, s
 pub use starters::Starters;
 pub use thought::Thought;
 pub use toasts::{Toast, Toasts, Tone};
+pub use totals::AnswerTotals;
 pub use tree_rows::{Fold, NodeOutcome, TreeRow, tree_rows};
 pub use turn::{AnswerOutcome, Turn, finish_words};
 pub use versions::OtherVersions;

@@ -101,8 +101,10 @@ pub(super) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.paused = false;
     state.phase = Phase::Idle;
     state.summarising = None;
-    let tokens = state.meters.tokens();
-    state.chat.close(AnswerOutcome::Stopped { tokens });
+    if let Some((answer, part)) = state.chat.open_answer().zip(state.meters.summary.as_deref()) {
+        answer.count(part);
+    }
+    state.chat.close(AnswerOutcome::Stopped);
     state.chat.remember();
     state.restore_answer();
     end_first_answer(state);

@@ -5,7 +5,7 @@ use super::controls::apply;
 use super::event::Effect;
 use super::{full, models, race};
 use crate::tui::actions::Action;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
+use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState, Speedup};
 use crate::worker::Event;
 
 /// Handles an event of the worker.
@@ -82,7 +82,15 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.meters.summary = Some(summary.clone());
             let speedup = state.speedup();
             if let Some(answer) = state.chat.open_answer() {
-                answer.speedup = speedup;
+                answer.count(&summary);
+                answer.speedup = speedup.map(|part| match answer.totals {
+                    // All of it, as the tokens a second beside it.
+                    Some(all) if summary.tokens_per_second > 0.0 => {
+                        let share = all.tokens_per_second() / summary.tokens_per_second;
+                        Speedup { ratio: part.ratio * share, ..part }
+                    }
+                    _ => part,
+                });
             }
             state.chat.close(AnswerOutcome::Finished(summary));
             let mut effects = vec![save(state)];

@@ -10,7 +10,7 @@ use crate::chat::Role;
 use crate::decode::Finish;
 use crate::tui::actions::Action;
 use crate::tui::keymap::Keymap;
-use crate::tui::state::{AnswerOutcome, Turn, finish_words};
+use crate::tui::state::{AnswerOutcome, AnswerTotals, Turn, finish_words};
 use crate::tui::theme::Styles;
 
 /// Before every row, as before an answer's.
@@ -97,21 +97,28 @@ fn words(turn: &Turn) -> Vec<String> {
     }
     match &turn.outcome {
         Some(AnswerOutcome::Finished(summary)) => {
-            let steps = figures::many(summary.rounds, "step");
-            let mut words = vec![match summary.rounds {
-                0 => count(summary.tokens),
-                _ => format!("{} in {steps}", count(summary.tokens)),
+            let all = turn.totals.unwrap_or_else(|| AnswerTotals::default().with(summary));
+            let mut words = vec![match all.rounds {
+                0 => count(all.tokens),
+                rounds => format!("{} in {}", count(all.tokens), figures::many(rounds, "step")),
             }];
-            words.extend(finish_words(summary.finish).map(str::to_string));
-            if summary.rounds > 0 {
-                words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
+            if all.lacks_beginning {
+                words[0].push_str(" since it went on");
             }
-            if summary.predicted > 0 {
+            words.extend(finish_words(summary.finish).map(str::to_string));
+            if all.rounds > 0 {
+                words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
+            }
+            if all.predicted > 0 {
                 words.push("predicted".to_string());
             }
             words
         }
-        Some(AnswerOutcome::Stopped { tokens }) => vec![count(*tokens), "stopped".to_string()],
+        Some(AnswerOutcome::Stopped) => {
+            let all = turn.totals.unwrap_or_default();
+            let since = if all.lacks_beginning { " since it went on" } else { "" };
+            vec![format!("{}{since}", count(all.tokens)), "stopped".to_string()]
+        }
         Some(AnswerOutcome::Failed) => vec!["failed".to_string()],
         Some(AnswerOutcome::Interrupted) => vec!["interrupted".to_string()],
         Some(AnswerOutcome::Loaded) if turn.versions.place().1 > 1 => vec!["saved".to_string()],

@@ -419,3 +419,46 @@ fn a_question_that_lost_its_answer_says_how_it_gets_one() {
         assert_eq!(texts(&again).len(), 8);
     }
 }
+
+/// Tokens and rounds in the line below the last answer, as it is drawn.
+fn below(state: &mut ScreenState) -> String {
+    let seen = screen(state);
+    let row = seen.lines().find(|row| row.contains(" tokens")).unwrap_or_default();
+    row.trim_matches(['"', ' ']).split(" ·").next().unwrap_or_default().to_string()
+}
+
+#[test]
+fn the_line_below_an_answer_that_went_on_counts_all_its_parts() {
+    let counts = |text: &str| {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, "one<enter>");
+        answered(&mut state, text);
+        let summary = state.meters.summary.unwrap();
+        (summary.tokens, summary.rounds)
+    };
+    let (first, then) = ("Once upon a time there", " was a fox who lived by the sea.");
+    let (one, two) = (counts(first), counts(then));
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "one<enter>");
+    cut(&mut state, first);
+    type_keys(&mut state, "<enter>");
+    cut(&mut state, then);
+    let both = format!("{} tokens in {} steps", one.0 + two.0, one.1 + two.1);
+    assert_eq!(below(&mut state), both);
+    // Stopped in the middle of the next part: its first token and round are counted too.
+    type_keys(&mut state, "<enter>");
+    for event in answer(state.generation(), then, 8).into_iter().take(2) {
+        say(&mut state, event);
+    }
+    type_keys(&mut state, "<esc>");
+    assert_eq!(below(&mut state), format!("{} tokens", one.0 + two.0 + 1));
+    // What an earlier run counted is not known.
+    let mut again = reloaded(&state);
+    type_keys(&mut again, "<enter>");
+    answered(&mut again, then);
+    assert_eq!(below(&mut again), format!("{} tokens in {} steps since it went on", two.0, two.1));
+    // Another version is another answer.
+    type_keys(&mut again, "<c-r>");
+    answered(&mut again, first);
+    assert_eq!(below(&mut again), format!("{} tokens in {} steps", one.0, one.1));
+}
