@@ -53,6 +53,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
         ScreenEvent::Key(event) => keys::key(state, event),
         ScreenEvent::Typed(keys) => keys::typed(state, keys),
         ScreenEvent::Paste(text) => {
+            let effects = keys::full_speed(state);
             match &mut state.overlay {
                 Some(Overlay::Sessions(list)) => overlay::paste(list, &text),
                 Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, &text),
@@ -65,7 +66,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
                     state.input.paste(&text);
                 }
             }
-            Vec::new()
+            effects
         }
         ScreenEvent::Ask(text) => {
             state.chat.ask(text);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -230,8 +231,7 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
         state.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
         // Whatever stands in the message already, and wherever the keys go.
-        let paste = ScreenEvent::Paste("next".to_string());
-        update(&mut state, paste, Duration::ZERO);
+        state.input.set("next");
         let effects = type_keys(&mut state, key);
         assert_eq!(effects, [Effect::Apply(state.controls.clone())], "{key}");
         assert_eq!((state.input.text().as_str(), state.queue.len()), ("next", 0), "{key}");
@@ -246,6 +246,23 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
     state.focus = Focus::Tree;
     type_keys(&mut state, " ");
     assert!(!state.controls.paused, "Space would pause there");
+}
+
+#[test]
+fn what_comes_at_once_ends_the_slow_answer_and_enter_sends_it() {
+    let burst = "next".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+    for event in [ScreenEvent::Typed(burst.collect()), ScreenEvent::Paste("next".to_string())] {
+        let mut state = loaded(80, 24);
+        state.first_answer = FirstAnswer::ToCome;
+        type_keys(&mut state, "one<enter>");
+        let effects = update(&mut state, event, Duration::ZERO);
+        assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.pace == 0));
+        type_keys(&mut state, "<enter>");
+        assert_eq!(
+            (state.queue.as_slice(), state.input.is_empty()),
+            (&["next".to_string()][..], true)
+        );
+    }
 }
 
 #[test]
