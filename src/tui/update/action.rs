@@ -216,7 +216,7 @@ pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
         }
     }
     let text = message(text);
-    state.input.sent();
+    state.input.sent_as(Some(&text));
     let mut effects = conversation::leave_edited(state);
     state.chat.ask(text);
     effects.extend(ask(state));
@@ -240,8 +240,9 @@ fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
         state.refuse_while_answering(words);
         return Vec::new();
     }
-    state.queue.push(message(text));
-    state.input.sent();
+    let text = message(text);
+    state.input.sent_as(Some(&text));
+    state.queue.push(text);
     let stop = state.keys.name(Action::Escape);
     let words =
         format!("sent when this answer has ended; {stop} stops it and brings the message back");

@@ -60,12 +60,10 @@ pub(super) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
 
 /// Messages that wait come back to where they were written.
 fn return_queued(state: &mut ScreenState) {
-    let mut texts = std::mem::take(&mut state.queue);
-    if texts.is_empty() {
-        return;
+    let texts = std::mem::take(&mut state.queue);
+    if !texts.is_empty() {
+        state.input.take_back(&texts);
     }
-    texts.extend(Some(state.input.text()).filter(|text| !text.is_empty()));
-    state.input.set(&texts.join("\n\n"));
 }
 
 pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
@@ -142,6 +140,6 @@ pub(super) fn take_back(state: &mut ScreenState) {
     if state.input.is_empty()
         && let Some(question) = state.chat.take_question()
     {
-        state.input.set(&question);
+        state.input.take_back(&[question]);
     }
 }

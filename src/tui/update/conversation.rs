@@ -44,7 +44,7 @@ pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
                 return Vec::new();
             };
             state.input.stash();
-            state.input.set(&text);
+            state.input.take_back(&[text]);
             state.editing = Some(turn);
             state.focus = Focus::Input;
             Vec::new()

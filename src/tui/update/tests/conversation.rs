@@ -306,6 +306,48 @@ fn stopping_gives_the_question_back() {
 }
 
 #[test]
+fn a_folded_paste_is_folded_again_however_it_comes_back() {
+    let long = "a line\n".repeat(200);
+    let marked = |state: &ScreenState| state.input.area().lines() == ["Sum up: ⟦200 lines⟧"];
+    let written = |state: &mut ScreenState| {
+        type_keys(state, "Sum up: ");
+        let now = state.now;
+        update(state, ScreenEvent::Paste(long.clone()), now);
+    };
+    // Refused, stopped, and stopped while it waits for the answer before.
+    for keys in ["", "<esc>", "<enter><esc>"] {
+        let mut state = talk();
+        if keys.len() > 5 {
+            type_keys(&mut state, "four<enter>");
+        }
+        written(&mut state);
+        if keys.is_empty() {
+            type_keys(&mut state, "<enter>");
+            let generation = state.generation();
+            say(&mut state, Event::TooLong { generation, total: 3000, alone: Some(2180) });
+            let error = "too long".to_string();
+            say(&mut state, Event::Failed { generation: Some(generation), error });
+            type_keys(&mut state, "<esc>");
+        } else {
+            type_keys(&mut state, if keys.len() > 5 { keys } else { "<enter><esc>" });
+        }
+        assert!(marked(&state), "{keys}: {:?}", state.input.area().lines());
+        assert_eq!(state.input.text(), format!("Sum up: {long}"));
+    }
+    // Put aside, and to be written anew.
+    let mut state = loaded(80, 24);
+    written(&mut state);
+    type_keys(&mut state, "<c-c>");
+    assert!(state.input.is_empty());
+    type_keys(&mut state, "<up>");
+    assert!(marked(&state));
+    type_keys(&mut state, "<enter>");
+    answered(&mut state, "Long.");
+    type_keys(&mut state, "<a-e><enter>");
+    assert!(marked(&state) && state.editing == Some(0));
+}
+
+#[test]
 fn words_are_found_from_the_end_up() {
     let mut state = loaded(80, 24);
     for (question, reply) in [("one fox", "First."), ("two", "A fox again."), ("three", "Third.")] {
