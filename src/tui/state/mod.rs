@@ -45,7 +45,7 @@ pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
 pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
 pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
-pub use payoff::{PlainPace, Speedup};
+pub use payoff::{Pays, PlainPace, Speedup};
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
 pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};

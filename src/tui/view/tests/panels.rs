@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
+
 use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, Shape};
+use crate::tui::state::Speedup;
 use crate::tui::testing::{round_of, say, type_keys};
+use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
 
@@ -121,4 +126,24 @@ fn what_the_mouse_selects_stands_out() {
         update(&mut state, ScreenEvent::Button(button, x, y), Duration::ZERO);
     }
     check("selection_80", &mut state);
+}
+
+#[test]
+fn only_what_is_won_has_the_colour_of_a_win() {
+    let seen = |ratio: f64| {
+        let mut state = answering(120, 36, 16);
+        let speedup = Speedup { ratio, measured: true, for_show: false };
+        state.meters.settled = Some(Some(speedup));
+        let buffer = drawn(&mut state);
+        let words = speedup.words();
+        let screen = text(&buffer);
+        let (y, row) = screen.lines().enumerate().find(|(_, row)| row.contains(&words)).unwrap();
+        let x = row[..row.find(&words).unwrap()].width() as u16;
+        buffer[(x, y as u16)].fg
+    };
+    let styles = theme::styles(ThemeName::Dark);
+    let colour = |style: Style| style.fg.unwrap();
+    assert_eq!(seen(9.1), colour(styles.accepted));
+    assert_eq!(seen(0.3), colour(styles.warning));
+    assert_ne!(seen(1.0), colour(styles.accepted));
 }
