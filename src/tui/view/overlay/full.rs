@@ -8,7 +8,7 @@ use crate::tui::state::{CHOICES, ScreenState};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::frames::{centred, panel};
-use crate::tui::view::rows::{draw_rows, ends, wrapped};
+use crate::tui::view::rows::{draw_rows, ends, foot, wrapped};
 
 pub(super) fn draw(
     frame: &mut Frame<'_>,
@@ -52,8 +52,12 @@ pub(super) fn draw(
     let rect = centred(frame, areas, area, width, height);
     let (take, close) = (state.keys.take(), state.keys.close());
     let back = if state.goes_on { "leave it" } else { "message back" };
-    let foot = format!(" {take} choose, once for this conversation · {close} {back} ");
-    let foot = Line::styled(foot, styles.dim).right_aligned();
+    let parts = [
+        format!("{take} choose"),
+        "once for this conversation".to_string(),
+        format!("{close} {back}"),
+    ];
+    let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();
     let block = panel(" the context is full ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);
