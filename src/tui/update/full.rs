@@ -34,7 +34,7 @@ pub(super) fn choose(state: &mut ScreenState, selected: usize) -> Vec<Effect> {
     make_room(state, *choice)
 }
 
-/// Sets the choice beforehand, or takes it back.
+/// Sets the choice beforehand, or takes it back; without a name, says which it is.
 ///
 /// # Errors
 /// There is no such choice.
@@ -44,6 +44,16 @@ pub(super) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
         "summarise" => Some(WhenFull::Summarise),
         "stop" => Some(WhenFull::Stop),
         "ask" => None,
+        "" => {
+            let now = match state.chat.when_full {
+                Some(WhenFull::Forget) => "forget",
+                Some(WhenFull::Summarise) => "summarise",
+                Some(WhenFull::Stop) => "stop",
+                None => "ask",
+            };
+            state.say(format!("when the context is full: {now}; forget, summarise, stop or ask"));
+            return Ok(());
+        }
         other => return Err(format!("say forget, summarise, stop or ask, not {other}")),
     };
     state.say(format!("when the context is full: {name}"));

@@ -171,7 +171,10 @@ impl Input {
         if !self.is_empty() {
             let text = self.text();
             self.sent();
-            self.aside = Some(text).filter(|text| !text.trim().is_empty());
+            // A command is no message: `up` finds it, and nobody waits for an answer to it.
+            if !text.starts_with('/') && !text.trim().is_empty() {
+                self.aside = Some(text);
+            }
         }
     }
 

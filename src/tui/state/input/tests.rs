@@ -49,6 +49,22 @@ fn what_was_not_sent_is_known_wherever_it_stands() {
 }
 
 #[test]
+fn a_command_that_is_put_aside_is_no_unsent_message() {
+    let mut input = Input::default();
+    input.set("/temperature 0.");
+    assert_eq!(input.unsent().as_deref(), Some("/temperature 0."), "it stands there");
+    input.stash();
+    assert_eq!(input.unsent(), None);
+    input.up();
+    assert_eq!(input.text(), "/temperature 0.");
+    input.set("a message");
+    input.stash();
+    input.set("/theme");
+    input.stash();
+    assert_eq!(input.unsent().as_deref(), Some("a message"));
+}
+
+#[test]
 fn characters_of_several_code_points_are_one() {
     let mut input = Input::default();
     input.paste("a👩‍👩‍👧e\u{301}");
