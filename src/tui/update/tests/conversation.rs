@@ -1,63 +1,16 @@
-//! The conversation itself: continued, written anew, deleted, in versions, with a full context.
+//! The conversation itself: continued, written anew, deleted, in versions.
 
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
-use super::{job, texts};
-use crate::chat::{Message, Role, SavedChat, WhenFull};
+use super::{answered, contents, cut_by, job, reloaded, screen, talk, texts};
+use crate::chat::Role;
 use crate::decode::Finish;
-use crate::tui::state::{Overlay, Phase, ScreenState, Tone};
+use crate::tui::state::{Overlay, ScreenState, Tone};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
-use crate::tui::view;
 use crate::worker::Event;
-
-/// A whole answer to the question under way.
-fn answered(state: &mut ScreenState, text: &str) -> Vec<Effect> {
-    let events = answer(state.generation(), text, 8);
-    events.into_iter().flat_map(|event| say(state, event)).collect()
-}
 
 /// An answer that the limit of tokens cut off.
 fn cut(state: &mut ScreenState, text: &str) {
     cut_by(state, text, Finish::MaxTokens);
-}
-
-/// An answer that ends so.
-fn cut_by(state: &mut ScreenState, text: &str, finish: Finish) {
-    for event in answer(state.generation(), text, 8) {
-        let event = match event {
-            Event::Finished { generation, mut summary } => {
-                summary.finish = Some(finish);
-                Event::Finished { generation, summary }
-            }
-            other => other,
-        };
-        say(state, event);
-    }
-}
-
-/// Three questions with their answers.
-fn talk() -> ScreenState {
-    let mut state = loaded(80, 24);
-    for (question, reply) in [("one", "First."), ("two", "Second."), ("three", "Third.")] {
-        type_keys(&mut state, &format!("{question}<enter>"));
-        answered(&mut state, reply);
-    }
-    state
-}
-
-/// What is saved, and read again.
-fn reloaded(state: &ScreenState) -> ScreenState {
-    let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
-    let mut other = loaded(80, 24);
-    let now = other.now;
-    update(&mut other, ScreenEvent::Loaded(Ok(chat)), now);
-    other
-}
-
-fn contents(messages: &[Message]) -> Vec<&str> {
-    messages.iter().map(|message| message.content.as_str()).collect()
 }
 
 #[test]
@@ -185,126 +138,6 @@ fn the_last_exchange_is_deleted_and_brought_back() {
     assert_eq!(texts(&state)[5].1, "Fourth.", "something was said since");
 }
 
-/// The context refuses the question under way.
-fn refuse(state: &mut ScreenState, total: usize) -> Vec<Effect> {
-    let generation = state.generation();
-    say(state, Event::Prefill { generation, done: 0, total });
-    say(state, Event::Failed { generation: Some(generation), error: "too long".to_string() })
-}
-
-#[test]
-fn a_full_context_offers_three_ways_once() {
-    let mut state = talk();
-    state.ready.as_mut().unwrap().context = 100;
-    type_keys(&mut state, "four<enter>");
-    refuse(&mut state, 120);
-    assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
-    let effects = type_keys(&mut state, "<enter>");
-    let sent = contents(&job(&effects).messages).join(" ");
-    assert!(sent.ends_with("four") && !sent.contains("one"), "{sent}");
-    assert_eq!(state.chat.when_full, Some(WhenFull::Forget));
-    answered(&mut state, "Fourth.");
-    assert_eq!(state.chat.turns().len(), 8, "what is forgotten is still there to read");
-    let mut again = reloaded(&state);
-    assert_eq!(again.chat.forgotten, state.chat.forgotten);
-    // The choice holds: the next time nothing is asked.
-    again.ready.as_mut().unwrap().context = 100;
-    let before = again.chat.forgotten.messages;
-    type_keys(&mut again, "five<enter>");
-    let effects = refuse(&mut again, 130);
-    assert!(again.overlay.is_none() && again.chat.forgotten.messages > before);
-    assert!(job(&effects).messages.last().unwrap().content == "five");
-}
-
-#[test]
-fn nothing_is_forgotten_for_a_message_that_cannot_fit() {
-    // Told by the worker before anything is offered.
-    let mut state = talk();
-    state.ready.as_mut().unwrap().context = 100;
-    type_keys(&mut state, "four<enter>");
-    let generation = state.generation();
-    say(&mut state, Event::TooLong { generation, total: 150, alone: Some(110) });
-    let error = "too long".to_string();
-    say(&mut state, Event::Failed { generation: Some(generation), error });
-    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("it is not told") };
-    assert!(text.contains("110 tokens") && text.contains("holds 100"), "{text}");
-    assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
-    assert_eq!(state.chat.extras().forgotten, None);
-    // Found out by forgetting all there is.
-    for stopped in [false, true] {
-        let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
-        type_keys(&mut state, "four<enter>");
-        refuse(&mut state, 150);
-        type_keys(&mut state, "<enter>");
-        assert!(state.chat.forgotten.messages > 0);
-        while !stopped && state.answering() {
-            refuse(&mut state, 140);
-        }
-        let effects = if stopped { type_keys(&mut state, "<esc>") } else { Vec::new() };
-        assert_eq!((state.input.text().as_str(), state.chat.turns().len()), ("four", 6));
-        assert_eq!(state.chat.extras().forgotten, None, "{effects:?}");
-        // The next one is told all that was said.
-        type_keys(&mut state, "<esc><c-u>");
-        let effects = type_keys(&mut state, "five<enter>");
-        assert!(contents(&job(&effects).messages).contains(&"one"));
-    }
-}
-
-#[test]
-fn the_model_summarises_what_does_not_fit() {
-    let mut state = talk();
-    state.chat.system = Some("Be brief.".to_string());
-    state.ready.as_mut().unwrap().context = 100;
-    type_keys(&mut state, "four<enter>");
-    refuse(&mut state, 120);
-    let effects = type_keys(&mut state, "<down><enter>");
-    let asked = job(&effects).messages.last().unwrap().content.clone();
-    assert!(asked.starts_with("Summarise our conversation"), "{asked}");
-    assert!(contents(&job(&effects).messages).contains(&"one"));
-    let effects = answered(&mut state, "They counted to three.");
-    let sent = job(&effects);
-    assert_eq!(sent.messages[0].content, "Be brief.");
-    assert!(sent.messages[1].content.contains("They counted to three."), "{sent:?}");
-    assert!(sent.messages.last().unwrap().content.ends_with("four"));
-    answered(&mut state, "Fourth.");
-    assert_eq!(texts(&state).last().unwrap().1, "Fourth.");
-    assert_eq!(reloaded(&state).chat.forgotten, state.chat.forgotten);
-}
-
-#[test]
-fn a_summary_that_fails_or_is_stopped_loses_nothing() {
-    for stopped in [true, false] {
-        let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
-        type_keys(&mut state, "/when-full summarise<enter>four<enter>");
-        refuse(&mut state, 120);
-        assert!(state.summarising.is_some() && state.answering());
-        if stopped {
-            type_keys(&mut state, "<esc>");
-            assert_eq!((state.input.text().as_str(), &state.phase), ("four", &Phase::Idle));
-        } else {
-            let generation = Some(state.generation());
-            let effects = say(&mut state, Event::Failed { generation, error: "x".to_string() });
-            assert_eq!(job(&effects).messages.last().unwrap().content, "four");
-        }
-        assert!(state.summarising.is_none());
-    }
-}
-
-#[test]
-fn stopping_gives_the_question_back() {
-    for keys in ["<down><down><enter>", "<esc>"] {
-        let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
-        type_keys(&mut state, "four<enter>");
-        refuse(&mut state, 120);
-        type_keys(&mut state, keys);
-        assert_eq!(state.input.text(), "four", "{keys}");
-        assert_eq!(state.chat.turns().len(), 6);
-    }
-}
-
 #[test]
 fn a_folded_paste_is_folded_again_however_it_comes_back() {
     let long = "a line\n".repeat(200);
@@ -355,20 +188,15 @@ fn words_are_found_from_the_end_up() {
         let long = format!("{reply} {}", "\n\nline".repeat(30));
         answered(&mut state, &long);
     }
-    let seen = |state: &mut ScreenState| {
-        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-        terminal.draw(|frame| view::draw(frame, state)).unwrap();
-        terminal.backend().to_string()
-    };
-    seen(&mut state);
+    screen(&mut state);
     type_keys(&mut state, "/find FOX<enter>");
-    assert!(seen(&mut state).contains("A fox again."));
+    assert!(screen(&mut state).contains("A fox again."));
     type_keys(&mut state, "/find<enter>");
-    assert!(seen(&mut state).contains("one fox"));
+    assert!(screen(&mut state).contains("one fox"));
     type_keys(&mut state, "<esc>");
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");
-    seen(&mut state);
+    screen(&mut state);
     assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
 }
 
@@ -382,62 +210,6 @@ fn a_code_block_is_copied_by_number() {
     assert_eq!(type_keys(&mut state, "/copy code 1<enter>"), copied("ls\n"));
     assert!(type_keys(&mut state, "/copy code 3<enter>").is_empty());
     assert!(state.toasts.shown().unwrap().text.contains("1 to 2"));
-}
-
-/// The screen as it is drawn.
-fn screen(state: &mut ScreenState) -> String {
-    let (width, height) = state.size;
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| view::draw(frame, state)).unwrap();
-    terminal.backend().to_string()
-}
-
-#[test]
-fn an_answer_that_filled_the_context_goes_on_when_there_is_room() {
-    for (choice, summarised) in [("<enter>", false), ("<down><enter>", true)] {
-        let mut state = talk();
-        state.ready.as_mut().unwrap().context = 100;
-        type_keys(&mut state, "four<enter>");
-        cut_by(&mut state, "Half a sentence", Finish::ContextFull);
-        assert!(screen(&mut state).contains("Enter for ways to go on"));
-        let effects = type_keys(&mut state, "<enter>");
-        assert_eq!(job(&effects).messages.last().unwrap().content, "Half a sentence");
-        refuse(&mut state, 101);
-        assert_eq!(state.overlay, Some(Overlay::Full { selected: 0 }));
-        assert!(screen(&mut state).contains("no room to go on"));
-        assert!(!screen(&mut state).contains("With this message"));
-        let mut effects = type_keys(&mut state, choice);
-        if summarised {
-            effects = answered(&mut state, "They counted.");
-        }
-        let sent = contents(&job(&effects).messages);
-        assert_eq!(sent.last(), Some(&"Half a sentence"), "{sent:?}");
-        assert!(!sent.contains(&"one") && sent.iter().any(|said| said.ends_with("four")));
-        answered(&mut state, " and its end.");
-        assert_eq!(texts(&state)[7].1, "Half a sentence and its end.");
-        assert_eq!(state.chat.turns()[7].versions.place(), (1, 1));
-    }
-}
-
-#[test]
-fn an_answer_without_room_says_why_it_cannot_go_on_and_goes_on_in_a_larger_context() {
-    let mut state = loaded(80, 24);
-    state.ready.as_mut().unwrap().context = 100;
-    type_keys(&mut state, "one<enter>");
-    cut_by(&mut state, "Half a sentence", Finish::ContextFull);
-    type_keys(&mut state, "<enter>");
-    refuse(&mut state, 101);
-    let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
-    assert!(text.contains("go on") && text.contains("--context"), "{text}");
-    assert!(state.input.is_empty());
-    assert_eq!(texts(&state)[1].1, "Half a sentence");
-    // After the next start it is marked, and has room.
-    let mut again = reloaded(&state);
-    let shown = screen(&mut again);
-    assert!(shown.contains("interrupted") && shown.contains("Enter continues"), "{shown}");
-    type_keys(&mut again, "<enter>");
-    answered(&mut again, " and its end.");
-    assert_eq!(texts(&again)[1].1, "Half a sentence and its end.");
 }
 
 #[test]
