@@ -11,7 +11,8 @@ use super::{Message, Role, clock};
 pub struct SavedTurn {
     /// Who said what.
     pub message: Message,
-    /// Whether the answer was stopped before its end, by the user or with the program.
+    /// Whether the answer was cut off before its end: by the user, with the program, by the limit
+    /// of its length or for want of room in the context.
     pub interrupted: bool,
 }
 

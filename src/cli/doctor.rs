@@ -65,8 +65,13 @@ impl Report {
     }
 
     fn row(&mut self, name: &str, value: impl std::fmt::Display) {
+        self.row_behind(name, 12, value);
+    }
+
+    /// A row whose name takes `width` columns.
+    fn row_behind(&mut self, name: &str, width: usize, value: impl std::fmt::Display) {
         let value = value.to_string();
-        let _ = writeln!(self.0, "  {name:<12} {}", printable_line(&value));
+        let _ = writeln!(self.0, "  {name:<width$} {}", printable_line(&value));
     }
 }
 
@@ -208,6 +213,8 @@ fn chosen(loaded: &Loaded) -> String {
         let _ = writeln!(report.0, "  {name:<18} {:<6} ({})", row.value, row.origin);
     }
     report.title("Strategies");
+    let width = ready.strategies.iter().map(|status| status.name.chars().count()).max();
+    let width = width.unwrap_or(0).max(12);
     for status in &ready.strategies {
         let summary = Strategy::named(&status.name).map(|row| row.summary).unwrap_or_default();
         let words = match &status.missing {
@@ -215,7 +222,7 @@ fn chosen(loaded: &Loaded) -> String {
             None if status.name == ready.strategy => format!("{summary} (in use)"),
             None => summary.to_owned(),
         };
-        report.row(&status.name, words);
+        report.row_behind(&status.name, width, words);
     }
     report.title("Why");
     for reason in ready.reasons.iter().chain(&loaded.notices) {

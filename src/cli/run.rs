@@ -189,6 +189,7 @@ impl<W: Write, E: Write> Output<W, E> {
             // Nothing here looks at trees or asks for other models.
             Event::Prefill { .. }
             | Event::Verifying { .. }
+            | Event::TooLong { .. }
             | Event::Reasons(_)
             | Event::LoadProgress { .. }
             | Event::Unloaded { .. }

@@ -34,6 +34,8 @@ pub enum Action {
     FocusBack,
     /// Focuses the input.
     FocusInput,
+    /// Focuses the input and begins a command there.
+    BeginCommand,
     /// Pauses after every round, or resumes.
     Pause,
     /// One round.

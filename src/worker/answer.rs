@@ -8,7 +8,7 @@ use super::gate::RoundGate;
 use super::repetition::RepetitionDetector;
 use super::thoughts::{Begun, Thoughts};
 use super::{Backend, Controls, Event, Job, Planner, PromptTokens, RoundPlan, SharedControls};
-use crate::chat::Role;
+use crate::chat::{Message, Role};
 use crate::decode::{
     AheadListener, Committed, DecodeError, Generation, Request, RoundOptions, Summary, TellTimes,
 };
@@ -126,9 +126,11 @@ impl Backend {
         let mut answer = match self.engine.generate(request, names) {
             Ok(answer) => answer,
             Err(error) => {
-                // The total lets the screen show by how much the prompt is too long.
+                // The screen shows by how much the prompt is too long, and what would help.
                 if let DecodeError::PromptTooLong { tokens: total, .. } = error {
-                    send(Event::Prefill { generation, done: 0, total })?;
+                    let alone = (self.prompter)(&alone(&job.messages), job.thinking);
+                    let alone = alone.ok().map(|alone| alone.tokens.len() + alone.begun.len());
+                    send(Event::TooLong { generation, total, alone })?;
                 }
                 return Err(error.into());
             }
@@ -192,6 +194,14 @@ impl Backend {
         }
         Ok(answer.summary().clone())
     }
+}
+
+/// The conversation without what was said before the last message: its system prompt, and the last
+/// question with what there is of the answer to it.
+fn alone(messages: &[Message]) -> Vec<Message> {
+    let asked = messages.iter().rposition(|message| message.role == Role::User).unwrap_or(0);
+    let kept = |(at, message): &(usize, &Message)| *at >= asked || message.role == Role::System;
+    messages.iter().enumerate().filter(kept).map(|(_, message)| message.clone()).collect()
 }
 
 fn options(planner: &mut dyn Planner, controls: &Controls) -> RoundOptions {

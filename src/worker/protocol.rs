@@ -161,6 +161,16 @@ pub enum Event {
         /// Tokens of the prompt.
         total: usize,
     },
+    /// The context does not hold the prompt; `Failed` follows.
+    TooLong {
+        /// The answer.
+        generation: u64,
+        /// Tokens of the prompt.
+        total: usize,
+        /// Tokens that it would have without what was said before the last message; `None` if that
+        /// is not known.
+        alone: Option<usize>,
+    },
     /// The prompt's last logits gave the first token (it precedes round 0).
     First {
         /// The answer.
@@ -244,6 +254,7 @@ impl Event {
     pub fn generation(&self) -> Option<u64> {
         match self {
             Self::Prefill { generation, .. }
+            | Self::TooLong { generation, .. }
             | Self::First { generation, .. }
             | Self::Verifying { generation, .. }
             | Self::Round { generation, .. }

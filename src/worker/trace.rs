@@ -100,6 +100,8 @@ impl Recorder {
             }
             Event::Ready(ready) => Line::Ready(ready.clone()),
             Event::Prefill { done, total, .. } => Line::Prefill { done: *done, total: *total },
+            // As far as a script needs it: by how much it is too long.
+            Event::TooLong { total, .. } => Line::Prefill { done: 0, total: *total },
             Event::First { token, summary, .. } => {
                 *self = Self { gamma: 1, ..Self::default() };
                 self.add(token);

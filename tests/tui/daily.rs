@@ -73,6 +73,26 @@ fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
 }
 
 #[test]
+fn a_question_that_lost_its_answer_with_the_program_gets_one() {
+    let mut chat = Chat::start("slow.jsonl").ready();
+    chat.send("Where did the fox run?\r");
+    chat.wait_for("● answering");
+    let home = chat.home.path().to_owned();
+    chat.pty.wait("the question to be saved", |_| saved(&home).contains("Where did"));
+    chat.pty.signal("KILL");
+    let Chat { pty, home } = chat;
+    pty.end_unseen();
+    let mut second = again(home.path(), &["--continue"]);
+    second.wait_for("no answer yet · Enter answers it");
+    second.send("\r");
+    second.wait_for(ANSWER);
+    second.wait_for(" steps · ");
+    second.send("\x03");
+    assert_eq!(second.end().code, 0);
+    assert_eq!(saved(home.path()).matches("Where did the fox run?").count(), 2, "title and text");
+}
+
+#[test]
 fn a_message_that_was_not_sent_is_there_again() {
     let mut chat = Chat::start("answers.jsonl").ready();
     chat.send("Before any");

@@ -104,6 +104,29 @@ fn an_answer_that_repeats_itself_is_told_with_commands_that_there_are() {
 }
 
 #[test]
+fn a_prompt_that_does_not_fit_is_told_with_what_it_has_alone() {
+    let (worker, events) = start(|| backend(Box::new(Toy::new(3, 30, 20)), knowing()));
+    let said = |role, text: &str| Message::new(role, text);
+    let asked = [
+        said(Role::System, "short"),
+        said(Role::User, "one"),
+        said(Role::Assistant, "a long answer"),
+        said(Role::User, "another"),
+    ];
+    let begun = [&asked[..], &[said(Role::Assistant, "begun")]].concat();
+    for (generation, messages, wanted) in [(1, asked.to_vec(), (28, 12)), (2, begun, (33, 17))] {
+        worker.generate(Job { generation, messages, max_tokens: 5, ..Job::default() });
+        let told: Vec<Event> = rest(&events)
+            .into_iter()
+            .filter(|event| event.generation() == Some(generation))
+            .collect();
+        let (total, alone) = (wanted.0, Some(wanted.1));
+        assert_eq!(told[0], Event::TooLong { generation, total, alone });
+        assert!(matches!(told[1..], [Event::Failed { .. }]), "{told:?}");
+    }
+}
+
+#[test]
 fn events_come_in_order_and_the_text_is_plain() {
     let (worker, events) = toy();
     assert_eq!(

@@ -112,7 +112,7 @@ pub struct SessionHead {
     pub title: String,
     /// Unix time of the last message in seconds.
     pub updated: u64,
-    /// Number of messages.
+    /// Number of messages, without the system prompt.
     pub messages: usize,
     /// Where it branched off.
     pub branch_of: Option<BranchOf>,
@@ -362,10 +362,12 @@ fn head(id: String, session: Session) -> SessionHead {
         let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
         (message.role, words.chars().take(PREVIEW).collect())
     });
+    // Nobody said the system prompt.
+    let talk = session.messages.iter().filter(|entry| entry.message.role != Role::System);
     SessionHead {
         id,
         updated: session.updated,
-        messages: session.messages.len(),
+        messages: talk.count(),
         preview: preview.collect(),
         said,
         branch_of: session.extras.branch_of,

@@ -52,7 +52,7 @@ fn what_is_saved_is_loaded() {
     assert_eq!(store.load(&open.name).unwrap().session, open.session);
     let listing = store.list().unwrap();
     assert_eq!(listing.sessions.len(), 1);
-    assert_eq!(listing.sessions[0].messages, 4);
+    assert_eq!(listing.sessions[0].messages, 3, "nobody said the system prompt");
     let files = fs::read_dir(store.folder()).unwrap().flatten();
     let files: Vec<_> = files.filter(|entry| entry.file_name() != LOCK).collect();
     assert_eq!(files.len(), 1, "no unfinished file may stay behind: {files:?}");

@@ -184,7 +184,7 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
 /// What sending does now.
 fn send_word(state: &ScreenState) -> &'static str {
     if state.input.is_empty() {
-        return "continue";
+        return if state.chat.is_unanswered() { "answer" } else { "continue" };
     }
     match state.input.offered().get(state.input.selected()) {
         Some(Suggestion::Path(_)) => "complete",
@@ -216,7 +216,10 @@ fn pair(action: Action) -> Option<(Action, Action)> {
 fn useful(state: &ScreenState, row: &Binding) -> bool {
     let panels = state.focus != Focus::Input;
     match row.action {
-        A::Send => !state.answering() && (!state.input.is_empty() || state.chat.can_go_on()),
+        A::Send => {
+            let goes_on = state.chat.can_go_on() || state.chat.is_unanswered();
+            !state.answering() && (!state.input.is_empty() || goes_on)
+        }
         A::Version(_) => {
             let last = state.chat.turns().last();
             !state.answering() && last.is_some_and(|turn| turn.versions.place().1 > 1)

@@ -59,6 +59,7 @@ fn action(action: Action) -> String {
         A::FocusNext => "panel_next",
         A::FocusBack => "panel_before",
         A::FocusInput => "message",
+        A::BeginCommand => "command",
         A::Pause => "pause",
         A::Step => "step",
         A::Speculate => "speculate",

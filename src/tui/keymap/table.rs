@@ -213,6 +213,7 @@ pub const BINDINGS: &[Binding] = &[
     bind(S::Panel, &[char('s')], A::Speculate, "speculation on or off", NO),
     bind(S::Panel, &[char('o')], A::Marks, "show or hide where tokens came from", NO),
     bind(S::Panel, &[char('i')], A::FocusInput, "back to the message", (1, "write")),
+    bind(S::Panel, &[char('/')], A::BeginCommand, "begin a command in the message", NO),
     bind(S::Panel, &[char('?')], A::Help, "this help", NO),
     // saved conversations
     bind(S::Sessions, &[f(2)], A::RenameSession, "give another title", (3, "rename")),

@@ -289,7 +289,6 @@ impl Builder<'_> {
         let mut offset = 0;
         for line in text.split_inclusive('\n') {
             self.begin();
-            self.line.verbatim = true;
             let mut at = 0;
             for (len, role) in self.code.line(line) {
                 let part = line[at..at + len].trim_end_matches('\n');

@@ -100,6 +100,20 @@ fn origins_survive_rendering() {
 }
 
 #[test]
+fn code_is_broken_between_words_and_keeps_its_indentation() {
+    let text =
+        "```rust\n    let answer = compute(everything);\n    unbreakable_identifier_here\n```";
+    let found = rows(text, 24);
+    let code: Vec<&str> = found.iter().map(|row| row.trim_start_matches(['│', '▏', ' '])).collect();
+    for word in ["let answer =", "compute(everything);"] {
+        assert!(code.iter().any(|row| row.contains(word)), "{found:#?}");
+    }
+    assert!(found.iter().any(|row| row.contains("    let answer")), "{found:#?}");
+    // A word that no row holds is broken at the edge, behind its indentation.
+    assert!(found.iter().any(|row| row.contains("    unbreakable_")), "{found:#?}");
+}
+
+#[test]
 fn code_is_given_roles() {
     let mut document = Document::default();
     let text = "```rust\nlet x = 1; // one\n";

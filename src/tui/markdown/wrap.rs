@@ -26,8 +26,6 @@ pub struct Logical {
     /// `(start, at)`: from byte `start` of `text` on it stands in the message from byte `at` on, up
     /// to the next entry; `None` if it is not of the message. Starts rise.
     pub sources: Vec<(usize, Option<usize>)>,
-    /// Code: broken at the edge, not at words.
-    pub verbatim: bool,
 }
 
 impl Logical {
@@ -115,13 +113,13 @@ pub fn wrap(line: &Logical, width: usize) -> Vec<TextRow> {
         }
         let space = grapheme.chars().all(char::is_whitespace);
         if used + wide > room {
-            if space && !line.verbatim {
+            if space {
                 // The space at which a row breaks is not drawn.
                 finish(&mut cells, Vec::new());
                 used = 0;
                 continue;
             }
-            let cut = if line.verbatim { cells.len() } else { break_point(&cells, wide) };
+            let cut = break_point(&cells, wide);
             let carried = cells.split_off(cut);
             finish(&mut cells, carried);
             used = cells.iter().map(|cell| cell.width).sum();

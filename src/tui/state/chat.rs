@@ -19,6 +19,8 @@ pub struct Chat {
     turns: Vec<Turn>,
     /// The beginning that the model is not given any more: its turns, and what stands for them.
     pub forgotten: Forgotten,
+    /// What was forgotten before more was for an answer that has not begun yet.
+    pub(super) remembered: Option<Forgotten>,
     /// Words that are looked for.
     pub find: Option<Find>,
     /// The preset that it is led by.
@@ -95,6 +97,16 @@ impl Chat {
     /// Whether the last answer was cut off and can go on.
     pub fn can_go_on(&self) -> bool {
         self.turns.last().is_some_and(Turn::goes_on)
+    }
+
+    /// Whether the last question has no answer: the program ended before its first word.
+    pub fn is_unanswered(&self) -> bool {
+        self.turns.last().is_some_and(|turn| turn.role == Role::User)
+    }
+
+    /// Whether the answer being written goes on from what there was of it.
+    pub fn is_going_on(&self) -> bool {
+        self.went_on_at.is_some()
     }
 
     /// Opens the last answer again, so that it goes on where it was cut off.

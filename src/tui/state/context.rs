@@ -11,6 +11,9 @@ pub struct ContextUsage {
     pub holds: usize,
     /// Tokens the model was made for; 0 if that is not known.
     pub most: usize,
+    /// Tokens of a prompt that was refused, without what was said before the last message; `None`
+    /// if that is not known.
+    pub alone: Option<usize>,
 }
 
 impl ContextUsage {
@@ -22,6 +25,11 @@ impl ContextUsage {
     /// Whether nothing is left.
     pub fn is_full(self) -> bool {
         self.used >= self.holds
+    }
+
+    /// Whether the last message does not fit even if all is forgotten that was said before it.
+    pub fn never_fits(self) -> bool {
+        self.alone.is_some_and(|alone| alone > self.holds)
     }
 
     /// Whether starting again with a larger `--context` would help.
@@ -43,23 +51,25 @@ impl ContextUsage {
         };
         let count = format!("{} of {holds}", used.min(holds));
         let (long, short) = if self.can_grow() {
-            (", or start with a larger --context", ", or a larger --context")
+            (", or start with a larger --context", ", a larger --context")
         } else {
             ("; the model holds no more", "")
         };
         [
-            format!("{full}, {count} tokens: /new begins anew, /save keeps this{long}"),
-            format!("{full}, {count}: /new, /save{short}"),
-            format!("{full}: /new, /save{short}"),
+            format!("{full}, {count} tokens: /when-full makes room, /new begins anew{long}"),
+            format!("{full}, {count}: /when-full, /new{short}"),
+            format!("{full}: /when-full, /new{short}"),
+            format!("{full}: /when-full, /new"),
             full,
         ]
         .into_iter()
         .find(|words| words.chars().count() <= width)
     }
 
-    /// What to do about a prompt that does not fit.
-    pub fn refusal(self) -> String {
-        let Self { used, holds, most } = self;
+    /// What to do about a prompt that does not fit: a message, or an answer that `key` was to go
+    /// on with.
+    pub fn refusal(self, key: Option<String>) -> String {
+        let Self { used, holds, most, alone } = self;
         let grow = if !self.can_grow() {
             format!("The model holds no more than {holds} tokens.")
         } else if most == 0 {
@@ -71,13 +81,39 @@ impl ContextUsage {
                  then brings this conversation back."
             )
         };
-        format!(
-            "The conversation with this message has {used} tokens, the context holds {holds}. \
-             Nothing is lost: the message is back where it was written.\n\n\
-             /new begins a new conversation; this one stays saved.\n\
-             /save saves this one now and says where.\n\
-             {grow}"
-        )
+        let alone = alone.filter(|_| self.never_fits());
+        let what = match (alone, &key) {
+            (Some(alone), None) => format!(
+                "This message alone has {alone} tokens, the context holds {holds}: there would be \
+                 no room for it if all the rest were forgotten. Nothing is lost: the message is \
+                 back where it was written."
+            ),
+            (Some(alone), Some(_)) => format!(
+                "The last question and its answer alone have {alone} tokens, the context holds \
+                 {holds}: there is no room to go on. Nothing is lost."
+            ),
+            (None, None) => format!(
+                "The conversation with this message has {used} tokens, the context holds {holds}. \
+                 Nothing is lost: the message is back where it was written."
+            ),
+            (None, Some(_)) => format!(
+                "The conversation has {used} tokens, the context holds {holds}: there is no room \
+                 for the answer to go on. Nothing is lost."
+            ),
+        };
+        let room = match (alone, key) {
+            (Some(_), None) => "Shorten it, or send it in parts.".to_string(),
+            (Some(_), Some(_)) => {
+                "/new begins a new conversation; this one stays saved.".to_string()
+            }
+            (None, key) => format!(
+                "/when-full forget or summarise makes room as far as something was said before: \
+                 then {} again.\n\
+                 /new begins a new conversation; this one stays saved.",
+                key.unwrap_or_else(|| "send it".to_string())
+            ),
+        };
+        format!("{what}\n\n{room}\n{grow}")
     }
 }
 
@@ -86,7 +122,8 @@ impl ScreenState {
     pub fn context(&self) -> Option<ContextUsage> {
         let ready = self.ready.as_ref()?;
         let used = self.meters.context();
-        Some(ContextUsage { used, holds: ready.context, most: ready.most_context })
+        let alone = self.meters.alone;
+        Some(ContextUsage { used, holds: ready.context, most: ready.most_context, alone })
     }
 }
 
@@ -95,7 +132,7 @@ mod tests {
     use super::*;
 
     fn context(used: usize) -> ContextUsage {
-        ContextUsage { used, holds: 1000, most: 4000 }
+        ContextUsage { used, holds: 1000, most: 4000, alone: None }
     }
 
     #[test]
@@ -106,10 +143,34 @@ mod tests {
         assert!(context(999).warning(200).unwrap().starts_with("context 99% full"));
         let full = context(1001).warning(200).unwrap();
         assert!(full.starts_with("context full, 1000 of 1000 tokens"), "{full}");
-        for words in [near, full, context(999).warning(52).unwrap(), context(1000).refusal()] {
-            for way in ["/new", "/save", "--context"] {
+        for words in [near, full, context(999).warning(60).unwrap(), context(1000).refusal(None)] {
+            for way in ["/new", "/when-full", "--context"] {
                 assert!(words.contains(way), "{words}");
             }
+        }
+    }
+
+    #[test]
+    fn a_message_that_never_fits_is_told_with_its_own_tokens() {
+        let large = ContextUsage { alone: Some(1200), ..context(1500) };
+        let words = large.refusal(None);
+        assert!(large.never_fits() && words.contains("1200") && words.contains("in parts"));
+        assert!(!words.contains("1500") && !words.contains("/new"), "{words}");
+        for alone in [None, Some(1000)] {
+            let fits = ContextUsage { alone, ..context(1500) };
+            assert!(!fits.never_fits() && fits.refusal(None).contains("1500"), "{alone:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_go_on_is_no_message_that_came_back() {
+        for alone in [None, Some(1200)] {
+            let full = ContextUsage { alone, ..context(1500) };
+            let words = full.refusal(Some("Enter".to_string()));
+            assert!(words.contains("to go on") && !words.contains("written"), "{words}");
+            assert!(words.contains("--context") && words.contains("/new"), "{words}");
+            // Nothing that is forgotten would help the second.
+            assert_eq!(words.contains("/when-full") && words.contains("Enter"), alone.is_none());
         }
     }
 
@@ -120,7 +181,7 @@ mod tests {
             let words = most.warning(width).unwrap();
             assert!(!words.contains("--context") && words.chars().count() <= width, "{words}");
         }
-        assert!(most.refusal().contains("no more than 1000"));
+        assert!(most.refusal(None).contains("no more than 1000"));
     }
 
     #[test]

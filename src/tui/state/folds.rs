@@ -27,23 +27,19 @@ impl Folds {
 
     /// `message` with every text in the place of its mark.
     pub(super) fn unfolded(&self, message: String) -> String {
-        if self.0.is_empty() {
-            return message;
+        replaced(message, &self.0)
+    }
+
+    /// Takes in the folded texts of `message`, which is another one; returns it with their marks
+    /// here.
+    pub(super) fn take_in(&mut self, message: String, folds: &Self) -> String {
+        let mut marks = Vec::new();
+        for (mark, text) in &folds.0 {
+            let name = mark.trim_start_matches('⟦').trim_end_matches('⟧');
+            let name = name.split(" #").next().unwrap_or(name);
+            marks.push((mark.clone(), self.add(name, text.clone())));
         }
-        let mut out = String::new();
-        let mut rest = message.as_str();
-        // What a folded text says of marks is its own.
-        while let Some((at, mark, text)) = self
-            .0
-            .iter()
-            .filter_map(|(mark, text)| Some((rest.find(mark.as_str())?, mark, text)))
-            .min_by_key(|(at, ..)| *at)
-        {
-            out.push_str(&rest[..at]);
-            out.push_str(text);
-            rest = &rest[at + mark.len()..];
-        }
-        out + rest
+        replaced(message, &marks)
     }
 
     /// Characters of the mark that `before` ends with.
@@ -51,4 +47,24 @@ impl Folds {
         let mark = self.0.iter().map(|(mark, _)| mark).find(|mark| before.ends_with(*mark))?;
         Some(mark.chars().count())
     }
+}
+
+/// `message` with the second of each pair in the place of the first.
+fn replaced(message: String, pairs: &[(String, String)]) -> String {
+    if pairs.is_empty() {
+        return message;
+    }
+    let mut out = String::new();
+    let mut rest = message.as_str();
+    // What a text says of marks is its own.
+    while let Some((at, mark, text)) = pairs
+        .iter()
+        .filter_map(|(mark, text)| Some((rest.find(mark.as_str())?, mark, text)))
+        .min_by_key(|(at, ..)| *at)
+    {
+        out.push_str(&rest[..at]);
+        out.push_str(text);
+        rest = &rest[at + mark.len()..];
+    }
+    out + rest
 }

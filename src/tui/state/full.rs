@@ -3,7 +3,7 @@
 
 use super::ContextUsage;
 use super::chat::Chat;
-use crate::chat::{Message, Role, WhenFull};
+use crate::chat::{Forgotten, Message, Role, WhenFull};
 
 /// The choices, in the order of the list.
 pub const CHOICES: [(WhenFull, &str, &str); 3] = [
@@ -20,7 +20,7 @@ pub const CHOICES: [(WhenFull, &str, &str); 3] = [
     (
         WhenFull::Stop,
         "stop here",
-        "The message comes back where it was written; /new begins anew, this one stays saved.",
+        "A message comes back where it was written; /new begins anew, this one stays saved.",
     ),
 ];
 
@@ -35,8 +35,12 @@ pub struct Summarising {
 
 impl Chat {
     /// How many turns from the first on must go, so that about half of the context is free again;
-    /// `None` if nothing but the last question is left. `context` says what was too much.
+    /// `None` if nothing but the last question is left, or that does not fit by itself. `context`
+    /// says what was too much.
     pub fn turns_to_forget(&self, context: ContextUsage) -> Option<usize> {
+        if context.never_fits() {
+            return None;
+        }
         let turns = self.turns();
         let begin = self.forgotten.messages;
         let length = |at: usize| -> usize {
@@ -57,9 +61,23 @@ impl Chat {
     }
 
     /// The model is not given the first `turns` turns any more, but what `summary` says of them.
+    /// [`Self::remember`] takes that back until [`Self::forgot`] was called.
     pub fn forget(&mut self, turns: usize, summary: Option<String>) {
-        self.forgotten.messages = turns.min(self.turns().len());
-        self.forgotten.summary = summary;
+        let messages = turns.min(self.turns().len());
+        let before = std::mem::replace(&mut self.forgotten, Forgotten { messages, summary });
+        self.remembered.get_or_insert(before);
+    }
+
+    /// Forgetting has made room: an answer has begun.
+    pub fn forgot(&mut self) {
+        self.remembered = None;
+    }
+
+    /// The model is given again what was forgotten for an answer that never began.
+    pub fn remember(&mut self) {
+        if let Some(before) = self.remembered.take() {
+            self.forgotten = before;
+        }
     }
 
     /// The question that has the model summarise the first `turns` turns, with them before it.

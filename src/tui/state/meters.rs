@@ -26,6 +26,8 @@ pub struct Meters {
     pub first_token: Option<Duration>,
     /// How far the prompt has been read, before the first token.
     pub prefill: Option<Prefill>,
+    /// Tokens of a prompt that did not fit, without what was said before the last message.
+    pub alone: Option<usize>,
     /// Totals so far, from the first token on.
     pub summary: Option<Box<Summary>>,
     /// Tokens and milliseconds of the latest rounds.

@@ -24,6 +24,7 @@ mod starters;
 pub mod strategies;
 mod thought;
 mod toasts;
+mod totals;
 mod tree_rows;
 mod turn;
 mod versions;
@@ -46,14 +47,15 @@ pub use list::{FilteredList, Listed};
 pub use meters::{Meters, Prefill};
 pub use models::{Fit, ModelLoad, ModelPicker, ModelRow};
 pub use overlay::{Overlay, QuestionPurpose, QuestionRow, Renaming, SessionList};
-pub use payoff::{PlainPace, Speedup};
+pub use payoff::{Pays, PlainPace, Speedup};
 pub use pending::pending_rows;
 pub use race::{Lane, Race};
 pub use rounds::Rounds;
 pub use selection::{Part, SeenRows, Selection, TextPoint, byte_at, first_byte, selected_text};
 pub use starters::Starters;
 pub use thought::Thought;
-pub use toasts::{Toast, Toasts};
+pub use toasts::{Toast, Toasts, Tone};
+pub use totals::AnswerTotals;
 pub use tree_rows::{Fold, NodeOutcome, TreeRow, tree_rows};
 pub use turn::{AnswerOutcome, Turn, finish_words};
 pub use versions::OtherVersions;
@@ -169,6 +171,8 @@ pub struct ScreenState {
     pub deleted: Vec<String>,
     /// By how much the last prompt did not fit.
     pub refused: Option<ContextUsage>,
+    /// Whether the answer asked for last goes on from what there was of it.
+    pub goes_on: bool,
     /// The message that was just refused for a file that it names: sent again, it goes as it is.
     pub sends_as_written: Option<String>,
     /// Messages that are sent when the answer under way has ended.
@@ -253,6 +257,7 @@ impl ScreenState {
             renaming: None,
             deleted: Vec::new(),
             refused: None,
+            goes_on: false,
             summarising: None,
             input: Input::default(),
             begin_with: Starters::default(),
@@ -364,14 +369,24 @@ impl ScreenState {
         self.controls.generation
     }
 
-    /// Says something in passing.
+    /// Says in passing what was done.
     pub fn say(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), false, self.now);
+        self.toasts.say(text.as_ref(), Tone::Done, self.now);
+    }
+
+    /// Says in passing why something was not done, though nothing is wrong.
+    pub fn refuse(&mut self, text: impl AsRef<str>) {
+        self.toasts.say(text.as_ref(), Tone::Told, self.now);
+    }
+
+    /// The same, where it is the answer under way that keeps it from being done.
+    pub fn refuse_while_answering(&mut self, text: impl AsRef<str>) {
+        self.toasts.say_of_answer(text.as_ref(), Tone::Told, self.now);
     }
 
     /// Says in passing that something went wrong.
     pub fn complain(&mut self, text: impl AsRef<str>) {
-        self.toasts.say(text.as_ref(), true, self.now);
+        self.toasts.say(text.as_ref(), Tone::Wrong, self.now);
     }
 
     /// When the screen changes by itself next: a line that was said in passing disappears.

@@ -14,6 +14,28 @@ pub struct PlainPace {
     rounds: usize,
 }
 
+/// What a speed over that of plain decoding comes to, as it is written with one digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pays {
+    /// It is faster.
+    Faster,
+    /// There is no difference.
+    Same,
+    /// It is slower.
+    Slower,
+}
+
+impl Pays {
+    /// `ratio`: 2.0 is twice as fast.
+    pub fn of(ratio: f64) -> Self {
+        match (ratio * 10.0).round() {
+            tenths if tenths > 10.0 => Self::Faster,
+            tenths if tenths < 10.0 => Self::Slower,
+            _ => Self::Same,
+        }
+    }
+}
+
 /// Speed over that of plain decoding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speedup {
@@ -34,7 +56,7 @@ impl Speedup {
 
     /// Why it is below 1, if somebody wants it so.
     pub fn reason(self) -> Option<&'static str> {
-        (self.for_show && self.ratio < 1.0).then_some(", tree kept for show")
+        (self.for_show && Pays::of(self.ratio) == Pays::Slower).then_some(", tree kept for show")
     }
 }
 
@@ -120,6 +142,22 @@ mod tests {
         let found = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
         assert_eq!(found.words(), "2.4× plain");
+    }
+
+    #[test]
+    fn what_is_written_as_one_is_neither_faster_nor_slower() {
+        for tenth in 0..40 {
+            for part in [-0.049, 0.0, 0.049] {
+                let ratio = f64::from(tenth) / 10.0 + part;
+                let written: f64 = format!("{ratio:.1}").parse().unwrap();
+                let wanted = match written {
+                    faster if faster > 1.0 => Pays::Faster,
+                    slower if slower < 1.0 => Pays::Slower,
+                    _ => Pays::Same,
+                };
+                assert_eq!(Pays::of(ratio), wanted, "{ratio}");
+            }
+        }
     }
 
     #[test]

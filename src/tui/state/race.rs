@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::payoff::Pays;
 use crate::decode::{Committed, Round};
 use crate::worker::Event;
 
@@ -151,10 +152,10 @@ impl Race {
     pub fn result(&self) -> String {
         let same = if self.same_text() { "the same text" } else { "the texts differ" };
         let ratio = self.ratio();
-        if ratio >= 1.0 {
-            format!("{ratio:.1}× plain: {same}, sooner")
-        } else {
-            format!("{ratio:.1}× plain: {same}; speculation does not pay here")
+        match Pays::of(ratio) {
+            Pays::Faster => format!("{ratio:.1}× plain: {same}, sooner"),
+            Pays::Same => format!("{ratio:.1}× plain: {same}, as soon"),
+            Pays::Slower => format!("{ratio:.1}× plain: {same}; speculation does not pay here"),
         }
     }
 }
@@ -182,6 +183,7 @@ mod tests {
         assert_eq!(plain.text_at(end), "one two three four five");
         assert_eq!(plain.steps_at(end), plain.steps());
         assert!(plain.text_at(end - 0.1).len() < plain.text_at(end).len());
+        assert_eq!(race.result(), "1.0× plain: the same text, as soon");
         race.lanes[0].total_ms *= 2.0;
         assert_eq!(race.result(), "2.0× plain: the same text, sooner");
         race.lanes[0].total_ms /= 4.0;

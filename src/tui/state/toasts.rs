@@ -1,23 +1,46 @@
-//! Lines that the program says in passing: answers to what the user did replace each other at once;
-//! notices of the worker, of which several come together, are shown one after the other. Must never
-//! know where they are drawn.
+//! Lines that the program says in passing: answers to what the user did replace each other at once
+//! and go with the next message that is sent, or with the answer that they are about; notices of
+//! the worker, of which several come together, are shown one after the other. Must never know where
+//! they are drawn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::printable::printable_line;
 
+/// What a line says of what it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// It was done.
+    Done,
+    /// It was not done, though nothing is wrong; or the worker did something by itself.
+    Told,
+    /// Something went wrong.
+    Wrong,
+}
+
+/// What ends a line before its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Nothing: a notice of the worker, which must not be lost.
+    Never,
+    /// The next message.
+    Sent,
+    /// The next message, and the end of the answer under way.
+    Answered,
+}
+
 /// A line that disappears after a few seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toast {
     /// Its text.
     pub text: String,
-    /// Whether something went wrong.
-    pub error: bool,
+    /// What it says of what it is about.
+    pub tone: Tone,
     /// When it disappears.
     until: Duration,
-    /// Whether it is a notice of the worker, which must not be lost.
-    notice: bool,
+    /// What ends it before.
+    ends: Ends,
 }
 
 /// The line that is shown, and the notices that wait for their turn.
@@ -42,12 +65,23 @@ impl Toasts {
     }
 
     /// Shows `text` at once; a notice that it replaces comes back after it.
-    pub fn say(&mut self, text: &str, error: bool, now: Duration) {
-        if let Some(Toast { notice: true, text, .. }) = self.shown.take() {
-            self.waiting.push_front(text);
-        }
-        let time = if error { 2 * Self::TIME } else { Self::TIME };
-        self.show(text, error, false, now + time);
+    pub fn say(&mut self, text: &str, tone: Tone, now: Duration) {
+        self.replace(text, tone, Ends::Sent, now);
+    }
+
+    /// The same for what holds only while the answer under way comes.
+    pub fn say_of_answer(&mut self, text: &str, tone: Tone, now: Duration) {
+        self.replace(text, tone, Ends::Answered, now);
+    }
+
+    /// A message is sent: what was said about the one before does not count any more.
+    pub fn sent(&mut self, now: Duration) {
+        self.end_if(now, |ends| ends != Ends::Never);
+    }
+
+    /// The answer under way has ended.
+    pub fn answered(&mut self, now: Duration) {
+        self.end_if(now, |ends| ends == Ends::Answered);
     }
 
     /// Shows a notice after those that came before it.
@@ -55,23 +89,41 @@ impl Toasts {
         if self.shown.is_some() {
             self.waiting.push_back(text.to_string());
         } else {
-            self.show(text, false, true, now + Self::TIME);
+            self.show(text, Tone::Told, Ends::Never, now + Self::TIME);
         }
     }
 
     /// Lets go of a line whose time is over and shows the next notice.
     pub fn pass(&mut self, now: Duration) {
         if self.shown.as_ref().is_some_and(|toast| toast.until <= now) {
-            self.shown = None;
-            if let Some(next) = self.waiting.pop_front() {
-                self.notice(&next, now);
-            }
+            self.next(now);
         }
     }
 
-    fn show(&mut self, text: &str, error: bool, notice: bool, until: Duration) {
+    fn end_if(&mut self, now: Duration, ended: impl Fn(Ends) -> bool) {
+        if self.shown.as_ref().is_some_and(|toast| ended(toast.ends)) {
+            self.next(now);
+        }
+    }
+
+    fn next(&mut self, now: Duration) {
+        self.shown = None;
+        if let Some(next) = self.waiting.pop_front() {
+            self.notice(&next, now);
+        }
+    }
+
+    fn replace(&mut self, text: &str, tone: Tone, ends: Ends, now: Duration) {
+        if let Some(Toast { ends: Ends::Never, text, .. }) = self.shown.take() {
+            self.waiting.push_front(text);
+        }
+        let time = if tone == Tone::Wrong { 2 * Self::TIME } else { Self::TIME };
+        self.show(text, tone, ends, now + time);
+    }
+
+    fn show(&mut self, text: &str, tone: Tone, ends: Ends, until: Duration) {
         let text = printable_line(text).into_owned();
-        self.shown = Some(Toast { text, error, until, notice });
+        self.shown = Some(Toast { text, tone, until, ends });
     }
 }
 
@@ -108,14 +160,30 @@ mod tests {
         let mut toasts = Toasts::default();
         toasts.notice("the GPU is lost", seconds(0));
         toasts.notice("context cut", seconds(0));
-        toasts.say("theme: light", false, seconds(1));
+        toasts.say("theme: light", Tone::Done, seconds(1));
         assert_eq!(text(&toasts), "theme: light");
-        toasts.say("theme: mono", false, seconds(2));
+        toasts.say("theme: mono", Tone::Done, seconds(2));
         toasts.pass(seconds(6));
         assert_eq!(text(&toasts), "the GPU is lost");
         toasts.pass(seconds(10));
         assert_eq!(text(&toasts), "context cut");
         toasts.pass(seconds(14));
         assert_eq!(toasts.shown(), None);
+    }
+
+    #[test]
+    fn a_line_goes_with_what_it_is_about_and_a_notice_stays() {
+        let mut toasts = Toasts::default();
+        toasts.notice("context cut", seconds(0));
+        toasts.say("cannot read gone.rs", Tone::Wrong, seconds(1));
+        toasts.answered(seconds(1));
+        assert_eq!(text(&toasts), "cannot read gone.rs", "no answer has to do with it");
+        toasts.sent(seconds(2));
+        assert_eq!(text(&toasts), "context cut");
+        toasts.sent(seconds(2));
+        assert_eq!(text(&toasts), "context cut");
+        toasts.say_of_answer("an answer is on its way", Tone::Told, seconds(3));
+        toasts.answered(seconds(4));
+        assert_eq!(text(&toasts), "context cut");
     }
 }

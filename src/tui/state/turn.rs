@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::payoff::Speedup;
 use super::thought::Thought;
+use super::totals::AnswerTotals;
 use super::versions::OtherVersions;
 use crate::chat::{Message, Role, SavedTurn};
 use crate::decode::{Committed, Finish, Summary};
@@ -14,11 +15,8 @@ use crate::tui::markdown::{Document, Origins, TextRow};
 pub enum AnswerOutcome {
     /// By the model.
     Finished(Box<Summary>),
-    /// By the user; tokens and tokens per second so far.
-    Stopped {
-        /// Tokens of the answer.
-        tokens: usize,
-    },
+    /// By the user.
+    Stopped,
     /// By a failure.
     Failed,
     /// In an earlier run of the program.
@@ -42,6 +40,10 @@ pub struct Turn {
     pub origins: Origins,
     /// `None` while it is being written.
     pub outcome: Option<AnswerOutcome>,
+    /// What all of it took, once it has ended; `None` if it was not written in this run.
+    pub totals: Option<AnswerTotals>,
+    /// What it took before it went on; `None` if it did not.
+    earlier: Option<AnswerTotals>,
     /// How much faster than plain decoding it came.
     pub speedup: Option<Speedup>,
     /// Its other versions.
@@ -58,6 +60,8 @@ impl Turn {
             written: None,
             origins: Origins::default(),
             outcome,
+            totals: None,
+            earlier: None,
             speedup: None,
             versions: OtherVersions::default(),
             document: Document::default(),
@@ -94,14 +98,15 @@ impl Turn {
         self.thought.as_ref().map(|thought| thought.text.as_str())
     }
 
-    /// Whether it was interrupted.
+    /// Whether it ended before the model had finished, so that it can go on after the next start
+    /// too.
     pub(super) fn interrupted(&self) -> bool {
         match &self.outcome {
             None
-            | Some(
-                AnswerOutcome::Stopped { .. } | AnswerOutcome::Failed | AnswerOutcome::Interrupted,
-            ) => true,
-            Some(AnswerOutcome::Finished(summary)) => summary.finish == Some(Finish::Cancelled),
+            | Some(AnswerOutcome::Stopped | AnswerOutcome::Failed | AnswerOutcome::Interrupted) => {
+                true
+            }
+            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
             Some(AnswerOutcome::Loaded) => false,
         }
     }
@@ -109,10 +114,8 @@ impl Turn {
     /// Whether it is an answer that ended before the model had finished, and can go on.
     pub fn goes_on(&self) -> bool {
         let cut = match &self.outcome {
-            Some(AnswerOutcome::Stopped { .. } | AnswerOutcome::Interrupted) => true,
-            Some(AnswerOutcome::Finished(summary)) => {
-                matches!(summary.finish, Some(Finish::MaxTokens | Finish::Cancelled))
-            }
+            Some(AnswerOutcome::Stopped | AnswerOutcome::Interrupted) => true,
+            Some(AnswerOutcome::Finished(summary)) => cut_off(summary),
             Some(AnswerOutcome::Failed | AnswerOutcome::Loaded) | None => false,
         };
         cut && self.role == Role::Assistant && !self.text.is_empty()
@@ -126,6 +129,12 @@ impl Turn {
         }
         self.outcome = None;
         self.speedup = None;
+        self.earlier = Some(self.totals.take().unwrap_or(AnswerTotals::UNKNOWN));
+    }
+
+    /// Counts what was written since the answer was opened.
+    pub fn count(&mut self, part: &Summary) {
+        self.totals = Some(self.earlier.unwrap_or_default().with(part));
     }
 
     /// Appends tokens of the answer `of`; the bytes of the text that they are.
@@ -155,6 +164,11 @@ impl Turn {
     pub fn laid_out(&self) -> &[TextRow] {
         self.document.rows()
     }
+}
+
+/// Whether an answer has no end of its own.
+fn cut_off(summary: &Summary) -> bool {
+    matches!(summary.finish, Some(Finish::MaxTokens | Finish::ContextFull | Finish::Cancelled))
 }
 
 /// The finish in words, where it is worth saying.

@@ -9,7 +9,9 @@ use super::slash::{self, Ran};
 use super::{conversation, files, focus, models, race, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
-use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion};
+use crate::tui::state::{
+    Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion, Tone,
+};
 use crate::tui::theme;
 
 /// Does what a key or a command stands for.
@@ -35,9 +37,10 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         Action::FocusNext => focus::step(state, 1),
         Action::FocusBack => focus::step(state, -1),
         Action::FocusInput => state.focus = Focus::Input,
+        Action::BeginCommand => begin_command(state),
         // Paused beforehand, the next answer would stop after one round for no visible reason.
         Action::Pause | Action::Step if !state.answering() => {
-            state.say("there is no answer to pause");
+            state.refuse("there is no answer to pause");
         }
         Action::Pause => {
             state.controls.paused = !state.controls.paused;
@@ -53,7 +56,7 @@ pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
         }
         Action::Strategies => {
             if state.statuses().is_empty() {
-                state.say("there is no strategy to choose yet");
+                state.refuse("there is no strategy to choose yet");
             } else {
                 state.overlay = Some(Overlay::Strategies { selected: state.chosen() });
             }
@@ -170,6 +173,7 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
             }
         }
     }
+    state.toasts.sent(state.now);
     let text = state.input.text();
     if let Some(line) = text.trim_end().strip_prefix('/') {
         let line = line.to_string();
@@ -183,7 +187,7 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
         };
     }
     if text.trim().is_empty() {
-        if state.phase == Phase::Idle && state.chat.can_go_on() {
+        if state.chat.can_go_on() || state.chat.is_unanswered() {
             return go_on(state);
         }
         return Vec::new();
@@ -202,7 +206,7 @@ pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
             return queue(state, text);
         }
         Phase::Loading { .. } => {
-            state.say("the models are still being loaded");
+            state.refuse("the models are still being loaded");
             return Vec::new();
         }
         Phase::Broken => {
@@ -212,7 +216,7 @@ pub(super) fn send_message(state: &mut ScreenState, text: &str) -> Vec<Effect> {
         }
     }
     let text = message(text);
-    state.input.sent();
+    state.input.sent_as(Some(&text));
     let mut effects = conversation::leave_edited(state);
     state.chat.ask(text);
     effects.extend(ask(state));
@@ -232,16 +236,28 @@ fn message(text: &str) -> String {
 fn queue(state: &mut ScreenState, text: &str) -> Vec<Effect> {
     if state.editing.is_some() {
         let (stop, send) = (state.keys.name(Action::Escape), state.keys.name(Action::Send));
-        state.say(format!("an answer is on its way: {stop} stops it, then {send} sends"));
+        let words = format!("an answer is on its way: {stop} stops it, then {send} sends");
+        state.refuse_while_answering(words);
         return Vec::new();
     }
-    state.queue.push(message(text));
-    state.input.sent();
+    let text = message(text);
+    state.input.sent_as(Some(&text));
+    state.queue.push(text);
     let stop = state.keys.name(Action::Escape);
-    state.say(format!(
-        "sent when this answer has ended; {stop} stops it and brings the message back"
-    ));
+    let words =
+        format!("sent when this answer has ended; {stop} stops it and brings the message back");
+    state.toasts.say_of_answer(&words, Tone::Done, state.now);
     Vec::new()
+}
+
+/// A slash in a panel: the message begins as a command. One that is being written is put aside: a
+/// slash behind it would be part of it.
+fn begin_command(state: &mut ScreenState) {
+    state.focus = Focus::Input;
+    if !state.input.is_empty() {
+        put_aside(state);
+    }
+    state.input.set("/");
 }
 
 fn escape(state: &mut ScreenState) -> Vec<Effect> {

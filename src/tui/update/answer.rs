@@ -8,6 +8,7 @@ use crate::worker::{Command, Job};
 pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
     state.phase = Phase::Answering { since: state.now };
+    state.goes_on = state.chat.is_going_on();
     state.begin_answer();
     let mut effects = begin_first_answer(state);
     let job = Job {
@@ -59,12 +60,10 @@ pub(super) fn send_queued(state: &mut ScreenState) -> Vec<Effect> {
 
 /// Messages that wait come back to where they were written.
 fn return_queued(state: &mut ScreenState) {
-    let mut texts = std::mem::take(&mut state.queue);
-    if texts.is_empty() {
-        return;
+    let texts = std::mem::take(&mut state.queue);
+    if !texts.is_empty() {
+        state.input.take_back(&texts);
     }
-    texts.extend(Some(state.input.text()).filter(|text| !text.is_empty()));
-    state.input.set(&texts.join("\n\n"));
 }
 
 pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
@@ -74,15 +73,17 @@ pub(super) fn regenerate(state: &mut ScreenState) -> Vec<Effect> {
     }
     let mut effects = stop(state);
     if state.phase != Phase::Idle {
-        state.say("nothing can answer now");
+        state.refuse("nothing can answer now");
         return effects;
     }
-    if state.controls.sampler.temperature > 0.0 {
+    if state.chat.is_unanswered() {
+        // There is no other text that this one could be like.
+    } else if state.controls.sampler.temperature > 0.0 {
         // One seed gives one text: another one needs another seed.
         state.controls.sampler.seed = state.controls.sampler.seed.wrapping_add(1);
         state.say(format!("seed {}", state.controls.sampler.seed));
     } else {
-        state.say("temperature is 0: the same text again");
+        state.refuse("temperature is 0: the same text again");
     }
     state.chat.reopen();
     effects.extend(ask(state));
@@ -98,8 +99,11 @@ pub(super) fn stop(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.paused = false;
     state.phase = Phase::Idle;
     state.summarising = None;
-    let tokens = state.meters.tokens();
-    state.chat.close(AnswerOutcome::Stopped { tokens });
+    if let Some((answer, part)) = state.chat.open_answer().zip(state.meters.summary.as_deref()) {
+        answer.count(part);
+    }
+    state.chat.close(AnswerOutcome::Stopped);
+    state.chat.remember();
     state.restore_answer();
     end_first_answer(state);
     return_queued(state);
@@ -115,18 +119,20 @@ pub(super) fn save_as(state: &ScreenState, asked: bool) -> Effect {
     Effect::Save { turns: state.chat.saved_turns(), extras: state.chat.extras(), asked }
 }
 
-/// Goes on with an answer that was cut off.
+/// Goes on with an answer that was cut off, or answers the last question if it has none.
 pub(super) fn go_on(state: &mut ScreenState) -> Vec<Effect> {
     if state.phase != Phase::Idle {
-        state.say("nothing can answer now");
-        return Vec::new();
+        state.refuse("nothing can answer now");
+    } else if state.chat.can_go_on() {
+        state.chat.go_on();
+        return ask(state);
+    } else if state.chat.is_unanswered() {
+        state.chat.reopen();
+        return ask(state);
+    } else {
+        state.refuse("the last answer has its end: there is nothing to continue");
     }
-    if !state.chat.can_go_on() {
-        state.say("the last answer has its end: there is nothing to continue");
-        return Vec::new();
-    }
-    state.chat.go_on();
-    ask(state)
+    Vec::new()
 }
 
 /// Returns a question that got no token to the input, so that it can be edited and sent again.
@@ -134,6 +140,6 @@ pub(super) fn take_back(state: &mut ScreenState) {
     if state.input.is_empty()
         && let Some(question) = state.chat.take_question()
     {
-        state.input.set(&question);
+        state.input.take_back(&[question]);
     }
 }

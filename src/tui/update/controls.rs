@@ -23,7 +23,7 @@ pub(super) fn adjust(state: &mut ScreenState, dial: Dial, steps: i8) -> Vec<Effe
     match adjusted {
         Ok(()) => apply(state),
         Err(why) => {
-            state.say(why);
+            state.refuse(why);
             Vec::new()
         }
     }

@@ -13,7 +13,7 @@ pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
     let copies = purpose == QuestionPurpose::Copy;
     if state.answering() && !copies {
         let stop = state.keys.name(Action::Escape);
-        state.say(format!("an answer is on its way: {stop} stops it"));
+        state.refuse_while_answering(format!("an answer is on its way: {stop} stops it"));
         return;
     }
     let turns = state.chat.turns().iter().enumerate();
@@ -30,7 +30,7 @@ pub(super) fn list(state: &mut ScreenState, purpose: QuestionPurpose) {
         .collect();
     rows.reverse();
     if rows.is_empty() {
-        state.say("nothing has been said yet");
+        state.refuse("nothing has been said yet");
     } else {
         state.overlay = Some(Overlay::Questions { list: FilteredList::new(rows), purpose });
     }
@@ -44,7 +44,7 @@ pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
                 return Vec::new();
             };
             state.input.stash();
-            state.input.set(&text);
+            state.input.take_back(&[text]);
             state.editing = Some(turn);
             state.focus = Focus::Input;
             Vec::new()
@@ -54,7 +54,7 @@ pub(super) fn take(state: &mut ScreenState, turn: usize, purpose: QuestionPurpos
             let answered = turns.get(turn + 1).is_some_and(|next| next.role == Role::Assistant);
             let at = turn + 1 + usize::from(answered);
             if at >= turns.len() {
-                state.say("that is the end of the conversation already: just go on");
+                state.refuse("that is the end of the conversation already: just go on");
                 return Vec::new();
             }
             let effects = branch(state, at);
@@ -111,7 +111,7 @@ pub(super) fn delete(state: &mut ScreenState) -> Vec<Effect> {
         state.say("the last question and its answer are deleted: /undo brings them back");
         effects.push(save(state));
     } else {
-        state.say("there is nothing to delete");
+        state.refuse("there is nothing to delete");
     }
     effects
 }
@@ -122,7 +122,7 @@ pub(super) fn undelete(state: &mut ScreenState) -> Vec<Effect> {
         state.say("it is back");
         return vec![save(state)];
     }
-    state.say("there is nothing to bring back");
+    state.refuse("there is nothing to bring back");
     Vec::new()
 }
 
@@ -136,7 +136,7 @@ pub(super) fn version(state: &mut ScreenState, by: i8) -> Vec<Effect> {
             vec![save(state)]
         }
         Err(why) => {
-            state.say(why);
+            state.refuse(why);
             Vec::new()
         }
     }

@@ -1,16 +1,18 @@
 //! A full context: the choice that is made once, and what it does. The question that did not fit is
-//! asked again as soon as there is room; nothing that was typed is lost. Must never do IO.
+//! asked again, and the answer that had no room goes on, as soon as there is room; nothing that was
+//! typed is lost. Must never do IO.
 
 use super::answer::{ask, save, take_back};
 use super::event::Effect;
 use crate::chat::WhenFull;
+use crate::tui::actions::Action;
 use crate::tui::state::{CHOICES, ContextUsage, Overlay, Phase, ScreenState, Summarising};
 use crate::worker::{Command, Event, Job};
 
 /// Most tokens of a summary.
 const SUMMARY: usize = 256;
 
-/// The prompt does not fit; the question is the last turn.
+/// The prompt does not fit; the question is the last turn, or the answer that was to go on.
 pub(super) fn refused(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
     state.refused = Some(context);
     if state.chat.turns_to_forget(context).is_none() {
@@ -32,7 +34,7 @@ pub(super) fn choose(state: &mut ScreenState, selected: usize) -> Vec<Effect> {
     make_room(state, *choice)
 }
 
-/// Sets the choice beforehand, or takes it back.
+/// Sets the choice beforehand, or takes it back; without a name, says which it is.
 ///
 /// # Errors
 /// There is no such choice.
@@ -42,6 +44,16 @@ pub(super) fn choose_by_name(state: &mut ScreenState, name: &str) -> Result<(), 
         "summarise" => Some(WhenFull::Summarise),
         "stop" => Some(WhenFull::Stop),
         "ask" => None,
+        "" => {
+            let now = match state.chat.when_full {
+                Some(WhenFull::Forget) => "forget",
+                Some(WhenFull::Summarise) => "summarise",
+                Some(WhenFull::Stop) => "stop",
+                None => "ask",
+            };
+            state.say(format!("when the context is full: {now}; forget, summarise, stop or ask"));
+            return Ok(());
+        }
         other => return Err(format!("say forget, summarise, stop or ask, not {other}")),
     };
     state.say(format!("when the context is full: {name}"));
@@ -58,11 +70,13 @@ fn make_room(state: &mut ScreenState, choice: WhenFull) -> Vec<Effect> {
     }
 }
 
-/// The question comes back to where it was written.
+/// The question comes back to where it was written. What was forgotten for it in vain is not.
 fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
+    state.chat.remember();
     take_back(state);
     let title = "The context is full".to_string();
-    state.overlay = Some(Overlay::Error { title, text: context.refusal() });
+    let text = context.refusal(state.goes_on.then(|| state.keys.name(Action::Send)));
+    state.overlay = Some(Overlay::Error { title, text });
     vec![save(state)]
 }
 
@@ -70,16 +84,25 @@ fn give_up(state: &mut ScreenState, context: ContextUsage) -> Vec<Effect> {
 fn forget(state: &mut ScreenState, turns: usize, summary: Option<String>) -> Vec<Effect> {
     state.chat.forget(turns, summary);
     if state.chat.open_answer().is_none() {
-        state.chat.reopen();
+        open(state);
     }
     let mut effects = ask(state);
     effects.push(save(state));
     effects
 }
 
+/// The answer that was refused is open again.
+fn open(state: &mut ScreenState) {
+    if state.goes_on {
+        state.chat.go_on();
+    } else {
+        state.chat.reopen();
+    }
+}
+
 fn summarise(state: &mut ScreenState, turns: usize) -> Vec<Effect> {
     let messages = state.chat.summary_messages(turns);
-    state.chat.reopen();
+    open(state);
     state.summarising = Some(Summarising { turns, text: String::new() });
     state.controls.generation += 1;
     state.phase = Phase::Answering { since: state.now };

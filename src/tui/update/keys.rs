@@ -63,6 +63,12 @@ fn handled(state: &mut ScreenState, event: KeyEvent) -> Vec<Effect> {
     }
 }
 
+/// Whatever is written while the first answer plays slowly gives full speed, as any key does: the
+/// key behind it is not that one any more.
+pub(super) fn full_speed(state: &mut ScreenState) -> Vec<Effect> {
+    if end_first_answer(state) { apply(state) } else { Vec::new() }
+}
+
 /// Several characters at once: into the message in one step, since each insertion costs the length
 /// of its line; elsewhere each is a key of its own.
 pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect> {
@@ -74,9 +80,10 @@ pub(super) fn typed(state: &mut ScreenState, keys: Vec<KeyEvent>) -> Vec<Effect>
     let writes = state.overlay.is_none() && state.focus == Focus::Input;
     match keys.iter().map(text).collect::<Option<String>>() {
         Some(text) if writes => {
+            let effects = full_speed(state);
             state.type_over_starter();
             state.input.paste(&text);
-            Vec::new()
+            effects
         }
         _ => keys.into_iter().flat_map(|event| key(state, event)).collect(),
     }

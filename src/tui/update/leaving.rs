@@ -42,7 +42,10 @@ pub(super) fn found(state: &mut ScreenState, text: String) {
         // Nobody is choosing a command or a path yet.
         state.input.dismiss();
         state.focus = Focus::Input;
-        state.say("here is the message that you did not send");
+        state.say(match text.starts_with('/') {
+            true => "here is the command that you did not run",
+            false => "here is the message that you did not send",
+        });
     } else {
         state.input.remember(text);
         state.say("↑ shows the message that you did not send here");

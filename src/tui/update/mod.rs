@@ -39,7 +39,11 @@ pub use leaving::left;
 pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
     state.now = now;
     state.toasts.pass(now);
+    let under_way = state.answering().then(|| state.generation());
     let mut effects = handled(state, event);
+    if under_way.is_some_and(|of| !state.answering() || state.generation() != of) {
+        state.toasts.answered(now);
+    }
     effects.extend(state.input.wants_folder().map(Effect::ListFolder));
     effects.extend(looks(state));
     effects
@@ -61,6 +65,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
         ScreenEvent::Key(event) => keys::key(state, event),
         ScreenEvent::Typed(keys) => keys::typed(state, keys),
         ScreenEvent::Paste(text) => {
+            let effects = keys::full_speed(state);
             match &mut state.overlay {
                 Some(Overlay::Sessions(list)) => overlay::paste(list, &text),
                 Some(Overlay::Models(picker)) => overlay::paste(&mut picker.list, &text),
@@ -73,7 +78,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
                     state.input.paste(&text);
                 }
             }
-            Vec::new()
+            effects
         }
         ScreenEvent::Ask(text) => {
             state.chat.ask(text);

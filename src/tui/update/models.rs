@@ -11,7 +11,7 @@ use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 /// Opens the list and looks for models; `filter` is what was typed already.
 pub(super) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Vec<Effect> {
     let Some(ready) = &state.ready else {
-        state.say("the models are still being loaded");
+        state.refuse("the models are still being loaded");
         return Vec::new();
     };
     let models = ready.models.clone();
@@ -66,7 +66,7 @@ fn named(picker: &ModelPicker) -> Result<(String, ModelChoice), String> {
 fn load(state: &mut ScreenState, title: String, models: ModelChoice) -> Vec<Effect> {
     // After the former models were let go, only the end of that load says what is loaded.
     if state.load.as_ref().is_some_and(|load| load.alone) || state.phase == Phase::Broken {
-        state.say("no other model can be loaded now");
+        state.refuse("no other model can be loaded now");
         return Vec::new();
     }
     state.controls.load += 1;

@@ -85,6 +85,6 @@ fn click(state: &mut ScreenState, selection: Selection) {
     if let Some(byte) = byte_at(turn, point).filter(|_| answer)
         && let Err(why) = state.go_to_round_of(point.turn, byte)
     {
-        state.say(why);
+        state.refuse(why);
     }
 }

@@ -5,6 +5,7 @@ use super::answer::stop;
 use super::controls::apply;
 use super::event::Effect;
 use crate::chat::Role;
+use crate::tui::actions::Action;
 use crate::tui::state::{Overlay, Phase, Race, ScreenState};
 use crate::worker::{Command, Event, Job};
 
@@ -14,11 +15,16 @@ const LONGEST: usize = 256;
 /// Begins one on the last question.
 pub(super) fn begin(state: &mut ScreenState) -> Vec<Effect> {
     if !state.chat.can_regenerate() {
-        state.say("ask something first: the race answers your last question twice");
+        state.refuse("ask something first: the race answers your last question twice");
+        return Vec::new();
+    }
+    if state.answering() {
+        let stop = state.keys.name(Action::Escape);
+        state.refuse_while_answering(format!("wait for the answer, or stop it with {stop}"));
         return Vec::new();
     }
     if state.phase != Phase::Idle {
-        state.say("wait for the answer, or stop it with Esc");
+        state.refuse("nothing can answer now");
         return Vec::new();
     }
     let name = if state.strategy() == "plain" { "auto" } else { state.strategy() };

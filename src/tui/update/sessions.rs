@@ -11,7 +11,7 @@ use crate::tui::state::{Overlay, Renaming, ScreenState, SessionList};
 pub(super) fn listed(state: &mut ScreenState, sessions: Vec<SessionHead>) {
     match &mut state.overlay {
         Some(Overlay::Sessions(list)) => list.replace(sessions),
-        _ if sessions.is_empty() => state.say("no saved conversations yet"),
+        _ if sessions.is_empty() => state.refuse("no saved conversations yet"),
         _ => state.overlay = Some(Overlay::Sessions(SessionList::new(sessions))),
     }
 }
@@ -46,7 +46,7 @@ pub(super) fn renamed(state: &mut ScreenState, renaming: Renaming) -> Vec<Effect
     let Renaming { id, title } = renaming;
     let title = title.trim().to_string();
     if title.is_empty() {
-        state.say("a title has at least one character");
+        state.refuse("a title has at least one character");
         return Vec::new();
     }
     vec![Effect::RenameSession { id, title }, Effect::List]
@@ -75,7 +75,7 @@ pub(super) fn restore(state: &mut ScreenState) -> Vec<Effect> {
     match state.deleted.pop() {
         Some(id) => vec![Effect::RestoreSession(id), Effect::List],
         None => {
-            state.say("nothing was deleted in this run");
+            state.refuse("nothing was deleted in this run");
             Vec::new()
         }
     }

@@ -124,6 +124,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
                 .into_iter()
                 .find(|theme| theme::name(*theme) == argument)
                 .ok_or("the themes are dark, light and mono")?;
+            state.say(format!("theme: {argument}"));
             Vec::new()
         }
         SlashAction::Speculate => {
@@ -146,6 +147,10 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
         }
         SlashAction::Mouse => {
             state.mouse = switch(argument, state.mouse)?;
+            state.say(match state.mouse {
+                true => "the mouse is the chat's: wheel, click and selection",
+                false => "the mouse is the terminal's",
+            });
             vec![Effect::Mouse(state.mouse)]
         }
     };
@@ -199,6 +204,10 @@ fn think(state: &mut ScreenState, argument: &str) -> Result<(), String> {
     let thinking = match argument {
         "show" | "hide" => {
             state.chat.shows_thoughts = argument == "show";
+            state.say(match state.chat.shows_thoughts {
+                true => "what the model thinks is shown",
+                false => "what the model thinks is folded",
+            });
             return Ok(());
         }
         "auto" => None,

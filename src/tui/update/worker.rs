@@ -5,7 +5,7 @@ use super::controls::apply;
 use super::event::Effect;
 use super::{full, models, race};
 use crate::tui::actions::Action;
-use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState};
+use crate::tui::state::{AnswerOutcome, Overlay, Phase, Prefill, ScreenState, Speedup};
 use crate::worker::Event;
 
 /// Handles an event of the worker.
@@ -32,6 +32,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             }
         }
         Event::Prefill { .. }
+        | Event::TooLong { .. }
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
@@ -40,6 +41,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             race::event(state, event)
         }
         Event::Prefill { .. }
+        | Event::TooLong { .. }
         | Event::First { .. }
         | Event::Round { .. }
         | Event::Finished { .. }
@@ -51,8 +53,14 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.meters.prefill = Some(Prefill { done, total });
             Vec::new()
         }
+        Event::TooLong { total, alone, .. } => {
+            state.meters.prefill = Some(Prefill { done: 0, total });
+            state.meters.alone = alone;
+            Vec::new()
+        }
         Event::First { token, summary, .. } => {
             state.answer_begun();
+            state.chat.forgot();
             state.meters.first(state.now, summary);
             let of = state.generation();
             state.chat.extend(&[token], of);
@@ -82,7 +90,15 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.meters.summary = Some(summary.clone());
             let speedup = state.speedup();
             if let Some(answer) = state.chat.open_answer() {
-                answer.speedup = speedup;
+                answer.count(&summary);
+                answer.speedup = speedup.map(|part| match answer.totals {
+                    // All of it, as the tokens a second beside it.
+                    Some(all) if summary.tokens_per_second > 0.0 => {
+                        let share = all.tokens_per_second() / summary.tokens_per_second;
+                        Speedup { ratio: part.ratio * share, ..part }
+                    }
+                    _ => part,
+                });
             }
             state.chat.close(AnswerOutcome::Finished(summary));
             let mut effects = vec![save(state)];
@@ -150,6 +166,7 @@ fn failed(state: &mut ScreenState, error: String) -> Vec<Effect> {
     if let Some(context) = refused {
         return full::refused(state, context);
     }
+    state.chat.remember();
     take_back(state);
     state.overlay = Some(Overlay::Error { title: "No answer".to_string(), text: error });
     vec![save(state)]

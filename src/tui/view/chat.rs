@@ -43,7 +43,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         turn.rows(usize::from(width));
         let across = usize::from(area.width);
         // With a message written the key sends that.
-        let goes_on = at == last && state.input.is_empty();
+        let ended = at == last && !matches!(state.phase, Phase::Answering { .. });
+        let goes_on = ended.then(|| state.phase == Phase::Idle && state.input.is_empty());
         let footer = footer::rows(turn, goes_on, across, &state.keys, styles);
         counts.push(thought + text_rows(turn) + footer.len() + 1);
         footers.push(footer);

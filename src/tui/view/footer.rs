@@ -7,9 +7,10 @@ use ratatui::text::{Line, Span};
 
 use super::{figures, payoff};
 use crate::chat::Role;
+use crate::decode::Finish;
 use crate::tui::actions::Action;
 use crate::tui::keymap::Keymap;
-use crate::tui::state::{AnswerOutcome, Turn, finish_words};
+use crate::tui::state::{AnswerOutcome, AnswerTotals, Turn, finish_words};
 use crate::tui::theme::Styles;
 
 /// Before every row, as before an answer's.
@@ -18,10 +19,11 @@ const GUTTER: &str = "   ";
 const BETWEEN: &str = " · ";
 
 /// The rows below `turn`, at most `width` columns wide where its parts are no wider; none below
-/// what has not ended. `goes_on`: a key continues it now, if it was cut off.
+/// what has not ended. `last`: it is the last of the conversation and nothing is under way: whether
+/// a key goes on from it now.
 pub(super) fn rows(
     turn: &Turn,
-    goes_on: bool,
+    last: Option<bool>,
     width: usize,
     keys: &Keymap,
     styles: &Styles,
@@ -30,8 +32,12 @@ pub(super) fn rows(
         Some(AnswerOutcome::Failed) => styles.error,
         _ => styles.dim,
     };
+    let unanswered = last.is_some() && turn.role == Role::User;
     let mut parts: Vec<Vec<Span<'static>>> =
-        words(turn).into_iter().map(|words| vec![Span::styled(words, style)]).collect();
+        if unanswered { vec!["no answer yet".to_string()] } else { words(turn) }
+            .into_iter()
+            .map(|words| vec![Span::styled(words, style)])
+            .collect();
     if parts.is_empty() {
         return Vec::new();
     }
@@ -44,8 +50,16 @@ pub(super) fn rows(
     if versions > 1 {
         parts.push(vec![Span::styled(format!("version {version} of {versions}"), style)]);
     }
-    if goes_on && turn.goes_on() {
-        let words = format!("{} continues", keys.name(Action::Send));
+    if last == Some(true) && (unanswered || turn.goes_on()) {
+        let full = matches!(&turn.outcome, Some(AnswerOutcome::Finished(summary))
+            if summary.finish == Some(Finish::ContextFull));
+        let does = match (unanswered, full) {
+            (true, _) => "answers it",
+            // It may need room first, or tell that there is none.
+            (_, true) => "for ways to go on",
+            (_, false) => "continues",
+        };
+        let words = format!("{} {does}", keys.name(Action::Send));
         parts.push(vec![Span::styled(words, styles.accent)]);
     }
     broken(parts, width, style, styles)
@@ -83,21 +97,28 @@ fn words(turn: &Turn) -> Vec<String> {
     }
     match &turn.outcome {
         Some(AnswerOutcome::Finished(summary)) => {
-            let steps = figures::many(summary.rounds, "step");
-            let mut words = vec![match summary.rounds {
-                0 => count(summary.tokens),
-                _ => format!("{} in {steps}", count(summary.tokens)),
+            let all = turn.totals.unwrap_or_else(|| AnswerTotals::default().with(summary));
+            let mut words = vec![match all.rounds {
+                0 => count(all.tokens),
+                rounds => format!("{} in {}", count(all.tokens), figures::many(rounds, "step")),
             }];
-            words.extend(finish_words(summary.finish).map(str::to_string));
-            if summary.rounds > 0 {
-                words.push(format!("{} tok/s", figures::rate(summary.tokens_per_second)));
+            if all.lacks_beginning {
+                words[0].push_str(" since it went on");
             }
-            if summary.predicted > 0 {
+            words.extend(finish_words(summary.finish).map(str::to_string));
+            if all.rounds > 0 {
+                words.push(format!("{} tok/s", figures::rate(all.tokens_per_second())));
+            }
+            if all.predicted > 0 {
                 words.push("predicted".to_string());
             }
             words
         }
-        Some(AnswerOutcome::Stopped { tokens }) => vec![count(*tokens), "stopped".to_string()],
+        Some(AnswerOutcome::Stopped) => {
+            let all = turn.totals.unwrap_or_default();
+            let since = if all.lacks_beginning { " since it went on" } else { "" };
+            vec![format!("{}{since}", count(all.tokens)), "stopped".to_string()]
+        }
         Some(AnswerOutcome::Failed) => vec!["failed".to_string()],
         Some(AnswerOutcome::Interrupted) => vec!["interrupted".to_string()],
         Some(AnswerOutcome::Loaded) if turn.versions.place().1 > 1 => vec!["saved".to_string()],

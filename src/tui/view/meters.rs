@@ -135,7 +135,10 @@ fn depths(state: &ScreenState, width: u16, room: usize, styles: &Styles) -> Vec<
         return Vec::new();
     }
     if shares.is_empty() {
-        return vec![Line::styled("accepted by depth: from the first round", styles.dim)];
+        let words = ["accepted by depth: from the first round", "by depth: from the first round"];
+        let fits = words.into_iter().find(|words| words.len() <= usize::from(width));
+        let line = Line::styled(fits.unwrap_or(words[1]), styles.dim);
+        return vec![cut(line, usize::from(width))];
     }
     let cells = usize::from(width).saturating_sub(14);
     shares
@@ -174,15 +177,24 @@ fn split(state: &ScreenState, width: u16, styles: &Styles) -> Vec<Line<'static>>
         return vec![Line::styled("─".repeat(usize::from(width)), styles.faint)];
     }
     let mean = |part: usize| figures::short(parts[part] / rounds as f64);
-    let mut legend = Line::default();
-    for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
-        let gap = if part == 0 { "" } else { "  " };
-        let stroke = strokes[part].remove_modifier(Modifier::BOLD);
-        legend.push_span(Span::styled(format!("{gap}{} ", STROKES[part]), stroke));
-        legend.push_span(Span::styled(format!("{name} "), styles.dim));
-        legend.push_span(Span::styled(mean(part), styles.text));
-    }
-    legend.push_span(Span::styled(" ms", styles.dim));
+    let legend = |gap: &str, named: bool| {
+        let mut legend = Line::default();
+        for (part, name) in ["draft", "verify", "other"].into_iter().enumerate() {
+            let gap = if part == 0 { "" } else { gap };
+            let stroke = strokes[part].remove_modifier(Modifier::BOLD);
+            legend.push_span(Span::styled(format!("{gap}{} ", STROKES[part]), stroke));
+            if named {
+                legend.push_span(Span::styled(format!("{name} "), styles.dim));
+            }
+            legend.push_span(Span::styled(mean(part), styles.text));
+        }
+        legend.push_span(Span::styled(" ms", styles.dim));
+        legend
+    };
+    // The unit is worth more than the space between two parts, and than their names.
+    let legends = [legend("  ", true), legend(" ", true), legend("  ", false)];
+    let fits = legends.iter().find(|legend| legend.width() <= usize::from(width));
+    let legend = fits.unwrap_or(&legends[2]).clone();
     let mut rows = vec![bar, cut(legend, usize::from(width))];
     if spent.ahead_ms > 0.0 {
         rows.push(cut(beside(&spent, rounds, styles), usize::from(width)));

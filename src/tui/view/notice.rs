@@ -10,7 +10,7 @@ use super::areas::Areas;
 use super::rows::{draw_rows, wrapped};
 use crate::printable::printable_line;
 use crate::tui::actions::Action;
-use crate::tui::state::ScreenState;
+use crate::tui::state::{ScreenState, Tone};
 use crate::tui::theme::Styles;
 
 /// Most rows; longer errors have an overlay.
@@ -18,33 +18,41 @@ const TALLEST: usize = 4;
 /// Columns before the text: a space, the mark, a space.
 const LEAD: u16 = 3;
 
+/// The style of each tone.
+#[derive(Clone, Copy, Default)]
+struct Tones {
+    done: Style,
+    told: Style,
+    wrong: Style,
+}
+
 /// Rows above the message, next to `input`: none if the text fits on its edge.
 pub(super) fn rows(input: Rect, state: &ScreenState) -> u16 {
-    let style = Style::new();
-    let fits = on_edge(input, state, style, style).is_some();
-    if fits { 0 } else { above(input.width, state, style, style).len() as u16 }
+    let plain = Tones::default();
+    let fits = on_edge(input, state, plain).is_some();
+    if fits { 0 } else { above(input.width, state, plain).len() as u16 }
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, areas: &Areas, state: &ScreenState, styles: &Styles) {
-    let (good, bad) = (styles.accent, styles.error);
-    if let Some(line) = on_edge(areas.input, state, good, bad) {
+    let tones = Tones { done: styles.accent, told: styles.warning, wrong: styles.error };
+    if let Some(line) = on_edge(areas.input, state, tones) {
         let width = line.width() as u16;
         let edge = Rect { x: areas.input.x + 2, width, height: 1, ..areas.input };
         frame.render_widget(line, edge.intersection(areas.input));
         return;
     }
-    draw_rows(frame, areas.notice, above(areas.notice.width, state, good, bad));
+    draw_rows(frame, areas.notice, above(areas.notice.width, state, tones));
 }
 
 /// The text on the edge, if it fits there.
-fn on_edge(input: Rect, state: &ScreenState, good: Style, bad: Style) -> Option<Line<'static>> {
-    let (mark, text, style) = words(state, good, bad)?;
+fn on_edge(input: Rect, state: &ScreenState, tones: Tones) -> Option<Line<'static>> {
+    let (mark, text, style) = words(state, tones)?;
     let line = Line::styled(format!(" {mark} {text} "), style);
     (input.height >= 3 && line.width() + 4 <= usize::from(input.width)).then_some(line)
 }
 
-fn above(width: u16, state: &ScreenState, good: Style, bad: Style) -> Vec<Line<'static>> {
-    let Some((mark, text, style)) = words(state, good, bad) else { return Vec::new() };
+fn above(width: u16, state: &ScreenState, tones: Tones) -> Vec<Line<'static>> {
+    let Some((mark, text, style)) = words(state, tones) else { return Vec::new() };
     let room = width.saturating_sub(LEAD + 1).max(1);
     let mut rows = wrapped(&text, room, style);
     rows.truncate(TALLEST);
@@ -55,15 +63,19 @@ fn above(width: u16, state: &ScreenState, good: Style, bad: Style) -> Vec<Line<'
     rows
 }
 
-fn words(state: &ScreenState, good: Style, bad: Style) -> Option<(&'static str, String, Style)> {
+fn words(state: &ScreenState, tones: Tones) -> Option<(&'static str, String, Style)> {
     let Some(toast) = state.toasts.shown() else {
         let load = state.load.as_ref()?;
         return Some((
             "◌",
             printable_line(&load.words(&state.keys.name(Action::Escape))).into_owned(),
-            good,
+            tones.done,
         ));
     };
-    let (mark, style) = if toast.error { ("✗", bad) } else { ("✓", good) };
+    let (mark, style) = match toast.tone {
+        Tone::Done => ("✓", tones.done),
+        Tone::Told => ("!", tones.told),
+        Tone::Wrong => ("✗", tones.wrong),
+    };
     Some((mark, toast.text.replace('\n', " "), style))
 }

@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 use super::figures;
+use super::payoff;
 use super::rows::{cut, ends, wrapped};
 use crate::printable::printable;
 use crate::tui::state::{Lane, Race};
@@ -49,7 +50,7 @@ fn outcome(race: &Race, ms: f64, styles: &Styles) -> (String, Style) {
     if ms < race.length_ms() {
         return ("each at its own measured time; the same seed".to_string(), styles.dim);
     }
-    (race.result(), styles.accepted.add_modifier(Modifier::BOLD))
+    (race.result(), payoff::of(race.ratio(), styles).add_modifier(Modifier::BOLD))
 }
 
 fn rows(

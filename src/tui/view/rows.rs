@@ -70,6 +70,20 @@ pub(super) fn cut(line: Line<'_>, width: usize) -> Line<'_> {
     kept
 }
 
+/// Words for the lower edge of a frame of `width` columns: as many of `parts` as fit, the last one
+/// before all, then from the first one on.
+pub(super) fn foot(parts: &[String], width: u16) -> String {
+    let mut kept = parts.to_vec();
+    loop {
+        let words = format!(" {} ", kept.join(" · "));
+        // Its corners are not written over.
+        if words.width() + 2 <= usize::from(width) || kept.len() <= 1 {
+            return words;
+        }
+        kept.remove(kept.len() - 2);
+    }
+}
+
 /// `text` in rows of at most `width` columns.
 pub(super) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     let rows = text.lines().flat_map(|line| {
@@ -79,4 +93,20 @@ pub(super) fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>
     });
     rows.map(|row| Line::from_iter(row.into_iter().map(|piece| Span::styled(piece.text, style))))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foot_keeps_what_fits_and_always_its_end() {
+        let parts = ["Enter open", "F2 rename", "Del delete", "Esc close"].map(str::to_string);
+        assert_eq!(foot(&parts, 60), " Enter open · F2 rename · Del delete · Esc close ");
+        assert_eq!(foot(&parts, 40), " Enter open · F2 rename · Esc close ");
+        assert_eq!(foot(&parts, 30), " Enter open · Esc close ");
+        for width in 0..20 {
+            assert_eq!(foot(&parts, width), " Esc close ");
+        }
+    }
 }

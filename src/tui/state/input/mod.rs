@@ -5,9 +5,12 @@ use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use unicode_segmentation::UnicodeSegmentation;
 
+use self::written::Written;
 use super::folds::Folds;
 use super::paths::{self, Listed};
 use crate::tui::commands::{COMMANDS, SlashCommand};
+
+mod written;
 
 /// Commands that begin as the input does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,11 +38,11 @@ pub struct Input {
     folds: Folds,
     /// Names for the path before the cursor.
     listed: Listed,
-    history: Vec<String>,
+    history: Vec<Written>,
     /// The entry of the history shown; `None` is the message being written.
     recalled: Option<usize>,
     /// What was being written before the history was looked at.
-    unsent: String,
+    unsent: Written,
     /// What was put aside last, until a message is sent.
     aside: Option<String>,
 }
@@ -53,7 +56,7 @@ impl Default for Input {
             listed: Listed::default(),
             history: Vec::new(),
             recalled: None,
-            unsent: String::new(),
+            unsent: Written::default(),
             aside: None,
         }
     }
@@ -84,7 +87,11 @@ impl Input {
 
     /// What is written, long texts whole.
     pub fn text(&self) -> String {
-        self.folds.unfolded(self.area.lines().join("\n"))
+        self.written().whole()
+    }
+
+    fn written(&self) -> Written {
+        Written::new(self.area.lines().join("\n"), self.folds.clone())
     }
 
     /// Whether nothing is written.
@@ -100,9 +107,9 @@ impl Input {
     /// What is written and was not sent, be it that an earlier message is looked at meanwhile; else
     /// what was put aside and not sent since.
     pub fn unsent(&self) -> Option<String> {
-        let shown = self.recalled.and_then(|at| self.history.get(at));
-        let before = self.recalled.map(|_| self.unsent.clone());
-        let now = Some(self.text()).filter(|text| shown != Some(text));
+        let shown = self.recalled.and_then(|at| self.history.get(at)).map(Written::whole);
+        let before = self.recalled.map(|_| self.unsent.whole());
+        let now = Some(self.text()).filter(|text| shown.as_ref() != Some(text));
         let mut texts: Vec<String> = before.into_iter().chain(now).collect();
         texts.retain(|text| !text.trim().is_empty());
         if texts.is_empty() {
@@ -113,23 +120,47 @@ impl Input {
 
     /// Puts `text` in place of what is written.
     pub fn set(&mut self, text: &str) {
-        self.area = area(text);
-        self.folds = Folds::default();
+        self.write(Written::from(text));
+    }
+
+    fn write(&mut self, written: Written) {
+        let Written { text, folds, .. } = written;
+        self.area = area(&text);
+        self.folds = folds;
         self.edited();
+    }
+
+    /// Messages that were not answered stand before what is written, each as it was written itself:
+    /// with marks for its long texts.
+    pub fn take_back(&mut self, messages: &[String]) {
+        let as_written = |said: &String| {
+            let sent = self.history.iter().rev().find(|written| written.says(said));
+            sent.cloned().unwrap_or_else(|| Written::from(said.as_str()))
+        };
+        let mut all: Vec<Written> = messages.iter().map(as_written).collect();
+        all.extend(Some(self.written()).filter(|_| !self.is_empty()));
+        self.write(Written::joined(all));
     }
 
     /// Takes what is written as sent.
     pub fn sent(&mut self) {
-        let text = self.text();
+        self.sent_as(None);
+    }
+
+    /// Takes what is written as sent in the form of this message, by which [`Self::take_back`]
+    /// finds it.
+    pub fn sent_as(&mut self, message: Option<&str>) {
+        let mut written = self.written();
         // A command is no message.
-        if !text.starts_with('/') {
+        if !written.text.starts_with('/') {
             self.aside = None;
         }
-        if self.history.last() != Some(&text) {
-            self.history.push(text);
+        written.sent_as(message);
+        if self.history.last() != Some(&written) {
+            self.history.push(written);
         }
         self.recalled = None;
-        self.unsent.clear();
+        self.unsent = Written::default();
         // The next message may be written after files have changed.
         self.listed = Listed::default();
         self.set("");
@@ -140,14 +171,17 @@ impl Input {
         if !self.is_empty() {
             let text = self.text();
             self.sent();
-            self.aside = Some(text).filter(|text| !text.trim().is_empty());
+            // A command is no message: `up` finds it, and nobody waits for an answer to it.
+            if !text.starts_with('/') && !text.trim().is_empty() {
+                self.aside = Some(text);
+            }
         }
     }
 
     /// Arrow up shows this, as if it had been sent last.
     pub fn remember(&mut self, text: String) {
         self.recalled = None;
-        self.history.push(text);
+        self.history.push(Written::from(text.as_str()));
     }
 
     /// Inserts pasted text as it is, in one step of undo; a long one stands as a mark.
@@ -204,7 +238,7 @@ impl Input {
             return false;
         }
         if self.recalled.is_none() {
-            self.unsent = self.text();
+            self.unsent = self.written();
         }
         self.show(Some(at - 1));
         true
@@ -219,12 +253,11 @@ impl Input {
 
     fn show(&mut self, recalled: Option<usize>) {
         self.recalled = recalled;
-        let text = match recalled {
+        let written = match recalled {
             Some(at) => self.history[at].clone(),
             None => std::mem::take(&mut self.unsent),
         };
-        self.area = area(&text);
-        self.folds = Folds::default();
+        self.write(written);
         self.completion.dismissed = true;
     }
 

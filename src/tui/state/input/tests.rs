@@ -49,6 +49,22 @@ fn what_was_not_sent_is_known_wherever_it_stands() {
 }
 
 #[test]
+fn a_command_that_is_put_aside_is_no_unsent_message() {
+    let mut input = Input::default();
+    input.set("/temperature 0.");
+    assert_eq!(input.unsent().as_deref(), Some("/temperature 0."), "it stands there");
+    input.stash();
+    assert_eq!(input.unsent(), None);
+    input.up();
+    assert_eq!(input.text(), "/temperature 0.");
+    input.set("a message");
+    input.stash();
+    input.set("/theme");
+    input.stash();
+    assert_eq!(input.unsent().as_deref(), Some("a message"));
+}
+
+#[test]
 fn characters_of_several_code_points_are_one() {
     let mut input = Input::default();
     input.paste("a👩‍👩‍👧e\u{301}");
@@ -86,6 +102,34 @@ fn a_long_paste_stands_as_a_mark_and_is_sent_whole() {
     assert!(input.is_empty());
     input.up();
     assert_eq!(input.text(), format!("Sum up: {long}"), "the history has it whole");
+    assert_eq!(input.area().lines(), ["Sum up: ⟦200 lines⟧"], "and folded");
+    input.down();
+    input.paste(&long);
+    input.paste(" and");
+    input.up();
+    input.down();
+    assert_eq!(input.area().lines(), ["⟦200 lines⟧ and"], "as is what was being written");
+}
+
+#[test]
+fn messages_come_back_as_they_were_written() {
+    let (one, two) = ("one\n".repeat(20), "two\n".repeat(20));
+    let mut input = Input::default();
+    input.paste("Sum up: ");
+    input.paste(&one);
+    let sent = format!("{two}\n\na.txt:\n…");
+    let said = [format!("Sum up: {one}"), sent, "by nobody".to_string()];
+    input.sent_as(Some(&said[0]));
+    input.paste(&two);
+    input.paste(" @a.txt");
+    input.sent_as(Some(&said[1]));
+    input.paste(&one);
+    input.take_back(&said);
+    let lines =
+        ["Sum up: ⟦20 lines⟧", "", "⟦20 lines #2⟧ @a.txt", "", "by nobody", "", "⟦20 lines #3⟧"];
+    assert_eq!(input.area().lines(), lines);
+    let whole = format!("Sum up: {one}\n\n{two} @a.txt\n\nby nobody\n\n{one}");
+    assert_eq!(input.text(), whole, "each mark stands for its own text");
 }
 
 #[test]

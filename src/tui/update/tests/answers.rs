@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -47,7 +48,7 @@ fn late_events_of_a_stopped_answer_are_dropped() {
         say(&mut state, event.clone());
     }
     assert_eq!(texts(&state), before);
-    assert!(matches!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Stopped { .. })));
+    assert!(matches!(state.chat.turns()[1].outcome, Some(AnswerOutcome::Stopped)));
     // The next answer is not disturbed by what is left of the first.
     type_keys(&mut state, "two<enter>");
     say(&mut state, events[3].clone());
@@ -97,7 +98,7 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     assert_eq!(shown(&state), before);
     assert_eq!(state.input.text(), "more");
     let Some(Overlay::Error { text, .. }) = &state.overlay else { panic!("nothing is said") };
-    for words in ["2100", "2048", "/new", "/save", "--context", "8192"] {
+    for words in ["2100", "2048", "/new", "/when-full", "--context", "8192"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // One that is stopped before its first token costs as little.
@@ -230,8 +231,7 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
         state.first_answer = FirstAnswer::ToCome;
         type_keys(&mut state, "one<enter>");
         // Whatever stands in the message already, and wherever the keys go.
-        let paste = ScreenEvent::Paste("next".to_string());
-        update(&mut state, paste, Duration::ZERO);
+        state.input.set("next");
         let effects = type_keys(&mut state, key);
         assert_eq!(effects, [Effect::Apply(state.controls.clone())], "{key}");
         assert_eq!((state.input.text().as_str(), state.queue.len()), ("next", 0), "{key}");
@@ -246,6 +246,23 @@ fn the_keys_that_end_the_slow_answer_do_no_more_than_that() {
     state.focus = Focus::Tree;
     type_keys(&mut state, " ");
     assert!(!state.controls.paused, "Space would pause there");
+}
+
+#[test]
+fn what_comes_at_once_ends_the_slow_answer_and_enter_sends_it() {
+    let burst = "next".chars().map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE));
+    for event in [ScreenEvent::Typed(burst.collect()), ScreenEvent::Paste("next".to_string())] {
+        let mut state = loaded(80, 24);
+        state.first_answer = FirstAnswer::ToCome;
+        type_keys(&mut state, "one<enter>");
+        let effects = update(&mut state, event, Duration::ZERO);
+        assert!(matches!(&effects[..], [Effect::Apply(controls)] if controls.pace == 0));
+        type_keys(&mut state, "<enter>");
+        assert_eq!(
+            (state.queue.as_slice(), state.input.is_empty()),
+            (&["next".to_string()][..], true)
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Slash commands and their suggestions.
 
-use crate::tui::state::Overlay;
+use crate::chat::WhenFull;
+use crate::tui::state::{Overlay, Tone};
 use crate::tui::testing::{loaded, type_keys};
 use crate::worker::Setting;
 
@@ -18,7 +19,12 @@ fn commands_set_what_they_name_and_keep_their_text_when_wrong() {
     assert_eq!(state.chat.system.as_deref(), Some("Be brief."));
     type_keys(&mut state, "/gamma 999<enter>");
     assert_eq!(state.input.text(), "/gamma 999");
-    assert!(state.toasts.shown().is_some_and(|toast| toast.error && toast.text.contains("128")));
+    assert!(
+        state
+            .toasts
+            .shown()
+            .is_some_and(|toast| toast.tone == Tone::Wrong && toast.text.contains("128"))
+    );
     type_keys(&mut state, "<c-u>/mouse<enter>");
     assert!(state.mouse);
 }
@@ -32,4 +38,28 @@ fn suggestions_complete_and_run() {
     assert_eq!(state.overlay, Some(Overlay::Details));
     type_keys(&mut state, "<esc>/<down><down><enter>");
     assert_eq!(state.input.text(), "/load ");
+}
+
+#[test]
+fn commands_confirm_what_they_did() {
+    let mut state = loaded(80, 24);
+    for (command, says) in [
+        ("/mouse on", "the chat's"),
+        ("/mouse off", "the terminal's"),
+        ("/theme light", "theme: light"),
+        ("/think show", "shown"),
+        ("/think hide", "folded"),
+        ("/when-full", "when the context is full: ask"),
+        ("/when-full forget", "when the context is full: forget"),
+        ("/when-full ", "when the context is full: forget"),
+    ] {
+        type_keys(&mut state, &format!("{command}<enter>"));
+        let said = state.toasts.shown().map(|toast| (toast.tone, toast.text.as_str()));
+        assert!(
+            said.is_some_and(|(tone, text)| tone == Tone::Done && text.contains(says)),
+            "{command}: {said:?}"
+        );
+        assert!(state.input.is_empty(), "{command}");
+    }
+    assert_eq!(state.chat.when_full, Some(WhenFull::Forget));
 }

@@ -1,6 +1,7 @@
 //! Controls: budgets, strategies, pauses, the sampler.
 
 use crate::speculate::SamplerSettings;
+use crate::tui::state::Tone;
 use crate::tui::testing::{answer, loaded, say, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::worker::{Event, Setting};
@@ -109,7 +110,7 @@ fn strategies_are_picked_in_the_middle_of_an_answer() {
     // One that cannot run says why and leaves things as they are.
     assert!(type_keys(&mut state, "<c-p><pgdn><enter>").is_empty());
     let toast = state.toasts.shown().unwrap();
-    assert!(toast.error && toast.text.contains("--rest-text"), "{toast:?}");
+    assert!(toast.tone == Tone::Wrong && toast.text.contains("--rest-text"), "{toast:?}");
     assert_eq!(state.strategy(), "eagle2-60");
     type_keys(&mut state, "<f4>x");
     assert_eq!(state.strategy(), "pld");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{job, texts};
 use crate::chat::Role;
-use crate::tui::state::{ScreenState, Suggestion};
+use crate::tui::state::{ScreenState, Suggestion, Tone};
 use crate::tui::testing::{loaded, type_keys};
 use crate::tui::update::{Effect, NamedFile, ScreenEvent, update};
 
@@ -81,7 +81,7 @@ fn what_cannot_be_sent_is_said_before_and_goes_as_written_when_asked_again() {
         type_keys(&mut state, message);
         assert!(send(&mut state, files.clone()).is_empty());
         let said = state.toasts.shown().unwrap();
-        assert!(said.error && said.text.contains(says), "{}", said.text);
+        assert!(said.tone == Tone::Wrong && said.text.contains(says), "{}", said.text);
         assert_eq!(state.input.text(), message, "nothing is lost");
         let effects = type_keys(&mut state, "<enter>");
         assert_eq!(job(&effects).messages[0].content, message);

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::tui::keymap::{BINDINGS, lookup};
-use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side};
+use crate::tui::state::{Focus, Overlay, ScreenState, SessionList, Side, Tone};
 use crate::tui::testing::{loaded, type_keys, unloaded};
 use crate::tui::update::{Effect, ScreenEvent, update};
 use crate::tui::view;
@@ -68,6 +68,29 @@ fn narrow_panels_open_and_close_by_the_same_key() {
     assert_eq!(state.focus, Focus::Meters);
     type_keys(&mut state, "<f3>");
     assert_eq!((state.side, state.focus), (None, Focus::Input));
+}
+
+#[test]
+fn a_slash_in_a_panel_begins_a_command() {
+    for focus in [Focus::Chat, Focus::Tree, Focus::Meters, Focus::Controls] {
+        let mut state = loaded(80, 24);
+        let before = (state.controls.clone(), state.rounds.fold, state.marks);
+        state.focus = focus;
+        type_keys(&mut state, "/del");
+        assert_eq!((state.input.text().as_str(), state.focus), ("/del", Focus::Input), "{focus:?}");
+        assert_eq!(state.input.suggestion().map(|command| command.name), Some("delete"));
+        assert_eq!((state.controls.clone(), state.rounds.fold, state.marks), before);
+        // A burst of keys as well; what was written before is not lost.
+        state.input.set("half a thought");
+        state.focus = focus;
+        let slash = "/temperature 0.7".chars();
+        let keys = slash.map(|c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE)).collect();
+        update(&mut state, ScreenEvent::Typed(keys), Duration::ZERO);
+        type_keys(&mut state, "<enter>");
+        assert_eq!(state.controls.sampler.temperature, 0.7);
+        type_keys(&mut state, "<up><up>");
+        assert_eq!(state.input.text(), "half a thought");
+    }
 }
 
 #[test]
@@ -139,7 +162,7 @@ fn the_message_goes_to_the_editor_and_comes_back() {
     assert!(state.input.area().lines()[0].contains("⟦40 lines⟧"), "only looked at");
     edited(&mut state, Err("vi ended with exit status: 1".to_string()));
     assert_eq!(state.input.text(), whole, "nothing is lost");
-    assert!(state.toasts.shown().unwrap().error);
+    assert_eq!(state.toasts.shown().unwrap().tone, Tone::Wrong);
     edited(&mut state, Ok("Other\nwords".to_string()));
     assert_eq!(state.input.text(), "Other\nwords");
     state.input.set("");

@@ -6,6 +6,7 @@ mod commands;
 mod controls;
 mod conversation;
 mod files;
+mod full;
 mod keys;
 mod leaving;
 mod models;
@@ -17,10 +18,16 @@ mod sessions;
 mod starters;
 mod thoughts;
 
-use crate::chat::{Message, Role, SavedTurn};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use crate::chat::{Message, Role, SavedChat, SavedTurn};
+use crate::decode::Finish;
 use crate::tui::state::ScreenState;
-use crate::tui::update::Effect;
-use crate::worker::{Command, Job};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::tui::view;
+use crate::worker::{Command, Event, Job};
 
 /// The job that is sent to the worker.
 pub(super) fn job(effects: &[Effect]) -> &Job {
@@ -39,4 +46,56 @@ pub(super) fn texts(state: &ScreenState) -> Vec<(Role, String)> {
 pub(super) fn saved(content: &str, interrupted: bool) -> SavedTurn {
     let role = if interrupted { Role::Assistant } else { Role::User };
     SavedTurn { message: Message::new(role, content), interrupted }
+}
+
+/// A whole answer to the question under way.
+pub(super) fn answered(state: &mut ScreenState, text: &str) -> Vec<Effect> {
+    let events = answer(state.generation(), text, 8);
+    events.into_iter().flat_map(|event| say(state, event)).collect()
+}
+
+/// An answer that ends so.
+pub(super) fn cut_by(state: &mut ScreenState, text: &str, finish: Finish) {
+    for event in answer(state.generation(), text, 8) {
+        let event = match event {
+            Event::Finished { generation, mut summary } => {
+                summary.finish = Some(finish);
+                Event::Finished { generation, summary }
+            }
+            other => other,
+        };
+        say(state, event);
+    }
+}
+
+/// Three questions with their answers.
+pub(super) fn talk() -> ScreenState {
+    let mut state = loaded(80, 24);
+    for (question, reply) in [("one", "First."), ("two", "Second."), ("three", "Third.")] {
+        type_keys(&mut state, &format!("{question}<enter>"));
+        answered(&mut state, reply);
+    }
+    state
+}
+
+/// What is saved, and read again.
+pub(super) fn reloaded(state: &ScreenState) -> ScreenState {
+    let chat = SavedChat { turns: state.chat.saved_turns(), extras: state.chat.extras() };
+    let mut other = loaded(80, 24);
+    let now = other.now;
+    update(&mut other, ScreenEvent::Loaded(Ok(chat)), now);
+    other
+}
+
+/// What each message says.
+pub(super) fn contents(messages: &[Message]) -> Vec<&str> {
+    messages.iter().map(|message| message.content.as_str()).collect()
+}
+
+/// The screen as it is drawn.
+pub(super) fn screen(state: &mut ScreenState) -> String {
+    let (width, height) = state.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| view::draw(frame, state)).unwrap();
+    terminal.backend().to_string()
 }

@@ -1,6 +1,7 @@
 //! Thoughts: switched, shown, kept.
 
 use super::job;
+use crate::tui::state::Tone;
 use crate::tui::testing::{loaded, say, thinking, type_keys};
 use crate::tui::update::Effect;
 
@@ -9,7 +10,10 @@ fn thinking_is_switched_only_where_the_template_can() {
     let mut state = loaded(80, 24);
     type_keys(&mut state, "/think off<enter>");
     let toast = state.toasts.shown().unwrap();
-    assert!(toast.error && toast.text.contains("no switch for thoughts"), "{toast:?}");
+    assert!(
+        toast.tone == Tone::Wrong && toast.text.contains("no switch for thoughts"),
+        "{toast:?}"
+    );
     assert_eq!((state.thinking, state.input.text()), (None, "/think off".to_string()));
     state.ready.as_mut().unwrap().switches_thinking = true;
     type_keys(&mut state, "<enter>");

@@ -8,7 +8,7 @@ use crate::tui::state::{CHOICES, ScreenState};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::frames::{centred, panel};
-use crate::tui::view::rows::{draw_rows, ends, wrapped};
+use crate::tui::view::rows::{draw_rows, ends, foot, wrapped};
 
 pub(super) fn draw(
     frame: &mut Frame<'_>,
@@ -22,10 +22,16 @@ pub(super) fn draw(
     let room = width.saturating_sub(4).max(1);
     let mut rows = Vec::new();
     if let Some(context) = state.refused {
-        let words = format!(
-            "With this message the conversation has {} tokens, the context holds {}.",
-            context.used, context.holds
-        );
+        let (used, holds) = (context.used, context.holds);
+        let words = match state.goes_on {
+            true => format!(
+                "The conversation has {used} tokens, the context holds {holds}: the answer has no \
+                 room to go on."
+            ),
+            false => format!(
+                "With this message the conversation has {used} tokens, the context holds {holds}."
+            ),
+        };
         rows.extend(wrapped(&words, room, styles.text));
         rows.push(Line::default());
     }
@@ -45,8 +51,13 @@ pub(super) fn draw(
     let height = u16::try_from(rows.len() + 2).unwrap_or(u16::MAX);
     let rect = centred(frame, areas, area, width, height);
     let (take, close) = (state.keys.take(), state.keys.close());
-    let foot = format!(" {take} choose, once for this conversation · {close} message back ");
-    let foot = Line::styled(foot, styles.dim).right_aligned();
+    let back = if state.goes_on { "leave it" } else { "message back" };
+    let parts = [
+        format!("{take} choose"),
+        "once for this conversation".to_string(),
+        format!("{close} {back}"),
+    ];
+    let foot = Line::styled(foot(&parts, width), styles.dim).right_aligned();
     let block = panel(" the context is full ", true, styles).title_bottom(foot);
     let inner = block.inner(rect);
     frame.render_widget(block, rect);

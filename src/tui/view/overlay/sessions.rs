@@ -2,6 +2,7 @@
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use super::{WIDTH, list};
 use crate::chat::Role;
@@ -11,7 +12,7 @@ use crate::tui::state::{ScreenState, SessionList};
 use crate::tui::theme::Styles;
 use crate::tui::view::areas::Areas;
 use crate::tui::view::figures;
-use crate::tui::view::rows::{cut, ends, wrapped};
+use crate::tui::view::rows::{cut, ends, foot, wrapped};
 
 /// Rows from which on there is room for a preview.
 const TALL: u16 = 16;
@@ -25,18 +26,21 @@ pub(super) fn draw(
 ) {
     let key = |action| state.keys.name(action);
     let (take, close) = (state.keys.take(), state.keys.close());
-    let foot = format!(
-        " {take} open · {} rename · {} delete · {} undo · {close} close ",
-        key(Action::RenameSession),
-        key(Action::DeleteSession),
-        key(Action::RestoreSession)
-    );
+    let box_width = WIDTH.min(areas.column.width.saturating_sub(2));
+    let parts = [
+        format!("{take} open"),
+        format!("{} rename", key(Action::RenameSession)),
+        format!("{} delete", key(Action::DeleteSession)),
+        format!("{} undo", key(Action::RestoreSession)),
+        format!("{close} close"),
+    ];
+    let foot = foot(&parts, box_width);
     let texts = list::Texts {
         title: " saved conversations ",
         foot: &foot,
         none: "no title, date or message has these words",
     };
-    let width = usize::from(WIDTH.min(areas.column.width.saturating_sub(2)).saturating_sub(4));
+    let width = usize::from(box_width.saturating_sub(4));
     let below = match &state.renaming {
         Some(renaming) => vec![Line::from_iter([
             Span::styled("new title: ", styles.dim),
@@ -56,8 +60,12 @@ pub(super) fn draw(
             left.push_span(Span::styled(format!("  branch of “{origin}”"), styles.dim));
         }
         let messages = figures::many(session.messages, "message");
-        let right = format!("{messages} · {}", session.date());
-        ends(left, Line::styled(right, styles.dim), width)
+        let date = session.date();
+        let day = date.split(' ').next().unwrap_or_default().to_string();
+        // More than half of the row is the title's.
+        let rights = [format!("{messages} · {date}"), day];
+        let right = rights.into_iter().find(|right| 2 * right.width() <= usize::from(width));
+        ends(left, Line::styled(right.unwrap_or_default(), styles.dim), width)
     });
 }
 

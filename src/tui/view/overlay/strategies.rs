@@ -2,6 +2,7 @@
 
 use ratatui::Frame;
 use ratatui::text::{Line, Span};
+use unicode_width::UnicodeWidthStr;
 
 use super::WIDTH;
 use crate::plan::Strategy;
@@ -31,6 +32,7 @@ pub(super) fn draw(
     frame.render_widget(block, rect);
     let fit = usize::from(inner.height).max(1);
     let top = (selected + 1).saturating_sub(fit);
+    let name_width = statuses.iter().map(|status| status.name.width()).max().unwrap_or(0) + 2;
     let rows = statuses.iter().enumerate().skip(top).take(fit).map(|(index, status)| {
         let (words, style) = match &status.missing {
             Some(missing) => (format!("needs {missing}"), styles.faint),
@@ -43,7 +45,7 @@ pub(super) fn draw(
         let mark = if index == state.chosen() { "●" } else { " " };
         let line = Line::from_iter([
             Span::styled(format!("{mark} "), styles.accent),
-            Span::styled(format!("{:<12}", status.name), name),
+            Span::styled(format!("{:<name_width$}", status.name), name),
             Span::styled(words, style),
         ]);
         let line = ends(line, Line::default(), inner.width);

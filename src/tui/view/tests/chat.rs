@@ -200,14 +200,14 @@ fn a_context_that_is_nearly_full_is_reported() {
         assert!(!text(&drawn(&mut state)).contains("context full"));
         state.ready.as_mut().unwrap().context = 80;
         let screen = text(&drawn(&mut state));
-        assert!(screen.contains("% full") && screen.contains("/new, /save"), "{screen}");
+        assert!(screen.contains("% full") && screen.contains("/when-full"), "{screen}");
         state.ready.as_mut().unwrap().context = 70;
         check_full(&text(&drawn(&mut state)));
     }
 }
 
 fn check_full(screen: &str) {
-    for words in ["context full", "/new", "/save", "--context"] {
+    for words in ["context full", "/new", "/when-full", "--context"] {
         assert!(screen.contains(words), "{screen}");
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{answering, check, drawn, text};
 use crate::chat::SessionHead;
+use crate::plan::STRATEGIES;
 use crate::tui::state::{Fit, Focus, ModelPart, ModelRow, Overlay, SessionList};
 use crate::tui::testing::{loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
@@ -30,6 +31,31 @@ fn the_picker_says_what_each_strategy_does_or_lacks() {
     type_keys(&mut state, "<enter>");
     let screen = text(&drawn(&mut state));
     assert!(screen.contains("← eagle2-60 · DGF head"), "{screen}");
+}
+
+#[test]
+fn the_longest_name_of_a_strategy_stands_apart_from_what_it_does() {
+    let mut state = loaded(80, 24);
+    let longest = STRATEGIES.iter().max_by_key(|row| row.name.len()).unwrap();
+    let ready = state.ready.as_mut().unwrap();
+    ready.strategies[1].name = longest.name.to_string();
+    ready.strategies[1].missing = None;
+    type_keys(&mut state, "<c-p>");
+    let screen = text(&drawn(&mut state));
+    let begin: String = longest.summary.chars().take(20).collect();
+    assert!(screen.contains(&format!("{}  {begin}", longest.name)), "{screen}");
+}
+
+#[test]
+fn a_list_of_conversations_on_a_narrow_screen_keeps_titles_and_keys() {
+    let mut state = loaded(40, 10);
+    let title = "A fox and a lantern".to_string();
+    let head = SessionHead { id: "a".to_string(), title, messages: 2, ..SessionHead::default() };
+    state.overlay = Some(Overlay::Sessions(SessionList::new(vec![head])));
+    let screen = text(&drawn(&mut state));
+    for words in ["A fox and a lantern ", " 1970-01-01", " Enter open ·", " Esc close "] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
 }
 
 #[test]

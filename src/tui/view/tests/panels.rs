@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use ratatui::style::Style;
+use unicode_width::UnicodeWidthStr;
+
 use super::{answering, check, drawn, text};
 use crate::decode::{AheadRecord, AheadToken, Round, Timing};
 use crate::model::Traffic;
 use crate::speculate::{Budget, Shape};
-use crate::tui::testing::{pending, round_of, say, type_keys};
+use crate::tui::state::Speedup;
+use crate::tui::testing::{loaded, pending, round_of, say, type_keys};
+use crate::tui::theme::{self, ThemeName};
 use crate::tui::update::{Button, ScreenEvent, update};
 use crate::worker::Event;
 
@@ -133,4 +138,58 @@ fn what_the_mouse_selects_stands_out() {
         update(&mut state, ScreenEvent::Button(button, x, y), Duration::ZERO);
     }
     check("selection_80", &mut state);
+}
+
+#[test]
+fn only_what_is_won_has_the_colour_of_a_win() {
+    let seen = |ratio: f64| {
+        let mut state = answering(120, 36, 16);
+        let speedup = Speedup { ratio, measured: true, for_show: false };
+        state.meters.settled = Some(Some(speedup));
+        let buffer = drawn(&mut state);
+        let words = speedup.words();
+        let screen = text(&buffer);
+        let (y, row) = screen.lines().enumerate().find(|(_, row)| row.contains(&words)).unwrap();
+        let x = row[..row.find(&words).unwrap()].width() as u16;
+        buffer[(x, y as u16)].fg
+    };
+    let styles = theme::styles(ThemeName::Dark);
+    let colour = |style: Style| style.fg.unwrap();
+    assert_eq!(seen(9.1), colour(styles.accepted));
+    assert_eq!(seen(0.3), colour(styles.warning));
+    assert_ne!(seen(1.0), colour(styles.accepted));
+}
+
+#[test]
+fn the_times_of_a_round_keep_their_unit() {
+    for (draft_ms, verify_ms, other_ms) in
+        [(0.7, 9.9, 0.7), (3.1, 41.0, 0.6), (120.0, 1200.0, 120.0)]
+    {
+        let mut state = answering(80, 24, 16);
+        let timing = Timing { draft_ms, verify_ms, other_ms, ..Timing::default() };
+        let summary = state.meters.summary.as_mut().unwrap();
+        summary.timing = Timing::default();
+        for _ in 0..summary.rounds {
+            summary.timing += timing;
+        }
+        type_keys(&mut state, "<f3>");
+        let screen = text(&drawn(&mut state));
+        let row = screen.lines().find(|row| row.contains("draft ")).unwrap();
+        assert!(row.contains(" ms ") && !row.contains('…'), "{row}");
+        for width in 34..60 {
+            state.size = (width, 24);
+            let screen = text(&drawn(&mut state));
+            let rows: Vec<&str> = screen.lines().filter(|row| row.contains('═')).collect();
+            let row = rows.last().unwrap();
+            assert!(row.contains(" ms"), "{width}: {row}");
+        }
+    }
+}
+
+#[test]
+fn what_the_meters_say_before_the_first_round_is_not_cut() {
+    let mut state = loaded(80, 24);
+    type_keys(&mut state, "<f3>");
+    let screen = text(&drawn(&mut state));
+    assert!(screen.contains("by depth: from the first round"), "{screen}");
 }
