@@ -229,6 +229,8 @@ pub struct ScreenState {
     pub selection: Option<Selection>,
     /// Whether the program is about to end.
     pub quitting: bool,
+    /// Whether it was said that leaving loses what cannot be saved.
+    pub leaves_anyway: bool,
 }
 
 impl ScreenState {
@@ -275,6 +277,7 @@ impl ScreenState {
             keys: config.keys,
             selection: None,
             quitting: false,
+            leaves_anyway: false,
         }
     }
 

@@ -7,6 +7,7 @@ use crate::worker::{Command, Job};
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
+    state.leaves_anyway = false;
     state.phase = Phase::Answering { since: state.now };
     state.begin_answer();
     let mut effects = begin_first_answer(state);

@@ -84,6 +84,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
         }
         ScreenEvent::Tick => Vec::new(),
         ScreenEvent::Saved { asked, result } => {
+            state.leaves_anyway &= result.is_err();
             match result {
                 Ok(Saved { copied: true, .. }) => state
                     .say("another window changed this conversation: this one goes on as a copy"),
@@ -156,7 +157,16 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
             leaving::found(state, text);
             Vec::new()
         }
-        ScreenEvent::Terminate => leaving::quit(state),
+        ScreenEvent::NotLeft(why) => {
+            // What is said in passing stands below a box.
+            let effects = match state.overlay.take() {
+                Some(Overlay::Race) => race::close(state),
+                _ => Vec::new(),
+            };
+            leaving::refused(state, &why);
+            effects
+        }
+        ScreenEvent::Terminate => leaving::terminate(state),
     }
 }
 
