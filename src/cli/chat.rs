@@ -44,6 +44,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         keys,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
+        replay: false,
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let start = |controls, sink| {

@@ -143,6 +143,8 @@ pub struct StateConfig {
     pub keys: Keymap,
     /// Whether the program has never answered here before.
     pub first_run: bool,
+    /// Whether a record is shown, behind which there is no model.
+    pub replay: bool,
 }
 
 /// Everything a frame shows.
@@ -227,6 +229,8 @@ pub struct ScreenState {
     pub keys: Keymap,
     /// What is selected with the mouse.
     pub selection: Option<Selection>,
+    /// Whether a record is shown, behind which there is no model.
+    pub replay: bool,
     /// Whether the program is about to end.
     pub quitting: bool,
     /// Whether it was said that leaving loses what cannot be saved.
@@ -276,6 +280,7 @@ impl ScreenState {
             mouse: config.mouse,
             keys: config.keys,
             selection: None,
+            replay: config.replay,
             quitting: false,
             leaves_anyway: false,
         }

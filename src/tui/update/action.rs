@@ -6,7 +6,7 @@ use super::event::Effect;
 use super::leaving::{put_aside, quit};
 use super::overlay::{overlay_row, overlay_take};
 use super::slash::{self, Ran};
-use super::{conversation, files, focus, models, race, sessions};
+use super::{conversation, files, focus, models, race, replay, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
 use crate::tui::state::{Focus, Overlay, Phase, QuestionPurpose, ScreenState, Side, Suggestion};
@@ -14,6 +14,9 @@ use crate::tui::theme;
 
 /// Does what a key or a command stands for.
 pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
+    if replay::refuses(state, action) {
+        return Vec::new();
+    }
     match action {
         Action::Send => return send(state),
         Action::Newline => {
@@ -181,6 +184,10 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
                 Vec::new()
             }
         };
+    }
+    if state.replay {
+        replay::say(state);
+        return Vec::new();
     }
     if text.trim().is_empty() {
         if state.phase == Phase::Idle && state.chat.can_go_on() {

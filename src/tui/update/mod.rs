@@ -1,7 +1,7 @@
 //! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
-//! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`,
+//! From the bottom up: `event`; `answer`, `controls`, `focus` and `replay`; `conversation`, `full`,
 //! `leaving`, `models`, `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and
 //! `files`; `keys` and `worker`; and [`update`].
 
@@ -19,6 +19,7 @@ mod models;
 mod overlay;
 mod pointer;
 mod race;
+mod replay;
 mod sessions;
 mod slash;
 mod worker;
@@ -39,7 +40,13 @@ pub use leaving::left;
 pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec<Effect> {
     state.now = now;
     state.toasts.pass(now);
+    // What the worker says is the record's own.
+    let users = state.replay && !matches!(event, ScreenEvent::Worker(_));
+    let before = users.then(|| state.controls.clone());
     let mut effects = handled(state, event);
+    if let Some(before) = before {
+        replay::keep(state, &before, &mut effects);
+    }
     effects.extend(state.input.wants_folder().map(Effect::ListFolder));
     effects
 }
