@@ -28,7 +28,7 @@ fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
     if state.first_answer != FirstAnswer::ToCome {
         return Vec::new();
     }
-    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.target.is_none());
+    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
     if bundled && state.controls.pace == 0 {
         state.first_answer = FirstAnswer::Playing { pace: state.controls.pace };
         state.controls.pace = FirstAnswer::PACE;
