@@ -51,6 +51,18 @@ pub struct Forgotten {
     pub summary: Option<String>,
 }
 
+impl Forgotten {
+    /// Puts the summary of what was forgotten before the first question that is left: not every
+    /// template has a system message.
+    pub fn put_before(&self, messages: &mut [Message]) {
+        let first = messages.iter_mut().find(|message| message.role == Role::User);
+        if let (Some(first), Some(summary)) = (first, &self.summary) {
+            first.content =
+                format!("(What we said before, in short: {summary})\n\n{}", first.content);
+        }
+    }
+}
+
 /// Where a conversation branched off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchOf {

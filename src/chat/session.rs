@@ -68,14 +68,16 @@ impl Session {
         }
     }
 
-    /// Replaces the messages: those that were there keep their time, new ones get the present
-    /// time. The first question gives the title.
+    /// Replaces the messages: those that were there keep their time, also where one before them was
+    /// changed; new ones get the present time. The first question gives the title.
     pub fn update(&mut self, turns: Vec<SavedTurn>) {
-        let same = self.messages.iter().zip(&turns).take_while(|(entry, turn)| entry.is(turn));
-        let same = same.count();
-        self.messages.truncate(same);
-        for turn in turns.into_iter().skip(same) {
-            self.push(turn);
+        let before = std::mem::take(&mut self.messages);
+        let mut rest = &before[..];
+        for turn in turns {
+            let there = rest.iter().position(|entry| entry.is(&turn));
+            let at = there.map(|there| rest[there].at);
+            rest = &rest[there.map_or(0, |there| there + 1)..];
+            self.push(turn, at);
         }
     }
 
@@ -88,14 +90,18 @@ impl Session {
         self.extras = extras;
     }
 
-    fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn) {
+    /// Appends a message of time `at`, or of now.
+    fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn, at: Option<u64>) {
         const LONGEST_TITLE: usize = 60;
         if self.title.is_empty() && message.role == Role::User {
             let line = message.content.lines().map(str::trim).find(|line| !line.is_empty());
             self.title = line.unwrap_or_default().chars().take(LONGEST_TITLE).collect();
         }
-        self.updated = clock::now();
-        self.messages.push(SavedMessage { message, at: self.updated, interrupted });
+        let at = at.unwrap_or_else(|| {
+            self.updated = clock::now();
+            self.updated
+        });
+        self.messages.push(SavedMessage { message, at, interrupted });
     }
 
     /// The conversation without its times.
@@ -166,6 +172,50 @@ mod tests {
         let times: Vec<_> = session.messages.iter().map(|entry| entry.at == 7).collect();
         assert_eq!(times, [true, true, false]);
         assert_eq!(session.turns(), turns);
+    }
+
+    #[test]
+    fn a_message_keeps_its_time_when_an_earlier_one_changes() {
+        let talk = || {
+            let roles = [Role::User, Role::Assistant].into_iter().cycle();
+            roles.zip(["one", "two", "three", "four"]).map(|(role, text)| said(role, text))
+        };
+        let with = |turns: Vec<SavedTurn>| {
+            let mut session = Session::new("demo");
+            session.update(talk().collect());
+            (1..).zip(&mut session.messages).for_each(|(at, entry)| entry.at = at);
+            session.updated = 4;
+            session.update(turns.clone());
+            assert_eq!(session.turns(), turns);
+            let times = session.messages.iter().map(|entry| entry.at);
+            let times: Vec<u64> = times.map(|at| if at > 4 { 0 } else { at }).collect();
+            (times, session.updated == 4)
+        };
+        let system = || std::iter::once(said(Role::System, "Be brief."));
+        // Instructions come, with the next question or without.
+        assert_eq!(with(system().chain(talk()).collect()), (vec![0, 1, 2, 3, 4], false));
+        let next = std::iter::once(said(Role::User, "five"));
+        let all = system().chain(talk()).chain(next).collect();
+        assert_eq!(with(all), (vec![0, 1, 2, 3, 4, 0], false));
+        // One in the middle is another one, or is there no more.
+        let mut changed: Vec<SavedTurn> = talk().collect();
+        changed[1] = said(Role::Assistant, "2");
+        assert_eq!(with(changed), (vec![1, 0, 3, 4], false));
+        assert_eq!(with(talk().skip(2).collect()), (vec![3, 4], true));
+        assert_eq!(with(talk().take(2).collect()), (vec![1, 2], true));
+        assert_eq!(with(talk().collect()), (vec![1, 2, 3, 4], true));
+        // Instructions change, or go.
+        let mut session = Session::new("demo");
+        session.update(system().chain(talk()).collect());
+        session.messages.iter_mut().for_each(|entry| entry.at = 7);
+        let other = std::iter::once(said(Role::System, "Be kind."));
+        session.update(other.chain(talk()).collect());
+        let kept = |session: &Session| -> Vec<bool> {
+            session.messages.iter().map(|entry| entry.at == 7).collect()
+        };
+        assert_eq!(kept(&session), [false, true, true, true, true]);
+        session.update(talk().collect());
+        assert_eq!(kept(&session), [true; 4]);
     }
 
     #[test]

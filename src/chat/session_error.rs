@@ -48,6 +48,18 @@ pub enum SessionError {
     NoFolder,
 }
 
+impl SessionError {
+    /// What happened, without what could be done about it while the conversation is on the screen.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Save { path, source } => {
+                format!("cannot save the conversation to {}: {source}", path.display())
+            }
+            other => other.to_string(),
+        }
+    }
+}
+
 fn save_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {

@@ -12,7 +12,7 @@ use super::settings_file::no_color;
 use crate::chat::SessionStore;
 use crate::hardware::{GpuFinding, Machine};
 use crate::plan::{DeviceChoice, best_adapter, no_hardware};
-use crate::printable::{printable, printable_line};
+use crate::printable::printable_line;
 use crate::settings::Settings;
 use crate::tui::keymap::Keymap;
 use crate::tui::{self, Left, ModelFinder, NotOpened, ScreenConfig, state::StateConfig};
@@ -44,6 +44,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         keys,
         first_run: args.shared.script.is_none()
             && store.as_ref().is_some_and(SessionStore::is_untouched),
+        replay: false,
     };
     let models = ModelFinder::new(settings.model_folders.clone(), settings.threads);
     let start = |controls, sink| {
@@ -62,9 +63,7 @@ pub fn chat(args: &ChatArgs) -> CommandResult {
         let _ = writeln!(io::stdout(), "{line}");
     }
     match left.lost {
-        Some((why, unsent)) => {
-            Err(Failure::new(Code::Failed, anyhow!("{}", not_kept(&why, unsent))))
-        }
+        Some(lost) => Err(Failure::new(Code::Failed, anyhow!("{lost}"))),
         None => Ok(()),
     }
 }
@@ -94,12 +93,6 @@ fn way_back(left: &Left) -> Vec<String> {
         lines.push("dovetail begins with the message that you did not send".to_string());
     }
     lines
-}
-
-/// What could not be kept: the message at least stays on the terminal.
-fn not_kept(why: &str, unsent: Option<String>) -> String {
-    let unsent = unsent.map(|text| format!("\nThe message that you did not send:\n{text}"));
-    format!("not everything was saved: {why}{}", printable(&unsent.unwrap_or_default()))
 }
 
 /// Why there can be no full screen, if so.
@@ -183,8 +176,6 @@ mod tests {
         let words = way_back(&Left { unsent_alone: true, ..Left::default() });
         assert_eq!(words, ["dovetail begins with the message that you did not send"]);
         assert!(way_back(&Left::default()).is_empty());
-        let words = not_kept("the disk is full", Some("Keep \u{1b}me".to_string()));
-        assert!(words.contains("the disk is full") && words.ends_with("Keep ␛me"), "{words}");
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Report {
 /// The machine, the build and the places of files.
 fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     let mut report = Report::default();
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
+    let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
     let list = |items: &[&str]| match items {
         [] => "none".to_owned(),
         some => some.join(", "),
@@ -93,11 +93,11 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
     report.row("cores", format!("{} physical{fast}, {} threads", cpu.physical, cpu.logical));
     report.row("features", list(&cpu.features));
     let memory = machine.memory;
-    report.row("memory", format!("{} in all, {} free", gib(memory.total), gib(memory.free)));
+    report.row("memory", format!("{} in all, {} free", gb(memory.total), gb(memory.free)));
     match &machine.gpu {
         GpuFinding::Found(gpu) => {
             report.row("GPU", &gpu.name);
-            let (total, free) = (gib(gpu.vram_total), gib(gpu.vram_free));
+            let (total, free) = (gb(gpu.vram_total), gb(gpu.vram_free));
             report.row("VRAM", format!("{total} in all, {free} free"));
             report.row("driver", &gpu.driver);
         }
@@ -107,7 +107,7 @@ fn describe(machine: &Machine, config: Option<PathBuf>) -> String {
         let Adapter { number, name, kind, interface, driver, .. } = adapter;
         let memory = match adapter.memory {
             Some(memory) => {
-                format!("{} in all, {} free", gib(memory.total), gib(memory.free()))
+                format!("{} in all, {} free", gb(memory.total), gb(memory.free()))
             }
             None if adapter.shares_memory() => "the main memory".to_owned(),
             None => "memory unknown (setting `vram`)".to_owned(),

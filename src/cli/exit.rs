@@ -65,10 +65,20 @@ pub fn conclude(outcome: CommandResult) -> ExitCode {
         if gone {
             return ExitCode::SUCCESS;
         }
-        tracing::error!("{error:#}");
-        report(&format!("error: {error:#}"));
+        let words = in_words(&error);
+        tracing::error!("{words}");
+        report(&format!("error: {words}"));
     }
     ExitCode::from(code as u8)
+}
+
+/// An error with its causes. Many errors name their cause themselves: it is not told again.
+fn in_words(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match &told[..] {
+        "" => cause,
+        _ if told.contains(&cause) => told,
+        _ => format!("{told}: {cause}"),
+    })
 }
 
 /// Writes a line for the user on stderr, which is all that can be done about it. It may name what
@@ -81,6 +91,23 @@ pub fn report(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read x: {source}; name another")]
+    struct Named {
+        source: io::Error,
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || io::Error::other("it is a folder");
+        let named = anyhow::Error::from(Named { source: cause() });
+        assert_eq!(in_words(&named), "cannot read x: it is a folder; name another");
+        let above = named.context("no settings");
+        assert_eq!(in_words(&above), "no settings: cannot read x: it is a folder; name another");
+        let plain = anyhow::Error::from(cause()).context("cannot read x");
+        assert_eq!(in_words(&plain), "cannot read x: it is a folder");
+    }
 
     #[test]
     fn a_closed_pipe_is_no_failure() {

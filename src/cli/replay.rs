@@ -72,6 +72,7 @@ pub fn replay(args: &ReplayArgs) -> CommandResult {
         mouse: settings.mouse,
         keys: keymap(&settings).map_err(usage)?,
         first_run: false,
+        replay: true,
     };
     let models = ModelFinder::new(Vec::new(), None);
     // Nothing of it is saved: it was said already.

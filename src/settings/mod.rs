@@ -286,9 +286,9 @@ pub enum Problem {
 pub enum SettingsError {
     /// The file cannot be read.
     #[error(
-        "cannot read the settings file {}: {source}; correct its permissions or name another with \
-         --config",
-        path.display()
+        "cannot read the settings file {}: {source}; {} or name another with --config",
+        path.display(),
+        read_remedy(source)
     )]
     Read {
         /// The file.
@@ -331,6 +331,18 @@ pub enum SettingsError {
         /// What is wrong.
         problem: Problem,
     },
+}
+
+fn read_remedy(error: &std::io::Error) -> &'static str {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::PermissionDenied => "correct its permissions",
+        ErrorKind::InvalidData => "save it as UTF-8",
+        ErrorKind::IsADirectory | ErrorKind::InvalidInput | ErrorKind::FileTooLarge => {
+            "move it away"
+        }
+        _ => "make it readable",
+    }
 }
 
 /// One value from the command line (or the environment variable behind a flag).

@@ -39,7 +39,7 @@ pub mod theme;
 pub mod update;
 pub mod view;
 
-pub use effects::Left;
+pub use effects::{Left, Lost};
 pub use model_finder::ModelFinder;
 pub use presets::Preset;
 pub use race_frame::race_frame;

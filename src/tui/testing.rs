@@ -132,6 +132,7 @@ pub fn unloaded() -> ScreenState {
         mouse: false,
         keys: Default::default(),
         first_run: false,
+        replay: false,
     })
 }
 

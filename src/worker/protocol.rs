@@ -39,6 +39,13 @@ pub struct ModelChoice {
     pub draft_model: Option<String>,
 }
 
+impl ModelChoice {
+    /// Whether the target is the bundled one, which has a name as well.
+    pub fn is_bundled(&self) -> bool {
+        self.target.as_deref().is_none_or(|target| target == "bundled")
+    }
+}
+
 /// Other models to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadJob {

@@ -73,6 +73,33 @@ fn a_typo_in_the_settings_file_is_named_with_its_line() {
 }
 
 #[test]
+fn an_error_tells_its_cause_once() {
+    let home = Home::new();
+    let folder = home.path().join("folder.toml");
+    std::fs::create_dir(&folder).unwrap();
+    let latin = home.path().join("latin.toml");
+    std::fs::write(&latin, b"system = \"caf\xe9\"\n").unwrap();
+    let (folder, latin) = (folder.to_str().unwrap(), latin.to_str().unwrap());
+    let gone = "os error 2";
+    for (args, cause, remedy) in [
+        (&["verify", "/no/such.json"][..], gone, "/no/such.json"),
+        (&["replay", "/no/such.json"], gone, "/no/such.json"),
+        (&["run", "hi", "--target", "/no/such.gguf"], "/no/such.gguf", "/no/such.gguf"),
+        (&["doctor", "--target", "/no/such.gguf"], "/no/such.gguf", "/no/such.gguf"),
+        (&["run", "hi", "--config", "/no/such.toml"], gone, "name another with --config"),
+        (&["run", "hi", "--config", folder], "it is a folder", "move it away or name another"),
+        (&["run", "hi", "--config", latin], "it is no UTF-8 text", "save it as UTF-8"),
+    ] {
+        let (_, _, err) = outcome(&mut home.command(args));
+        assert_eq!(err.matches(cause).count(), 1, "{args:?}: {err}");
+        assert!(err.contains(remedy), "{args:?}: {err}");
+        if cause == "it is a folder" {
+            assert!(!err.contains("permissions"), "{err}");
+        }
+    }
+}
+
+#[test]
 fn an_answer_comes_as_text() {
     let script = script("answers.jsonl");
     let (code, out, err) = run(&["run", "hi", "--script", &script]);

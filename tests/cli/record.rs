@@ -48,14 +48,15 @@ fn a_recorded_answer_is_the_target_s_own() {
 #[test]
 fn a_conversation_is_checked_by_its_text() {
     let home = Home::new();
-    let say = ["run", "Hello", "--max-tokens", "16"];
+    let question = "Tell me about a river.";
+    let say = ["run", question, "--max-tokens", "16"];
     let (code, answer, err) = outcome(&mut home.command(&say));
     assert_eq!(code, 0, "{err}");
     let session = |said: &str, interrupted: bool| {
         let text = serde_json::json!({
-            "title": "Hello", "created": 1, "updated": 1, "target": "",
+            "title": question, "created": 1, "updated": 1, "target": "",
             "messages": [
-                {"role": "user", "content": "Hello", "at": 1},
+                {"role": "user", "content": question, "at": 1},
                 {"role": "assistant", "content": said, "at": 1, "interrupted": interrupted},
             ],
         });
@@ -64,12 +65,66 @@ fn a_conversation_is_checked_by_its_text() {
         let check = ["verify", path.to_str().unwrap(), "--max-tokens", "16"];
         outcome(&mut home.command(&check))
     };
+    // The limit cut it off, and nothing in the file says so.
     let (code, out, err) = session(answer.trim(), false);
-    assert_eq!(code, 0, "{out}{err}");
+    assert!(code == 0 && out.contains("the target's own, then cut off"), "{out}{err}");
     let begun: String = answer.trim().chars().take(4).collect();
-    assert_eq!(session(&begun, true).0, 0);
+    let (code, out, _) = session(&begun, true);
+    assert!(code == 0 && out.contains("the target's own, then stopped"), "{out}");
     let (code, out, _) = session(&format!("{} Indeed.", answer.trim()), false);
     assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+    // Continued behind the limit, to the end.
+    let (code, all, err) = outcome(&mut home.command(&["run", question, "--max-tokens", "400"]));
+    assert!(code == 0 && all.trim().len() > answer.trim().len(), "{all}{err}");
+    let (code, out, err) = session(all.trim(), false);
+    assert!(code == 0 && out.contains("characters are the target's own\n"), "{out}{err}");
+    let (code, out, _) = session(&format!("{} Indeed.", all.trim()), false);
+    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+}
+
+#[test]
+fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
+    let home = Home::new();
+    let path = home.path().join("session.json");
+    let path = path.to_str().unwrap();
+    let ask = |text: &str| {
+        let (code, out, err) =
+            outcome(&mut home.command(&["run", text, "--max-tokens", "12", "--context", "512"]));
+        assert_eq!(code, 0, "{err}");
+        out.trim().to_owned()
+    };
+    let verify = |first: &str, second: &str, forgotten: serde_json::Value| {
+        let text = serde_json::json!({
+            "title": "x", "created": 1, "updated": 1, "target": "",
+            "messages": [
+                {"role": "user", "content": "Tell me about a river.", "at": 1},
+                {"role": "assistant", "content": first, "at": 1},
+                {"role": "user", "content": "What is the sun?", "at": 1},
+                {"role": "assistant", "content": second, "at": 1},
+            ],
+            "extras": {"forgotten": forgotten},
+        });
+        std::fs::write(path, text.to_string()).unwrap();
+        outcome(&mut home.command(&["verify", path]))
+    };
+    let (river, sun) = (ask("Tell me about a river."), ask("What is the sun?"));
+    let short = "(What we said before, in short: rivers)\n\nWhat is the sun?";
+    let after = ask(short);
+    for (second, summary) in [(&sun, None), (&after, Some("rivers"))] {
+        let forgotten = serde_json::json!({"messages": 2, "summary": summary});
+        let (code, out, err) = verify(&river, second, forgotten);
+        assert_eq!(code, 0, "{summary:?}: {out}{err}");
+        assert!(out.contains("All 2 answers are"), "{out}");
+    }
+    // Neither with what was left nor with the whole: something else was given, or said.
+    let other = "No star at all.";
+    let forgotten = serde_json::json!({"messages": 2});
+    let (code, out, err) = verify(&river, other, forgotten.clone());
+    assert!(code == 1 && out.contains("answer 2: cannot be told"), "{out}{err}");
+    assert!(err.contains("could not be checked wholly"), "{err}");
+    // The first one was given the whole beginning, for certain.
+    let (code, out, _) = verify(other, &sun, forgotten);
+    assert!(code == 1 && out.contains("answer 1: character 1 is not what"), "{out}");
 }
 
 #[test]

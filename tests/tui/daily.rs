@@ -2,7 +2,7 @@
 //! the race, other programs' files.
 
 use crate::support::chat::{ANSWER, Chat, saved};
-use crate::support::program::{at_home, script};
+use crate::support::program::{at_home, script, scripted};
 use crate::support::pty::Pty;
 use portable_pty::CommandBuilder;
 
@@ -229,4 +229,56 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
     chat.wait_for(ANSWER);
     let (_, saved) = chat.quit();
     assert!(saved.contains("They sleep in the sun."), "{saved}");
+}
+
+#[test]
+fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
+    for way in ["\x11", "\x03", "\x04", "/quit\r"] {
+        let home = tempfile::tempdir().unwrap();
+        let (data, last) = (home.path().join("data"), home.path().join("last"));
+        std::fs::create_dir_all(&last).unwrap();
+        std::fs::create_dir_all(data.join("dovetail")).unwrap();
+        // Nothing can be written below a file, as on a full disk, whoever tries.
+        std::fs::write(data.join("dovetail/sessions"), "").unwrap();
+        let mut command = scripted("answers.jsonl", home.path());
+        command.env("XDG_DATA_HOME", &data);
+        command.env("TMPDIR", &last);
+        let mut pty = Pty::start(command, 100, 30);
+        pty.wait_for("○ ready");
+        pty.send("Where did the fox run?\r");
+        pty.wait_for(" steps · ");
+        pty.send(way);
+        // Broken wherever a row ends.
+        pty.wait("why it does not leave", |screen| {
+            let words: Vec<&str> = screen.split_whitespace().collect();
+            words.join(" ").contains("Ctrl+Q again leaves without it")
+        });
+        pty.send(way);
+        let ended = pty.end();
+        assert_eq!(ended.code, 1, "{way:?}: {}", ended.screen);
+        let told = ended.screen.replace('\n', "");
+        assert!(told.contains("not everything was saved"), "{told}");
+        assert!(!told.contains("still on the screen"), "{told}");
+        let kept: Vec<_> = std::fs::read_dir(&last).unwrap().map(|e| e.unwrap().path()).collect();
+        let kept = kept.iter().find(|path| path.extension().is_some_and(|end| end == "json"));
+        let kept = kept.unwrap_or_else(|| panic!("nothing is kept: {told}"));
+        assert!(told.contains(kept.to_str().unwrap()), "{told}");
+        let text = std::fs::read_to_string(kept).unwrap();
+        assert!(text.contains("Where did the fox run?") && text.contains(ANSWER), "{text}");
+    }
+    // Nobody can be asked after a signal.
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(home.path().join("dovetail")).unwrap();
+    std::fs::write(home.path().join("dovetail/sessions"), "").unwrap();
+    let mut command = scripted("answers.jsonl", home.path());
+    command.env("XDG_DATA_HOME", home.path());
+    command.env("TMPDIR", home.path());
+    let mut pty = Pty::start(command, 100, 30);
+    pty.wait_for("○ ready");
+    pty.send("Where did the fox run?\r");
+    pty.wait_for(" steps · ");
+    pty.signal("TERM");
+    let ended = pty.end();
+    assert_eq!(ended.code, 1);
+    assert!(ended.screen.replace('\n', "").contains("The conversation is in "), "{}", ended.screen);
 }

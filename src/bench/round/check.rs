@@ -18,9 +18,10 @@ const PASSES: usize = 2;
 /// γ and M of the settings to decode: those that the profile tells of without having been recorded,
 /// spread over the range.
 pub fn check_settings(prediction: &Prediction, profile: &AcceptanceProfile) -> Vec<(usize, usize)> {
-    let told = prediction.points.iter().filter(|point| point.tokens_s.is_some() && point.gamma > 1);
-    let other = told.filter(|point| profile.most_gamma(point.blocks) != point.gamma);
-    let all: Vec<(usize, usize)> = other.map(|point| (point.gamma, point.blocks)).collect();
+    let told = prediction.drafting().filter(|point| point.tokens_s.is_some());
+    let settings = told.filter_map(|point| Some((point.gamma, point.blocks?)));
+    let other = settings.filter(|(gamma, blocks)| profile.most_gamma(*blocks) != *gamma);
+    let all: Vec<(usize, usize)> = other.collect();
     let count = all.len().min(SETTINGS);
     (0..count).map(|at| all[at * all.len() / count]).collect()
 }

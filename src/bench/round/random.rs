@@ -147,9 +147,11 @@ mod tests {
         let times = measure(&mut engine, names.as_ref(), &request, &mut |blocks| told.push(blocks))
             .unwrap();
         assert_eq!(told, [1, 2]);
-        let budgets: Vec<(usize, usize)> =
+        let budgets: Vec<(Option<usize>, usize)> =
             times.iter().map(|times| (times.blocks, times.gamma)).collect();
-        assert_eq!(budgets, [(1, 1), (1, 4), (1, 32), (2, 1), (2, 4), (2, 32)]);
+        // The target alone has no blocks and is timed once.
+        let of = |blocks, gamma| (Some(blocks), gamma);
+        assert_eq!(budgets, [(None, 1), of(1, 4), of(1, 32), of(2, 4), of(2, 32)]);
         for times in &times {
             assert!(times.verify_ms > 0.0 && times.total_ms().is_finite(), "{times:?}");
             assert!(times.gamma == 1 || times.draft_ms > 0.0, "{times:?}");

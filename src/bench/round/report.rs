@@ -4,6 +4,8 @@ use super::predict::{Check, Predicted, Prediction};
 use crate::bench::Table;
 use crate::chart::{ChartError, Heat};
 
+/// The target alone, in the place of M.
+const PLAIN: &str = "plain";
 /// Shades of the map of texts, from the least to the most.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
@@ -16,11 +18,11 @@ pub fn tables(prediction: &Prediction, sources: &[String], checks: &[Check]) -> 
 }
 
 fn gammas(prediction: &Prediction) -> Vec<usize> {
-    unique(prediction.points.iter().map(|point| point.gamma))
+    unique(prediction.drafting().map(|point| point.gamma))
 }
 
 fn blocks(prediction: &Prediction) -> Vec<usize> {
-    unique(prediction.points.iter().map(|point| point.blocks))
+    unique(prediction.points.iter().filter_map(|point| point.blocks))
 }
 
 fn unique(values: impl Iterator<Item = usize>) -> Vec<usize> {
@@ -32,7 +34,8 @@ fn unique(values: impl Iterator<Item = usize>) -> Vec<usize> {
 
 fn times(prediction: &Prediction) -> Table {
     let row = |point: &Predicted| {
-        let mut row = vec![point.blocks.to_string(), point.gamma.to_string()];
+        let blocks = point.blocks.map_or_else(|| PLAIN.to_owned(), |blocks| blocks.to_string());
+        let mut row = vec![blocks, point.gamma.to_string()];
         let round = point.draft_ms + point.verify_ms + point.other_ms;
         let ms = [point.draft_ms, point.verify_ms, point.other_ms, round];
         row.extend(ms.map(|ms| format!("{ms:.2}")));
@@ -54,7 +57,7 @@ fn times(prediction: &Prediction) -> Table {
 fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
     let best = prediction.best()?;
     let (gammas, blocks) = (gammas(prediction), blocks(prediction));
-    let known = prediction.points.iter().filter_map(|point| point.tokens_s);
+    let known = prediction.drafting().filter_map(|point| point.tokens_s);
     let (least, most) =
         known.fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
     let cell = |gamma: usize, blocks: usize| {
@@ -70,24 +73,30 @@ fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
     };
     let head = gammas.iter().map(|gamma| format!("γ = {gamma}"));
     let near = prediction.near_best();
-    let plain = prediction.plain().and_then(|plain| plain.tokens_s).unwrap_or(f64::NAN);
+    let plain = prediction.plain().and_then(|plain| plain.tokens_s);
     let told = best.tokens_s.unwrap_or(f64::NAN);
+    let against = match plain {
+        Some(plain) if plain < told => {
+            format!(", {:.2} times the target alone ({} tokens/s)", told / plain, rate(plain))
+        }
+        Some(plain) => format!("; the target alone is faster: {PLAIN}, {} tokens/s", rate(plain)),
+        None => String::new(),
+    };
     let range = |values: Vec<usize>| match (values.first(), values.last()) {
         (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
         (Some(first), _) => first.to_string(),
         _ => dash(),
     };
     let mut notes = vec![format!(
-        "Best: γ = {}, M = {} with {} tokens/s, {:.2} times the target alone. {} of {} points are \
-         within 5 % of it (γ {}, M {}).",
+        "Best draft: γ = {}, M = {} with {} tokens/s{against}. {} of {} points are within 5 % of \
+         it (γ {}, M {}).",
         best.gamma,
-        best.blocks,
+        best.blocks.unwrap_or_default(),
         rate(told),
-        told / plain,
         near.len(),
-        prediction.points.iter().filter(|point| point.tokens_s.is_some()).count(),
+        prediction.drafting().filter(|point| point.tokens_s.is_some()).count(),
         range(unique(near.iter().map(|point| point.gamma))),
-        range(unique(near.iter().map(|point| point.blocks))),
+        range(unique(near.iter().filter_map(|point| point.blocks))),
     )];
     notes.extend(sources.iter().map(|source| format!("Acceptance: {source}.")));
     Some(Table {
@@ -166,6 +175,10 @@ mod tests {
             table.write(TableStyle::Plain, &mut out).unwrap();
         }
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
+        let mut fast = sample();
+        fast.points[0].tokens_s = Some(99.0);
+        let note = &tables(&fast, &sources, &[])[1].notes[0];
+        assert!(note.contains("the target alone is faster: plain, 99.0 tokens/s"), "{note}");
         let (name, svg) = chart(&sample()).unwrap().unwrap();
         assert!(name == "round.svg" && svg.contains("blocks M"), "{svg}");
         assert!(chart(&Prediction { points: Vec::new() }).unwrap().is_none());

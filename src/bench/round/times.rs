@@ -45,8 +45,8 @@ pub struct TimesRequest {
 pub struct RoundTimes {
     /// γ.
     pub gamma: usize,
-    /// M.
-    pub blocks: usize,
+    /// M; `None` for the target alone, which γ = 1 is whatever could draft.
+    pub blocks: Option<usize>,
     /// T_D.
     pub draft_ms: f64,
     /// T_V.
@@ -62,7 +62,7 @@ impl RoundTimes {
     }
 }
 
-/// Measures every budget. `report` is told M before its rounds.
+/// Measures every budget, γ = 1 once. `report` is told M before its rounds.
 ///
 /// # Errors
 /// [`MeasureError::Options`] if there is nothing to measure or no room for it;
@@ -82,11 +82,21 @@ pub fn measure(
     let begun = Instant::now();
     let share = request.until.saturating_duration_since(begun) / count.max(1);
     for (number, &blocks) in request.blocks.iter().enumerate() {
+        let gammas = gammas_of(number, &request.gammas);
+        if gammas.is_empty() {
+            continue;
+        }
         report(blocks);
         let until = begun + share * (number as u32 + 1);
-        all.extend(of_blocks(engine, names, request, blocks, until)?);
+        all.extend(of_blocks(engine, names, request, (blocks, &gammas), until)?);
     }
     Ok(all)
+}
+
+/// What is measured with one of the numbers of blocks: without a draft they are all the same, so
+/// that γ = 1 belongs to the first alone.
+fn gammas_of(number: usize, gammas: &[usize]) -> Vec<usize> {
+    gammas.iter().copied().filter(|gamma| number == 0 || *gamma > 1).collect()
 }
 
 /// All γ in turn, over and over, so that a change in the machine's state meets all of them.
@@ -94,30 +104,31 @@ fn of_blocks(
     engine: &mut Engine,
     names: &dyn TokenText,
     request: &TimesRequest,
-    blocks: usize,
+    (blocks, gammas): (usize, &[usize]),
     until: Instant,
 ) -> Result<Vec<RoundTimes>, MeasureError> {
     let options = |gamma: usize| {
         let shape = Shape { gamma, width: request.width, depth: request.depth };
         RoundOptions {
             drafter: request.drafter,
+            speculate: gamma > 1,
             ..RoundOptions::new(Budget::new(shape, blocks), request.sampler)
         }
     };
     let capacity = engine.target().capacity();
-    let mut samples = vec![Vec::new(); request.gammas.len()];
+    let mut samples = vec![Vec::new(); gammas.len()];
     let mut answer = begin(&mut *engine, names, request, &options(1))?;
     for turn in 0..=TURNS {
         if turn > 1 && Instant::now() >= until {
             break;
         }
-        for (at, counts) in rounds_of_turn(turn, request.gammas.len()) {
+        for (at, counts) in rounds_of_turn(turn, gammas.len()) {
             let renewed = answer.finish().is_some() || answer.summary().tokens >= request.answer;
             if renewed {
                 drop(answer);
                 answer = begin(&mut *engine, names, request, &options(1))?;
             }
-            let round = answer.step(&options(request.gammas[at])).map_err(failed)?;
+            let round = answer.step(&options(gammas[at])).map_err(failed)?;
             // A tree that the end of the context has cut is none of this size.
             if counts && !renewed && round.finish.is_none() {
                 samples[at].push(round.timing);
@@ -129,12 +140,12 @@ fn of_blocks(
     }
     let times = |(&gamma, samples): (&usize, &Vec<Timing>)| RoundTimes {
         gamma,
-        blocks,
+        blocks: (gamma > 1).then_some(blocks),
         draft_ms: mean(samples.iter().map(|timing| timing.draft_ms).collect()),
         verify_ms: mean(samples.iter().map(|timing| timing.verify_ms).collect()),
         other_ms: mean(samples.iter().map(|timing| timing.other_ms).collect()),
     };
-    Ok(request.gammas.iter().zip(&samples).map(times).collect())
+    Ok(gammas.iter().zip(&samples).map(times).collect())
 }
 
 /// The rounds of one of the turns, from 0: the index of each one's γ, and whether its times count.
@@ -202,6 +213,13 @@ mod tests {
         for at in 0..3 {
             assert_eq!(rounds.iter().filter(|round| **round == (at, true)).count(), IN_A_ROW - 1);
         }
+    }
+
+    #[test]
+    fn the_target_alone_is_timed_once() {
+        assert_eq!(gammas_of(0, &[1, 8, 16]), [1, 8, 16]);
+        assert_eq!(gammas_of(1, &[1, 8, 16]), [8, 16]);
+        assert!(gammas_of(1, &[1]).is_empty());
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl SessionStore {
     /// The folder takes no file.
     pub fn remember_answer(&self) -> io::Result<()> {
         private_folder(&self.folder)?;
-        fs::write(self.answered_mark(), [])
+        private_file(&self.answered_mark()).map(drop)
     }
 
     fn answered_mark(&self) -> PathBuf {
@@ -315,12 +315,8 @@ impl SessionStore {
 
     /// Waits for the folder's lock; where locks cannot be had, comparing alone must do.
     fn lock(&self) -> Result<Option<fs::File>, Busy> {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // A folder that takes no file is reported by the write itself.
-        let Ok(file) = options.open(self.folder.join(LOCK)) else { return Ok(None) };
+        let Ok(file) = private_file(&self.folder.join(LOCK)) else { return Ok(None) };
         let began = Instant::now();
         loop {
             match file.try_lock() {
@@ -382,6 +378,15 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// A file that is there for its name alone, its owner's: opened, or made.
+fn private_file(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Another program holds the lock.

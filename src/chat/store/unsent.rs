@@ -77,7 +77,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SessionStore::at(folder.path());
         store.keep_unsent(None, Some("a secret")).unwrap();
-        let mode = fs::metadata(store.unsent_file()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        store.remember_answer().unwrap();
+        for path in [store.unsent_file(), store.answered_mark()] {
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
+        }
     }
 }

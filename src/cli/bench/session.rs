@@ -162,8 +162,8 @@ impl<'a> BenchSession<'a> {
         let Some(first) = self.left_out.first() else {
             return Failure::quiet(Code::Interrupted);
         };
-        let reasons: Vec<&str> = self.left_out.iter().map(|left| left.reason.as_str()).collect();
-        Failure::new(first.code, anyhow!("{}", reasons.join("\n")))
+        // Each reason was said already.
+        Failure::new(first.code, anyhow!("nobody is left to measure"))
     }
 
     fn run_batches(
@@ -312,7 +312,7 @@ impl<'a> BenchSession<'a> {
         let named = ["target", "draft", "threads", "max_tokens", "strategy"];
         let settings = given
             .filter(|over| !named.contains(&over.key))
-            .map(|over| format!("{} {}", over.flag, over.value))
+            .map(|over| format!("{} {}", over.flag, as_given(&over.value)))
             .collect();
         Results {
             kind: kind.to_owned(),
@@ -369,6 +369,14 @@ pub(super) fn own_budget(backend: &mut Backend, base: &Controls, row: &'static S
     backend.planner.choose(&controls).budget.shape.gamma
 }
 
+/// A flag's value as it can be typed again.
+fn as_given(value: &SettingValue) -> String {
+    match value {
+        SettingValue::Text(text) if !text.contains(char::is_whitespace) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
 /// The list behind `--temperature`, each value checked by the settings' own table.
 fn temperatures(settings: &Settings, given: Option<&str>) -> anyhow::Result<Vec<f32>> {
     let Some(given) = given else { return Ok(vec![settings.sampler.temperature]) };
@@ -385,6 +393,12 @@ fn temperatures(settings: &Settings, given: Option<&str>) -> anyhow::Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_stands_as_it_was_typed() {
+        assert_eq!(as_given(&SettingValue::text("0,1")), "0,1");
+        assert_eq!(as_given(&SettingValue::text("Be brief.")), "\"Be brief.\"");
+    }
 
     #[test]
     fn temperatures_are_a_list_and_checked() {

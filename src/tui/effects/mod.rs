@@ -1,19 +1,24 @@
 //! Carries out effects: worker, files, clipboard. Must never know widgets.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use self::unsaved::Unsaved;
 use super::model_finder::ModelFinder;
 use super::presets::{Preset, Presets};
 use super::run::Opening;
 use super::state::ModelPart;
 use super::update::ScreenEvent;
 use crate::chat::{
-    BranchOf, OpenSession, Saved, SavedChat, SessionHead, SessionMatch, SessionStore,
+    BranchOf, OpenSession, Saved, SavedChat, SessionError, SessionHead, SessionMatch, SessionStore,
 };
 use crate::worker::{Command, ModelChoice, SharedControls, Worker, discard_kept, discard_others};
+
+mod unsaved;
+
+pub use unsaved::Lost;
 
 /// What was left when the program was, and where it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,8 +29,8 @@ pub struct Left {
     pub unsent: bool,
     /// Whether one is kept for the next conversation.
     pub unsent_alone: bool,
-    /// What could not be kept: why, and the message that was not sent, if there was one.
-    pub lost: Option<(String, Option<String>)>,
+    /// What could not be saved.
+    pub lost: Option<Lost>,
 }
 
 /// Everything outside the screen that effects act on.
@@ -42,6 +47,8 @@ pub struct EffectRunner {
     kept_kv: Option<PathBuf>,
     /// The message that was left before anything was asked, as it was found.
     unsent: Option<String>,
+    /// What could not be saved so far.
+    unsaved: Unsaved,
     /// What is told of the run when it has ended.
     left: Left,
     clipboard: Option<arboard::Clipboard>,
@@ -63,6 +70,7 @@ impl EffectRunner {
             branch_of: None,
             kept_kv: None,
             unsent: None,
+            unsaved: Unsaved::default(),
             left: Left::default(),
             clipboard: None,
             models: None,
@@ -139,16 +147,17 @@ impl EffectRunner {
         let mut chat = chat.into();
         let Some(store) = &self.store else { return Ok(None) };
         if !chat.asks() {
+            self.unsaved.open = None;
             return Ok(None);
         }
         chat.extras.branch_of = self.branch_of.clone();
         let unsent = chat.extras.unsent.clone();
         let session = self.session.get_or_insert_with(|| OpenSession::new(target));
         session.update(chat);
-        let saved = store.save(session).map(Some).map_err(|error| error.to_string());
+        let saved = store.save(session);
         self.left.unsent = unsent.is_some() && saved.is_ok();
-        self.left.lost = saved.as_ref().err().map(|why| (why.clone(), unsent));
-        saved
+        self.unsaved.open = saved.as_ref().err().map(SessionError::reason);
+        saved.map(Some).map_err(|error| error.to_string())
     }
 
     /// The message that was left before anything was asked.
@@ -164,17 +173,20 @@ impl EffectRunner {
             Ok(()) => {
                 self.left.unsent_alone = text.is_some();
                 self.unsent = text;
+                self.unsaved.message = None;
             }
             Err(error) => {
                 let why = format!("{} takes no file: {error}", store.folder().display());
-                self.left.lost = Some((why, text));
+                self.unsaved.message = text.map(|text| (text, why));
             }
         }
     }
 
-    /// What is told of the run, now that it has ended.
-    pub fn left(&self) -> Left {
-        Left { title: self.title(), ..self.left.clone() }
+    /// What is told of the run, now that it has ended. What could not be saved goes to `last`, the
+    /// folder of last resort.
+    pub fn left(&mut self, last: &Path) -> Left {
+        let lost = self.lost(last);
+        Left { title: self.title(), lost, ..self.left.clone() }
     }
 
     /// Remembers that the program has answered here.
@@ -187,13 +199,16 @@ impl EffectRunner {
 
     /// From now on another conversation is saved.
     pub fn forget(&mut self) {
+        self.leave_open();
         self.session = None;
         self.branch_of = None;
     }
 
     /// From now on a branch is saved, which has `messages` messages in common with what was open.
     pub fn branch(&mut self, messages: usize) {
-        let title = self.session.take().map(|open| open.session().title.clone());
+        let title = self.session.as_ref().map(|open| open.session().title.clone());
+        self.leave_open();
+        self.session = None;
         self.branch_of = title.map(|title| BranchOf { title, messages });
     }
 
@@ -323,6 +338,7 @@ impl EffectRunner {
         match store.find(words) {
             Ok(SessionMatch::One(session)) => {
                 let chat = session.session().chat();
+                self.leave_open();
                 self.branch_of = chat.extras.branch_of.clone();
                 self.session = Some(*session);
                 ScreenEvent::Loaded(Ok(chat))

@@ -81,7 +81,7 @@ fn an_answer_is_told_its_conversation_and_what_is_kept_goes_with_that() {
     let job = Job { generation: 1, messages: Vec::new(), max_tokens: 1, ..Job::default() };
     // The first question is on its way before it is saved.
     assert!(runner.send("t", Command::Generate(job)));
-    assert_eq!(runner.left(), Left::default(), "nothing is saved yet");
+    assert_eq!(runner.left(folder.path()), Left::default(), "nothing is saved yet");
     runner.save("t", vec![said(Role::User, "Hi")]).unwrap();
     let id = runner.list().unwrap()[0].id.clone();
     let told = |asked: &[Command]| match asked.last() {
@@ -110,7 +110,7 @@ fn what_was_not_sent_is_kept_and_what_cannot_be_is_told() {
     let mut first = runner(folder.path());
     assert!(first.unsent().is_none());
     first.keep_unsent(Some("half".to_string()));
-    assert_eq!(first.left(), Left { unsent_alone: true, ..Left::default() });
+    assert_eq!(first.left(folder.path()), Left { unsent_alone: true, ..Left::default() });
     let mut second = runner(folder.path());
     assert!(matches!(second.unsent(), Some(ScreenEvent::Unsent(text)) if text == "half"));
     let mut chat = SavedChat::from(vec![said(Role::User, "half and all of it")]);
@@ -118,19 +118,63 @@ fn what_was_not_sent_is_kept_and_what_cannot_be_is_told() {
     second.save("t", chat.clone()).unwrap();
     second.keep_unsent(None);
     let title = Some("half and all of it".to_string());
-    assert_eq!(second.left(), Left { title, unsent: true, ..Left::default() });
+    assert_eq!(second.left(folder.path()), Left { title, unsent: true, ..Left::default() });
     assert!(runner(folder.path()).unsent().is_none(), "it was sent");
     let ScreenEvent::Loaded(Ok(again)) = second.load("half") else { panic!("not loaded") };
     assert_eq!(again.extras.unsent.as_deref(), Some("more"));
-    // A folder that is a file.
+}
+
+#[test]
+fn what_cannot_be_saved_is_told_tried_again_and_kept_elsewhere_at_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let last = tempfile::tempdir().unwrap();
+    // A folder that is a file takes nothing.
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let mut third = runner(&file.join("below"));
-    assert!(third.save("t", chat).is_err());
-    let (why, unsent) = third.left().lost.unwrap();
-    assert!(why.contains("below") && unsent.as_deref() == Some("more"), "{why}");
-    third.keep_unsent(Some("lost".to_string()));
-    assert_eq!(third.left().lost.unwrap().1.as_deref(), Some("lost"));
+    let mut runner = runner(&file.join("below"));
+    assert_eq!(runner.unsaved(), None);
+    let mut chat = SavedChat::from(vec![said(Role::User, "First")]);
+    chat.extras.unsent = Some("mo\u{1b}re".to_string());
+    let told = runner.save("t", chat.clone()).unwrap_err();
+    assert!(told.contains("move it away"), "{told}");
+    // Left for another one, which is not saved either.
+    runner.forget();
+    assert!(runner.save("t", vec![said(Role::User, "Second")]).is_err());
+    runner.keep_unsent(Some("alone".to_string()));
+    let why = runner.unsaved().unwrap();
+    assert!(why.contains("below") && !why.contains("screen") && !why.contains("move"), "{why}");
+
+    let lost = runner.left(last.path()).lost.unwrap();
+    let read = |path: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        crate::chat::Exchange::Json.read(&text).unwrap().turns
+    };
+    let kept: Vec<Vec<SavedTurn>> = lost.conversations.iter().map(read).collect();
+    assert_eq!(kept, [[said(Role::User, "First")], [said(Role::User, "Second")]]);
+    let first = std::fs::read_to_string(&lost.conversations[0]).unwrap();
+    let first: crate::chat::Session = serde_json::from_str(&first).unwrap();
+    assert_eq!(first.extras.unsent, chat.extras.unsent);
+    assert_eq!(std::fs::read_to_string(lost.message.clone().unwrap()).unwrap(), "alone");
+    assert!(lost.failed.is_none() && lost.unsent.is_empty(), "{lost:?}");
+    let words = lost.to_string();
+    assert!(words.contains(&format!("/import {}", lost.conversations[1].display())), "{words}");
+
+    // Where there is no folder of last resort either, what was not sent is shown at least.
+    let lost = runner.left(&last.path().join("nowhere")).lost.unwrap();
+    assert!(lost.conversations.is_empty() && lost.failed.is_some(), "{lost:?}");
+    let words = lost.to_string();
+    assert!(words.contains("mo␛re") && words.ends_with("alone"), "{words}");
+
+    // Once there is room again, what was left behind is saved too.
+    std::fs::remove_file(&file).unwrap();
+    runner.save("t", vec![said(Role::User, "Second")]).unwrap();
+    runner.keep_unsent(None);
+    assert_eq!(runner.unsaved(), None);
+    let list = runner.list().unwrap();
+    let mut titles: Vec<&str> = list.iter().map(|head| head.title.as_str()).collect();
+    titles.sort_unstable();
+    assert_eq!(titles, ["First", "Second"]);
+    assert!(runner.left(last.path()).lost.is_none());
 }
 
 #[test]

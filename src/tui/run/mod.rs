@@ -4,6 +4,7 @@
 //! threads of their own, so that the loop never blocks. Must never know what an event changes.
 
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -138,30 +139,37 @@ async fn opening(events: &mut UnboundedReceiver<Event>) -> Result<Vec<Event>, No
     Ok(early)
 }
 
-/// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved.
+/// Runs `body` on the terminal, then gives it back; after a panic the conversation is saved. What
+/// cannot be saved goes to the temporary folder, and where that is stands on the terminal.
 fn guarded(
     mut app: App,
     body: impl FnOnce(&mut App) -> anyhow::Result<()>,
 ) -> anyhow::Result<Left> {
     let result = catch_unwind(AssertUnwindSafe(|| body(&mut app)));
-    if matches!(result, Ok(Ok(()))) {
-        signals::saved();
-    }
-    terminal::restore();
-    // Whatever went wrong with the screen, the conversation must not be lost.
     if !matches!(result, Ok(Ok(()))) {
+        terminal::restore();
+        // Whatever went wrong with the screen, the conversation must not be lost.
         for effect in update::left(&app.state) {
             app.perform(effect);
         }
     }
-    match result {
-        Ok(result) => result.map(|()| {
-            let left = app.runner.left();
+    let left = app.runner.left(&std::env::temp_dir());
+    match (result, &left.lost) {
+        (Ok(Ok(())), _) => {
+            signals::saved();
+            terminal::restore();
             app.runner.worker.end(KEEPING_LIMIT);
-            left
-        }),
-        // The hook has reported it.
-        Err(panic) => resume_unwind(panic),
+            Ok(left)
+        }
+        (Ok(Err(error)), Some(lost)) => Err(error.context(lost.to_string())),
+        (Ok(Err(error)), None) => Err(error),
+        (Err(panic), lost) => {
+            // The hook has reported it.
+            if let Some(lost) = lost {
+                let _ = writeln!(io::stderr(), "{lost}");
+            }
+            resume_unwind(panic)
+        }
     }
 }
 
@@ -212,8 +220,8 @@ impl App {
     /// Handles an event and its effects.
     fn take(&mut self, event: ScreenEvent) {
         self.changed = true;
-        let mut waiting = vec![event];
-        while let Some(event) = waiting.pop() {
+        let mut waiting = VecDeque::from([event]);
+        while let Some(event) = waiting.pop_front() {
             if matches!(event, ScreenEvent::Edited(_)) {
                 self.leave_editor();
             }
@@ -318,7 +326,10 @@ impl App {
             Effect::Suspend => {
                 return signals::stop_job().err().map(ScreenEvent::NotSuspended);
             }
-            Effect::Quit => self.ended = true,
+            Effect::Quit { anyway } => match self.runner.unsaved() {
+                Some(why) if !anyway => return Some(ScreenEvent::NotLeft(why)),
+                _ => self.ended = true,
+            },
         }
         None
     }

@@ -116,5 +116,6 @@ fn state_config() -> StateConfig {
         mouse: true,
         keys: Default::default(),
         first_run: false,
+        replay: false,
     }
 }

@@ -215,17 +215,12 @@ impl Chat {
     }
 
     /// The conversation as the target takes it: an answer that got no further than its thoughts is
-    /// none. What stands for the forgotten beginning precedes the first question that is left:
-    /// not every template has a system message.
+    /// none. What stands for the forgotten beginning precedes the first question that is left.
     pub fn messages(&self) -> Vec<Message> {
         let left = &self.turns[self.forgotten.messages.min(self.turns.len())..];
         let turns = self.alternating(left, |turn| !turn.text.is_empty());
         let mut messages: Vec<Message> = turns.into_iter().map(|turn| turn.message).collect();
-        let first = messages.iter_mut().find(|message| message.role == Role::User);
-        if let (Some(first), Some(summary)) = (first, &self.forgotten.summary) {
-            first.content =
-                format!("(What we said before, in short: {summary})\n\n{}", first.content);
-        }
+        self.forgotten.put_before(&mut messages);
         messages
     }
 

@@ -148,6 +148,8 @@ pub struct StateConfig {
     pub keys: Keymap,
     /// Whether the program has never answered here before.
     pub first_run: bool,
+    /// Whether a record is shown, behind which there is no model.
+    pub replay: bool,
 }
 
 /// Everything a frame shows.
@@ -236,8 +238,12 @@ pub struct ScreenState {
     pub keys: Keymap,
     /// What is selected with the mouse.
     pub selection: Option<Selection>,
+    /// Whether a record is shown, behind which there is no model.
+    pub replay: bool,
     /// Whether the program is about to end.
     pub quitting: bool,
+    /// Whether it was said that leaving loses what cannot be saved.
+    pub leaves_anyway: bool,
 }
 
 impl ScreenState {
@@ -285,7 +291,9 @@ impl ScreenState {
             mouse: config.mouse,
             keys: config.keys,
             selection: None,
+            replay: config.replay,
             quitting: false,
+            leaves_anyway: false,
         }
     }
 

@@ -54,7 +54,7 @@ impl ScreenState {
     /// The questions that suit the model.
     pub fn starters(&self) -> [&'static str; Starters::COUNT] {
         match &self.ready {
-            Some(ready) if ready.models.target.is_some() => {
+            Some(ready) if !ready.models.is_bundled() => {
                 let name = ready.target.to_lowercase();
                 if name.contains("code") { CODE } else { GENERAL }
             }

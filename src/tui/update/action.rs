@@ -6,7 +6,7 @@ use super::event::Effect;
 use super::leaving::{put_aside, quit};
 use super::overlay::{overlay_row, overlay_take};
 use super::slash::{self, Ran};
-use super::{conversation, files, focus, models, race, sessions};
+use super::{conversation, files, focus, models, race, replay, sessions};
 use crate::plan::TreeOverrides;
 use crate::tui::keymap::Action;
 use crate::tui::state::{
@@ -16,6 +16,9 @@ use crate::tui::theme;
 
 /// Does what a key or a command stands for.
 pub(super) fn act(state: &mut ScreenState, action: Action) -> Vec<Effect> {
+    if replay::refuses(state, action) {
+        return Vec::new();
+    }
     match action {
         Action::Send => return send(state),
         Action::Newline => {
@@ -185,6 +188,10 @@ fn send(state: &mut ScreenState) -> Vec<Effect> {
                 Vec::new()
             }
         };
+    }
+    if state.replay {
+        replay::say(state);
+        return Vec::new();
     }
     if text.trim().is_empty() {
         if state.chat.can_go_on() || state.chat.is_unanswered() {

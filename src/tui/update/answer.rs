@@ -7,6 +7,7 @@ use crate::worker::{Command, Job};
 /// Asks for an answer to the conversation as it stands; the chat already holds its empty answer.
 pub(super) fn ask(state: &mut ScreenState) -> Vec<Effect> {
     state.controls.generation += 1;
+    state.leaves_anyway = false;
     state.phase = Phase::Answering { since: state.now };
     state.goes_on = state.chat.is_going_on();
     state.begin_answer();
@@ -28,7 +29,7 @@ fn begin_first_answer(state: &mut ScreenState) -> Vec<Effect> {
     if state.first_answer != FirstAnswer::ToCome {
         return Vec::new();
     }
-    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.target.is_none());
+    let bundled = state.ready.as_ref().is_some_and(|ready| ready.models.is_bundled());
     if bundled && state.controls.pace == 0 {
         state.first_answer = FirstAnswer::Playing { pace: state.controls.pace };
         state.controls.pace = FirstAnswer::PACE;

@@ -93,6 +93,8 @@ pub enum ScreenEvent {
     Copied(Result<(), String>),
     /// The program cannot be suspended, and why.
     NotSuspended(String),
+    /// Leaving would lose something, and why.
+    NotLeft(String),
     /// The process is asked to end.
     Terminate,
 }
@@ -187,5 +189,8 @@ pub enum Effect {
     /// Give the terminal back to the shell until it says to go on.
     Suspend,
     /// Leave. Comes last.
-    Quit,
+    Quit {
+        /// Even if something could not be saved.
+        anyway: bool,
+    },
 }

@@ -7,7 +7,7 @@ use crate::chat::{Extras, Role};
 use crate::tui::actions::Action;
 use crate::tui::state::{AnswerOutcome, Focus, ScreenState};
 
-/// Saves and leaves.
+/// Saves and leaves; where something cannot be saved, only if that was said before.
 pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
     state.quitting = true;
     // What waits to be sent is a question of the conversation that is saved.
@@ -17,8 +17,22 @@ pub(super) fn quit(state: &mut ScreenState) -> Vec<Effect> {
     }
     let mut effects = stop(state);
     effects.extend(left(state));
-    effects.push(Effect::Quit);
+    effects.push(Effect::Quit { anyway: state.leaves_anyway });
     effects
+}
+
+/// Saves what can be saved and leaves: nobody can be asked.
+pub(super) fn terminate(state: &mut ScreenState) -> Vec<Effect> {
+    state.leaves_anyway = true;
+    quit(state)
+}
+
+/// Leaving would have lost something: `why`. The next time it may.
+pub(super) fn refused(state: &mut ScreenState, why: &str) {
+    state.quitting = false;
+    state.leaves_anyway = true;
+    let quit = state.keys.name(Action::Quit);
+    state.complain(format!("{why}; {quit} again leaves without it"));
 }
 
 /// Keeps everything that would else be lost with the program.

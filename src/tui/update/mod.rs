@@ -1,7 +1,7 @@
 //! An event in, effects out: the only place where the screen's state changes. Does no IO and reads
 //! no clock, so that a test can say everything that happens. Must never know how a frame is drawn.
 //!
-//! From the bottom up: `event`; `answer`, `controls` and `focus`; `conversation`, `full`,
+//! From the bottom up: `event`; `answer`, `controls`, `focus` and `replay`; `conversation`, `full`,
 //! `leaving`, `models`, `pointer`, `race` and `sessions`; `overlay` and `slash`; `action` and
 //! `files`; `keys` and `worker`; and [`update`].
 
@@ -19,6 +19,7 @@ mod models;
 mod overlay;
 mod pointer;
 mod race;
+mod replay;
 mod sessions;
 mod slash;
 mod worker;
@@ -40,7 +41,13 @@ pub fn update(state: &mut ScreenState, event: ScreenEvent, now: Duration) -> Vec
     state.now = now;
     state.toasts.pass(now);
     let under_way = state.answering().then(|| state.generation());
+    // What the worker says is the record's own.
+    let users = state.replay && !matches!(event, ScreenEvent::Worker(_));
+    let before = users.then(|| state.controls.clone());
     let mut effects = handled(state, event);
+    if let Some(before) = before {
+        replay::keep(state, &before, &mut effects);
+    }
     if under_way.is_some_and(|of| !state.answering() || state.generation() != of) {
         state.toasts.answered(now);
     }
@@ -101,6 +108,7 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
         }
         ScreenEvent::Tick => Vec::new(),
         ScreenEvent::Saved { asked, result } => {
+            state.leaves_anyway &= result.is_err();
             match result {
                 Ok(Saved { copied: true, .. }) => state
                     .say("another window changed this conversation: this one goes on as a copy"),
@@ -173,7 +181,16 @@ fn handled(state: &mut ScreenState, event: ScreenEvent) -> Vec<Effect> {
             leaving::found(state, text);
             Vec::new()
         }
-        ScreenEvent::Terminate => leaving::quit(state),
+        ScreenEvent::NotLeft(why) => {
+            // What is said in passing stands below a box.
+            let effects = match state.overlay.take() {
+                Some(Overlay::Race) => race::close(state),
+                _ => Vec::new(),
+            };
+            leaving::refused(state, &why);
+            effects
+        }
+        ScreenEvent::Terminate => leaving::terminate(state),
     }
 }
 

@@ -3,6 +3,8 @@
 
 use super::controls::apply;
 use super::event::Effect;
+use super::replay;
+use crate::tui::keymap::Action;
 use crate::tui::state::{
     ModelLoad, ModelPart, ModelPicker, ModelRow, Overlay, Phase, PlainPace, ScreenState,
 };
@@ -10,6 +12,9 @@ use crate::worker::{Command, LoadJob, ModelChoice, Ready};
 
 /// Opens the list and looks for models; `filter` is what was typed already.
 pub(super) fn open(state: &mut ScreenState, part: ModelPart, filter: &str) -> Vec<Effect> {
+    if replay::refuses(state, Action::Models(part)) {
+        return Vec::new();
+    }
     let Some(ready) = &state.ready else {
         state.refuse("the models are still being loaded");
         return Vec::new();

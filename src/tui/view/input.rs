@@ -73,7 +73,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     }
     frame.render_widget(state.input.area(), inner);
     if state.input.is_empty() {
-        let words = if state.chat.turns().is_empty() {
+        let words = if state.replay {
+            "A record: nothing can be asked"
+        } else if state.chat.turns().is_empty() {
             "Write a message, or / for commands"
         } else {
             "Write a message"

@@ -77,10 +77,24 @@ pub(super) fn ngrams(
         let (contexts, model) = (table.len(), header.made_for.name);
         let told = format!(
             " An n-gram table made for {model} ({name}) knows what it holds likely after \
-             {contexts} contexts."
+             {} contexts.",
+            thousands(contexts)
         );
         (Arc::new(table), told)
     }))
+}
+
+/// With separators, as in sentences: `493,476`.
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// Drafts from what the conversation and the target's passes have shown.
@@ -137,5 +151,16 @@ fn without_weights(
         reason,
         beside: None,
         notice: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_sentences_have_separators() {
+        let all = [7, 476, 3_476, 493_476, 1_000_000].map(thousands);
+        assert_eq!(all, ["7", "476", "3,476", "493,476", "1,000,000"]);
     }
 }

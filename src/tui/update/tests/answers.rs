@@ -201,9 +201,12 @@ fn a_message_sent_while_an_answer_comes_waits_for_its_end() {
 
 #[test]
 fn the_very_first_answer_is_slow_until_a_key() {
-    for key in ["x", "<f2>", " ", "<esc>", "<enter>"] {
+    for (at, key) in ["x", "<f2>", " ", "<esc>", "<enter>"].into_iter().enumerate() {
         let mut state = loaded(80, 24);
         state.first_answer = FirstAnswer::ToCome;
+        if let (0, Some(ready)) = (at, &mut state.ready) {
+            ready.models.target = Some("bundled".to_string());
+        }
         let effects = type_keys(&mut state, "one<enter>");
         assert!(effects.contains(&Effect::Answered), "it is never slow again");
         assert_eq!(state.controls.pace, FirstAnswer::PACE);
@@ -221,6 +224,14 @@ fn the_very_first_answer_is_slow_until_a_key() {
     }
     assert!(matches!(effects.last(), Some(Effect::Apply(controls)) if controls.pace == 0));
     type_keys(&mut state, "two<enter>");
+    assert_eq!(state.controls.pace, 0);
+    // Another model's is not.
+    let mut state = loaded(80, 24);
+    state.first_answer = FirstAnswer::ToCome;
+    if let Some(ready) = &mut state.ready {
+        ready.models.target = Some("q.gguf".to_string());
+    }
+    type_keys(&mut state, "one<enter>");
     assert_eq!(state.controls.pace, 0);
 }
 

@@ -9,7 +9,7 @@ use crate::tui::update::{Effect, ScreenEvent, update};
 
 /// What is kept of a message that was not sent: with the conversation, and on its own.
 fn kept(effects: &[Effect]) -> (Option<&str>, Option<&str>) {
-    assert_eq!(effects.last(), Some(&Effect::Quit), "{effects:?}");
+    assert!(matches!(effects.last(), Some(Effect::Quit { .. })), "{effects:?}");
     let with_it = effects.iter().rev().find_map(|effect| match effect {
         Effect::Save { extras, .. } => Some(extras.unsent.as_deref()),
         _ => None,
@@ -46,7 +46,7 @@ fn ctrl_c_ends_the_nearest_thing_and_leaves_last() {
     assert!(type_keys(&mut state, "<c-c>").is_empty());
     assert!(state.overlay.is_none() && state.answering(), "the box is nearest");
     let effects = type_keys(&mut state, "<c-c>");
-    assert!(!effects.contains(&Effect::Quit) && !state.answering());
+    assert!(!effects.contains(&Effect::Quit { anyway: false }) && !state.answering());
     assert!(matches!(state.chat.turns()[3].outcome, Some(AnswerOutcome::Stopped)));
     assert_eq!(state.input.text(), "a thought");
     type_keys(&mut state, "<tab>");
@@ -135,4 +135,41 @@ fn ctrl_c_closes_a_list_and_stops_a_load() {
     type_keys(&mut state, "<c-p>");
     assert!(matches!(state.overlay, Some(Overlay::Strategies { .. })));
     assert!(type_keys(&mut state, "<c-c>").is_empty() && state.overlay.is_none());
+}
+
+#[test]
+fn what_cannot_be_saved_is_said_before_it_is_left() {
+    let why = "cannot save the conversation to x: No space left on device";
+    for way in ["<c-c>", "<c-q>", "/quit<enter>", "<c-d>", "<f1><c-q>"] {
+        let mut state = answered();
+        let quits = |state: &mut ScreenState, way: &str| match type_keys(state, way).last() {
+            Some(Effect::Quit { anyway }) => *anyway,
+            other => panic!("{way}: {other:?}"),
+        };
+        let refused = |state: &mut ScreenState| {
+            let now = state.now;
+            let saving = ScreenEvent::Saved { asked: false, result: Err(why.to_string()) };
+            update(state, saving, now);
+            update(state, ScreenEvent::NotLeft(why.to_string()), now);
+        };
+        assert!(!quits(&mut state, way), "{way}");
+        refused(&mut state);
+        assert!(!state.quitting && state.overlay.is_none(), "{way}");
+        assert!(said(&state).contains("Ctrl+Q again leaves without it"), "{}", said(&state));
+        assert!(quits(&mut state, way), "{way} again leaves");
+        // Another answer would be lost as well, which has to be said again.
+        let mut state = answered();
+        refused(&mut state);
+        type_keys(&mut state, "two<enter>");
+        for event in answer(state.generation(), "Second answer.", 8) {
+            say(&mut state, event);
+        }
+        assert!(!quits(&mut state, way), "{way}");
+        // So has what was saved since.
+        refused(&mut state);
+        let now = state.now;
+        let saved = crate::chat::Saved { path: "x".into(), copied: false };
+        update(&mut state, ScreenEvent::Saved { asked: false, result: Ok(saved) }, now);
+        assert!(!quits(&mut state, way), "{way}");
+    }
 }

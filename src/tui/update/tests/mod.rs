@@ -13,6 +13,7 @@ mod models;
 mod notices;
 mod pointer;
 mod race;
+mod replay;
 mod saving;
 mod sessions;
 mod starters;

@@ -26,12 +26,13 @@ fn every_way_out_saves_first() {
         let mut state = loaded(80, 24);
         type_keys(&mut state, "one<enter>");
         let effects = type_keys(&mut state, way);
-        assert_eq!(effects.last(), Some(&Effect::Quit), "{way}");
+        assert_eq!(effects.last(), Some(&Effect::Quit { anyway: false }), "{way}");
         assert!(effects.iter().any(|effect| matches!(effect, Effect::Save { .. })), "{way}");
     }
     let mut state = loaded(80, 24);
     let now = state.now;
-    assert_eq!(update(&mut state, ScreenEvent::Terminate, now).last(), Some(&Effect::Quit));
+    let effects = update(&mut state, ScreenEvent::Terminate, now);
+    assert_eq!(effects.last(), Some(&Effect::Quit { anyway: true }));
 }
 
 #[test]

@@ -68,4 +68,9 @@ fn the_questions_suit_the_model() {
     other.target = "Qwen2.5-Coder 1.5B".to_string();
     say(&mut state, Event::Ready(Box::new(other)));
     assert!(bundled != general && state.starters() != general);
+    // The bundled one by its name.
+    let mut named = ready();
+    named.models.target = Some("bundled".to_string());
+    say(&mut state, Event::Ready(Box::new(named)));
+    assert_eq!(state.starters(), bundled);
 }

@@ -10,18 +10,24 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::ProgressBar;
 
+use self::given::given;
+use self::likeness::{Likeness, likeness};
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
 use super::interrupt;
 use super::output::stdout;
 use super::shared_args::SharedArgs;
-use crate::chat::{Message, Role, Session};
+use crate::chat::{Message, Role, SavedMessage, Session};
+use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
 use crate::printable::printable_line;
 use crate::settings::{LOOKUP, NgramChoice, SettingValue, Settings};
 use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls};
+
+mod given;
+mod likeness;
 
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
@@ -98,24 +104,15 @@ fn verify_session(args: &VerifyArgs, settings: Settings, session: &Session) -> C
         checker.is_target(&session.target, None)?;
     }
     let sampler = checker.backend.ready.sampler.unwrap_or(controls.sampler);
-    let turns = session.turns();
+    let controls = Controls { sampler, ..controls };
     let mut out = stdout()?;
     let mut number = 0;
-    for (at, turn) in turns.iter().enumerate() {
-        if turn.message.role != Role::Assistant {
+    for (at, entry) in session.messages.iter().enumerate() {
+        if entry.message.role != Role::Assistant {
             continue;
         }
         number += 1;
-        let before = turns[..at].iter().map(|turn| turn.message.clone()).collect();
-        let job = Job {
-            generation: 0,
-            messages: before,
-            max_tokens: settings.max_tokens,
-            thinking: settings.thinking,
-            ..Job::default()
-        };
-        let controls = Controls { sampler, ..controls.clone() };
-        let verdict = checker.text(job, controls, &turn.message, turn.interrupted);
+        let verdict = checker.said(&controls, settings.thinking, entry, &given(session, at));
         writeln!(out, "answer {number}: {}", verdict.text)?;
         if checker.note(verdict) {
             break;
@@ -230,54 +227,106 @@ impl Checker {
         }
     }
 
-    /// Compares the text of a saved answer.
-    fn text(&mut self, job: Job, controls: Controls, said: &Message, interrupted: bool) -> Verdict {
+    /// Compares the text of a saved answer with what the target says to each of the conversations
+    /// that it may have been given.
+    fn said(
+        &mut self,
+        controls: &Controls,
+        thinking: Option<bool>,
+        entry: &SavedMessage,
+        given: &[Vec<Message>],
+    ) -> Verdict {
+        let said = entry.message.content.trim();
+        let count = said.chars().count();
+        let (mut parted, mut failed) = (None, None);
+        for messages in given {
+            let job = Job { messages: messages.clone(), thinking, ..Job::default() };
+            let (likeness, finish) = match self.compared(job, controls.clone(), said) {
+                Ok(found) => found,
+                Err(error) => {
+                    failed = Some(error);
+                    continue;
+                }
+            };
+            if self.stopped.load(Ordering::Relaxed) {
+                return Verdict { text: "not checked: interrupted".to_owned(), same: None };
+            }
+            let own = |cut: &str| Verdict {
+                text: format!("all {count} characters are the target's own{cut}"),
+                same: Some(true),
+            };
+            match likeness {
+                Likeness::Same if !entry.interrupted => return own(""),
+                Likeness::Same | Likeness::TargetGoesOn if entry.interrupted => {
+                    return own(", then stopped");
+                }
+                Likeness::Same | Likeness::TargetGoesOn => return own(", then cut off"),
+                Likeness::AnswerGoesOn if finish == Some(Finish::ContextFull) => {
+                    failed = Some("its context has no room for all of it: give --context".into());
+                }
+                // What came after the target's end is not the target's.
+                Likeness::AnswerGoesOn => parted = parted.max(Some(count)),
+                Likeness::Parts(at) => parted = parted.max(Some(at + 1)),
+            }
+        }
+        let text = match (parted, failed) {
+            (_, Some(error)) => format!("not checked: {error}"),
+            (_, None) if given.len() > 1 => "cannot be told: the beginning of the conversation \
+                                             was forgotten, and how much of it the model was \
+                                             given for this answer is not kept"
+                .to_owned(),
+            (at, None) => {
+                let text = format!(
+                    "character {} is not what the target says with this sampler; a conversation \
+                     does not keep how it was sampled: give the flags that it was written with",
+                    at.unwrap_or_default()
+                );
+                return Verdict { text, same: Some(false) };
+            }
+        };
+        Verdict { text, same: None }
+    }
+
+    /// What the target says, as far as it must be known: how far `said` is that, and why it ended.
+    ///
+    /// # Errors
+    /// It said nothing.
+    fn compared(
+        &mut self,
+        job: Job,
+        controls: Controls,
+        said: &str,
+    ) -> Result<(Likeness, Option<Finish>), String> {
         self.generation += 1;
         let generation = self.generation;
         let sampler = controls.sampler;
         self.controls.update(|controls| {
             *controls = Controls { speculate: false, sampler, generation, ..Controls::default() };
         });
-        let (mut text, mut failed) = (String::new(), None);
-        let wanted = said.content.trim().to_owned();
+        // However long it may have become: an answer can be continued behind the limit.
+        let max_tokens = self.backend.ready.context;
+        let job = Job { generation, max_tokens, ..job };
+        let (mut text, mut failed, mut finish) = (String::new(), None, None);
         let shared = self.controls.clone();
-        self.backend.answer(&Job { generation, ..job }, &self.controls, &mut |event| {
+        self.backend.answer(&job, &self.controls, &mut |event| {
             match event {
                 Event::First { token, .. } => text.push_str(&token.text),
                 Event::Round { round, .. } => {
                     round.committed.iter().for_each(|committed| text.push_str(&committed.text));
-                    // Of an answer that was stopped no more is needed.
-                    if interrupted && text.trim_start().len() >= wanted.len() {
-                        shared.update(|controls| controls.generation = 0);
-                    }
                 }
+                Event::Finished { summary, .. } => finish = summary.finish,
                 Event::Failed { error, .. } => failed = Some(error),
                 _ => {}
             }
+            // More is not needed to know.
+            if matches!(likeness(said, &text), Likeness::TargetGoesOn | Likeness::Parts(_)) {
+                shared.update(|controls| controls.generation = 0);
+            }
             true
         });
-        if self.stopped.load(Ordering::Relaxed) {
-            return Verdict { text: "not checked: interrupted".to_owned(), same: None };
-        }
-        if let Some(error) = failed {
-            return Verdict { text: format!("not checked: {error}"), same: None };
-        }
-        let plain = text.trim();
-        let same = if interrupted { plain.starts_with(&wanted) } else { plain == wanted };
-        if same {
-            let cut = if interrupted { ", then stopped" } else { "" };
-            let count = wanted.chars().count();
-            let text = format!("all {count} characters are the target's own{cut}");
-            return Verdict { text, same: Some(true) };
-        }
-        let at = plain.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
-        Verdict {
-            text: format!(
-                "character {} is not what the target says with this sampler; a conversation does \
-                 not keep how it was sampled: give the flags that it was written with",
-                at + 1
-            ),
-            same: Some(false),
+        match failed {
+            Some(error) => Err(error),
+            None => Ok((likeness(said, &text), finish)),
         }
     }
 

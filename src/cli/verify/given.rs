@@ -1,0 +1,102 @@
+//! What the model may have been given for an answer of a saved conversation: all that was said
+//! before, or less where the beginning was forgotten for a full context. Must never know how
+//! anything is decoded.
+
+use crate::chat::{Message, Role, Session};
+
+/// Every conversation that message `at` may be the answer to, the likeliest first. Of how much was
+/// forgotten the file has the latest state alone: an earlier answer may have been given more.
+pub(super) fn given(session: &Session, at: usize) -> Vec<Vec<Message>> {
+    let messages: Vec<&Message> = session.messages.iter().map(|entry| &entry.message).collect();
+    let system = usize::from(messages.first().is_some_and(|first| first.role == Role::System));
+    let Some(said) = messages.get(system..at) else { return Vec::new() };
+    let with = |begin: usize| alternating(&messages[..system], &said[begin..]);
+    let forgotten = session.extras.forgotten.clone().unwrap_or_default();
+    let mut all = Vec::new();
+    if (1..said.len()).contains(&forgotten.messages) {
+        let mut last = with(forgotten.messages);
+        forgotten.put_before(&mut last);
+        all.push(last);
+    }
+    all.push(with(0));
+    // Without what was forgotten at first; a summary of it is not kept.
+    let end = forgotten.messages.min(said.len());
+    let questions = (1..end).filter(|begin| said[*begin].role == Role::User);
+    all.extend(questions.map(with));
+    all
+}
+
+/// As the chat gives it to the model: an answer without text is none, and questions that got none
+/// are put together.
+fn alternating(system: &[&Message], said: &[&Message]) -> Vec<Message> {
+    let mut all: Vec<Message> = system.iter().map(|message| (*message).clone()).collect();
+    for message in said {
+        match all.last_mut() {
+            _ if message.role == Role::Assistant && message.content.is_empty() => {}
+            Some(last) if last.role == message.role => {
+                last.content.push_str("\n\n");
+                last.content.push_str(&message.content);
+            }
+            _ => all.push((*message).clone()),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chat::{Extras, Forgotten, SavedTurn};
+
+    fn session(forgotten: Option<Forgotten>) -> Session {
+        let mut session = Session::new("demo");
+        let roles = [Role::User, Role::Assistant].into_iter().cycle();
+        let texts = ["q1", "a1", "q2", "a2", "q3", "a3"];
+        let system = std::iter::once((Role::System, "s"));
+        let turn = |(role, text): (Role, &str)| SavedTurn {
+            message: Message::new(role, text),
+            interrupted: false,
+        };
+        session.update(system.chain(roles.zip(texts)).map(turn).collect());
+        session.extras = Extras { forgotten, ..Extras::default() };
+        session
+    }
+
+    fn texts(all: &[Vec<Message>]) -> Vec<String> {
+        let one = |messages: &Vec<Message>| {
+            let texts: Vec<&str> = messages.iter().map(|m| m.content.as_str()).collect();
+            texts.join(" ")
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_was_forgotten_is_left_out_and_what_came_before_it_is_not() {
+        assert_eq!(texts(&given(&session(None), 4)), ["s q1 a1 q2"]);
+        let forgotten = |messages, summary: Option<&str>| {
+            Some(Forgotten { messages, summary: summary.map(str::to_owned) })
+        };
+        let two = session(forgotten(2, None));
+        assert_eq!(texts(&given(&two, 2)), ["s q1"]);
+        assert_eq!(texts(&given(&two, 4)), ["s q2", "s q1 a1 q2"]);
+        let four = session(forgotten(4, None));
+        assert_eq!(texts(&given(&four, 6)), ["s q3", "s q1 a1 q2 a2 q3", "s q2 a2 q3"]);
+        assert_eq!(texts(&given(&four, 4)), ["s q1 a1 q2", "s q2"]);
+        // As the chat itself has it, with the summary.
+        let four = session(forgotten(4, Some("short")));
+        let mut chat = crate::tui::state::Chat::new(None);
+        let mut open = four.chat();
+        open.turns.pop();
+        chat.replace(open);
+        let all = given(&four, 6);
+        assert_eq!(all[0], chat.messages());
+        assert!(all[0][1].content.contains("in short: short)"), "{:?}", all[0]);
+    }
+
+    #[test]
+    fn an_answer_that_was_only_thought_is_none() {
+        let mut session = session(None);
+        session.messages[2].message.content.clear();
+        assert_eq!(texts(&given(&session, 4)), ["s q1\n\nq2"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! A record shown again: nothing answers behind it, and what it does not hold stays as it was
+//! recorded. γ, speculation and the pace are its own to turn. Must never do IO.
+
+use super::event::Effect;
+use crate::tui::keymap::Action;
+use crate::tui::state::ScreenState;
+use crate::worker::Controls;
+
+/// Why nothing else is to be had.
+const NO_MODEL: &str =
+    "a record has no model: nothing new is answered; γ, speculation and the pace can be turned";
+
+/// Says so, if `action` wants a model.
+pub(super) fn refuses(state: &mut ScreenState, action: Action) -> bool {
+    let wants = matches!(
+        action,
+        Action::Regenerate
+            | Action::GoOn
+            | Action::EditQuestion
+            | Action::Branch
+            | Action::Race
+            | Action::Models(_)
+            | Action::Strategies
+    );
+    let refuses = state.replay && wants;
+    if refuses {
+        say(state);
+    }
+    refuses
+}
+
+/// Says that a record has no model.
+pub(super) fn say(state: &mut ScreenState) {
+    state.complain(NO_MODEL);
+}
+
+/// Gives back to the controls what a record keeps of `before`.
+pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Effect]) {
+    let now = &mut state.controls;
+    let mut kept = Controls {
+        strategy: before.strategy,
+        overlap: before.overlap,
+        coupled: before.coupled,
+        sampler: before.sampler,
+        ..now.clone()
+    };
+    (kept.tree.blocks, kept.tree.width) = (before.tree.blocks, before.tree.width);
+    kept.tree.depth = before.tree.depth;
+    if *now == kept {
+        return;
+    }
+    *now = kept;
+    for effect in effects {
+        if let Effect::Apply(controls) = effect {
+            *controls = state.controls.clone();
+        }
+    }
+    say(state);
+}

@@ -1,0 +1,90 @@
+//! A record shown again: it is no chat.
+
+use super::texts;
+use crate::chat::Role;
+use crate::plan::Setting;
+use crate::tui::state::{Phase, ScreenState};
+use crate::tui::testing::{answer, loaded, say, type_keys};
+use crate::tui::update::{Effect, ScreenEvent, update};
+
+/// A record whose only answer has been shown.
+fn shown() -> ScreenState {
+    let mut state = loaded(80, 24);
+    state.replay = true;
+    let now = state.now;
+    update(&mut state, ScreenEvent::Ask("one".to_string()), now);
+    for event in answer(state.generation(), "A recorded answer.", 8) {
+        say(&mut state, event);
+    }
+    state
+}
+
+fn said(state: &ScreenState) -> &str {
+    state.toasts.shown().map_or("", |toast| &toast.text)
+}
+
+#[test]
+fn nothing_is_answered_behind_a_record() {
+    for keys in [
+        "hello<enter>",
+        "<enter>",
+        "<c-r>",
+        "<f12>",
+        "<c-n>",
+        "<c-p>",
+        "<a-e>",
+        "/race<enter>",
+        "/continue<enter>",
+        "/model<enter>",
+        "/model other<enter>",
+        "/branch<enter>",
+        "/regenerate<enter>",
+    ] {
+        let mut state = shown();
+        let effects = type_keys(&mut state, keys);
+        let asks = |effect: &Effect| {
+            matches!(effect, Effect::Send(_) | Effect::FindModels { .. } | Effect::Save { .. })
+        };
+        assert!(!effects.iter().any(asks), "{keys}: {effects:?}");
+        assert!(said(&state).starts_with("a record has no model"), "{keys}: {}", said(&state));
+        assert!(state.overlay.is_none() && state.phase == Phase::Idle, "{keys}");
+        assert!(state.race.is_none() && state.editing.is_none(), "{keys}");
+        let recorded = [(Role::User, "one"), (Role::Assistant, "A recorded answer.")];
+        let recorded = recorded.map(|(role, text)| (role, text.to_string()));
+        assert_eq!(texts(&state), recorded, "{keys}");
+    }
+    // What was typed is still there.
+    let mut state = shown();
+    type_keys(&mut state, "hello<enter>");
+    assert_eq!(state.input.text(), "hello");
+}
+
+#[test]
+fn the_controls_keep_what_was_recorded() {
+    for keys in [
+        "/blocks 2<enter>",
+        "/width 3<enter>",
+        "/depth 2<enter>",
+        "/strategy pld<enter>",
+        "/temperature 0.7<enter>",
+        "/overlap<enter>",
+        "/coupled off<enter>",
+        "/top-p 0.5<enter>",
+        "<a-right>",
+    ] {
+        let mut state = shown();
+        let before = state.controls.clone();
+        let effects = type_keys(&mut state, keys);
+        assert_eq!(state.controls, before, "{keys}");
+        let other = |effect: &Effect| matches!(effect, Effect::Apply(c) if *c != before);
+        assert!(!effects.iter().any(other), "{keys}: {effects:?}");
+        assert!(said(&state).starts_with("a record has no model"), "{keys}: {}", said(&state));
+    }
+    // These are answered from a record.
+    let mut state = shown();
+    type_keys(&mut state, "/gamma 4<enter>");
+    assert_eq!(state.controls.tree.gamma, Setting::Fixed(4));
+    assert!(!said(&state).contains("no model"), "{}", said(&state));
+    type_keys(&mut state, "/pace 0.5s<enter>/speculate off<enter>");
+    assert_eq!((state.controls.pace, state.controls.speculate), (500, false));
+}
