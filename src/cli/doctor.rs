@@ -235,7 +235,7 @@ fn chosen(loaded: &Loaded) -> String {
 fn placement_table(found: &Result<Placements, String>) -> String {
     let mut report = Report::default();
     report.title("\nPlacements");
-    let Placements { rows, best, reasons, .. } = match found {
+    let Placements { gpu, rows, best, prefill, reasons, .. } = match found {
         Ok(found) => found,
         Err(reason) => {
             let _ = writeln!(report.0, "  all on the CPU: {}", printable_line(reason));
@@ -258,7 +258,8 @@ fn placement_table(found: &Result<Placements, String>) -> String {
         );
     }
     report.title("Why");
-    for reason in reasons {
+    let prompts = prefill.map(|prefill| prefill.sentence(gpu));
+    for reason in reasons.iter().chain(&prompts) {
         let _ = writeln!(report.0, "  {}", printable_line(reason));
     }
     report.0

@@ -50,6 +50,10 @@ pub struct SharedArgs {
     /// which is measured where `device` is left open too].
     #[arg(long, value_name = "N|auto|all", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
     pub gpu_layers: Option<String>,
+    /// Where long prompts of a target on the CPU are read: cpu, gpu (the blocks are streamed there)
+    /// or auto [default: auto, what is faster by a measurement; never software].
+    #[arg(long, value_name = "auto|cpu|gpu", env = "DOVETAIL_PREFILL", help_heading = "Models")]
+    pub prefill: Option<String>,
     /// Keep packed weights in the cache folder, at most so many gigabytes, and read them at the
     /// next start [default: 32; without the flag nothing is kept].
     #[arg(
@@ -161,6 +165,7 @@ impl SharedArgs {
             ("--device", "device", &self.device),
             ("--vram", "vram", &self.vram),
             ("--gpu-layers", "gpu_layers", &self.gpu_layers),
+            ("--prefill", "prefill", &self.prefill),
             ("--pack-cache", "pack_cache", &self.pack_cache),
             ("--threads", "threads", &self.threads),
             (strategy_by(self.strategy.as_deref()), "strategy", &self.strategy),

@@ -4,6 +4,7 @@ use super::drafter_set::DrafterSet;
 use crate::draft::Drafter;
 use crate::model::{Target, TargetError, Traffic, TrafficMeter};
 use crate::speculate::Tree;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// What to decode.
@@ -17,6 +18,9 @@ pub struct Request {
     pub eos: Vec<u32>,
     /// Texts that end the answer and do not belong to it.
     pub stop: Vec<String>,
+    /// Runs of the prompt that are no part of an answer, ascending, where that is known: the target
+    /// may read these on another device.
+    pub asked: Vec<Range<usize>>,
 }
 
 /// Why an answer cannot be begun or continued.
@@ -132,13 +136,16 @@ impl Engine {
 
     /// Rolls the caches back to the common prefix of their text and `prompt` and returns its
     /// length. At least the prompt's last token is run again, for its logits; and with a drafter
-    /// the last common one, since the drafter needs its feature with the token after it.
-    pub(super) fn reuse(&mut self, prompt: &[u32]) -> usize {
+    /// the last common one, since the drafter needs its feature with the token after it. So are
+    /// those that another device has computed than would now.
+    pub(super) fn reuse(&mut self, request: &Request) -> usize {
+        let prompt = &request.prompt;
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         let mut common = alike.min(self.target.len()).min(prompt.len() - 1);
         if self.drafting.any() {
             common = common.saturating_sub(1).min(self.drafting.observed());
         }
+        common = self.target.begin_prompt(&request.asked, common);
         self.target.truncate(common);
         self.text.truncate(common);
         self.drafting.truncate(common);
@@ -152,7 +159,7 @@ impl Engine {
     /// Drafters only take note: their own pass over the prompt must not delay the first token.
     pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
-        let slice = &rest[..self.chunk.rows.min(rest.len())];
+        let slice = &rest[..self.target.next_rows(self.chunk.rows).min(rest.len())];
         let verified = match self.target.prefill(slice) {
             Ok(verified) => verified,
             Err(error) => {
@@ -176,14 +183,17 @@ impl Engine {
             return Err(error);
         }
         let committed = self.target.len();
-        if let Err(why) = self.target.fall_back() {
-            tracing::warn!("the target stays where it failed: {why}");
-            return Err(error);
-        }
+        let goes_on = match self.target.fall_back() {
+            Ok(goes_on) => goes_on,
+            Err(why) => {
+                tracing::warn!("the target stays where it failed: {why}");
+                return Err(error);
+            }
+        };
         for tokens in self.text[..committed].chunks(PrefillChunk::MOST) {
             self.target.prefill(tokens)?;
         }
-        self.drafting.notices.push(format!("{error}; the target goes on on the CPU"));
+        self.drafting.notices.push(format!("{error}; {goes_on}"));
         Ok(())
     }
 
@@ -262,8 +272,8 @@ impl PrefillChunk {
     const LONG: Duration = Duration::from_millis(600);
 
     fn adapt(&mut self, rows: usize, time: Duration) {
-        // The last chunk of a prompt is shorter and says nothing.
-        if rows < self.rows {
+        // The last chunk of a prompt is shorter and says nothing, nor does another device's.
+        if rows != self.rows {
             return;
         }
         if time < Self::SHORT {

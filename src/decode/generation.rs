@@ -99,7 +99,7 @@ impl Engine {
         if tokens > capacity {
             return Err(DecodeError::PromptTooLong { tokens, capacity });
         }
-        let reused = self.reuse(&request.prompt);
+        let reused = self.reuse(&request);
         Ok(Generation::new(self, names, request, reused))
     }
 }
@@ -129,11 +129,12 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// [`DecodeError::Target`].
     pub fn prefill(&mut self) -> Result<PrefillProgress, DecodeError> {
-        let start = Instant::now();
+        let (start, traffic) = (Instant::now(), self.engine.traffic());
         let rest = &self.prompt[self.engine.target.len()..];
         if !rest.is_empty() {
             self.logits = self.engine.prefill(rest)?;
         }
+        self.summary.prefill_traffic += self.engine.traffic().since(traffic);
         self.summary.prefill_ms += milliseconds(start);
         Ok(self.progress())
     }

@@ -204,6 +204,9 @@ pub struct Summary {
     /// What went over the bus to the GPU and back in all rounds; nothing without one.
     #[serde(default, skip_serializing_if = "Traffic::is_none")]
     pub traffic: Traffic,
+    /// The same of the prefill, which is not among the rounds.
+    #[serde(default, skip_serializing_if = "Traffic::is_none")]
+    pub prefill_traffic: Traffic,
     /// Why the answer ended.
     pub finish: Option<Finish>,
 }

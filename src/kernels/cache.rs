@@ -268,12 +268,12 @@ impl std::fmt::Debug for KvCache {
 }
 
 /// Index of dimension 0 of a key; the next dimension is 16 numbers further.
-fn key_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
+pub(super) fn key_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
     (plane * capacity + slot / LANES * LANES) * head_dim + slot % LANES
 }
 
 /// Index of dimension 0 of a value; the next dimension is the next number.
-fn value_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
+pub(super) fn value_index(capacity: usize, head_dim: usize, plane: usize, slot: usize) -> usize {
     (plane * capacity + slot) * head_dim.next_multiple_of(LANES)
 }
 

@@ -57,6 +57,7 @@ mod apart;
 mod attention;
 mod block;
 mod cache;
+mod cache_slots;
 mod codes32;
 mod cross_entropy;
 mod expand;

@@ -4,7 +4,7 @@
 //!
 //! One folder a backend: `cpu`, `gpu` and `candle`, each with its block, KV cache and weights; what
 //! the backends share lies beside them. [`head`] puts a draft head on either, `split` puts a
-//! target's first blocks on one and the rest on the other.
+//! target's first blocks on one and the rest on the other, `prefill` its long prompts.
 
 mod block_options;
 mod candle;
@@ -20,6 +20,7 @@ mod in_flight;
 mod load_error;
 mod load_request;
 mod lower;
+mod prefill;
 mod random;
 mod recoverable;
 mod rope;
@@ -41,6 +42,7 @@ pub use gpu::{Gpu, GpuDraft, GpuError, GpuLimits, GpuTarget, Traffic, TrafficMet
 pub(crate) use hf_families::model_types;
 pub use load_error::LoadError;
 pub use load_request::LoadRequest;
+pub use prefill::PrefillTarget;
 pub use random::{KnownShape, RandomWeights};
 pub use recoverable::{RecoverableTarget, TargetFallback};
 pub use rope::{RopeScaling, RopeTable, frequencies};

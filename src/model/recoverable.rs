@@ -68,12 +68,12 @@ impl Target for RecoverableTarget {
         self.target.traffic()
     }
 
-    fn fall_back(&mut self) -> Result<(), TargetError> {
+    fn fall_back(&mut self) -> Result<&'static str, TargetError> {
         let nowhere = || TargetError::Device("there is no other device for it".to_owned());
         let load = self.fallback.take().ok_or_else(nowhere)?;
         let mut target = load().map_err(TargetError::Device)?;
         target.set_features(self.features.clone());
         self.target = Box::new(target);
-        Ok(())
+        Ok("the target goes on on the CPU")
     }
 }

@@ -1,5 +1,7 @@
 //! What decoding needs of a target model, whatever it is made of. Must never know a backend.
 
+use std::ops::Range;
+
 use crate::model::{FeatureSource, TrafficMeter};
 use crate::speculate::Tree;
 
@@ -82,6 +84,21 @@ pub trait Target: Send {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Whether rows of a prompt may be computed on another device than those of an answer.
+    fn splits_prompts(&self) -> bool {
+        false
+    }
+    /// Says which runs of a prompt that is to be read are no part of an answer, ascending, where
+    /// the first `common` of the committed positions are its beginning. Returns how many of these
+    /// are what they would be if all of it were read anew; the others are to be forgotten.
+    fn begin_prompt(&mut self, asked: &[Range<usize>], common: usize) -> usize {
+        let _ = asked;
+        common
+    }
+    /// Rows of the prompt to be read next at a time, by one that would take `rows`.
+    fn next_rows(&self, rows: usize) -> usize {
+        rows
+    }
     /// Runs `tokens` after the committed prefix under the causal mask and commits them. Returns the
     /// features of every token `[tokens, feature width]` and the logits of the last `[1, vocab]`.
     ///
@@ -100,11 +117,11 @@ pub trait Target: Send {
     /// Rolls the KV cache back: forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
     /// After [`TargetError::Device`]: moves to another device, if there is one, with nothing
-    /// committed there.
+    /// committed there. Returns how it goes on, a clause.
     ///
     /// # Errors
     /// [`TargetError::Device`] if there is nowhere to go.
-    fn fall_back(&mut self) -> Result<(), TargetError> {
+    fn fall_back(&mut self) -> Result<&'static str, TargetError> {
         Err(TargetError::Device("this target has no other device".to_owned()))
     }
     /// The KV rows of the committed positions, for [`Self::restore_kv`] of the same target in

@@ -34,6 +34,7 @@ mod pace;
 mod place;
 mod placement_reasons;
 mod placements;
+mod prefill;
 mod prior;
 mod reasons;
 mod search_space;
@@ -68,6 +69,7 @@ pub use placement_reasons::{
 pub use placements::{
     BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
 };
+pub use prefill::PrefillForecast;
 pub use search_space::{SearchSpace, rate};
 pub use strategy::{DraftKind, STRATEGIES, Schedule, Sizing, Strategy};
 pub use thread_split::{ThreadSplit, split_threads, split_threads_with_gpu};

@@ -193,3 +193,30 @@ fn what_the_user_has_fixed_is_kept() {
     assert!(trees.clone().count() > 4);
     assert!(trees.clone().all(|row| row.budget.shape.gamma == 7));
 }
+
+/// What a slice takes is the slower of the bus and the card, block by block; it pays where even the
+/// shortest part is read faster than by the CPU.
+#[test]
+fn prompts_go_through_a_card_where_bus_and_card_beat_the_cpu() {
+    let inputs = inputs(0);
+    let forecast = |faster: f64, transfer: f64| {
+        let times = DeviceTimes { transfer, ..times(faster) };
+        inputs.prefill(&times, (128, 512)).unwrap()
+    };
+    // 32 blocks of 17 ms for 32 rows.
+    let expected = 512e3 / (32.0 * 17.0 * 16.0);
+    let fast = forecast(10.0, 12e9);
+    assert!((fast.cpu - expected).abs() < 1e-6 && fast.pays, "{fast:?}");
+    // Bound by the card: 27.2 ms a block and a trip.
+    assert!((fast.gpu - 512e3 / (32.0 * (27.2 + 0.1))).abs() < 1e-6, "{fast:?}");
+    // Bound by the bus: 160 MiB at 1 GB/s take 168 ms a block, 128 rows on the CPU 68 ms.
+    let slow = forecast(10.0, 1e9);
+    assert!((slow.gpu - 512e3 / (32.0 * (167.77216 + 0.1))).abs() < 1e-6 && !slow.pays, "{slow:?}");
+    // A card as fast as the CPU only adds its trips.
+    let same = forecast(1.0, 12e9);
+    assert!(same.gpu < same.cpu && !same.pays, "{same:?}");
+    assert_eq!(
+        fast.sentence("a card"),
+        "Expected of a long prompt: 586 tokens/s through a card in slices of 512, 59 on the CPU."
+    );
+}

@@ -1,7 +1,10 @@
 //! The table of keys: name, what it takes, where it is stored. The one place where ranges are
 //! checked.
 
-use super::{KvPrecision, NgramChoice, Problem, ScoredTokens, SettingValue, Settings, ThemeName};
+use super::{
+    KvPrecision, NgramChoice, PrefillDevice, Problem, ScoredTokens, SettingValue, Settings,
+    ThemeName,
+};
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
 };
@@ -71,6 +74,11 @@ pub const KEYS: &[SettingKey] = {
         key("pack_cache", Other("true, false or the most gigabytes, 1 to 10000", pack_cache)),
         key("kv_disk", Other("true, false or the most gigabytes, 1 to 10000", kv_disk)),
         key("gpu_layers", Other("a whole number from 0 to 4096, \"auto\" or \"all\"", gpu_layers)),
+        key("prefill", OneOf(&[
+            ("auto", |s| s.prefill = PrefillDevice::Auto),
+            ("cpu", |s| s.prefill = PrefillDevice::Cpu),
+            ("gpu", |s| s.prefill = PrefillDevice::Gpu),
+        ])),
         key("prefer", OneOf(&[
             ("auto", |s| s.prefer = Prefer::Auto),
             ("speed", |s| s.prefer = Prefer::Speed),

@@ -65,6 +65,18 @@ pub enum KvPrecision {
     F16,
 }
 
+/// Where long prompts of a target on the CPU are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrefillDevice {
+    /// On a GPU where that is expected to pay, never a software device.
+    #[default]
+    Auto,
+    /// With the rest of the target.
+    Cpu,
+    /// On the GPU that `device` names, or the best one.
+    Gpu,
+}
+
 /// Other keys for something that keys do in the chat, which alone knows what there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChange {
@@ -145,6 +157,8 @@ pub struct Settings {
     /// Blocks of the target that run on the GPU: none, a number, or as many as fit; if nobody has
     /// set it, as many as pay.
     pub gpu_layers: Setting,
+    /// Where long prompts of a target on the CPU are read.
+    pub prefill: PrefillDevice,
     /// What automatic control strives for.
     pub prefer: Prefer,
     /// Whether speculation starts switched on.
@@ -226,6 +240,7 @@ impl Default for Settings {
             vram: None,
             pack_cache: 0,
             gpu_layers: Setting::Auto,
+            prefill: PrefillDevice::Auto,
             prefer: Prefer::default(),
             speculate: true,
             overlap: false,

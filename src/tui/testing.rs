@@ -78,6 +78,7 @@ pub fn ready() -> Ready {
             "M 4: all blocks, drafting takes less than a tenth of a round.".to_string(),
         ],
         vram_used: 0,
+        prompts_on: None,
         strategy: "dovetail".to_string(),
         strategies: statuses(),
         sampler: None,

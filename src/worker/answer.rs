@@ -95,7 +95,7 @@ impl Backend {
             self.engine.start_over();
         }
         let prompt = (self.prompter)(&job.messages, job.thinking).map_err(AnswerError::Failed)?;
-        let PromptTokens { tokens, opened, begun } = prompt;
+        let PromptTokens { tokens, opened, begun, asked } = prompt;
         if let Some(keeper) = &mut self.kept {
             keeper.begin(job.conversation.as_deref());
             if !job.afresh {
@@ -121,6 +121,7 @@ impl Backend {
             max_tokens: job.max_tokens,
             eos: self.eos.clone(),
             stop: self.stop.clone(),
+            asked,
         };
         let planner = self.planner.as_mut();
         let mut answer = match self.engine.generate(request, names) {

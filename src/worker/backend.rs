@@ -1,9 +1,11 @@
 //! What an answer is made with: an engine, its tokenizer and its planner, whatever they consist of.
 //! Must never know threads.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::asked::asked;
 use super::load::{LoadedDrafts, SharedTarget};
 use super::{Controls, KvKeeper, Loaded, Ready};
 use crate::chat::{Message, Opened, Prompt, Role};
@@ -21,6 +23,8 @@ pub struct PromptTokens {
     pub opened: Option<Opened>,
     /// The beginning of the answer, where there is one, as the tokenizer divides it.
     pub begun: Vec<u32>,
+    /// Runs of the prompt that are no part of an answer, where anybody asks for them.
+    pub asked: Vec<Range<usize>>,
 }
 
 /// From a conversation, and whether the model is to think, to the prompt; the error is for the
@@ -127,13 +131,14 @@ impl From<Loaded> for Backend {
         let Loaded { target, drafters, tokenizer, template, planning, .. } = loaded;
         let Loaded { eos, stop, ready, notices, shared, kept, .. } = loaded;
         let (encoder, context) = (tokenizer.clone(), ready.context);
+        let splits_prompts = target.splits_prompts();
         let prompter = move |messages: &[Message], thinking| {
             let (messages, begun) = match messages {
                 [rest @ .., begun] if begun.role == Role::Assistant => (rest, Some(begun)),
                 all => (all, None),
             };
+            let template = template.with_thinking(thinking);
             let prompt = template
-                .with_thinking(thinking)
                 .prompt(messages, true, &|text| encoder.controls_in(text))
                 .map_err(|error| error.to_string())?;
             let bytes = prompt.text.len() + begun.map_or(0, |begun| begun.content.len());
@@ -147,7 +152,12 @@ impl From<Loaded> for Backend {
             }
             let tokens = encoder.encode_prompt(&prompt, template.wants_bos());
             let tokens = tokens.map_err(|error| error.to_string())?;
-            let tokens = tokens.into_iter().map(|(token, _)| token).collect();
+            let (tokens, places): (Vec<u32>, Vec<Range<usize>>) = tokens.into_iter().unzip();
+            let render = |some: &[Message], generate| template.render(some, generate).ok();
+            let asked = match splits_prompts {
+                true => asked(messages, &prompt.text, &places, &render),
+                false => Vec::new(),
+            };
             let begun = match begun {
                 Some(begun) => {
                     // Whatever it spells is text: what was said holds no control token.
@@ -159,7 +169,7 @@ impl From<Loaded> for Backend {
                 }
                 None => Vec::new(),
             };
-            Ok(PromptTokens { tokens, opened: prompt.opened_thought(), begun })
+            Ok(PromptTokens { tokens, opened: prompt.opened_thought(), begun, asked })
         };
         let mut engine = Engine::new(target, drafters);
         let kept = kept.and_then(KvKeeper::start);

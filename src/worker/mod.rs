@@ -6,6 +6,7 @@
 //! [`scripted`] speaks the same protocol without models.
 
 mod answer;
+mod asked;
 mod backend;
 mod controls;
 mod forecast;

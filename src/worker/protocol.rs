@@ -115,6 +115,9 @@ pub struct Ready {
     pub reasons: Vec<String>,
     /// VRAM held by our draft, bytes; 0 without a GPU.
     pub vram_used: u64,
+    /// The GPU that reads long prompts for a target on the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts_on: Option<String>,
     /// The initial strategy.
     #[serde(default)]
     pub strategy: String,

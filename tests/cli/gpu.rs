@@ -180,3 +180,78 @@ fn a_target_on_a_gpu_leaves_no_packed_weights_behind() {
         assert_eq!(packed(), files, "--gpu-layers {layers}: {err}");
     }
 }
+
+/// Long enough to be read on a GPU.
+const LONG: &str = "\
+    Here is a story. Once upon a time a little fox lived in a wood with its mother. Every \
+    day it went to the river to look at the fish, and every day the fish said: come in, the \
+    water is nice. But the fox could not swim. One day a big bird came and sat on a stone. \
+    The bird said: I will show you how to swim. The fox was happy and jumped into the water, \
+    and then it was very wet and very cold. The bird laughed. The fox went home and told its \
+    mother all of it, and the mother said: never listen to a bird that cannot swim. The next \
+    day the fox went to the river again. The fish said: come in, the water is nice. The fox \
+    said: no, thank you, I am a fox. Then it went to play with its friend the rabbit, and \
+    they ate berries until the sun went down. Now tell me, who lived in the wood?";
+
+#[test]
+fn a_long_prompt_is_read_on_a_gpu_where_that_is_asked_for() {
+    if !has_gpu() {
+        return;
+    }
+    let run = |more: &[&str]| {
+        let args = ["run", "--json", LONG, "--max-tokens", "16", "--device", "gpu:0"];
+        let (code, out, err) = outcome(Home::new().command(&args).args(more));
+        assert_eq!(code, 0, "{err}");
+        let lines: Vec<Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let tokens = lines.iter().flat_map(|line| line["committed"].as_array().cloned());
+        let tokens: Vec<Value> = tokens.flatten().map(|token| token["token"].clone()).collect();
+        let sent = lines.last().unwrap()["prefill_traffic"]["bytes_up"].as_u64();
+        (tokens, sent)
+    };
+    let (plain, sent) = run(&["--prefill", "gpu", "--strategy", "plain"]);
+    assert!(sent.is_some_and(|bytes| bytes > 1_000_000), "the weights went there: {sent:?}");
+    assert!(!plain.is_empty());
+    assert_eq!(run(&["--prefill", "gpu", "--strategy", "context"]).0, plain);
+    // Never by itself, where nobody has asked for more than a device.
+    assert_eq!(run(&["--strategy", "plain"]).1, None);
+}
+
+#[test]
+fn doctor_says_where_long_prompts_are_read() {
+    if !has_gpu() {
+        return;
+    }
+    let doctor = |more: &[&str]| {
+        let (code, out, err) = outcome(Home::new().command(&["doctor"]).args(more));
+        assert_eq!(code, 0, "{err}");
+        out
+    };
+    let out = doctor(&["--device", "gpu:0", "--prefill", "gpu", "--strategy", "plain"]);
+    assert!(out.contains("Long prompts are read on ") && out.contains("slices of 512"), "{out}");
+    let out = doctor(&["--prefill", "gpu"]);
+    assert!(out.contains("Prompts are read on the CPU: no GPU"), "{out}");
+    let out = doctor(&["--placements", "--device", "gpu:0"]);
+    assert!(out.contains("Expected of a long prompt: "), "{out}");
+}
+
+/// What was read on another device is another text where two tokens are nearly as likely: that is
+/// no reason to call it wrong.
+#[test]
+fn a_record_is_verified_on_the_device_that_read_its_prompts() {
+    if !has_gpu() {
+        return;
+    }
+    let home = Home::new();
+    let file = home.path().join("record.jsonl");
+    let file = file.to_str().unwrap();
+    let long = ["run", LONG, "--max-tokens", "16", "--record", file, "--strategy", "context"];
+    let (code, _, err) =
+        outcome(home.command(&long).args(["--device", "gpu:0", "--prefill", "gpu"]));
+    assert_eq!(code, 0, "{err}");
+    let (code, out, err) = outcome(&mut home.command(&["verify", file, "--device", "gpu:0"]));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("are the target's own"), "{out}");
+    let (code, out, err) = outcome(&mut home.command(&["verify", file]));
+    assert_eq!(code, 2, "{out}{err}");
+    assert!(err.contains("its long prompts were read on ") && err.contains("--device"), "{err}");
+}

@@ -31,7 +31,12 @@ const LENGTH: usize = 14;
 /// The drafters of the table, in the order of [`drafter_of`]. The head has drawn weights, so that
 /// nearly all of its proposals are rejected; the small model is the target itself, so that all of
 /// its greedy proposals are accepted; retrieval drafts from `text`.
-fn drafters(files: &TargetFiles, target: &CpuTarget, text: &[u32]) -> Vec<Box<dyn Drafter>> {
+pub(super) fn drafters(
+    files: &TargetFiles,
+    target: &CpuTarget,
+    text: &[u32],
+    context: usize,
+) -> Vec<Box<dyn Drafter>> {
     let beside = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
     let config = head_config(&files.config, 2, true);
     let first = (FirstWeights::default(), 3);
@@ -42,26 +47,26 @@ fn drafters(files: &TargetFiles, target: &CpuTarget, text: &[u32]) -> Vec<Box<dy
         lm_head: Table::Packed(target.lm_head()),
     };
     let (precision, kv) = (HeadPrecision::Stored, KvFormat::F32);
-    let backend = PackedHead::new(&weights, &shared, beside.clone(), CONTEXT, precision, kv);
-    let head = FeatureHead::new(&config, weights.kind(), Box::new(backend.unwrap()), CONTEXT);
-    let lm = load_small(&files.config, &*files.weights, beside.clone(), CONTEXT, kv);
+    let backend = PackedHead::new(&weights, &shared, beside.clone(), context, precision, kv);
+    let head = FeatureHead::new(&config, weights.kind(), Box::new(backend.unwrap()), context);
+    let lm = load_small(&files.config, &*files.weights, beside.clone(), context, kv);
     let vocabulary = SharedVocabulary::identical(files.config.vocab);
     let small = SmallModel::new("itself", Box::new(lm), vocabulary);
     let store = SortedText { tokens: text.to_vec(), order: sort(text, |_| {}) };
     vec![
         Box::new(head.with_cores(beside.clone())),
         Box::new(small.with_pool(beside)),
-        Box::new(PromptLookup::new(CONTEXT)),
-        Box::new(Retrieval::new(Box::new(store), "a test".to_owned(), CONTEXT)),
-        Box::new(Lookahead::new(CONTEXT)),
-        Box::new(ContextDraft::new(ContextSources::Suffix, CONTEXT)),
-        Box::new(ContextDraft::new(ContextSources::Recycling, CONTEXT)),
-        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
-        Box::new(ContextDraft::new(ContextSources::Both, CONTEXT)),
+        Box::new(PromptLookup::new(context)),
+        Box::new(Retrieval::new(Box::new(store), "a test".to_owned(), context)),
+        Box::new(Lookahead::new(context)),
+        Box::new(ContextDraft::new(ContextSources::Suffix, context)),
+        Box::new(ContextDraft::new(ContextSources::Recycling, context)),
+        Box::new(ContextDraft::new(ContextSources::Both, context)),
+        Box::new(ContextDraft::new(ContextSources::Both, context)),
     ]
 }
 
-fn drafter_of(kind: DraftKind) -> usize {
+pub(super) fn drafter_of(kind: DraftKind) -> usize {
     let kinds = [
         DraftKind::Head,
         DraftKind::Small,
@@ -78,7 +83,7 @@ fn drafter_of(kind: DraftKind) -> usize {
 }
 
 /// The strategy's own tree, cut to what a test has time for.
-fn budget(row: &Strategy) -> Budget {
+pub(super) fn budget(row: &Strategy) -> Budget {
     let shape = match row.method {
         Method::Sequences { .. } => Shape { gamma: 6, width: 1, depth: 6 },
         _ => row.shape.unwrap_or(Shape { gamma: 12, width: 3, depth: 4 }),
@@ -89,7 +94,7 @@ fn budget(row: &Strategy) -> Budget {
 }
 
 /// The head and the small model in turn, and every third round neither.
-fn rival(round: usize) -> Rival {
+pub(super) fn rival(round: usize) -> Rival {
     let kind = if round.is_multiple_of(2) { DraftKind::Head } else { DraftKind::Small };
     let throughput = Throughput { multiply_adds: 1e10, bandwidth: 1e10, overhead: 1e-6 };
     let target = TargetSize { weights: 1_000_000, bytes: 2_000_000, layers: 4 };
@@ -113,7 +118,7 @@ fn every_architecture_gives_plain_text_under_every_strategy() {
         let prompt = [&prompt[..20], &prompt[..6]].concat();
         let vocab = target.vocab() as u32;
         assert!(prompt.iter().all(|&token| token < vocab), "{name}");
-        let drafters = drafters(&files, &target, &prompt);
+        let drafters = drafters(&files, &target, &prompt, CONTEXT);
         let mut engine = Engine::new(Box::new(target), drafters);
         for sampler in [greedy, filtered] {
             let request = request(&prompt, LENGTH);

@@ -35,7 +35,7 @@ fn requests(files: &TargetFiles) -> Vec<Request> {
                 _ => (files.eos.clone(), if i % 3 == 1 { 40 } else { 1 + 7 * (i % 5) }),
             };
             let stop = if i % 3 == 1 { vec![".".to_owned()] } else { Vec::new() };
-            Request { prompt, max_tokens, eos, stop }
+            Request { prompt, max_tokens, eos, stop, ..Request::default() }
         })
         .collect()
 }

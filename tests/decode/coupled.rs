@@ -17,7 +17,7 @@ fn tokens_a_round(shape: Shape, coupled: bool) -> f64 {
             prompt: (backend.prompter)(&messages, None).unwrap().tokens,
             max_tokens: 48,
             eos: backend.eos.clone(),
-            stop: Vec::new(),
+            ..Request::default()
         };
         let sampler =
             SamplerSettings { temperature: 1.0, seed: seed as u64, ..SamplerSettings::default() };

@@ -98,6 +98,7 @@ proptest! {
             }
             let request = Request {
                 prompt: text.clone(), max_tokens, eos: eos.clone(), stop: stop.clone(),
+                ..Request::default()
             };
             let mut fresh = engine(Toy::new(seed, vocab, capacity), None);
             let (want, want_summary, _) =

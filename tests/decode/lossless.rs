@@ -254,6 +254,7 @@ fn the_bundled_pair_gives_the_text_of_its_target() {
                 max_tokens: 32,
                 eos: alone.eos.clone(),
                 stop: alone.stop.clone(),
+                ..Request::default()
             };
             let names = alone.names.as_ref();
             let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;

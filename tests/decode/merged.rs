@@ -32,6 +32,7 @@ fn heads_and_small_models_with_the_context_give_plain_text_and_more_tokens_a_rou
             max_tokens: 64,
             eos: alone.eos.clone(),
             stop: alone.stop.clone(),
+            asked: Vec::new(),
         };
         for sampler in [samplers()[0], samplers()[2]] {
             let sampler = SamplerSettings { seed: i as u64, ..sampler };

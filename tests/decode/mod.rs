@@ -7,6 +7,7 @@ mod duo;
 mod engine;
 mod gpu;
 mod gpu_gemma3;
+mod gpu_prefill;
 mod lossless;
 mod merged;
 mod overlap;

@@ -5,5 +5,6 @@ mod exact;
 mod golden;
 mod gpu;
 mod loading;
+mod prefill;
 mod reference;
 mod split;

@@ -53,6 +53,7 @@ pub fn ready() -> Ready {
         depth: 3,
         reasons: Vec::new(),
         vram_used: 0,
+        prompts_on: None,
         strategy: "dovetail".into(),
         strategies: Vec::new(),
         sampler: None,
@@ -82,7 +83,7 @@ pub fn backend(target: Box<dyn Target>, drafter: ToyDrafter) -> Backend {
             };
             let tokens = text.bytes().map(token).collect::<Result<_, _>>()?;
             // Wrong tokens: the right ones are those that were decoded.
-            Ok(PromptTokens { tokens, opened: None, begun: vec![0; begun] })
+            Ok(PromptTokens { tokens, opened: None, begun: vec![0; begun], asked: Vec::new() })
         }),
         eos: Vec::new(),
         stop: Vec::new(),
@@ -129,7 +130,7 @@ pub fn tokens(events: &[Event]) -> Vec<u32> {
 /// The plain answer of the toy of this seed to a prompt.
 pub fn wanted_of(seed: u64, prompt: &str, max_tokens: usize, sampler: SamplerSettings) -> Vec<u32> {
     let prompt = prompt.bytes().map(|byte| u32::from(byte) % 30).collect();
-    let request = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
+    let request = Request { prompt, max_tokens, ..Request::default() };
     let mut engine = Engine::new(Box::new(Toy::new(seed, 30, 2000)), None);
     decode(&mut engine, &Letters, request, plain(sampler)).0.tokens
 }

@@ -259,7 +259,7 @@ fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
         prompt: (plain.prompter)(&prompt, None).unwrap().tokens,
         max_tokens: 40,
         eos: plain.eos.clone(),
-        stop: Vec::new(),
+        ..dovetail::decode::Request::default()
     };
     let sampler = SamplerSettings::default();
     let (expected, _) = generate::answer(&mut plain.engine, &request, generate::plain(sampler));

@@ -44,7 +44,12 @@ fn a_thought_that_the_prompt_opened_is_told_from_the_answer() {
     let (worker, events) = start(move || Backend {
         prompter: Box::new(move |_, thinking| {
             assert_eq!(thinking, Some(true));
-            Ok(PromptTokens { tokens: vec![1, 2, 3], opened: opened(), begun: Vec::new() })
+            Ok(PromptTokens {
+                tokens: vec![1, 2, 3],
+                opened: opened(),
+                begun: Vec::new(),
+                asked: Vec::new(),
+            })
         }),
         ..backend(Box::new(Toy::new(3, 30, 2000)), knowing())
     });

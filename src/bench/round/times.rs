@@ -169,7 +169,7 @@ fn begin<'a>(
     // The last trees of an answer are cut, so its end is never reached.
     let max_tokens = request.answer.saturating_add(2 * most + request.depth);
     let prompt = request.prompt.clone();
-    let wanted = Request { prompt, max_tokens, eos: Vec::new(), stop: Vec::new() };
+    let wanted = Request { prompt, max_tokens, ..Request::default() };
     let mut answer = engine.generate(wanted, names).map_err(failed)?;
     answer.first_token(first).map_err(failed)?;
     if answer.finish().is_some() { Err(no_room(request, capacity)) } else { Ok(answer) }

@@ -77,7 +77,10 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
         settings.target.clone_from(&ready.models.target);
     }
     let head = &record.head;
-    for (key, value) in [("kv", &head.kv), ("gpu_layers", &head.gpu_layers)] {
+    let prefill = if ready.prompts_on.is_some() { "gpu" } else { "cpu" };
+    let given = [("kv", head.kv.as_str()), ("gpu_layers", &head.gpu_layers), ("prefill", prefill)];
+    // Left open it must stay so: set to `auto` it would put there what fits.
+    for (key, value) in given.into_iter().filter(|given| *given != ("gpu_layers", "auto")) {
         let set = settings.set(key, &SettingValue::text(value));
         set.map_err(|problem| usage(anyhow!("{name}:1: {problem}")))?;
     }
@@ -86,6 +89,7 @@ fn verify_record(args: &VerifyArgs, mut settings: Settings, record: &Record) -> 
     settings.set("context", &context).map_err(|problem| usage(anyhow!("{name}: {problem}")))?;
     let mut checker = Checker::load(settings)?;
     checker.is_target(&ready.target, Some(&ready.target_detail))?;
+    checker.reads_prompts_on(ready.prompts_on.as_deref())?;
     let mut out = stdout()?;
     for (number, answer) in record.answers.iter().enumerate() {
         let verdict = checker.answer(answer);
@@ -189,6 +193,23 @@ impl Checker {
         ))
     }
 
+    /// Refuses to compare with a target whose long prompts are read on another device than the
+    /// recorded one's: its text is another where two tokens are nearly as likely.
+    fn reads_prompts_on(&self, recorded: Option<&str>) -> Result<(), Failure> {
+        let ours = self.backend.ready.prompts_on.as_deref();
+        if ours == recorded {
+            return Ok(());
+        }
+        let (theirs, ours) = (recorded.unwrap_or("the CPU"), ours.unwrap_or("the CPU"));
+        Err(Failure::new(
+            Code::Usage,
+            anyhow!(
+                "its long prompts were read on {theirs}, and here they are read on {ours}; name \
+                 the same GPU with --device"
+            ),
+        ))
+    }
+
     fn answer(&mut self, answer: &RecordedAnswer) -> Verdict {
         let cut = match (answer.ended, answer.complete) {
             (true, true) => "",
@@ -277,8 +298,8 @@ impl Checker {
                 .to_owned(),
             (at, None) => {
                 let text = format!(
-                    "character {} is not what the target says with this sampler; a conversation \
-                     does not keep how it was sampled: give the flags that it was written with",
+                    "character {} is not what the target says with this sampler on these devices; \
+                     a conversation keeps neither: give the flags that it was written with",
                     at.unwrap_or_default()
                 );
                 return Verdict { text, same: Some(false) };

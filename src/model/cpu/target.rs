@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::CHUNK;
+use super::layer_rows::LayerRows;
 use super::model::CpuModel;
 use super::packer::Progress;
 use super::scratch::PassTiming;
@@ -15,6 +16,15 @@ use crate::model::{
     Config, FeatureSource, LoadError, LoadRequest, RandomWeights, Target, TargetError, Verified,
 };
 use crate::speculate::Tree;
+
+/// Runs embedded rows `[rows, H]` behind so many positions through all blocks in place, on another
+/// device; leaves their keys and values in the cache and gives taps the states that enter blocks.
+pub(in crate::model) type RunBlocks<'a> = &'a mut dyn FnMut(
+    &mut [f32],
+    usize,
+    &mut LayerRows<'_>,
+    &mut Taps<'_>,
+) -> Result<(), TargetError>;
 
 /// A target model on the CPU.
 pub struct CpuTarget {
@@ -234,6 +244,39 @@ impl CpuTarget {
         let keep = &mut |normed: &[f32]| all.extend_from_slice(normed);
         let (features, _) = self.rows_above(tokens, &mut Nothing, keep)?;
         Ok((features, all))
+    }
+
+    /// [`Target::prefill`] with all blocks run elsewhere, in one pass.
+    ///
+    /// # Errors
+    /// [`TargetError`]; nothing is changed then.
+    pub(in crate::model) fn prefill_by(
+        &mut self,
+        tokens: &[u32],
+        run: RunBlocks<'_>,
+    ) -> Result<Verified, TargetError> {
+        let count = self.check(tokens.iter().copied())?;
+        self.pending = 0;
+        if count == 0 {
+            return Ok(Verified::default());
+        }
+        let mut features = vec![0.0; count * self.feature_width()];
+        let CpuModel { config, pool, cache, weights, .. } = &mut self.model;
+        let (mut stream, mut normed) = (vec![0.0; count * config.hidden], Vec::new());
+        for (&token, row) in tokens.iter().zip(stream.chunks_exact_mut(config.hidden)) {
+            weights.embedding.row(token as usize, row);
+            config.block.scale_embedding(row);
+        }
+        let mut rows = Rows::of(&self.features, config.hidden, &mut features, &mut normed);
+        let begin = cache.len();
+        run(&mut stream, begin, &mut LayerRows { cache, pool }, &mut rows.taps)?;
+        rows.taps.take(config.layers, &stream);
+        weights.norm.apply(pool, &stream, config.rms_eps, rows.normed);
+        let last = rows.normed[(count - 1) * config.hidden..].to_vec();
+        let mut logits = vec![0.0; config.vocab];
+        self.keep_where_they_lie(count, &mut Nothing);
+        self.model.pass().head(&last, &mut logits);
+        Ok(Verified { logits, features })
     }
 
     /// [`Target::prefill`] with `lower` in front of the blocks.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::buffer::Buffer;
 use super::cache::Cache;
-use super::device::{Gpu, floats_of};
+use super::device::{Gpu, Reading, floats_of};
 use super::error::GpuError;
 use super::kernels::Kernel;
 use super::matrix::{GpuMatrix, Product};
@@ -116,7 +116,8 @@ impl Blocks {
         Some(format!("its kernels have no {what}: such blocks stay on the CPU"))
     }
 
-    /// Room for the blocks of a model, none of which is there yet: `blocks` of them.
+    /// Room for the blocks of a model, none of which is there yet, with the keys and values of
+    /// `blocks` of them: of all, or of the one that is computed.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full, lost or lacks what such blocks need.
@@ -279,6 +280,51 @@ impl Blocks {
         Ok(())
     }
 
+    /// [`Self::run`] of a block whose keys and values lie in main memory: `before`, those of the
+    /// first positions, go there first. What is left to be read are those of the pass's rows,
+    /// `[rows, 2 · kv width]` numbers of the cache's format, then the first `floats` of the stream.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost, full or hangs.
+    pub(super) fn run_to_read(
+        &mut self,
+        block: usize,
+        mut recorder: Recorder<'_>,
+        at: At,
+        (before, floats): (&[u8], usize),
+    ) -> Result<Reading, GpuError> {
+        self.gpu.write(self.cache.block(block), 0, before);
+        if let Some(weights) = &mut self.streamed {
+            weights.send(&self.gpu, block)?;
+        }
+        recorder.run_all(&self.layers[block].steps, at);
+        let words = self.cache.slot_bytes() / 4;
+        let own = (self.cache.block(block), at.base as usize * words, at.rows as usize * words);
+        let behind = (floats > 0).then(|| (self.stream(), 0, floats));
+        let parts: Vec<_> = std::iter::once(own).chain(behind).collect();
+        let reading = recorder.submit_to_read(&parts)?;
+        if let Some(weights) = &mut self.streamed {
+            weights.runs(block, reading.submission());
+        }
+        Ok(reading)
+    }
+
+    /// Numbers of the cache's format, as it lies in main memory and on the device.
+    pub(super) fn cached_numbers(&self, bytes: &[u8]) -> Vec<f32> {
+        match self.cache.format() {
+            KvFormat::F32 => floats_of(bytes),
+            KvFormat::F16 => {
+                let halves = bytes.as_chunks().0.iter();
+                halves.map(|&half| half::f16::from_le_bytes(half).to_f32()).collect()
+            }
+        }
+    }
+
+    /// Bytes of a position's keys and values in one block.
+    pub(super) fn slot_bytes(&self) -> usize {
+        self.cache.slot_bytes()
+    }
+
     /// Blocks whose weights are there.
     pub(in crate::model) fn count(&self) -> usize {
         self.layers.len()
@@ -303,13 +349,7 @@ impl Blocks {
         let words = slots * self.cache.slot_bytes() / 4;
         let recorder = Recorder::new(&self.gpu);
         let read = recorder.submit_and_read(&[(self.cache.block(block), 0, words)])?;
-        let numbers: Vec<f32> = match self.cache.format() {
-            KvFormat::F32 => floats_of(&read),
-            KvFormat::F16 => {
-                let halves = read.as_chunks().0.iter();
-                halves.map(|&half| half::f16::from_le_bytes(half).to_f32()).collect()
-            }
-        };
+        let numbers = self.cached_numbers(&read);
         let (width, dim) = (self.config.kv_width(), self.config.head_dim);
         let from = |first: usize| -> Vec<f32> {
             let heads = (0..self.config.kv_heads).map(|head| first + head * dim);

@@ -74,8 +74,9 @@ impl Cache {
         self.len
     }
 
+    /// Where a block's keys and values lie. All blocks take turns where there is room for one.
     pub(super) fn block(&self, block: usize) -> &Buffer {
-        &self.blocks[block]
+        &self.blocks[block % self.blocks.len()]
     }
 
     pub(super) fn bytes(&self) -> u64 {

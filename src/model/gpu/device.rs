@@ -46,8 +46,24 @@ pub struct Gpu {
     unsent: AtomicU64,
     /// Why it can no longer be used.
     failure: Arc<OnceLock<GpuError>>,
-    /// Where results are read back, kept from one pass to the next.
-    landing: Mutex<Option<Buffer>>,
+    /// Where results are read back, kept from one pass to the next: one, or two where the work
+    /// behind is submitted before they are read.
+    landings: Mutex<Vec<Buffer>>,
+}
+
+/// Submitted work whose results are to be read.
+pub(super) struct Reading {
+    submission: wgpu::SubmissionIndex,
+    landing: Buffer,
+    bytes: u64,
+    mapped: mpsc::Receiver<Result<(), wgpu::BufferAsyncError>>,
+}
+
+impl Reading {
+    /// What can be waited for.
+    pub(super) fn submission(&self) -> wgpu::SubmissionIndex {
+        self.submission.clone()
+    }
 }
 
 impl Gpu {
@@ -112,7 +128,7 @@ impl Gpu {
             traffic: TrafficMeter::default(),
             unsent: AtomicU64::new(0),
             failure,
-            landing: Mutex::new(None),
+            landings: Mutex::default(),
         }))
     }
 
@@ -254,23 +270,33 @@ impl Gpu {
         Ok(submission)
     }
 
-    /// Submits recorded work, the last of which copies `bytes` to the buffer of [`Self::landing`],
-    /// waits for it and gives these bytes.
+    /// Submits recorded work, the last of which copies `bytes` to a buffer of [`Self::landing`],
+    /// to be read by [`Self::read`].
     ///
     /// # Errors
-    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
-    pub(super) fn submit_and_read(
+    /// [`GpuError::Lost`] if the device is lost already.
+    pub(super) fn submit_to_read(
         &self,
         work: wgpu::CommandBuffer,
-        landing: &Buffer,
+        landing: Buffer,
         bytes: u64,
-    ) -> Result<Vec<u8>, GpuError> {
+    ) -> Result<Reading, GpuError> {
         self.check()?;
         let submission = self.queue.submit([work]);
         self.traffic.submitted();
-        let slice = landing.raw().slice(..bytes);
         let (answer, mapped) = mpsc::channel();
+        let slice = landing.raw().slice(..bytes);
         slice.map_async(wgpu::MapMode::Read, move |result| _ = answer.send(result));
+        Ok(Reading { submission, landing, bytes, mapped })
+    }
+
+    /// Waits for submitted work and gives the bytes that it left.
+    ///
+    /// # Errors
+    /// [`GpuError::Lost`] or [`GpuError::Hangs`].
+    pub(super) fn read(&self, reading: Reading) -> Result<Vec<u8>, GpuError> {
+        let Reading { submission, landing, bytes, mapped } = reading;
+        let slice = landing.raw().slice(..bytes);
         self.wait(submission)?;
         // Another thread that waits for its own work may be the one that is told.
         match mapped.recv_timeout(self.limits.patience) {
@@ -285,13 +311,13 @@ impl Gpu {
         landing.raw().unmap();
         self.traffic.came_down(bytes);
         self.check()?;
+        self.landings.lock().unwrap_or_else(PoisonError::into_inner).push(landing);
         Ok(data)
     }
 
-    /// The buffer that results are read from, of at least `bytes`; to be put back by
-    /// [`Self::put_back`].
+    /// A buffer that results are read from, of at least `bytes`.
     pub(super) fn landing(&self, bytes: u64) -> Result<Buffer, GpuError> {
-        let kept = self.landing.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self.landings.lock().unwrap_or_else(PoisonError::into_inner).pop();
         match kept {
             Some(buffer) if buffer.bytes() >= bytes => Ok(buffer),
             _ => {
@@ -299,10 +325,6 @@ impl Gpu {
                 self.allocate(room, BufferUsages::MAP_READ | BufferUsages::COPY_DST)
             }
         }
-    }
-
-    pub(super) fn put_back(&self, landing: Buffer) {
-        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = Some(landing);
     }
 
     /// Waits until submitted work is done.

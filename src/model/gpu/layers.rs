@@ -22,7 +22,7 @@ pub(super) const ROWS: usize = 64;
 /// Rows of a submission that gives none: a slice of a prompt.
 const SLICE: usize = 256;
 /// The same where every submission needs all weights sent.
-const STREAMED_SLICE: usize = 512;
+pub(in crate::model) const STREAMED_SLICE: usize = 512;
 
 impl From<GpuError> for TargetError {
     fn from(error: GpuError) -> Self {
@@ -143,9 +143,11 @@ pub(super) fn load_blocks(
     Ok(blocks)
 }
 
-/// All blocks of a model, with their weights in main memory.
+/// All blocks of a model, with their weights in main memory; keys and values of `kept` of them lie
+/// on the device: of all, or of the one that is computed.
 pub(super) fn stream_blocks(
     gpu: &Arc<Gpu>,
+    kept: usize,
     request: &LoadRequest<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Blocks, LoadError> {
@@ -154,7 +156,7 @@ pub(super) fn stream_blocks(
     let failed = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
     let rows = rows_of(gpu, config, STREAMED_SLICE);
     let shape = Shape { rows, capacity, slots: capacity, kv };
-    let mut blocks = Blocks::new(gpu, config, layers, shape).map_err(failed)?;
+    let mut blocks = Blocks::new(gpu, config, kept, shape).map_err(failed)?;
     let make = |unpacked: &Unpacked<'_>| {
         let matrix = made(source, unpacked, &mut |fill| {
             HostMatrix::encode(gpu, unpacked.format(), unpacked.shape(), pool, fill)

@@ -6,7 +6,8 @@
 //! `buffer`, `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and
 //! the recording of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as
 //! they lie on the device), `streamed` (those that come and go), `cache`, `places`, `block` and
-//! `scores`, `layers` (a target's first), `model` (a whole one) with `target` and `draft`.
+//! `scores`, `layers` (a target's first), `prefill` (all of them, for prompts alone),
+//! `model` (a whole one) with `target` and `draft`.
 //!
 //! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
 //! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
@@ -24,6 +25,7 @@ mod layers;
 mod matrix;
 mod model;
 mod places;
+mod prefill;
 mod probe;
 mod scores;
 mod step;
@@ -38,9 +40,10 @@ pub(super) use device::{bytes_of, bytes_of_words, floats_of};
 pub use draft::GpuDraft;
 pub use error::GpuError;
 pub(super) use kernels::Kernel;
-pub(super) use layers::GpuLayers;
+pub(super) use layers::{GpuLayers, STREAMED_SLICE};
 pub(super) use matrix::{GpuMatrix, Product, UploadError};
 pub(super) use places::Rows;
+pub(super) use prefill::GpuPrefill;
 pub(super) use scores::Scores;
 pub(super) use step::{Grid, Recorder, Step};
 pub use target::GpuTarget;

@@ -67,7 +67,7 @@ impl GpuModel {
         embedding: Arc<Matrix>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let blocks = stream_blocks(gpu, request, progress)?;
+        let blocks = stream_blocks(gpu, request.config.layers, request, progress)?;
         Self::around(blocks, request, embedding, progress)
     }
 

@@ -2,7 +2,7 @@
 //! is one submission. Must never know what a pass computes.
 
 use super::buffer::Buffer;
-use super::device::Gpu;
+use super::device::{Gpu, Reading};
 use super::error::GpuError;
 use super::kernels::{Kernel, WORDS};
 
@@ -158,9 +158,21 @@ impl<'a> Recorder<'a> {
     /// # Errors
     /// [`GpuError`] if the device is lost, full or hangs.
     pub(in crate::model) fn submit_and_read(
-        mut self,
+        self,
         parts: &[(&Buffer, usize, usize)],
     ) -> Result<Vec<u8>, GpuError> {
+        let gpu = self.gpu;
+        gpu.read(self.submit_to_read(parts)?)
+    }
+
+    /// As [`Self::submit_and_read`], but the reading is left for later.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost or full.
+    pub(super) fn submit_to_read(
+        mut self,
+        parts: &[(&Buffer, usize, usize)],
+    ) -> Result<Reading, GpuError> {
         let bytes: u64 = parts.iter().map(|part| 4 * part.2 as u64).sum();
         let landing = self.gpu.landing(bytes)?;
         let mut to = 0;
@@ -168,8 +180,6 @@ impl<'a> Recorder<'a> {
             self.copy((buffer, first), (&landing, to), words);
             to += words;
         }
-        let read = self.gpu.submit_and_read(self.encoder.finish(), &landing, bytes)?;
-        self.gpu.put_back(landing);
-        Ok(read)
+        self.gpu.submit_to_read(self.encoder.finish(), landing, bytes)
     }
 }

@@ -196,6 +196,7 @@ impl Table<'_> {
                 max_tokens: self.longest.min(room - 1),
                 eos: self.eos.clone(),
                 stop: self.stop.clone(),
+                asked: Vec::new(),
             }));
         }
         Ok(None)

@@ -129,7 +129,7 @@ impl Decoder {
         let prompt = text.tokens[..text.answers[0].start].to_vec();
         let max_tokens = (*longest).min(context.saturating_sub(prompt.len())).max(1);
         let eos = run.files.eos.clone();
-        let request = Request { prompt, max_tokens, eos, stop: Vec::new() };
+        let request = Request { prompt, max_tokens, eos, ..Request::default() };
         let budget = Budget::new(SHAPE, row.blocks.max(1));
         let options = RoundOptions {
             speculate: row.blocks > 0,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::model::Gpu;
-use crate::plan::{DraftKind, PlacementForecast};
+use crate::plan::{DraftKind, PlacementForecast, PrefillForecast};
 
 /// The placement to load.
 pub(super) struct Advice {
@@ -12,6 +12,8 @@ pub(super) struct Advice {
     pub(super) best: PlacementForecast,
     /// Bytes that its draft takes on the GPU, if it goes there.
     pub(super) draft_bytes: u64,
+    /// What to expect of prompts on either device, if the target stays on the CPU.
+    pub(super) prefill: Option<PrefillForecast>,
     /// Why, one sentence each.
     pub(super) reasons: Vec<String>,
     /// Kept open from the measurement to the load.

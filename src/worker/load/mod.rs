@@ -3,10 +3,10 @@
 //! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
 //! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `target` and
-//! `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they draw on,
-//! `scored_tokens` and `history`; `measure`; `placements`; `strategies`; and [`load`]. No file uses
-//! one above it.
+//! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `prefill`;
+//! `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they
+//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `strategies`; and [`load`]. No
+//! file uses one above it.
 
 mod advice;
 mod context;
@@ -18,6 +18,7 @@ mod history;
 mod measure;
 mod packed;
 mod placements;
+mod prefill;
 mod sampling;
 mod scored_tokens;
 mod shared_target;
@@ -276,14 +277,19 @@ fn load_files(
 fn kept_kv(ctx: &LoadContext<'_>, target: &LoadedTarget) -> Option<KvStore> {
     let folder = ctx.settings.kept_kv.clone().filter(|_| ctx.settings.kv_disk > 0)?;
     let files = &ctx.files.target;
-    let identity = files.weights.identity().filter(|_| target.is_on_cpu())?;
+    let identity = files.weights.identity().filter(|_| target.keeps_kv_here())?;
+    let prompts = target.prompts_on().map(|gpu| {
+        let adapter = ctx.machine.adapters.iter().find(|adapter| adapter.name == gpu);
+        format!("{gpu} {} ", adapter.map_or("", |adapter| adapter.driver.as_str()))
+    });
     let of = format!(
-        "{} {} {:?} {:?} {} {identity} {:?}",
+        "{} {} {:?} {:?} {} {identity} {}{:?}",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH,
         ctx.pool.isa(),
         ctx.kv(),
         ctx.context,
+        prompts.unwrap_or_default(),
         files.config
     );
     Some(KvStore::new(folder, of, ctx.settings.kv_disk as u64 * 1_000_000_000))
@@ -359,6 +365,7 @@ fn planned(
     let ready = Ready {
         context: ctx.context,
         vram_used: on_gpu + target.device_bytes,
+        prompts_on: target.prompts_on.clone(),
         for_show: plan_inputs.prefer == Prefer::Show,
         verify_ms: target.measured.verify.clone(),
         draft_levels: plan_inputs.levels.clone(),
@@ -476,6 +483,7 @@ fn ready(
         depth: budget.shape.depth,
         reasons: Vec::new(),
         vram_used: 0,
+        prompts_on: None,
         strategy: strategy.name.to_owned(),
         strategies: statuses,
         sampler: None,

@@ -8,11 +8,11 @@ use super::context::{LoadContext, OpenedDevice};
 use super::measure::verify_times;
 use super::sizes::{self, CODES, EIGHT_BITS};
 use crate::model::head::FusionKind;
-use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, Target};
+use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
     BlockTime, DeviceChoice, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom,
-    PlacementForecast, PlacementInputs, Schedule, Setting, Strategy, TargetSize, best_placement,
-    gpu_room, placement_reasons,
+    PlacementForecast, PlacementInputs, PrefillForecast, Schedule, Setting, Strategy, TargetSize,
+    best_placement, gpu_room, placement_reasons,
 };
 use crate::worker::kept_file::KeptFile;
 
@@ -40,6 +40,8 @@ pub struct Placements {
     pub by_layers: Vec<PlacementForecast>,
     /// The best of those that go with the settings' strategy.
     pub best: PlacementForecast,
+    /// What to expect of reading prompts on either device.
+    pub prefill: Option<PrefillForecast>,
     /// Why, one sentence each.
     pub reasons: Vec<String>,
 }
@@ -66,7 +68,8 @@ pub(super) fn advise(
     if let Placing::Given(best) = placing {
         let device = gpu_room(settings.device, ctx.machine, settings.vram).ok();
         let draft_bytes = device.map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
-        return Some(Advice { best, draft_bytes, reasons: Vec::new(), _gpu: None });
+        let (prefill, reasons) = (None, Vec::new());
+        return Some(Advice { best, draft_bytes, prefill, reasons, _gpu: None });
     }
     let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
     let is_open = settings.device == DeviceChoice::Auto
@@ -79,9 +82,10 @@ pub(super) fn advise(
     let alone = matches!(placing, Placing::Measured);
     let found = forecast(ctx, alone, progress);
     let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
-    let (Placements { best, reasons, .. }, inputs, gpu) = found.ok()?;
+    let (Placements { best, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
-    Some(Advice { best, draft_bytes, reasons, _gpu: gpu })
+    let prefill = prefill.filter(|_| best.layers == 0);
+    Some(Advice { best, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
 /// What to expect of every placement on the GPU that the settings take, and that GPU if it was
@@ -122,7 +126,10 @@ pub(super) fn forecast(
     let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
-    Ok((Placements { gpu: name, times, rows, by_layers, best, reasons }, inputs, gpu))
+    let slices = (PrefillTarget::LEAST, PrefillTarget::MOST_ROWS);
+    let prefill = inputs.prefill(&times, slices);
+    let found = Placements { gpu: name, times, rows, by_layers, best, prefill, reasons };
+    Ok((found, inputs, gpu))
 }
 
 /// Bytes that a placement's draft takes on the GPU, if it goes there.

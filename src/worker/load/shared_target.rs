@@ -35,6 +35,8 @@ pub struct SharedTarget {
     pub(super) device_bytes: u64,
     /// Whether nothing of it is left for the CPU to compute.
     pub(super) is_on_gpu: bool,
+    /// The GPU that reads its long prompts, where that is all it does for it.
+    pub(super) prompts_on: Option<String>,
 }
 
 impl SharedTarget {
@@ -52,6 +54,7 @@ impl SharedTarget {
             reason: target.reason(),
             device_bytes: target.device_bytes(),
             is_on_gpu: target.is_on_gpu(),
+            prompts_on: target.prompts_on().map(str::to_owned),
         }
     }
 

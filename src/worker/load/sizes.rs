@@ -11,7 +11,7 @@ pub(super) const HALF: f64 = 2.0;
 pub(super) const CODES: f64 = 36.0 / 32.0;
 /// How much more than in its file a weight of the target takes there at most: Q6_K's has 10 bits in
 /// the place of 6.6.
-const WIDENED: f64 = 1.55;
+pub(super) const WIDENED: f64 = 1.55;
 /// Slots of a head's cache behind the context, for the rows of a tree.
 const TREE_ROWS: usize = 1024;
 /// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.

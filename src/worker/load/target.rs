@@ -9,10 +9,11 @@ use super::context::{LoadContext, OpenedDevice, percents};
 use super::error::StartError;
 use super::files::ModelFiles;
 use super::packed::{PackedFrom, WithPacked, with_packed};
+use super::prefill::{Prefilled, prefilled};
 use super::sizes;
 use crate::model::{
-    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, RecoverableTarget, SplitTarget, Target,
-    TargetFallback, WeightSource,
+    self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget,
+    SplitTarget, Target, TargetFallback, WeightSource,
 };
 use crate::plan::{DraftDevice, LayerPlacement, LayerSize, Setting, gpu_room, place_layers};
 
@@ -23,6 +24,8 @@ pub(super) struct LoadedTarget {
     placed: LayerPlacement,
     /// Whether its blocks were to be streamed.
     streamed: bool,
+    /// What is expected of long prompts on a GPU, a sentence, where that is known.
+    expected: Option<String>,
     /// What the user asked for and did not get.
     pub(super) notices: Vec<String>,
     /// Where its packed weights came from.
@@ -32,6 +35,8 @@ pub(super) struct LoadedTarget {
 enum Parts {
     /// All of it on the CPU.
     Whole(Box<CpuTarget>),
+    /// The same, with a GPU that reads long prompts.
+    Prefilled(Box<PrefillTarget>),
     /// Its first blocks elsewhere.
     Split(Box<SplitTarget>),
     /// All of it on a GPU.
@@ -79,8 +84,33 @@ impl LoadedTarget {
         }
         let load = |source: &dyn WeightSource| Self::load_from(ctx, placed, source, progress);
         let WithPacked { loaded, from, not_kept } = with_packed(ctx, &ctx.files.target, load)?;
-        let notices = not_kept.into_iter().chain(loaded.notices);
-        Ok(Self { notices: notices.collect(), packed_from: from, ..loaded })
+        let notices = not_kept.into_iter().chain(loaded.notices).collect();
+        let loaded = Self { notices, packed_from: from, ..loaded };
+        Ok(loaded.with_prefill(ctx, progress))
+    }
+
+    /// With a GPU that reads its long prompts, if one is to.
+    fn with_prefill(
+        mut self,
+        ctx: &LoadContext<'_>,
+        progress: &mut dyn FnMut(&str, Option<f32>),
+    ) -> Self {
+        self.parts = match self.parts {
+            Parts::Whole(target) => match prefilled(ctx, *target, progress) {
+                Prefilled::There(target) => {
+                    let forecast = ctx.advice.as_ref().and_then(|advice| advice.prefill);
+                    let gpu = target.gpu_name().unwrap_or_default();
+                    self.expected = forecast.map(|forecast| forecast.sentence(gpu));
+                    Parts::Prefilled(target)
+                }
+                Prefilled::Here(target, notice) => {
+                    self.notices.extend(notice);
+                    Parts::Whole(target)
+                }
+            },
+            other => other,
+        };
+        self
     }
 
     fn load_from(
@@ -106,7 +136,15 @@ impl LoadedTarget {
                     Ok(parts) => {
                         let packed_from = PackedFrom::Files;
                         let (streamed, notices) = (streams(ctx), Vec::new());
-                        return Ok(Self { parts, placed, streamed, notices, packed_from });
+                        let expected = None;
+                        return Ok(Self {
+                            parts,
+                            placed,
+                            streamed,
+                            expected,
+                            notices,
+                            packed_from,
+                        });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
                         notice = Some(format!("The whole target stays on the CPU: {error}."));
@@ -121,13 +159,15 @@ impl LoadedTarget {
         let notices = notice.into_iter().collect();
         let parts = Parts::Whole(Box::new(whole));
         let streamed = streams(ctx);
-        Ok(Self { parts, placed, streamed, notices, packed_from: PackedFrom::Files })
+        let (expected, packed_from) = (None, PackedFrom::Files);
+        Ok(Self { parts, placed, streamed, expected, notices, packed_from })
     }
 
     /// The part on the CPU, which has embedding and head.
     pub(super) fn cpu(&self) -> &CpuTarget {
         match &self.parts {
             Parts::Whole(target) => target,
+            Parts::Prefilled(target) => target.cpu(),
             Parts::Split(target) => target.cpu(),
             Parts::OnGpu(target) | Parts::Streamed(target) => target.cpu(),
         }
@@ -136,6 +176,7 @@ impl LoadedTarget {
     pub(super) fn target(&mut self) -> &mut dyn Target {
         match &mut self.parts {
             Parts::Whole(target) => target.as_mut(),
+            Parts::Prefilled(target) => target.as_mut(),
             Parts::Split(target) => target.as_mut(),
             Parts::OnGpu(target) | Parts::Streamed(target) => target.as_mut(),
         }
@@ -145,6 +186,8 @@ impl LoadedTarget {
     pub(super) fn into_target(self, ctx: &LoadContext<'_>) -> Box<dyn Target> {
         let target: Box<dyn Target> = match self.parts {
             Parts::Whole(target) => return target,
+            // It comes back by itself.
+            Parts::Prefilled(target) => return target,
             Parts::Split(target) => target,
             Parts::OnGpu(target) | Parts::Streamed(target) => target,
         };
@@ -155,14 +198,23 @@ impl LoadedTarget {
     pub(super) fn device_bytes(&self) -> u64 {
         match &self.parts {
             Parts::Whole(_) => 0,
+            Parts::Prefilled(target) => target.device_bytes(),
             Parts::Split(target) => target.device_bytes(),
             Parts::OnGpu(target) | Parts::Streamed(target) => target.device_bytes(),
         }
     }
 
-    /// Whether all of it is on the CPU.
-    pub(super) fn is_on_cpu(&self) -> bool {
-        matches!(self.parts, Parts::Whole(_))
+    /// Whether its KV cache is in main memory alone.
+    pub(super) fn keeps_kv_here(&self) -> bool {
+        matches!(self.parts, Parts::Whole(_) | Parts::Prefilled(_))
+    }
+
+    /// The GPU that reads its long prompts, where that is all it does for it.
+    pub(super) fn prompts_on(&self) -> Option<&str> {
+        match &self.parts {
+            Parts::Prefilled(target) => target.gpu_name(),
+            _ => None,
+        }
     }
 
     /// Whether nothing of it is left for the CPU to compute.
@@ -174,6 +226,17 @@ impl LoadedTarget {
     pub(super) fn reason(&self) -> Option<String> {
         match self.parts {
             Parts::Whole(_) => None,
+            Parts::Prefilled(ref target) => {
+                let expected = self.expected.as_ref().map(|told| format!(" {told}"));
+                Some(format!(
+                    "Long prompts are read on {} in slices of {} rows, for each of which {} MiB go \
+                     there: what is asked is computed there, answers on the CPU.{}",
+                    target.gpu_name().unwrap_or_default(),
+                    target.slice_rows(),
+                    target.streamed_bytes() >> 20,
+                    expected.unwrap_or_default()
+                ))
+            }
             Parts::Split(_) | Parts::OnGpu(_) => Some(self.placed.reason.clone()),
             Parts::Streamed(ref target) => Some(format!(
                 "{} {} MiB go there in every pass.",
@@ -187,11 +250,11 @@ impl LoadedTarget {
     pub(super) fn missing_gpu_layers(&self) -> Option<String> {
         match self.parts {
             Parts::Split(_) | Parts::OnGpu(_) => None,
-            Parts::Whole(_) if self.placed.requested => {
+            Parts::Whole(_) | Parts::Prefilled(_) if self.placed.requested => {
                 let reason = self.placed.reason.trim_end_matches('.');
                 Some(format!("target blocks on a GPU ({reason})"))
             }
-            Parts::Whole(_) | Parts::Streamed(_) => {
+            Parts::Whole(_) | Parts::Prefilled(_) | Parts::Streamed(_) => {
                 Some("target blocks on a GPU: start with --gpu-layers auto".to_owned())
             }
         }

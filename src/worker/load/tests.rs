@@ -1,8 +1,9 @@
 use super::*;
 use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory, adapters};
 use crate::library::{self, Spec};
+use crate::model;
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
-use crate::settings::{LOOKUP, SettingValue};
+use crate::settings::{LOOKUP, PrefillDevice, SettingValue};
 use context::OpenedDevice;
 
 fn machine() -> Machine {
@@ -394,4 +395,87 @@ fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
         assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
         assert!(loaded.notices[0].contains("there is no gpu:7"), "{:?}", loaded.notices);
     }
+}
+
+/// What is kept of a measurement decides; the strategy keeps the target on the CPU, whose passes
+/// over one row are the faster ones.
+#[test]
+fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (learned, strategy) = (Some(folder.path().to_owned()), Strategy::named("plain"));
+    let settings = Settings { learned, strategy, context: Some(512), ..Settings::default() };
+    let start = |settings: &Settings| {
+        let loaded = load(settings, &machine, Purpose::Text, &mut |_, _| {});
+        loaded.unwrap_or_else(|error| panic!("{error}"))
+    };
+    drop(start(&settings));
+    let file = std::fs::read_dir(folder.path()).unwrap();
+    let file = file
+        .map(|entry| entry.unwrap().path())
+        .find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("transfer")));
+    let file = file.unwrap();
+    let mut content: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let times = |one: f64, many: f64| {
+        serde_json::json!([
+            { "gamma": 1, "block_ms": one, "rest_ms": 0.1 },
+            { "gamma": 32, "block_ms": many, "rest_ms": 0.1 },
+        ])
+    };
+    for (card_ms, pays) in [(2.1, true), (1e3, false)] {
+        content["kept"]["cpu"] = times(1.0, 320.0);
+        content["kept"]["gpu"] = times(2.0, card_ms);
+        content["kept"]["trip_ms"] = 1e-4.into();
+        content["kept"]["transfer"] = 1e12.into();
+        std::fs::write(&file, content.to_string()).unwrap();
+        let loaded = start(&settings);
+        let reasons = loaded.ready.reasons.join(" ");
+        assert_eq!(loaded.ready.prompts_on.is_some(), pays, "{reasons}");
+        assert_eq!(loaded.ready.vram_used > 0, pays, "{reasons}");
+        assert_eq!(loaded.target.splits_prompts(), pays);
+        assert_eq!(reasons.contains("Long prompts are read on"), pays, "{reasons}");
+        assert_eq!(reasons.contains("Expected of a long prompt: "), pays, "{reasons}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+    for (prefill, there) in [(PrefillDevice::Cpu, false), (PrefillDevice::Gpu, true)] {
+        let loaded = start(&Settings { prefill, ..settings.clone() });
+        assert_eq!(loaded.ready.prompts_on.is_some(), there, "{prefill:?}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+/// The first GPU, opened for nobody else: others would share the room.
+fn own_device(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+    if device == DraftDevice::Cpu {
+        return Ok(None);
+    }
+    let limits = model::GpuLimits { room, ..model::GpuLimits::default() };
+    let gpu = model::Gpu::open(&adapters()[0], limits).map_err(|error| error.to_string())?;
+    Ok(Some(OpenedDevice::Gpu(gpu)))
+}
+
+#[test]
+fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
+    let asked = Settings { prefill: PrefillDevice::Gpu, ..Settings::default() };
+    let told = |settings: &Settings, machine: &Machine| {
+        let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
+        let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+        assert!(loaded.ready.prompts_on.is_none() && !loaded.target.splits_prompts());
+        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+        loaded.notices[0].clone()
+    };
+    let none = told(&asked, &machine());
+    assert!(none.starts_with("Prompts are read on the CPU: no GPU"), "{none}");
+    let Some(card) = with_card() else { return };
+    let mut full = card.clone();
+    full.memory.free = 20 << 20;
+    let main = told(&asked, &full);
+    assert!(
+        main.contains("would lie in main memory twice") && main.contains("20 are free"),
+        "{main}"
+    );
+    let little = Settings { vram: Some(8 << 20), ..asked };
+    let small = told(&little, &card);
+    assert!(small.starts_with("Prompts are read on the CPU: its memory is full"), "{small}");
 }

@@ -1,0 +1,80 @@
+//! The committed positions of one layer of a KV cache side by side, as a device takes them. Must
+//! never know which device.
+
+use super::cache::{KvCache, KvFormat, key_index, value_index};
+use super::lanes::LANES;
+
+impl KvCache {
+    /// The first `count` slots of a layer, one behind the other: of each the keys of all heads,
+    /// then their values, every number as it lies in memory.
+    ///
+    /// # Panics
+    /// If there is no such layer, or there are fewer slots.
+    pub fn slots(&self, layer: usize, count: usize) -> Vec<u8> {
+        assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
+        assert!(count <= self.capacity(), "{count} slots of {}", self.capacity());
+        let size = self.format().size();
+        let mut out = vec![0; count * 2 * self.heads() * self.head_dim() * size];
+        match self.format() {
+            KvFormat::F16 => self.gather::<2>(layer, &mut out),
+            KvFormat::F32 => self.gather::<4>(layer, &mut out),
+        }
+        out
+    }
+
+    /// Fills `out` with slots of numbers of so many bytes.
+    fn gather<const SIZE: usize>(&self, layer: usize, out: &mut [u8]) {
+        let (heads, dim) = (self.heads(), self.head_dim());
+        let (keys, values) = (self.keys.as_chunks::<SIZE>().0, self.values.as_chunks::<SIZE>().0);
+        let slots = out.as_chunks_mut::<SIZE>().0.chunks_exact_mut((2 * heads * dim).max(1));
+        for (slot, out) in slots.enumerate() {
+            let (own_keys, own_values) = out.split_at_mut(heads * dim);
+            let places = own_keys.chunks_exact_mut(dim).zip(own_values.chunks_exact_mut(dim));
+            for (head, (key, value)) in places.enumerate() {
+                let plane = layer * heads + head;
+                let at = key_index(self.capacity(), dim, plane, slot);
+                key.iter_mut().enumerate().for_each(|(d, to)| *to = keys[at + d * LANES]);
+                let at = value_index(self.capacity(), dim, plane, slot);
+                value.copy_from_slice(&values[at..at + dim]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
+
+    #[test]
+    fn slots_are_the_rows_that_were_written() {
+        let (pool, width, rows) = (Pool::new(1), 2 * 24, 37);
+        for format in [KvFormat::F16, KvFormat::F32] {
+            let mut cache = KvCache::new(3, 2, 24, 48, format).unwrap();
+            for layer in 0..3 {
+                let bytes = random_row(Format::F32, 2 * rows * width, layer as u64);
+                let floats: Vec<f32> =
+                    bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
+                let (keys, values) = floats.split_at(rows * width);
+                cache.write(&pool, layer, keys, values);
+            }
+            cache.commit(&pool, &(0..rows).collect::<Vec<_>>());
+            for layer in 0..3 {
+                let bytes = cache.slots(layer, rows);
+                let numbers: Vec<f32> = match format {
+                    KvFormat::F16 => {
+                        let halves = bytes.as_chunks().0.iter();
+                        halves.map(|&half| half::f16::from_ne_bytes(half).to_f32()).collect()
+                    }
+                    KvFormat::F32 => {
+                        bytes.as_chunks().0.iter().map(|&word| f32::from_ne_bytes(word)).collect()
+                    }
+                };
+                for (slot, found) in numbers.chunks_exact(2 * width).enumerate() {
+                    let (key, value) = cache.row(layer, slot);
+                    assert_eq!(found, [key, value].concat(), "layer {layer}, slot {slot}");
+                }
+            }
+            assert!(cache.slots(1, 0).is_empty());
+        }
+    }
+}

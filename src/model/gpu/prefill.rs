@@ -1,0 +1,135 @@
+//! Slices of a prompt through all blocks of a target whose weights, keys and values lie in main
+//! memory: block by block the weights go to the device, through two stages in turn, with the keys
+//! and values of the positions before, and the keys and values of the slice come back. Nothing of a
+//! text stays on the device. Must never know whose text it is.
+
+use std::sync::Arc;
+
+use super::block::Blocks;
+use super::device::{Gpu, Reading, bytes_of, floats_of};
+use super::error::GpuError;
+use super::layers::stream_blocks;
+use super::places::Rows;
+use super::step::Recorder;
+use crate::kernels::TreeMask;
+use crate::model::cpu::LayerRows;
+use crate::model::taps::Taps;
+use crate::model::{LoadError, LoadRequest, Progress, TrafficMeter};
+
+/// All blocks of a target, streamed to a device.
+pub(in crate::model) struct GpuPrefill {
+    blocks: Blocks,
+}
+
+/// A block that is being computed.
+struct UnderWay {
+    block: usize,
+    reading: Reading,
+}
+
+impl GpuPrefill {
+    /// Encodes the weights of all blocks, which stay in main memory.
+    ///
+    /// # Errors
+    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks;
+    /// [`LoadError::Weights`].
+    pub(in crate::model) fn load(
+        gpu: &Arc<Gpu>,
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, LoadError> {
+        Ok(Self { blocks: stream_blocks(gpu, 1, request, progress)? })
+    }
+
+    /// Most rows of a slice.
+    pub(in crate::model) fn rows(&self) -> usize {
+        self.blocks.rows()
+    }
+
+    /// Bytes on the device.
+    pub(in crate::model) fn bytes(&self) -> u64 {
+        self.blocks.bytes()
+    }
+
+    /// Bytes of weights in main memory, which every slice sends to the device.
+    pub(in crate::model) fn host_bytes(&self) -> u64 {
+        self.blocks.host_bytes()
+    }
+
+    /// The device.
+    pub(in crate::model) fn gpu(&self) -> &Arc<Gpu> {
+        self.blocks.gpu()
+    }
+
+    /// The device's counters.
+    pub(in crate::model) fn traffic(&self) -> TrafficMeter {
+        self.blocks.gpu().traffic_meter()
+    }
+
+    /// Runs the embedded rows `[rows, H]`, at most [`Self::rows`], behind `begin` positions through
+    /// all blocks in place. `taps` get the states that enter blocks.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is lost, full or hangs.
+    pub(in crate::model) fn pass(
+        &mut self,
+        stream: &mut [f32],
+        begin: usize,
+        kept: &mut LayerRows<'_>,
+        taps: &mut Taps<'_>,
+    ) -> Result<(), GpuError> {
+        let gpu = Arc::clone(self.blocks.gpu());
+        let rows = stream.len() / self.blocks.hidden();
+        let (positions, mask) = ((begin..begin + rows).collect::<Vec<_>>(), TreeMask::causal(rows));
+        taps.take(0, stream);
+        gpu.write(self.blocks.stream(), 0, &bytes_of(stream));
+        self.blocks.place_at(begin);
+        let mut recorder = Recorder::new(&gpu);
+        let slice = Rows { positions: &positions, mask: &mask, first: 0 };
+        let at = self.blocks.begin(slice, &mut recorder)?;
+        let (count, mut before) = (self.blocks.count(), None);
+        for block in 0..count {
+            let earlier = kept.before(block, begin);
+            let is_read = block + 1 == count || taps.want(block + 1);
+            let floats = if is_read { stream.len() } else { 0 };
+            let reading = self.blocks.run_to_read(block, recorder, at, (&earlier, floats))?;
+            recorder = Recorder::new(&gpu);
+            // While this block is computed, what the one before has left is put away.
+            if let Some(done) = before.replace(UnderWay { block, reading }) {
+                self.keep(done, stream, rows, kept, taps)?;
+            }
+        }
+        before.map_or(Ok(()), |done| self.keep(done, stream, rows, kept, taps))
+    }
+
+    /// Keeps a block's keys and values, and the stream behind it where it was asked for.
+    fn keep(
+        &self,
+        done: UnderWay,
+        stream: &mut [f32],
+        rows: usize,
+        kept: &mut LayerRows<'_>,
+        taps: &mut Taps<'_>,
+    ) -> Result<(), GpuError> {
+        let UnderWay { block, reading } = done;
+        let read = self.blocks.gpu().read(reading)?;
+        let (slots, rest) = read.split_at(rows * self.blocks.slot_bytes());
+        let numbers = self.blocks.cached_numbers(slots);
+        let width = numbers.len() / rows / 2;
+        let part = |from: usize| -> Vec<f32> {
+            let slots = numbers.chunks_exact(2 * width);
+            slots.flat_map(|slot| &slot[from..from + width]).copied().collect()
+        };
+        kept.keep(block, &part(0), &part(width));
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let behind = floats_of(rest);
+        if block + 1 == self.blocks.count() {
+            stream.copy_from_slice(&behind);
+        } else {
+            taps.take(block + 1, &behind);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether a prompt is read faster by a GPU to which the target's blocks are streamed than by the
+//! CPU (method.md, Placement). Pure functions; must never measure.
+
+use serde::Serialize;
+
+use super::placement_reasons::offload_ms;
+use super::placements::{BlockTime, DeviceTimes, PlacementInputs, WORTH};
+
+/// What to expect of reading a prompt on both devices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PrefillForecast {
+    /// Tokens a second on the CPU.
+    pub cpu: f64,
+    /// Tokens a second through the GPU, in slices.
+    pub gpu: f64,
+    /// Rows of a slice.
+    pub slice: usize,
+    /// Whether the shortest part that would go to the GPU is read faster there.
+    pub pays: bool,
+}
+
+impl PrefillForecast {
+    /// In a sentence; `gpu` is the device's name.
+    pub fn sentence(&self, gpu: &str) -> String {
+        let Self { cpu, gpu: there, slice, .. } = self;
+        format!(
+            "Expected of a long prompt: {there:.0} tokens/s through {gpu} in slices of {slice}, \
+             {cpu:.0} on the CPU."
+        )
+    }
+}
+
+impl PlacementInputs {
+    /// What to expect of prompts in slices of `slice` rows, of which `least` are the fewest that go
+    /// to the GPU. Weights, and keys and values, go over the bus while the block before is
+    /// computed.
+    pub fn prefill(
+        &self,
+        times: &DeviceTimes,
+        (least, slice): (usize, usize),
+    ) -> Option<PrefillForecast> {
+        let blocks = self.layers.layers as f64;
+        let (cpu, gpu) = (times.cpu.last()?, times.gpu.last()?);
+        // Behind the largest measured γ every row costs as much as those before.
+        let block = |at: &BlockTime, rows: usize| at.block_ms * rows as f64 / at.gamma as f64;
+        let on_cpu = |rows: usize| blocks * block(cpu, rows);
+        let sent = offload_ms(self.layers.layer, times.transfer);
+        let on_gpu = |rows: usize| blocks * (block(gpu, rows).max(sent) + times.trip_ms);
+        let rate = |ms: f64| slice as f64 * 1e3 / ms.max(f64::MIN_POSITIVE);
+        Some(PrefillForecast {
+            cpu: rate(on_cpu(slice)),
+            gpu: rate(on_gpu(slice)),
+            slice,
+            pays: on_gpu(least) * WORTH < on_cpu(least),
+        })
+    }
+}

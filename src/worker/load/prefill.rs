@@ -1,0 +1,116 @@
+//! Puts the reading of long prompts on a GPU, where the user wants that or it is expected to pay
+//! and there is room. Must never measure.
+
+use std::sync::Arc;
+
+use super::context::{LoadContext, OpenedDevice, percents};
+use super::sizes;
+use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
+use crate::plan::{DraftDevice, GpuRoom, gpu_room};
+use crate::settings::PrefillDevice;
+
+/// A target on the CPU, whose prompts a GPU may read.
+pub(super) enum Prefilled {
+    /// It does.
+    There(Box<PrefillTarget>),
+    /// It does not; why, a sentence, where the user has asked for it.
+    Here(Box<CpuTarget>, Option<String>),
+}
+
+/// `cpu` with a GPU that reads its long prompts, if one is to.
+pub(super) fn prefilled(
+    ctx: &LoadContext<'_>,
+    cpu: CpuTarget,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Prefilled {
+    let asked = match ctx.settings.prefill {
+        PrefillDevice::Cpu => return Prefilled::Here(Box::new(cpu), None),
+        PrefillDevice::Gpu => true,
+        PrefillDevice::Auto => false,
+    };
+    let pays = ctx.advice.as_ref().and_then(|advice| advice.prefill).is_some_and(|it| it.pays);
+    if !asked && !pays {
+        return Prefilled::Here(Box::new(cpu), None);
+    }
+    let stays = |cpu: CpuTarget, reason: &str| {
+        tracing::info!("prompts are read on the CPU: {reason}");
+        let told = asked.then(|| format!("Prompts are read on the CPU: {reason}."));
+        Prefilled::Here(Box::new(cpu), told)
+    };
+    let (gpu, room) = match device(ctx) {
+        Ok(found) => found,
+        Err(reason) => return stays(cpu, &reason),
+    };
+    let files = &ctx.files.target;
+    let request = LoadRequest {
+        config: &files.config,
+        source: files.weights.as_ref(),
+        pool: Arc::clone(&ctx.pool),
+        capacity: ctx.context,
+        kv: ctx.kv(),
+    };
+    let name = format!("{} for {}", files.name, room.name);
+    let mut percent = percents(&name, progress);
+    let target = match PrefillTarget::load(cpu, &gpu, &request, &mut percent) {
+        Ok(target) => target,
+        Err(failed) => {
+            let (cpu, error) = *failed;
+            let reason = match error {
+                LoadError::Device { reason, .. } => reason,
+                other => other.to_string(),
+            };
+            return stays(cpu, &reason);
+        }
+    };
+    let (own, draft) = (target.device_bytes(), draft_bytes(ctx, room.number));
+    if own.saturating_add(draft) > room.bytes {
+        let reason = format!(
+            "that needs {} MiB beside the draft's {} and {} has {} to give",
+            own >> 20,
+            draft >> 20,
+            room.name,
+            room.bytes >> 20
+        );
+        return stays(target.into_cpu(), &reason);
+    }
+    Prefilled::There(Box::new(target))
+}
+
+/// The GPU, if the main memory has room for what is sent there.
+fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
+    let (settings, machine) = (ctx.settings, ctx.machine);
+    let room = gpu_room(settings.device, machine, settings.vram)?;
+    let files = &ctx.files.target;
+    // What was free before the target was loaded has to take it twice.
+    let twice = files.bytes + (files.bytes as f64 * sizes::WIDENED) as u64;
+    let free = machine.memory.free;
+    if machine.memory.total > 0 && twice > free {
+        return Err(format!(
+            "its blocks would lie in main memory twice, {} MiB, and {} are free",
+            twice >> 20,
+            free >> 20
+        ));
+    }
+    match (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)? {
+        Some(OpenedDevice::Gpu(gpu)) => Ok((gpu, room)),
+        _ => Err(format!("{} cannot be opened", room.name)),
+    }
+}
+
+/// Bytes that drafts are to take on the GPU of this number.
+fn draft_bytes(ctx: &LoadContext<'_>, number: usize) -> u64 {
+    if let Some(advice) = &ctx.advice {
+        return advice.draft_bytes;
+    }
+    if ctx.drafts_on_cpu().is_some() {
+        return 0;
+    }
+    let device = DraftDevice::Gpu(number);
+    let head = ctx.files.head.as_ref();
+    let head = head.map_or(0, |head| sizes::most_head_bytes(head, ctx.context, device));
+    let small = ctx.files.small.as_ref().map_or(0, |small| {
+        let size = sizes::of_layers(small, None, ctx.context, device);
+        size.layers as u64 * size.layer + size.head
+    });
+    head + small
+}

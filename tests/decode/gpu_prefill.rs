@@ -1,0 +1,231 @@
+//! Decoding with long prompts that a GPU reads for a target on the CPU: the text is plain's in
+//! every turn of a conversation, whatever is drafted, and a GPU that is lost in the middle of a
+//! prompt leaves the CPU's own text.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::architectures::{budget, drafter_of, drafters, rival};
+use crate::support::generate::{answer, generate, plain, request, samplers};
+use crate::support::gpu::{another_gpu, gpu};
+use crate::support::library::{arch_file, arch_recording, load_files, open_target};
+use crate::support::toy::Letters;
+use dovetail::decode::{Engine, Request, RoundOptions, Summary};
+use dovetail::draft::Drafter;
+use dovetail::kernels::{KvFormat, Pool};
+use dovetail::library::{Spec, TargetFiles};
+use dovetail::model::{CpuTarget, Gpu, GpuLimits, LoadRequest, PrefillTarget};
+use dovetail::plan::{DraftKind, STRATEGIES};
+use dovetail::speculate::SamplerSettings;
+
+const CONTEXT: usize = 500;
+/// Tokens of an answer.
+const LENGTH: usize = 10;
+
+fn files() -> TargetFiles {
+    open_target(&Spec::Gguf(arch_file("qwen3.gguf"))).unwrap()
+}
+
+/// The target with a GPU that reads its long prompts.
+fn target(files: &TargetFiles, gpu: &Arc<Gpu>) -> PrefillTarget {
+    let pool = Arc::new(Pool::new(2));
+    let (config, source, kv) = (&files.config, files.weights.as_ref(), KvFormat::F32);
+    let request = LoadRequest { config, source, pool, capacity: CONTEXT, kv };
+    let cpu = CpuTarget::load(&request, &mut |_| {}).unwrap();
+    PrefillTarget::load(cpu, gpu, &request, &mut |_| {}).map_err(|failed| failed.1).unwrap()
+}
+
+/// So many tokens of some text.
+fn text(length: usize, seed: usize) -> Vec<u32> {
+    let some = arch_recording("qwen3", "logits").0;
+    (0..length).map(|i| some[(i * i + seed * i + i / 5) % some.len()]).collect()
+}
+
+/// A conversation: a long question, a long one behind an answer, a short one behind a second.
+struct Talk {
+    tokens: Vec<u32>,
+    asked: Vec<Range<usize>>,
+}
+
+impl Talk {
+    fn new() -> Self {
+        Self { tokens: Vec::new(), asked: Vec::new() }
+    }
+
+    fn ask(&mut self, length: usize) -> Request {
+        let begin = self.tokens.len();
+        self.tokens.extend(text(length, begin + 1));
+        self.asked.push(begin..self.tokens.len());
+        Request { asked: self.asked.clone(), ..request(&self.tokens, LENGTH) }
+    }
+
+    fn answered(&mut self, answer: &[u32]) {
+        self.tokens.extend(answer);
+    }
+}
+
+const QUESTIONS: [usize; 3] = [150, 170, 6];
+
+/// The answers of a conversation, from one engine.
+fn answers(engine: &mut Engine, options: impl Fn(usize) -> RoundOptions) -> Vec<Vec<u32>> {
+    let mut talk = Talk::new();
+    let each = QUESTIONS.map(|length| {
+        let (tokens, _) = answer(engine, &talk.ask(length), &options);
+        talk.answered(&tokens);
+        tokens
+    });
+    each.to_vec()
+}
+
+/// What is drafted changes which positions an answer leaves in the cache; the rows that the GPU
+/// reads are the same. The reference has no drafter and reads every prompt anew.
+#[test]
+fn every_strategy_gives_plain_text_in_every_turn() {
+    let Some(gpu) = gpu() else { return };
+    let files = files();
+    let [greedy, _, _, filtered] = samplers();
+    let mut alone = Engine::new(Box::new(target(&files, &gpu)), []);
+    let own = target(&files, &gpu);
+    let drafters = drafters(&files, own.cpu(), &text(200, 3), CONTEXT);
+    let mut engine = Engine::new(Box::new(own), drafters);
+    for sampler in [greedy, filtered] {
+        let mut talk = Talk::new();
+        let want = QUESTIONS.map(|length| {
+            alone.forget();
+            let (tokens, _) = answer(&mut alone, &talk.ask(length), plain(sampler));
+            talk.answered(&tokens);
+            tokens
+        });
+        let drafts = |kind| !matches!(kind, DraftKind::None);
+        for row in STRATEGIES.iter().filter(|row| !row.gpu_layers && drafts(row.draft)) {
+            let options = |round: usize| RoundOptions {
+                drafter: drafter_of(row.draft),
+                rival: (row.draft == DraftKind::Auto).then(|| rival(round)),
+                schedule: row.schedule_with(round.is_multiple_of(2)),
+                coupled: true,
+                ..RoundOptions::new(budget(row), sampler)
+            };
+            engine.forget();
+            assert_eq!(answers(&mut engine, options), want, "{} with {sampler:?}", row.name);
+        }
+        // In one cache without drafters, and with those that are not asked.
+        alone.forget();
+        assert_eq!(answers(&mut alone, plain(sampler)), want);
+        engine.forget();
+        assert_eq!(answers(&mut engine, plain(sampler)), want);
+    }
+}
+
+/// An answer that was stopped and goes on is the answer that was not stopped.
+#[test]
+fn an_answer_that_goes_on_is_the_same() {
+    let Some(gpu) = gpu() else { return };
+    let files = files();
+    let mut engine = Engine::new(Box::new(target(&files, &gpu)), []);
+    let sampler = samplers()[0];
+    let whole = Talk::new().ask(150);
+    let want = answer(&mut engine, &whole, plain(sampler)).0;
+    for begun in [1, 4] {
+        engine.forget();
+        let prompt = [&whole.prompt[..], &want[..begun]].concat();
+        let rest = Request { prompt, max_tokens: LENGTH - begun, ..whole.clone() };
+        assert_eq!(answer(&mut engine, &rest, plain(sampler)).0, want[begun..]);
+    }
+}
+
+/// Only the prefill goes over the bus, and the summary says so.
+#[test]
+fn the_prefill_says_what_went_over_the_bus() {
+    let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+    let mut engine = Engine::new(Box::new(target(&files(), &gpu)), []);
+    assert!(engine.is_on_gpu());
+    let read = |engine: &mut Engine, request: Request| -> Summary {
+        let before = gpu.traffic();
+        let mut answer = engine.generate(request, &Letters).unwrap();
+        let options = plain(samplers()[0]);
+        answer.first_token(&options(0)).unwrap();
+        while answer.finish().is_none() {
+            answer.step(&options(1)).unwrap();
+        }
+        let summary = answer.summary().clone();
+        assert!(summary.traffic.is_none());
+        assert_eq!(summary.prefill_traffic, gpu.traffic().since(before));
+        summary
+    };
+    let long = read(&mut engine, Talk::new().ask(150)).prefill_traffic;
+    assert!(long.submissions >= 2 && long.up > 0 && long.down > 0, "{long:?}");
+    let short = read(&mut engine, Talk::new().ask(60));
+    assert!(short.prefill_traffic.is_none());
+    assert!(!serde_json::to_string(&short).unwrap().contains("traffic"));
+}
+
+/// Lost before a prompt or in its middle: all of it is then the CPU's, in this turn and the next.
+#[test]
+fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
+    let files = files();
+    let sampler: SamplerSettings = samplers()[2];
+    let cpu = || load_files(&files, CONTEXT, 2);
+    for read_before in [0, 1, 2] {
+        let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+        let own = target(&files, &gpu);
+        let drafters: Vec<Box<dyn Drafter>> = drafters(&files, own.cpu(), &text(60, 3), CONTEXT);
+        let mut engine = Engine::new(Box::new(own), drafters);
+        let mut talk = Talk::new();
+        let first = talk.ask(150);
+        let mut answer = engine.generate(first.clone(), &Letters).unwrap();
+        for _ in 0..read_before {
+            answer.prefill().unwrap();
+        }
+        let all_read = answer.progress().is_complete();
+        gpu.destroy();
+        let options = plain(sampler);
+        let mut tokens = vec![answer.first_token(&options(0)).unwrap().token];
+        while answer.finish().is_none() {
+            let round = answer.step(&options(1)).unwrap();
+            tokens.extend(round.committed.iter().map(|committed| committed.token));
+        }
+        let mut notices = answer.take_notices();
+        talk.answered(&tokens);
+        let mut alone = Engine::new(Box::new(cpu()), []);
+        if read_before == 0 {
+            let want = self::answer(&mut alone, &first, plain(sampler)).0;
+            assert_eq!(tokens, want, "the prompt was read on the CPU");
+        }
+        // The next long question needs the GPU, if the first did not.
+        let second = talk.ask(170);
+        let (next, _, more) = generate(&mut engine, &Letters, second.clone(), plain(sampler));
+        notices.extend(more);
+        assert_eq!(notices.len(), 1, "one line tells: {notices:?}");
+        assert!(notices[0].contains("it is lost"), "{notices:?}");
+        assert!(notices[0].ends_with("prompts are read on the CPU from here on"), "{notices:?}");
+        let want = self::answer(&mut alone, &second, plain(sampler)).0;
+        assert_eq!(next, want, "{read_before} slices were read, all: {all_read}");
+    }
+}
+
+/// In the middle: the first of two slices is read there, the second is not.
+#[test]
+fn a_gpu_that_is_lost_between_two_slices_leaves_the_cpus_text() {
+    let files = files();
+    let Some(gpu) = another_gpu(GpuLimits::default()) else { return };
+    let mut engine = Engine::new(Box::new(target(&files, &gpu)), []);
+    // Two runs, a slice each, with an answer between them.
+    let mut talk = Talk::new();
+    talk.ask(150);
+    talk.answered(&text(5, 9));
+    let both = talk.ask(200);
+    let mut answer = engine.generate(both.clone(), &Letters).unwrap();
+    while answer.progress().done < 150 {
+        answer.prefill().unwrap();
+    }
+    assert!(!gpu.traffic().is_none());
+    gpu.destroy();
+    let mut tokens = vec![answer.first_token(&plain(samplers()[0])(0)).unwrap().token];
+    while answer.finish().is_none() {
+        let round = answer.step(&plain(samplers()[0])(1)).unwrap();
+        tokens.extend(round.committed.iter().map(|committed| committed.token));
+    }
+    assert_eq!(answer.take_notices().len(), 1);
+    let mut alone = Engine::new(Box::new(load_files(&files, CONTEXT, 2)), []);
+    assert_eq!(tokens, self::answer(&mut alone, &both, plain(samplers()[0])).0);
+}
