@@ -24,6 +24,8 @@ pub(super) struct LearnedArm {
     pub(super) round: LearnedRound,
     /// Time for each token that it has missed.
     pub(super) read: f64,
+    /// Rounds since it drafted last: starts may be as short as an answer.
+    pub(super) since: u64,
 }
 
 /// A round in the long run.

@@ -171,14 +171,15 @@ impl ModelArm {
     /// For the next start; `plain_ms` is a round without a draft.
     pub(super) fn learned(&self, plain_ms: f64) -> LearnedArm {
         let round = LearnedRound::of(&self.pace, plain_ms);
-        LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms }
+        LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms, since: self.since }
     }
 
     pub(super) fn recall(&mut self, learned: &LearnedArm, plain_ms: f64) {
         if learned.round.is_seen() {
             self.pace = learned.round.at(plain_ms);
             self.read_ms = learned.read * plain_ms;
-            (self.tried, self.wait) = (true, 2 * FIRST_WAIT);
+            (self.tried, self.wait, self.since) =
+                (true, 2 * FIRST_WAIT, learned.since.min(LONGEST_WAIT));
         }
     }
 }
