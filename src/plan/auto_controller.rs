@@ -346,12 +346,14 @@ impl AutoController {
         Learned {
             context: LearnedRound::of(&self.pace, self.unit_ms),
             arms: self.models.iter().map(|arm| arm.learned(self.unit_ms)).collect(),
+            credit: (self.credit_ms / self.unit_ms).max(0.0),
         }
     }
 
     /// Goes on from what an earlier start has learned.
     pub(super) fn recall(&mut self, learned: &Learned) {
         self.pace = learned.context.at(self.unit_ms);
+        self.credit_ms = learned.credit.min(MOST_CREDIT) * self.unit_ms;
         for arm in &mut self.models {
             let known = learned.arms.iter().find(|known| known.kind == arm.kind);
             known.into_iter().for_each(|known| arm.recall(known, self.unit_ms));

@@ -14,6 +14,8 @@ pub struct Learned {
     pub(super) context: LearnedRound,
     /// The model drafters.
     pub(super) arms: Vec<LearnedArm>,
+    /// Time that trials may lose: starts may be too short to earn one.
+    pub(super) credit: f64,
 }
 
 /// What was learned of one model drafter.
@@ -64,6 +66,7 @@ impl Learned {
             round.at(1.0).long().is_sound() && round.seen.is_finite() && round.seen >= 0.0
         };
         let arm = |arm: &LearnedArm| sound(arm.round) && arm.read.is_finite() && arm.read >= 0.0;
-        sound(self.context) && self.arms.iter().all(arm)
+        let credit = self.credit.is_finite() && self.credit >= 0.0;
+        credit && sound(self.context) && self.arms.iter().all(arm)
     }
 }
