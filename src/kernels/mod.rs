@@ -78,6 +78,7 @@ mod saved_cache;
 mod slab;
 mod tile;
 mod tree_mask;
+mod turns;
 
 pub use apart::Apart;
 pub use attention::{AttentionOptions, attention, attention_each, attention_with};

@@ -3,7 +3,8 @@
 //!
 //! Workers spin for a fraction of a millisecond after each job, because the next product of a
 //! forward pass follows within microseconds, and then park, so an idle program costs no CPU.
-//! Pools share nothing, unless one borrows the threads of another: see [`Pool::borrowing`].
+//! Pools share nothing, unless one borrows the threads of another: see [`Pool::borrowing`]. While
+//! other programs want a worker's core, it works in turns: see [`Turns`].
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -15,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::isa::Isa;
+use super::turns::{self, PAUSE, Turns};
 
 /// How long a worker looks for the next job before it parks.
 const SPIN: Duration = Duration::from_micros(150);
@@ -89,6 +91,8 @@ pub(super) struct Shared {
     sleepers: AtomicUsize,
     /// Threads that take part, the caller included; those beyond it park until they are recalled.
     active: AtomicUsize,
+    /// The core that the caller began its last job on; `usize::MAX` where that is not known.
+    callers_core: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
     recall: Condvar,
@@ -140,6 +144,7 @@ impl Pool {
             job: UnsafeCell::new(None),
             sleepers: AtomicUsize::new(0),
             active: AtomicUsize::new(threads),
+            callers_core: AtomicUsize::new(usize::MAX),
             lock: Mutex::new(()),
             wake: Condvar::new(),
             recall: Condvar::new(),
@@ -218,6 +223,11 @@ impl Pool {
         for (thread, share) in self.shared.shares[..threads].iter().enumerate() {
             share.set(start(thread)..start(thread + 1));
         }
+        let core = turns::core().unwrap_or(usize::MAX);
+        // Workers look at the fields beside it all the time: it is written only when it changes.
+        if self.shared.callers_core.load(Ordering::Relaxed) != core {
+            self.shared.callers_core.store(core, Ordering::Relaxed);
+        }
         let number = (self.shared.word.0.load(Ordering::Relaxed) >> JOB) + 1;
         // SeqCst here and in `rest` so that either the sleeper sees the job or we see the sleeper.
         self.shared.word.0.store(number << JOB | OPEN, Ordering::SeqCst);
@@ -284,8 +294,9 @@ impl Shared {
     /// The loop of worker `index` (the caller is 0).
     fn serve(&self, index: usize) {
         let mut last = 0;
+        let mut turns = Turns::new();
         loop {
-            let word = self.rest(last, index);
+            let word = self.rest(last, index, &mut turns);
             if word & STOP != 0 {
                 return;
             }
@@ -297,12 +308,19 @@ impl Shared {
         }
     }
 
-    /// Waits, first spinning and then parked, for a job other than `last` or for the end.
-    fn rest(&self, last: u64, index: usize) -> u64 {
+    /// Waits, first spinning and then parked, for a job other than `last` or for the end. Where
+    /// others want the core, and the turn is over, it sleeps a moment before.
+    fn rest(&self, last: u64, index: usize, turns: &mut Turns) -> u64 {
         let included = || index < self.active.load(Ordering::SeqCst);
         let news =
             |word: u64| word & STOP != 0 || (word & OPEN != 0 && word >> JOB != last && included());
-        let start = Instant::now();
+        let mut start = Instant::now();
+        if turns.is_over(start) && turns.end(start) {
+            std::thread::sleep(PAUSE);
+            self.leave_callers_core();
+            turns.begin();
+            start = Instant::now();
+        }
         while included() && start.elapsed() <= SPIN {
             for _ in 0..TURNS {
                 let word = self.word.0.load(Ordering::Acquire);
@@ -319,6 +337,9 @@ impl Shared {
         loop {
             let word = self.word.0.load(Ordering::SeqCst);
             if news(word) {
+                drop(held);
+                self.leave_callers_core();
+                turns.begin();
                 return word;
             }
             if !included() {
@@ -331,6 +352,16 @@ impl Shared {
                 held = wait(&self.wake, held);
             }
             self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A worker that wakes up on the caller's core, as happens where others keep all cores busy,
+    /// would only take it from the caller.
+    fn leave_callers_core(&self) {
+        if let Some(core) = turns::core()
+            && core == self.callers_core.load(Ordering::Relaxed)
+        {
+            turns::leave(core);
         }
     }
 

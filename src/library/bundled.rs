@@ -28,10 +28,11 @@ pub(super) const HEAD: Folder =
     Folder::Built("bundled draft head", files!("demo", "head": "config.json", "model.safetensors"));
 
 /// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` with a
-/// `target.json` that says for which. There is none yet; one is a line here:
-/// `Folder::Built("NAME", files!("heads", "FOLDER": "config.json", "model.safetensors",
-/// "target.json"))`.
-pub(super) const HEADS: &[Folder] = &[];
+/// `target.json` that says for which.
+pub(super) const HEADS: &[Folder] = &[Folder::Built(
+    "bundled head for SmolLM2-135M-Instruct",
+    files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
+)];
 
 /// A small language model of the target's family, with the target's tokenizer.
 pub(super) const SMALL: Folder = Folder::Built(

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use super::TargetFiles;
 use crate::files::{FNV_START, fnv1a_part};
-use crate::model::weights::tensors;
+use crate::model::weights::{WeightSource, tensors};
 
 /// Bytes hashed at either end of a tensor: a model of 14 GB need not be read whole.
 const SAMPLE: usize = 4096;
+
+/// The difference that a file of the same model may have.
+const WEIGHTS: &str = "weights";
 
 /// What identifies a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +26,11 @@ pub struct TargetFingerprint {
     pub weights: String,
     /// Of the vocabulary, hexadecimal.
     pub tokenizer: String,
+    /// Of the values of all norms, hexadecimal. Quantising a model leaves them as they are and
+    /// training it does not, so they tell the model whatever its file. `None` in a fingerprint of
+    /// an older version, and of a model whose norms are missing or packed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norms: Option<String>,
 }
 
 /// In what a target differs from a fingerprint.
@@ -39,15 +47,27 @@ pub struct TargetDifference {
 impl TargetFingerprint {
     /// The fingerprint of a target.
     pub fn of(files: &TargetFiles) -> Self {
-        let mut weights = Fnv::default();
+        Self::of_weights(files, &*files.weights)
+    }
+
+    fn of_weights(files: &TargetFiles, source: &dyn WeightSource) -> Self {
+        let (mut weights, mut norms) = (Fnv::default(), Some(Fnv::default()));
         for (name, shape) in tensors(&files.config) {
             weights.add(name.as_bytes());
             weights.add(format!("{shape:?}").as_bytes());
-            if let Some(tensor) = files.weights.tensor(&name) {
+            if let Some(tensor) = source.tensor(&name) {
                 weights.add(tensor.format.to_string().as_bytes());
                 let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
                 weights.add(&bytes[..ends]);
                 weights.add(&bytes[bytes.len() - ends..]);
+            }
+            if shape.len() == 1 && name.ends_with("norm.weight") {
+                let values = source.tensor(&name).and_then(|tensor| tensor.values());
+                norms = norms.zip(values).map(|(mut hash, values)| {
+                    hash.add(name.as_bytes());
+                    hash.add(&values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+                    hash
+                });
             }
         }
         Self {
@@ -56,10 +76,18 @@ impl TargetFingerprint {
             vocab: files.config.vocab,
             weights: words_of(&weights),
             tokenizer: files.tokenizer.vocabulary_hash(),
+            norms: norms.as_ref().map(words_of),
         }
     }
 
-    /// The first difference of `now` from this one; its name is none.
+    /// Whether `now` is the same model, if perhaps in another file: quantised in another way.
+    pub fn is_model_of(&self, now: &Self) -> bool {
+        let difference = self.difference(now).map(|difference| difference.what);
+        difference
+            .is_none_or(|what| what == WEIGHTS && self.norms.is_some() && self.norms == now.norms)
+    }
+
+    /// The first difference of `now` from this one, as files; its name is none.
     pub fn difference(&self, now: &Self) -> Option<TargetDifference> {
         let sides = |side: &Self| {
             [
@@ -69,7 +97,7 @@ impl TargetFingerprint {
                 side.weights.clone(),
             ]
         };
-        let names = ["hidden size", "vocabulary size", "vocabulary", "weights"];
+        let names = ["hidden size", "vocabulary size", "vocabulary", WEIGHTS];
         let mut all = names.into_iter().zip(sides(self)).zip(sides(now));
         let ((what, before), now) = all.find(|((_, before), now)| before != now)?;
         Some(TargetDifference { what, before, now })
@@ -98,7 +126,9 @@ impl Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::Format;
     use crate::library::{Spec, open_target};
+    use crate::model::weights::RawTensor;
 
     #[test]
     fn the_same_target_has_the_same_fingerprint_and_another_has_not() {
@@ -112,5 +142,37 @@ mod tests {
         assert_eq!((found.what, found.before.as_str()), ("vocabulary size", "4096"));
         let finetuned = TargetFingerprint { weights: "0".into(), ..bundled.clone() };
         assert_eq!(bundled.difference(&finetuned).unwrap().what, "weights");
+
+        // Quantised anew it is the same model; trained on, or with other words, it is not; and a
+        // fingerprint without norms vouches for its own file alone.
+        assert!(bundled.norms.is_some() && bundled.is_model_of(&finetuned));
+        let trained = TargetFingerprint { norms: Some("0".into()), ..finetuned.clone() };
+        assert!(!bundled.is_model_of(&trained));
+        assert!(!bundled.is_model_of(&TargetFingerprint { tokenizer: "0".into(), ..finetuned }));
+        let old = |of: &TargetFingerprint| TargetFingerprint { norms: None, ..of.clone() };
+        assert!(old(&bundled).is_model_of(&bundled));
+        assert!(!old(&bundled).is_model_of(&old(&trained)));
+    }
+
+    /// Norms as F32 and matrices packed, as a GGUF file has them, beside bfloat16.
+    #[test]
+    fn the_norms_tell_a_model_in_any_format() {
+        struct Widened<'a>(&'a dyn WeightSource, f32);
+        impl WeightSource for Widened<'_> {
+            fn describe(&self) -> String {
+                self.0.describe()
+            }
+            fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
+                let tensor = self.0.tensor(name)?;
+                let bytes =
+                    tensor.values()?.iter().flat_map(|x| (x + self.1).to_le_bytes()).collect();
+                Some(RawTensor { format: Format::F32, bytes, ..tensor })
+            }
+        }
+        let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();
+        let of = |add| TargetFingerprint::of_weights(&files, &Widened(&*files.weights, add));
+        let (own, widened, trained) = (TargetFingerprint::of(&files), of(0.0), of(1e-3));
+        assert_eq!(own.difference(&widened).unwrap().what, "weights");
+        assert!(own.is_model_of(&widened) && !own.is_model_of(&trained));
     }
 }

@@ -66,7 +66,7 @@ fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHea
         let fits = made_for.iter().any(|made_for| {
             (made_for.hidden, made_for.vocab) == size && {
                 let own = own.get_or_insert_with(|| TargetFingerprint::of(target));
-                made_for.difference(own).is_none()
+                made_for.is_model_of(own)
             }
         });
         if !fits {
@@ -140,7 +140,9 @@ mod tests {
         let note = |head: &str, of: &TargetFingerprint| {
             made_for(&folder.path().join(head), of).unwrap();
         };
-        note("b-other-weights", &TargetFingerprint { weights: "0".repeat(16), ..own.clone() });
+        let other = (Some("0".repeat(16)), "0".repeat(16));
+        let other = TargetFingerprint { norms: other.0, weights: other.1, ..own.clone() };
+        note("b-other-weights", &other);
         note("c-other-words", &TargetFingerprint { tokenizer: "0".repeat(16), ..own.clone() });
         assert!(find().head.is_none() && find().notices.is_empty());
         note("d-this", &TargetFingerprint { name: "as it was called".into(), ..own.clone() });
@@ -157,7 +159,7 @@ mod tests {
             assert!(notice.contains("d-this") && notice.contains("delete its"), "{notice}");
         }
         // One that serves several files of a model.
-        let other = TargetFingerprint { weights: "1".repeat(16), ..own.clone() };
+        let other = TargetFingerprint { norms: None, weights: "1".repeat(16), ..own.clone() };
         fs::write(&damaged, serde_json::to_vec(&[other, own]).unwrap()).unwrap();
         assert_eq!(name(&find()).as_deref(), Some("d-this"));
         // A head that cannot be opened is named too.

@@ -17,6 +17,25 @@ pub struct RawTensor<'a> {
     pub bytes: Cow<'a, [u8]>,
 }
 
+impl RawTensor<'_> {
+    /// The elements as f32; `None` for packed formats.
+    pub fn values(&self) -> Option<Vec<f32>> {
+        let bytes = &self.bytes;
+        Some(match self.format {
+            Format::F32 => bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect(),
+            Format::F16 => {
+                let words = bytes.as_chunks().0.iter();
+                words.map(|&b| half::f16::from_le_bytes(b).to_f32()).collect()
+            }
+            Format::BF16 => {
+                let words = bytes.as_chunks().0.iter();
+                words.map(|&b| half::bf16::from_le_bytes(b).to_f32()).collect()
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// Where weights come from.
 pub trait WeightSource {
     /// Name for messages: the file or folder.
@@ -201,20 +220,8 @@ pub(super) fn vector(
         format: tensor.format,
         reason,
     };
-    let values: Vec<f32> = match tensor.format {
-        Format::F32 => {
-            let words = tensor.bytes.as_chunks().0.iter();
-            words.map(|&b| f32::from_le_bytes(b)).collect()
-        }
-        Format::F16 => {
-            let words = tensor.bytes.as_chunks().0.iter();
-            words.map(|&b| half::f16::from_le_bytes(b).to_f32()).collect()
-        }
-        Format::BF16 => {
-            let words = tensor.bytes.as_chunks().0.iter();
-            words.map(|&b| half::bf16::from_le_bytes(b).to_f32()).collect()
-        }
-        _ => return Err(wrong("norms and biases must be F32, F16 or BF16".to_owned())),
+    let Some(values) = tensor.values() else {
+        return Err(wrong("norms and biases must be F32, F16 or BF16".to_owned()));
     };
     if values.len() != length {
         return Err(wrong(format!("it holds {} values, not {length}", values.len())));

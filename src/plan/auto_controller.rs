@@ -74,6 +74,10 @@ pub struct AutoController {
     ease: Ease,
     /// The model on trial and its rounds left.
     trial: Option<(usize, usize)>,
+    /// A round without a draft as it was measured at the start, and what all passes have changed
+    /// since: what is learned is told in it. What a root alone takes is learned beside that, so a
+    /// time told in those of today would grow or shrink from start to start.
+    unit_ms: f64,
     /// Milliseconds that trials may lose.
     credit_ms: f64,
     /// Rounds since the last without a draft, and their time.
@@ -102,6 +106,7 @@ impl AutoController {
             models: Vec::new(),
             ease: Ease::default(),
             trial: None,
+            unit_ms: plain_ms,
             credit_ms: FIRST_CREDIT * plain_ms,
             drafted: (0, 0.0),
             rounds: 0,
@@ -170,6 +175,7 @@ impl AutoController {
         // Rounds with a draft and without are not timed at the same moment, and a machine's speed
         // wavers by more than what drafting wins.
         let slower = self.context.observe(round);
+        self.unit_ms *= slower;
         self.pace.slow_down(slower);
         self.tally.slow_down(slower);
         self.models.iter_mut().for_each(|arm| arm.slow_down(slower));
@@ -337,20 +343,20 @@ impl AutoController {
 
     /// What the next start should know.
     pub(super) fn learned(&self) -> Learned {
-        let plain_ms = 1.0 / self.context.times().plain_rate();
         Learned {
-            context: LearnedRound::of(self.pace.long(), plain_ms),
-            arms: self.models.iter().map(|arm| arm.learned(plain_ms)).collect(),
+            context: LearnedRound::of(&self.pace, self.unit_ms),
+            arms: self.models.iter().map(|arm| arm.learned(self.unit_ms)).collect(),
+            credit: (self.credit_ms / self.unit_ms).max(0.0),
         }
     }
 
     /// Goes on from what an earlier start has learned.
     pub(super) fn recall(&mut self, learned: &Learned) {
-        let plain_ms = 1.0 / self.context.times().plain_rate();
-        self.pace = Pace::recalled(learned.context.at(plain_ms));
+        self.pace = learned.context.at(self.unit_ms);
+        self.credit_ms = learned.credit.min(MOST_CREDIT) * self.unit_ms;
         for arm in &mut self.models {
             let known = learned.arms.iter().find(|known| known.kind == arm.kind);
-            known.into_iter().for_each(|known| arm.recall(known, plain_ms));
+            known.into_iter().for_each(|known| arm.recall(known, self.unit_ms));
         }
         self.trial = None;
     }

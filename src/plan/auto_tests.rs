@@ -210,6 +210,27 @@ fn what_was_learned_spares_the_next_start_the_trial() {
     assert!(course.share(DraftKind::Small) > 0.95, "{course:?}");
 }
 
+/// A pass at the start is measured on a short text, and others take longer. What rests is told in
+/// the one, from start to start, and must not look the better for it.
+#[test]
+fn what_rests_looks_no_better_after_many_short_starts() {
+    let text = Text { context: (1.0, 1.01 * PASS), head: POOR, small: POOR, slow: 1.3 };
+    let mut budgets = started(false);
+    answers(&mut budgets, &text, 8, 60);
+    let mut learned = budgets.learned().unwrap();
+    let (mut drafted, mut all) = (0.0, 0.0);
+    for _ in 0..60 {
+        let mut next = started(false);
+        next.recall(&learned);
+        let course = answers(&mut next, &text, 1, 12);
+        let models = course.share(DraftKind::Head) + course.share(DraftKind::Small);
+        drafted += models * course.rounds.len() as f64;
+        all += course.rounds.len() as f64;
+        learned = next.learned().unwrap();
+    }
+    assert!(drafted / all < 0.02, "models drafted {drafted} of {all} rounds");
+}
+
 fn any_text() -> impl proptest::strategy::Strategy<Value = Text> {
     let arm = || (1.0f64..4.0, 1.0f64..3.0).prop_map(|(tokens, ms)| (tokens, ms * PASS));
     let context = (1.0f64..3.0, 1.0f64..1.1).prop_map(|(tokens, ms)| (tokens, ms * PASS));

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::DraftKind;
-use super::pace::Mean;
+use super::pace::{Mean, Pace};
 
 /// What the controller of `auto` has learned. Times are in rounds without a draft: whatever else
 /// the machine does slows these and all others alike.
@@ -14,6 +14,8 @@ pub struct Learned {
     pub(super) context: LearnedRound,
     /// The model drafters.
     pub(super) arms: Vec<LearnedArm>,
+    /// Time that trials may lose: starts may be too short to earn one.
+    pub(super) credit: f64,
 }
 
 /// What was learned of one model drafter.
@@ -24,6 +26,8 @@ pub(super) struct LearnedArm {
     pub(super) round: LearnedRound,
     /// Time for each token that it has missed.
     pub(super) read: f64,
+    /// Rounds since it drafted last: starts may be as short as an answer.
+    pub(super) since: u64,
 }
 
 /// A round in the long run.
@@ -32,25 +36,37 @@ pub(super) struct LearnedRound {
     tokens: f64,
     /// Its time.
     plain_rounds: f64,
+    /// How many were seen, as far as more count for more.
+    seen: f64,
 }
 
 impl LearnedRound {
-    /// Of a mean on a machine where a round without a draft takes `plain_ms`.
-    pub(super) fn of(mean: Mean, plain_ms: f64) -> Self {
-        Self { tokens: mean.tokens, plain_rounds: mean.ms / plain_ms }
+    /// Of a pace on a machine where a round without a draft takes `plain_ms`.
+    pub(super) fn of(pace: &Pace, plain_ms: f64) -> Self {
+        let Mean { tokens, ms } = pace.long();
+        Self { tokens, plain_rounds: ms / plain_ms, seen: pace.seen() }
     }
 
     /// What it means where a round without a draft takes `plain_ms`.
-    pub(super) fn at(self, plain_ms: f64) -> Mean {
-        Mean { tokens: self.tokens, ms: self.plain_rounds * plain_ms }
+    pub(super) fn at(self, plain_ms: f64) -> Pace {
+        let ms = self.plain_rounds * plain_ms;
+        Pace::recalled(Mean { tokens: self.tokens, ms }, self.seen)
+    }
+
+    /// Whether there was such a round.
+    pub(super) fn is_seen(self) -> bool {
+        self.seen > 0.0
     }
 }
 
 impl Learned {
     /// Whether a controller can have learned this: a file may hold anything.
     pub fn is_sound(&self) -> bool {
-        let sound = |round: LearnedRound| round.at(1.0).is_sound();
+        let sound = |round: LearnedRound| {
+            round.at(1.0).long().is_sound() && round.seen.is_finite() && round.seen >= 0.0
+        };
         let arm = |arm: &LearnedArm| sound(arm.round) && arm.read.is_finite() && arm.read >= 0.0;
-        sound(self.context) && self.arms.iter().all(arm)
+        let credit = self.credit.is_finite() && self.credit >= 0.0;
+        credit && sound(self.context) && self.arms.iter().all(arm)
     }
 }

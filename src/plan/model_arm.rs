@@ -95,6 +95,8 @@ impl ModelArm {
     /// As [`Pace::slow_down`].
     pub(super) fn slow_down(&mut self, factor: f64) {
         self.pace.slow_down(factor);
+        self.draft_ms *= factor;
+        self.read_ms *= factor;
     }
 
     /// Expects this share of what is accepted in the long run.
@@ -168,13 +170,16 @@ impl ModelArm {
 
     /// For the next start; `plain_ms` is a round without a draft.
     pub(super) fn learned(&self, plain_ms: f64) -> LearnedArm {
-        let round = LearnedRound::of(self.pace.long(), plain_ms);
-        LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms }
+        let round = LearnedRound::of(&self.pace, plain_ms);
+        LearnedArm { kind: self.kind, round, read: self.read_ms / plain_ms, since: self.since }
     }
 
     pub(super) fn recall(&mut self, learned: &LearnedArm, plain_ms: f64) {
-        self.pace = Pace::recalled(learned.round.at(plain_ms));
-        self.read_ms = learned.read * plain_ms;
-        (self.tried, self.wait) = (true, 2 * FIRST_WAIT);
+        if learned.round.is_seen() {
+            self.pace = learned.round.at(plain_ms);
+            self.read_ms = learned.read * plain_ms;
+            (self.tried, self.wait, self.since) =
+                (true, 2 * FIRST_WAIT, learned.since.min(LONGEST_WAIT));
+        }
     }
 }

@@ -45,9 +45,14 @@ impl Pace {
         Self { long, lately: Mean::default(), rounds: 0.0, known: 1.0 }
     }
 
-    /// Has seen rounds like this one, on the mean.
-    pub(super) fn recalled(long: Mean) -> Self {
-        Self { known: LONG, ..Self::new(long) }
+    /// Has seen so many rounds like this one, on the mean.
+    pub(super) fn recalled(long: Mean, seen: f64) -> Self {
+        Self { known: (1.0 + seen).clamp(1.0, LONG), ..Self::new(long) }
+    }
+
+    /// Rounds that the long run is over, the one left out that was only expected.
+    pub(super) fn seen(&self) -> f64 {
+        self.known - 1.0
     }
 
     /// Notes a round.
@@ -191,7 +196,7 @@ mod tests {
 
     #[test]
     fn ten_rounds_outweigh_what_was_expected_and_the_next_answer_remembers_less() {
-        let mut pace = Pace::recalled(Mean { tokens: 1.0, ms: 2.0 });
+        let mut pace = Pace::recalled(Mean { tokens: 1.0, ms: 2.0 }, LONG);
         assert_eq!(rate(&pace), 0.5);
         (0..10).for_each(|_| pace.note(3.0, 2.0));
         assert!(rate(&pace) > 1.1, "{pace:?}");
@@ -243,7 +248,7 @@ mod tests {
         assert!(ease.share() > 0.7, "{ease:?}");
         (0..50).for_each(|_| ease.note(3.0, 2.0));
         assert!((1.4..1.5).contains(&ease.share()), "{ease:?}");
-        let mut pace = Pace::recalled(Mean { tokens: 3.0, ms: 2.0 });
+        let mut pace = Pace::recalled(Mean { tokens: 3.0, ms: 2.0 }, LONG);
         assert_eq!(pace.expected_in(0.5).tokens, 2.0);
         (0..40).for_each(|_| pace.note(3.0, 2.0));
         assert!(pace.expected_in(0.5).tokens > 2.7, "its own rounds weigh more: {pace:?}");

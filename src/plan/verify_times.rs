@@ -10,6 +10,8 @@ const SIZES: [usize; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VerifyTimes {
     ms: [f64; SIZES.len()],
+    /// Passes that each size has learned from.
+    seen: [f64; SIZES.len()],
     /// Acceptance, commit, text: in every round, whatever its tree.
     other: f64,
 }
@@ -17,6 +19,9 @@ pub struct VerifyTimes {
 /// How much of a difference all sizes take over: what slows one pass (a longer context, a busy
 /// machine) slows all.
 const COMMON: f64 = 0.1;
+/// Passes after which half of that is taken over: before a size is known, what its passes differ by
+/// is a measurement at the start that was wrong for it, and no change of the machine.
+const KNOWN: f64 = 4.0;
 /// How much more of it the two sizes around a round's own take over, and how much more that of the
 /// root alone: its passes are rare where a draft pays, and they must not look dear for having
 /// followed the others.
@@ -28,7 +33,7 @@ const OTHER: f64 = 0.2;
 impl VerifyTimes {
     /// Those of a cost model.
     pub fn of(costs: &Costs) -> Self {
-        Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)), other: 0.0 }
+        Self { ms: SIZES.map(|gamma| costs.verify_ms(gamma)), seen: [0.0; SIZES.len()], other: 0.0 }
     }
 
     /// Milliseconds of a pass over `nodes` nodes, the root included. Beyond the largest size kept
@@ -47,20 +52,33 @@ impl VerifyTimes {
             return 1.0;
         }
         let (low, share) = around(nodes);
+        let near = |at: usize| match at {
+            _ if at == low => 1.0 - share.min(1.0),
+            _ if at == low + 1 => share.min(1.0),
+            _ => 0.0,
+        };
+        let passes = near(low) * self.seen[low] + near(low + 1) * self.seen[low + 1];
+        let common = COMMON * passes / (passes + KNOWN);
         let own = if nodes > 1 { OWN } else { OWN_ROOT };
-        for (at, known) in self.ms.iter_mut().enumerate() {
-            let near = match at {
-                _ if at == low => 1.0 - share.min(1.0),
-                _ if at == low + 1 => share.min(1.0),
-                _ => 0.0,
-            };
-            *known *= 1.0 + off * (COMMON + own * near);
+        let own = (own + COMMON - common).max(1.0 / (2.0 + passes));
+        for at in 0..SIZES.len() {
+            // The first trees show how far those of other sizes, measured with them, are off.
+            let alike = if nodes > 1 && at > 0 && self.seen[at] == 0.0 { 1.0 } else { near(at) };
+            self.ms[at] *= 1.0 + off * (common + own * alike.max(near(at)));
         }
-        // More nodes never take less: what says so is a disturbed measurement.
+        for at in [low, low + 1] {
+            self.seen[at] += near(at);
+        }
+        // More nodes never take less: of two sizes the one that is known less gives way.
         for at in (1..SIZES.len()).rev() {
-            self.ms[at - 1] = self.ms[at - 1].min(self.ms[at]);
+            if self.ms[at - 1] > self.ms[at] && self.seen[at - 1] <= self.seen[at] {
+                self.ms[at - 1] = self.ms[at];
+            }
         }
-        1.0 + off * COMMON
+        for at in 1..SIZES.len() {
+            self.ms[at] = self.ms[at].max(self.ms[at - 1]);
+        }
+        1.0 + off * common
     }
 
     /// Learns what a round took besides drafting and verifying.
@@ -124,6 +142,7 @@ mod tests {
     fn times(base: f64, step: f64, free: usize) -> VerifyTimes {
         VerifyTimes {
             ms: SIZES.map(|nodes| base + step * nodes.saturating_sub(free) as f64),
+            seen: [0.0; SIZES.len()],
             other: 0.0,
         }
     }
@@ -169,6 +188,25 @@ mod tests {
         times.learn(1, f64::NAN);
         times.learn(1, 0.0);
         assert!(times.at(1) > 1.0);
+    }
+
+    /// Trees measured too cheap are set right without the root's time, and those of sizes that
+    /// never came go with them; later all sizes follow what slows one.
+    #[test]
+    fn first_passes_set_their_sizes_right_and_later_ones_all() {
+        let mut times = times(10.0, 0.5, 1);
+        let mut all = 1.0;
+        for _ in 0..8 {
+            all *= times.learn(4, 18.0);
+        }
+        assert!((times.at(4) - 18.0).abs() < 1.5, "{times:?}");
+        assert!(times.at(1) < 11.5 && times.at(16) > 21.0, "{times:?}");
+        assert!(all < 1.15, "{all}");
+        for _ in 0..40 {
+            all *= times.learn(4, 36.0);
+        }
+        assert!((times.at(4) - 36.0).abs() < 1.0 && times.at(1) > 13.0, "{times:?}");
+        assert!(all > 1.3, "{all}");
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 //! Cost model) from headers, the machine's description and its measured memory bandwidth. Must
 //! never open a model.
 
-use super::load::sizes::{EIGHT_BITS, of_head, of_small};
+use super::load::sizes::{FOUR_BITS, of_head, of_small};
 use crate::hardware::{Machine, Memory};
 use crate::kernels::{Pool, Roofline};
 use crate::library::{ModelEntry, Runs, Store, bundled_drafts};
@@ -131,7 +131,7 @@ impl Forecaster {
         match draft.facts.runs.as_ref()? {
             Runs::Head { config: head, fusion } => {
                 head.fits_target(config).ok()?;
-                let size = of_head(head, *fusion, config.tied_head, EIGHT_BITS);
+                let size = of_head(head, *fusion, config.tied_head, FOUR_BITS);
                 let least = if head.elastic { 1 } else { head.blocks() };
                 Some((size, (least, head.blocks())))
             }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the kernels' tests on emulated 64-bit ARM processors, each named as qemu names it. Needs the
-# Rust target aarch64-unknown-linux-gnu, aarch64-linux-gnu-gcc and qemu-aarch64.
+# Runs the tests of the kernels and of the targets on emulated 64-bit ARM processors, each named as
+# qemu names it, but one that takes three minutes there. Needs the Rust target
+# aarch64-unknown-linux-gnu, aarch64-linux-gnu-gcc and qemu-aarch64.
 set -euo pipefail
 cd "$(dirname "$0")"
 target=aarch64-unknown-linux-gnu
@@ -9,5 +10,6 @@ export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
 for processor in "${@:-max}"; do
   printf '\n-- %s\n' "$processor"
   CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -cpu $processor" \
-    cargo test --locked --target "$target"
+    cargo test --locked --target "$target" -- \
+    --skip model::exact::a_tree_is_plain_decoding_in_every_format
 done

@@ -2,3 +2,7 @@
 
 #[path = "../support/kernels.rs"]
 pub mod kernels;
+#[path = "../support/models.rs"]
+pub mod models;
+#[path = "../support/recorded.rs"]
+pub mod recorded;

@@ -10,9 +10,10 @@ use crate::support::golden::GOLDEN;
 use crate::support::gpu::gpu;
 use crate::support::library::{load_files, real_model};
 use dovetail::decode::Engine;
-use dovetail::draft::{ContextDraft, ContextSources, Drafter};
+use dovetail::draft::{ContextDraft, ContextSources, Drafter, FeatureHead};
 use dovetail::kernels::{KvFormat, Pool};
-use dovetail::library::{Spec, TargetFiles, find_ngrams};
+use dovetail::library::{Spec, TargetFiles, find_ngrams, own_head};
+use dovetail::model::head::{HeadPrecision, HeadWeights, PackedHead, SharedTables};
 use dovetail::model::{LoadRequest, SplitTarget, Target};
 use dovetail::speculate::{SamplerSettings, Shape, Tree};
 use serde_json::Value;
@@ -164,5 +165,38 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
             });
         assert_eq!(again, said, "T = {temperature}");
         assert!(rounds.len() < plain_rounds.len(), "T = {temperature}: {} rounds", rounds.len());
+    }
+}
+
+/// The head that comes with the program is found for the model, drafts well enough to be of use, and changes no text, greedy or sampled.
+#[test]
+fn its_bundled_head_is_found_and_changes_no_text() {
+    let Some(files) = model("its_bundled_head_is_found_and_changes_no_text") else { return };
+    let head = own_head(&files).head.unwrap();
+    assert_eq!(head.name, "bundled head for SmolLM2-135M-Instruct");
+    let golden = golden("smollm2-greedy.json");
+    let prompt = ids(&golden["runs"][0]["prompt_tokens"]);
+    for (temperature, fewer) in [(0.0, 0.8), (0.8, 0.95)] {
+        let sampler = SamplerSettings { temperature, seed: 3, ..SamplerSettings::default() };
+        let mut alone = Engine::new(Box::new(load_files(&files, 256, 2)), None);
+        let (said, plain_rounds, _) =
+            generate(&mut alone, &files.tokenizer, request(&prompt, 40), plain(sampler));
+        let target = load_files(&files, 256, 2);
+        let weights = HeadWeights::load(&head.config, &*head.tensors).unwrap();
+        let (shared, pool) = (SharedTables::of(&target), Arc::new(Pool::new(2)));
+        let backend =
+            PackedHead::new(&weights, &shared, pool, 256, HeadPrecision::default(), KvFormat::F16);
+        let backend = Box::new(backend.unwrap());
+        let drafter: Box<dyn Drafter> =
+            Box::new(FeatureHead::new(&head.config, weights.kind(), backend, 256));
+        let mut drafted = Engine::new(Box::new(target), Some(drafter));
+        let shape = Shape { gamma: 8, width: 4, depth: 3 };
+        let (again, rounds, _) =
+            generate(&mut drafted, &files.tokenizer, request(&prompt, 40), |_| {
+                options(shape, true, sampler)
+            });
+        assert_eq!(again, said, "T = {temperature}");
+        let share = rounds.len() as f64 / plain_rounds.len() as f64;
+        assert!(share < fewer, "T = {temperature}: {} rounds", rounds.len());
     }
 }

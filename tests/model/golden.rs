@@ -1,6 +1,6 @@
 //! The golden vectors of the original program (tests/golden, f32, tolerance 1e-4).
 
-use crate::support::golden::{File, assert_close, json, recorded_target};
+use crate::support::recorded::{File, assert_close, json, recorded_target};
 use dovetail::kernels::Pool;
 use dovetail::model::{CpuTarget, Target};
 use dovetail::speculate::Tree;

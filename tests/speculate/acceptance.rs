@@ -1,6 +1,6 @@
 //! The acceptance walk and the sampler against the recorded rounds and against textbook forms.
 
-use crate::support::golden::{File, json};
+use crate::support::recorded::{File, json};
 use dovetail::speculate::{
     History, Noise, Sampler, SamplerSettings, Tree, accept, argmax, log_softmax,
 };

@@ -1,7 +1,7 @@
 //! Growth of the draft tree: against the description in method.md, Tree growth, taken literally,
 //! and against the recorded trees.
 
-use crate::support::golden::json;
+use crate::support::recorded::json;
 use dovetail::speculate::{
     Growth, Method, Node, SEARCH_BEAM, SEARCH_DECAY, Shape, Tree, top_log_probs,
 };

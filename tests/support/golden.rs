@@ -1,17 +1,12 @@
-//! The recorded files of the original program, tests/golden.
+//! The recorded files of the original program (tests/golden) as candle's tensors, and what the
+//! recordings say of heads and prompts.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
-use dovetail::kernels::{Format, KvFormat, Pool};
-use dovetail::model::{Config, CpuTarget, RawTensor, WeightSource};
-use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::models::load_target;
+pub use super::recorded::{File, assert_close, config, golden, json, recorded_target};
 
 pub const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
@@ -19,14 +14,6 @@ pub const HEADS: [&str; 5] =
     ["draft_dgf_m1", "draft_dgf_m2", "draft_dgf_m4", "draft_eagle_m1", "draft_dgf_m2_gqa"];
 
 pub type Tensors = HashMap<String, Tensor>;
-
-pub fn golden(name: &str) -> PathBuf {
-    Path::new(GOLDEN).join(name)
-}
-
-pub fn json(name: &str) -> Value {
-    serde_json::from_slice(&File::golden(name).0).unwrap()
-}
 
 pub fn tensors(name: &str) -> Tensors {
     candle_core::safetensors::load(golden(name), &Device::Cpu).unwrap()
@@ -41,17 +28,6 @@ pub fn numbers(value: &Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|v| v.as_u64().unwrap() as u32).collect()
 }
 
-/// The numbers of a recorded target.
-pub fn config(target: &str) -> Config {
-    Config::from_hf_json(&json(&format!("{target}/config.json"))).unwrap()
-}
-
-/// A recorded target with a cache in f32.
-pub fn recorded_target(name: &str, pool: Arc<Pool>, context: usize) -> CpuTarget {
-    let weights = File::golden(&format!("{name}/model.safetensors"));
-    load_target(&config(name), &weights, pool, context, KvFormat::F32)
-}
-
 /// The target that a recorded head drafts for.
 pub fn target_of(head: &str) -> &'static str {
     if head.ends_with("gqa") { "target_gqa" } else { "target_mha" }
@@ -60,71 +36,4 @@ pub fn target_of(head: &str) -> &'static str {
 pub fn prompts() -> Vec<Vec<u32>> {
     let meta = json("trees.json");
     meta["meta"]["prompts"].as_object().unwrap().values().map(numbers).collect()
-}
-
-/// A safetensors file in memory.
-pub struct File(Vec<u8>);
-
-impl File {
-    pub fn golden(path: &str) -> Self {
-        let path = Path::new(GOLDEN).join(path);
-        Self(std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
-    }
-
-    fn tensors(&self) -> SafeTensors<'_> {
-        SafeTensors::deserialize(&self.0).unwrap()
-    }
-
-    pub fn floats(&self, name: &str) -> Vec<f32> {
-        let tensors = self.tensors();
-        let tensor = tensors.tensor(name).unwrap();
-        assert_eq!(tensor.dtype(), Dtype::F32, "{name}");
-        tensor.data().as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect()
-    }
-
-    pub fn tokens(&self, name: &str) -> Vec<u32> {
-        let tensors = self.tensors();
-        let tensor = tensors.tensor(name).unwrap();
-        assert_eq!(tensor.dtype(), Dtype::I64, "{name}");
-        tensor.data().as_chunks().0.iter().map(|&b| i64::from_le_bytes(b) as u32).collect()
-    }
-}
-
-/// The file as the weights of a model.
-impl WeightSource for File {
-    fn describe(&self) -> String {
-        "golden file".to_owned()
-    }
-
-    fn tensor(&self, name: &str) -> Option<RawTensor<'_>> {
-        let header = self.tensors();
-        let tensor = header.tensor(name).ok()?;
-        assert_eq!(tensor.dtype(), Dtype::F32, "{name}");
-        Some(RawTensor {
-            format: Format::F32,
-            shape: tensor.shape().to_vec(),
-            bytes: Cow::Owned(tensor.data().to_vec()),
-        })
-    }
-}
-
-/// Fails with the place and size of the largest difference above `tolerance`.
-#[track_caller]
-pub fn assert_close(name: &str, found: &[f32], expected: &[f32], tolerance: f32) {
-    assert_eq!(found.len(), expected.len(), "{name}: number of values");
-    let worst = found
-        .iter()
-        .zip(expected)
-        .map(|(a, b)| (a - b).abs())
-        .enumerate()
-        // A NaN is worse than anything.
-        .max_by(|(_, a), (_, b)| a.total_cmp(b));
-    if let Some((at, difference)) = worst {
-        assert!(
-            difference <= tolerance,
-            "{name}[{at}]: {} instead of {}, off by {difference}",
-            found[at],
-            expected[at]
-        );
-    }
 }

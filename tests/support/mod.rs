@@ -17,6 +17,7 @@ pub mod models;
 pub mod pickled;
 pub mod program;
 pub mod pty;
+pub mod recorded;
 pub mod toy;
 pub mod toy_worker;
 pub mod watched;

@@ -102,7 +102,7 @@ fn engine(
     };
     let weights = HeadWeights::load(&head, &RandomHead::new(&head)).map_err(head_failed)?;
     let shared = SharedTables::of(&target);
-    let precision = HeadPrecision::Eight;
+    let precision = HeadPrecision::Four;
     let backend =
         PackedHead::new(&weights, &shared, pool, positions, precision, kv).map_err(head_failed)?;
     let drafter = FeatureHead::new(&weights.config, FusionKind::Dgf, Box::new(backend), positions);

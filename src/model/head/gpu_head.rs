@@ -148,6 +148,7 @@ impl GpuHead {
 impl HeadBackend for GpuHead {
     fn describe(&self) -> String {
         let bits = match self.precision {
+            HeadPrecision::Four => "4 bits",
             HeadPrecision::Eight => "8 bits",
             HeadPrecision::Stored => "stored precision",
         };

@@ -241,6 +241,7 @@ fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
 impl HeadBackend for PackedHead {
     fn describe(&self) -> String {
         match self.precision {
+            HeadPrecision::Four => "4 bits on CPU".into(),
             HeadPrecision::Eight => "8 bits on CPU".into(),
             HeadPrecision::Stored => format!("{} on CPU", self.layers[0].o.format()),
         }

@@ -10,7 +10,7 @@ use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::scored_tokens::scored_tokens;
 use super::shared_target::SharedTarget;
-use super::sizes::{self, CODES, EIGHT_BITS, HALF};
+use super::sizes::{self, CODES, FOUR_BITS, HALF};
 use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
@@ -106,7 +106,7 @@ fn of_weights(
     // From here on the head is the part that was uploaded, also if the GPU fails later.
     let config = &weights.config.clone();
     let bytes_per_weight = match placed.device {
-        _ if !on_gpu => EIGHT_BITS,
+        _ if !on_gpu => FOUR_BITS,
         DraftDevice::Gpu(_) => CODES,
         _ => HALF,
     };
@@ -114,7 +114,7 @@ fn of_weights(
     let (pool, beside) = ctx.draft_pool(target.size, size, on_gpu);
     let cores = Arc::clone(&pool);
     let on_cpu = move || -> Result<Box<dyn HeadBackend>, HeadError> {
-        let (precision, kv) = (HeadPrecision::Eight, KvFormat::F16);
+        let (precision, kv) = (HeadPrecision::Four, KvFormat::F16);
         Ok(Box::new(PackedHead::new(&weights, &shared, pool, capacity, precision, kv)?))
     };
     let new = |backend| FeatureHead::new(config, kind, backend, ctx.context).reading(source);

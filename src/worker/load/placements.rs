@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::advice::Advice;
 use super::context::{LoadContext, OpenedDevice};
 use super::measure::verify_times;
-use super::sizes::{self, CODES, EIGHT_BITS};
+use super::sizes::{self, CODES, FOUR_BITS};
 use crate::model::head::FusionKind;
 use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
@@ -184,7 +184,7 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
         let most = head.config.blocks();
         DraftChoice {
             kind: DraftKind::Head,
-            on_cpu: size(EIGHT_BITS),
+            on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
             bytes: sizes::most_head_bytes(head, ctx.context, device),
             blocks: (if head.config.elastic { 1 } else { most }, most),

@@ -15,7 +15,7 @@ pub(super) const WIDENED: f64 = 1.55;
 /// Slots of a head's cache behind the context, for the rows of a tree.
 const TREE_ROWS: usize = 1024;
 /// Bytes of a head's weight on the CPU: a code, and its part of a block's scale.
-pub(in crate::worker) const EIGHT_BITS: f64 = 34.0 / 32.0;
+pub(in crate::worker) const FOUR_BITS: f64 = 20.0 / 32.0;
 
 /// Bytes of one block's keys and values on a device in half precision: on candle's room that grows
 /// by doubling, on ours the context and a tree.

@@ -1,0 +1,53 @@
+//! `src/model/mod.rs` without its other backends and without heads.
+// What only those use has no user here.
+#![allow(dead_code)]
+
+#[path = "../../src/model/block_options.rs"]
+mod block_options;
+#[path = "../../src/model/config.rs"]
+mod config;
+#[path = "../../src/model/cpu/mod.rs"]
+mod cpu;
+#[path = "../../src/model/hf_config.rs"]
+mod hf_config;
+#[path = "../../src/model/hf_deepseek.rs"]
+mod hf_deepseek;
+#[path = "../../src/model/hf_families.rs"]
+mod hf_families;
+#[path = "../../src/model/hf_fields.rs"]
+mod hf_fields;
+#[path = "../../src/model/in_flight.rs"]
+mod in_flight;
+#[path = "../../src/model/load_error.rs"]
+mod load_error;
+#[path = "../../src/model/load_request.rs"]
+mod load_request;
+#[path = "../../src/model/lower.rs"]
+mod lower;
+#[path = "../../src/model/random.rs"]
+mod random;
+#[path = "../../src/model/rope.rs"]
+mod rope;
+#[path = "../../src/model/small.rs"]
+mod small;
+#[path = "../../src/model/taps.rs"]
+mod taps;
+#[path = "../../src/model/target.rs"]
+mod target;
+#[path = "../../src/model/gpu/traffic.rs"]
+mod traffic;
+#[path = "../../src/model/weights.rs"]
+pub mod weights;
+
+pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use config::{Config, ConfigError, RopeLayout};
+pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
+pub use load_error::LoadError;
+pub use load_request::LoadRequest;
+pub use random::{KnownShape, RandomWeights};
+pub use rope::{RopeScaling, RopeTable};
+pub use small::{DraftRow, SmallLm};
+pub use taps::FeatureSource;
+pub use target::{Target, TargetError, Verified};
+pub use traffic::{Traffic, TrafficMeter};
+pub use weights::{PackedStore, RawTensor, WeightError, WeightSource};
