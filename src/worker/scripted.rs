@@ -342,6 +342,7 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     round.labels = vec![label];
     round.accepted.clear();
     round.ahead = None;
+    round.outcomes.clear();
     round.bonus = next.token;
     round.bonus_label = next.text.clone();
     round.committed = vec![next];
