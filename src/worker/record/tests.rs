@@ -152,7 +152,15 @@ fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
         })
         .collect();
     let about = |words: &str| notices.iter().filter(|said| said.contains(words)).count();
-    assert_eq!((about("M stays as recorded"), about("what if: ")), (1, 1), "{notices:?}");
+    assert_eq!(about("M stays as recorded"), 1, "{notices:?}");
+    let temperature = record.answers[0].question.sampler.temperature;
+    let holds = format!("the target's choices at temperature {temperature:.2}, and for it alone");
+    assert_eq!((about("what if: recorded candidates"), about(&holds)), (1, 1), "{notices:?}");
+    let sampled = events.iter().find_map(|event| match event {
+        Event::Sampled(sampler) => Some(*sampler),
+        _ => None,
+    });
+    assert_eq!(sampled, Some(record.answers[0].question.sampler));
 
     // As it was recorded, with the recorded totals.
     let events = replayed(&record, Controls { generation: 1, ..Controls::default() });
