@@ -191,6 +191,7 @@ impl<W: Write, E: Write> Output<W, E> {
             | Event::Verifying { .. }
             | Event::TooLong { .. }
             | Event::Reasons(_)
+            | Event::Sampled(_)
             | Event::LoadProgress { .. }
             | Event::Unloaded { .. }
             | Event::Swapped { .. }

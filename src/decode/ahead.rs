@@ -1,7 +1,10 @@
-//! What a drafter made while the target verified a round's tree (DuoDecoding), as a part of the
-//! round's record. Must never know how it was drafted.
+//! What a drafter made while the target verified a round's tree, as a part of the round's record:
+//! sequences (DuoDecoding), or trees for what might come of the round (`--overlap`). Must never
+//! know how it was drafted.
 
 use super::round::Round;
+use crate::draft::OutcomeAhead;
+use crate::speculate::Tree;
 use crate::speculate::duo::SequencesAhead;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +30,50 @@ pub struct AheadToken {
     pub label: String,
     /// The draft's log-probability of it after what precedes it.
     pub log_prob: f32,
+}
+
+/// A tree that was drafted ahead for one outcome of a round: the path that might be accepted, and
+/// the token behind it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AheadOutcome {
+    /// Node of the round's tree with which that path ends; 0 where nothing of it is accepted.
+    pub node: usize,
+    /// Log-probability of the outcome, by the draft.
+    pub log_prob: f32,
+    /// The tree for the next round; its root is the token behind the path.
+    pub tree: Tree,
+    /// Display text of each node's token, as in [`Round::labels`].
+    pub labels: Vec<String>,
+    /// Whether the round came to this. Whether the next one could use it, its `drafted_ahead` says.
+    #[serde(default, skip_serializing_if = "super::round::is_false")]
+    pub came: bool,
+}
+
+impl AheadOutcome {
+    /// What was drafted for an outcome that is not known to have come.
+    pub(super) fn new(ahead: &OutcomeAhead, label: &dyn Fn(u32) -> String) -> Self {
+        let OutcomeAhead { node, log_prob, ref tree } = *ahead;
+        let labels = tree.nodes().iter().map(|node| label(node.token)).collect();
+        Self { node, log_prob, tree: tree.clone(), labels, came: false }
+    }
+
+    /// Whether it can have been drafted beside `round`, which it is a part of.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self, round: &Round) -> Result<(), String> {
+        if self.node >= round.tree.len() || self.labels.len() != self.tree.len() {
+            return Err("an outcome that was drafted ahead is none of its tree".to_owned());
+        }
+        let Some(root) = self.tree.nodes().first() else {
+            return Err("a tree that was drafted ahead has no root".to_owned());
+        };
+        let end = round.accepted.last().copied().unwrap_or(0);
+        if self.came && (self.node, root.token) != (end, round.bonus) {
+            return Err("an outcome is said to have come, and the round's is another".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// What the target's choice says about k, once it has judged the first tokens.

@@ -3,9 +3,8 @@
 
 use super::panic::panic_message;
 use super::pending::PassWatch;
-use crate::draft::{AheadRequest, DraftRequest, Drafter};
+use crate::draft::{AheadRequest, DraftRequest, Drafter, Grown};
 use crate::speculate::Tree;
-use crate::speculate::duo::Sequences;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,8 +174,8 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
 fn work(job: DraftJob, watch: Option<&PassWatch>) -> Done {
     let DraftJob { mut drafter, tree, request, stop, .. } = job;
     let began = Instant::now();
-    let tell = |sequences: &Sequences| watch.iter().for_each(|watch| watch.grown(sequences));
-    let grown = watch.is_some().then_some(&tell as &dyn Fn(&Sequences));
+    let tell = |grown: Grown<'_>| watch.iter().for_each(|watch| watch.grown(grown));
+    let grown = watch.is_some().then_some(&tell as &dyn Fn(Grown<'_>));
     let worked = catch_unwind(AssertUnwindSafe(|| {
         drafter.draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &stop, grown })
     }));

@@ -1,7 +1,7 @@
 //! One generation: prefill in chunks, the first token, then rounds until the answer ends. Must
 //! never know how a tree was drafted.
 
-use super::ahead::AheadRecord;
+use super::ahead::{AheadOutcome, AheadRecord};
 use super::answer::Answer;
 use super::draft_thread::OverlapTimes;
 use super::drafter_set::OverlapGuard;
@@ -199,6 +199,12 @@ impl<'a> Generation<'a> {
             let ahead = self.engine.drafting.drafter(by.drafter)?.sequences_ahead()?;
             Some((by.request.budget.shape.gamma, ahead.clone()))
         });
+        let drafter_ahead = overlapping.and_then(|by| self.engine.drafting.drafter(by.drafter));
+        let outcomes = drafter_ahead.map_or(Vec::new(), |drafter| {
+            let label = |token| self.names.label(token);
+            let ahead = drafter.outcomes_ahead().iter();
+            ahead.map(|ahead| AheadOutcome::new(ahead, &label)).collect()
+        });
 
         let position = self.engine.target.len();
         let Accepted { path, bonus } =
@@ -249,12 +255,17 @@ impl<'a> Generation<'a> {
             drafter,
             drafted_ahead,
             ahead,
+            outcomes,
             predicted: false,
             timing: Timing { draft_ms, verify_ms, ahead_ms, wait_ms, ..Timing::default() },
             traffic: self.engine.traffic().since(traffic),
             context: self.engine.target.len(),
             finish: self.summary.finish,
         };
+        let end = round.accepted.last().copied().unwrap_or(0);
+        for outcome in round.outcomes.iter_mut().filter(|_| has_bonus) {
+            outcome.came = (outcome.node, outcome.tree.nodes()[0].token) == (end, bonus);
+        }
         round.timing.other_ms = (milliseconds(start) - round.timing.total_ms()).max(0.0);
         self.summary.add(&round);
         Ok(round)

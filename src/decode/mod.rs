@@ -21,7 +21,7 @@ mod text;
 
 #[cfg(test)]
 pub(crate) use ahead::tests::ahead as ahead_for_tests;
-pub use ahead::{AheadRecord, AheadToken, JudgedCount};
+pub use ahead::{AheadOutcome, AheadRecord, AheadToken, JudgedCount};
 pub use batch::{Answered, BatchEngine};
 pub use engine::{DecodeError, Engine, Request};
 pub use generation::{Generation, PrefillProgress};

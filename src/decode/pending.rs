@@ -1,11 +1,11 @@
-//! A round while the target still verifies its tree, for whoever looks: the tree, and the sequences
-//! that were drafted ahead by then. It is told on the drafter's thread, so seldom that drafting
+//! A round while the target still verifies its tree, for whoever looks: the tree, and what was
+//! drafted ahead by then. It is told on the drafter's thread, so seldom that drafting
 //! does not notice, and is no part of any record. Must never know who looks.
 
-use super::ahead::{AheadRecord, AheadToken};
+use super::ahead::{AheadOutcome, AheadRecord, AheadToken};
 use super::text::TokenText;
+use crate::draft::{Grown, OutcomeAhead};
 use crate::speculate::Tree;
-use crate::speculate::duo::Sequences;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,8 +19,11 @@ pub struct PendingRound {
     pub tree: Tree,
     /// Display text of each node's token, as in [`super::Round::labels`].
     pub labels: Vec<String>,
-    /// The sequences so far. While there is one, k may not be known yet.
+    /// γ of what is drafted ahead, and the sequences so far. While there is one, k may not be known
+    /// yet; none are drafted where there are outcomes.
     pub ahead: AheadRecord,
+    /// The outcomes so far that trees were drafted for.
+    pub outcomes: Vec<AheadOutcome>,
 }
 
 /// When a listener is told.
@@ -73,6 +76,13 @@ impl AheadListener {
 /// Tokens of a sequence with the draft's log-probabilities.
 type Drafted = Vec<(u32, f32)>;
 
+/// What there is to tell.
+#[derive(Clone)]
+enum Untold {
+    Sequences(Vec<Drafted>),
+    Outcomes(Vec<OutcomeAhead>),
+}
+
 /// Watches drafting ahead during one pass of the target.
 pub(super) struct PassWatch {
     listener: AheadListener,
@@ -81,14 +91,19 @@ pub(super) struct PassWatch {
     gamma: usize,
     /// When the listener may be told next.
     due: Cell<Instant>,
-    /// The sequences, if they have grown since it was told.
-    untold: Cell<Option<Vec<Drafted>>>,
+    /// What has grown since it was told.
+    untold: Cell<Option<Untold>>,
 }
 
 impl PassWatch {
-    /// The sequences have grown: the listener is told now if it is time.
-    pub(super) fn grown(&self, sequences: &Sequences) {
-        self.untold.set(Some(sequences.so_far().map(<[_]>::to_vec).collect()));
+    /// There is more of it: the listener is told now if it is time.
+    pub(super) fn grown(&self, grown: Grown<'_>) {
+        self.untold.set(Some(match grown {
+            Grown::Sequences(sequences) => {
+                Untold::Sequences(sequences.so_far().map(<[_]>::to_vec).collect())
+            }
+            Grown::Outcomes(outcomes) => Untold::Outcomes(outcomes.to_vec()),
+        }));
         if self.due.get() <= Instant::now() {
             self.tell();
         }
@@ -102,17 +117,24 @@ impl PassWatch {
 
     /// Tells the listener of what it was not.
     pub(super) fn tell(&self) {
-        let Some(sequences) = self.untold.take() else { return };
+        let Some(untold) = self.untold.take() else { return };
         let AheadListener { names, times, tell } = &self.listener;
         let label = |token| names.label(token);
         let token = |(token, log_prob)| AheadToken { token, label: label(token), log_prob };
-        let sequences =
-            sequences.into_iter().map(|tokens| tokens.into_iter().map(token).collect()).collect();
+        let (sequences, outcomes) = match untold {
+            Untold::Sequences(all) => {
+                (all.into_iter().map(|all| all.into_iter().map(token).collect()).collect(), vec![])
+            }
+            Untold::Outcomes(all) => {
+                (vec![], all.iter().map(|ahead| AheadOutcome::new(ahead, &label)).collect())
+            }
+        };
         tell(PendingRound {
             index: self.index,
             tree: self.tree.clone(),
             labels: self.tree.nodes().iter().map(|node| label(node.token)).collect(),
             ahead: AheadRecord { gamma: self.gamma, sequences, adopted: None },
+            outcomes,
         });
         self.due.set(Instant::now() + times.every);
     }

@@ -1,7 +1,7 @@
 //! The record of one round: the screen, `run --json`, the bench, a saved trace and a replay all
 //! read this one. Must never know how it is shown.
 
-use super::ahead::AheadRecord;
+use super::ahead::{AheadOutcome, AheadRecord};
 use crate::draft::Budget;
 use crate::model::Traffic;
 use crate::speculate::{Credits, Tree};
@@ -133,6 +133,10 @@ pub struct Round {
     /// What was drafted ahead in sequences while the target verified this tree (DuoDecoding).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<AheadRecord>,
+    /// What was drafted ahead for the likeliest outcomes of this round while the target verified
+    /// its tree (`--overlap`), in that order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<AheadOutcome>,
     /// Whether it was never decoded but worked out from a recorded one (what-if in a replay): the
     /// tokens are the recorded ones, the times those of the cost model.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -149,7 +153,7 @@ pub struct Round {
 }
 
 // What is left out of the lines: serde asks with a reference.
-fn is_false(value: &bool) -> bool {
+pub(super) fn is_false(value: &bool) -> bool {
     !value
 }
 

@@ -15,6 +15,7 @@ pub use context::{ContextDraft, ContextSources, History};
 pub use feature_head::{Fallback, FeatureHead};
 pub use lookahead::Lookahead;
 pub use lookup::PromptLookup;
+pub use outcome::OutcomeAhead;
 pub use retrieval::Retrieval;
 pub use small_model::SmallModel;
 
@@ -69,9 +70,18 @@ pub struct AheadRequest<'a> {
     pub request: &'a DraftRequest,
     /// Set when the target's pass has ended.
     pub stop: &'a AtomicBool,
-    /// Told of the sequences after each of the draft's passes (DuoDecoding); `None` where nobody
-    /// looks.
-    pub grown: Option<&'a dyn Fn(&Sequences)>,
+    /// Told of what there is so far: of sequences after each of the draft's passes, of outcomes
+    /// after each; `None` where nobody looks.
+    pub grown: Option<&'a dyn Fn(Grown<'_>)>,
+}
+
+/// What was drafted ahead so far.
+#[derive(Clone, Copy, Debug)]
+pub enum Grown<'a> {
+    /// Sequences behind the tail (DuoDecoding).
+    Sequences(&'a Sequences),
+    /// Trees for what may come of the round.
+    Outcomes(&'a [OutcomeAhead]),
 }
 
 /// Which M a drafter can run with.
@@ -174,6 +184,10 @@ pub trait Drafter: Send {
     /// the round.
     fn sequences_ahead(&self) -> Option<&SequencesAhead> {
         None
+    }
+    /// The outcomes that were drafted ahead since the last tree, for the record of the round.
+    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+        &[]
     }
     /// Gives the target's verification of `tree`: raw logits of every node, `[tree.len(), vocab]`
     /// row-major. Called after each pass of a round that this drafter was asked for, before what it

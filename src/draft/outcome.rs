@@ -3,6 +3,17 @@
 
 use crate::speculate::Tree;
 
+/// What was drafted for one outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutcomeAhead {
+    /// Node of the verified tree with which the accepted path ends.
+    pub node: usize,
+    /// Log-probability of the outcome, by the draft.
+    pub log_prob: f32,
+    /// The tree for the round after: its root is the token behind the path.
+    pub tree: Tree,
+}
+
 /// Outcomes that trees are grown for: each takes as long as drafting in turn does.
 pub(super) const OUTCOMES: usize = 4;
 

@@ -61,6 +61,10 @@ impl WeightSource for RandomWeights {
 /// Shapes of well-known models, for measuring without their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownShape {
+    /// Llama 68M, a draft model.
+    M68,
+    /// Llama 160M, a draft model.
+    M160,
     /// TinyLlama 1.1B.
     B1,
     /// Llama 2 7B.
@@ -71,11 +75,13 @@ pub enum KnownShape {
 
 impl KnownShape {
     /// All of them, smallest first.
-    pub const ALL: [KnownShape; 3] = [Self::B1, Self::B7, Self::B13];
+    pub const ALL: [KnownShape; 5] = [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Self::M68 => "68m",
+            Self::M160 => "160m",
             Self::B1 => "1b",
             Self::B7 => "7b",
             Self::B13 => "13b",
@@ -85,6 +91,8 @@ impl KnownShape {
     /// Its configuration.
     pub fn config(self) -> Config {
         let (hidden, intermediate, layers, heads, kv_heads) = match self {
+            Self::M68 => (768, 3072, 2, 12, 12),
+            Self::M160 => (768, 3072, 12, 12, 12),
             Self::B1 => (2048, 5632, 22, 32, 4),
             Self::B7 => (4096, 11_008, 32, 32, 32),
             Self::B13 => (5120, 13_824, 40, 40, 40),

@@ -52,7 +52,7 @@ struct Candidate {
 }
 
 /// A tree while it grows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Growth {
     shape: Shape,
     /// Most rows of a beam.

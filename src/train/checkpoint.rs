@@ -35,7 +35,7 @@ pub struct TrainPosition {
     pub cursor: usize,
     /// Pairs that went through the head.
     pub tokens: u64,
-    /// Time spent in steps.
+    /// Time spent in steps and in measurements on the way.
     pub seconds: f64,
     /// How many examples there were and their tokens, once the first batch was drawn.
     pub examples: Option<(usize, u64)>,

@@ -32,6 +32,8 @@ pub struct Trainer {
     position: TrainPosition,
     /// The batches of the present epoch.
     order: Option<Vec<Vec<usize>>>,
+    /// Seconds that are kept for what comes after the last step.
+    kept_seconds: f64,
 }
 
 /// What one pass runs.
@@ -117,7 +119,8 @@ impl Trainer {
             Some(tokens) => lm_head.index_select(&Tensor::new(tokens.tokens(), device)?, 0)?,
         };
         let loss = LossComputer::new(&scored, &options)?;
-        Ok(Self { net, loss, embedding, options, adam, position, order: None })
+        let (order, kept_seconds) = (None, 0.0);
+        Ok(Self { net, loss, embedding, options, adam, position, order, kept_seconds })
     }
 
     /// How it trains.
@@ -149,9 +152,22 @@ impl Trainer {
     pub fn progress(&self) -> f64 {
         let progress = match self.options.length {
             Length::Steps(steps) => self.position.steps as f64 / steps as f64,
-            Length::Minutes(minutes) => self.position.seconds / (60.0 * minutes),
+            Length::Minutes(minutes) => {
+                (self.position.seconds + self.kept_seconds) / (60.0 * minutes)
+            }
         };
         progress.min(1.0)
+    }
+
+    /// Counts time that was spent on something else than steps: a training of so many minutes has
+    /// that much less for them.
+    pub fn spend(&mut self, seconds: f64) {
+        self.position.seconds += seconds;
+    }
+
+    /// Keeps so many seconds of such a training for what comes after the last step.
+    pub fn keep(&mut self, seconds: f64) {
+        self.kept_seconds = seconds;
     }
 
     /// Whether the training is over.

@@ -44,6 +44,22 @@ fn examples() -> Vec<Example> {
     (0..12).map(|i| text(i, 6 + i % 5)).collect()
 }
 
+#[test]
+fn time_that_is_spent_elsewhere_is_none_to_learn() {
+    let length = Length::Minutes(1.0);
+    let mut timed = trainer(Options { length, ..options() });
+    timed.spend(30.0);
+    assert!((timed.progress() - 0.5).abs() < 1e-9);
+    timed.keep(15.0);
+    assert!((timed.progress() - 0.75).abs() < 1e-9);
+    timed.keep(30.0);
+    assert!(timed.finished());
+    // Steps are counted as they are.
+    let mut steps = trainer(options());
+    steps.spend(1e6);
+    assert_eq!(steps.progress(), 0.0);
+}
+
 fn options() -> Options {
     Options {
         length: Length::Steps(30),

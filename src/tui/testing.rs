@@ -52,6 +52,7 @@ pub fn round_of(nodes: &[(&str, usize, f32)], accepted: &[usize], bonus: &str) -
         drafter: Some(0),
         drafted_ahead: false,
         ahead: None,
+        outcomes: Vec::new(),
         predicted: false,
         timing: Timing { draft_ms: 3.1, verify_ms: 41.0, other_ms: 0.6, ..Timing::default() },
         traffic: Traffic::default(),
@@ -281,7 +282,7 @@ pub fn pending(generation: u64, index: usize) -> Event {
         vec![token(" and", -1.6), token(" an", -0.9)],
     ];
     let ahead = AheadRecord { gamma: 12, sequences, adopted: None };
-    let round = Box::new(PendingRound { index, tree, labels, ahead });
+    let round = Box::new(PendingRound { index, tree, labels, ahead, outcomes: Vec::new() });
     Event::Verifying { generation, round }
 }
 

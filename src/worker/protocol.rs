@@ -218,6 +218,8 @@ pub enum Event {
     Reasons(Vec<String>),
     /// Something changed that the user should know; work goes on.
     Notice(String),
+    /// Of a record that is shown again: how what follows was sampled.
+    Sampled(SamplerSettings),
     /// Other models are being loaded while those in use go on.
     LoadProgress {
         /// The load.
@@ -270,7 +272,11 @@ impl Event {
             | Self::Round { generation, .. }
             | Self::Finished { generation, .. } => Some(*generation),
             Self::Failed { generation, .. } => *generation,
-            Self::Loading { .. } | Self::Ready(_) | Self::Reasons(_) | Self::Notice(_) => None,
+            Self::Loading { .. }
+            | Self::Ready(_)
+            | Self::Reasons(_)
+            | Self::Notice(_)
+            | Self::Sampled(_) => None,
             // Loads have numbers of their own.
             Self::LoadProgress { .. }
             | Self::Unloaded { .. }

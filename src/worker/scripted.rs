@@ -45,6 +45,8 @@ struct Replay {
     paced: bool,
     /// What was said of what the record cannot answer: each sentence once.
     said: Vec<String>,
+    /// At which the present answer was recorded.
+    temperature: f32,
 }
 
 /// Why a script cannot be played.
@@ -121,7 +123,7 @@ impl Script {
             lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
         }
         let what_if = WhatIf::new(record);
-        let replay = Some(Replay { what_if, paced, said: Vec::new() });
+        let replay = Some(Replay { what_if, paced, said: Vec::new(), temperature: 0.0 });
         Ok(Self { replay, ..Self::of(lines)? })
     }
 
@@ -200,8 +202,11 @@ impl Player {
                 Line::Ready(ready) => Event::Ready(ready),
                 Line::Notice { text } => Event::Notice(text),
                 Line::Failed { error } => Event::Failed { generation: None, error },
-                // Nothing else can precede an answer.
-                _ => continue,
+                line => match self.sampled(&line) {
+                    Some(event) => event,
+                    // Nothing else can precede an answer.
+                    None => continue,
+                },
             };
             let failed = matches!(event, Event::Failed { .. });
             if !(self.sink)(event) || failed {
@@ -209,6 +214,17 @@ impl Player {
             }
         }
         true
+    }
+
+    /// What a line of a record tells of how what follows it was sampled.
+    fn sampled(&mut self, line: &Line) -> Option<Event> {
+        let sampler = match line {
+            Line::Question(question) => question.sampler,
+            Line::Sampler { sampler } => *sampler,
+            _ => return None,
+        };
+        self.replay.as_mut()?.temperature = sampler.temperature;
+        Some(Event::Sampled(sampler))
     }
 
     /// There are no models to change; `false` if nobody listens any more.
@@ -247,7 +263,12 @@ impl Player {
                     let shown = if summary.predicted > 0 { Box::new(counted) } else { last };
                     Event::Finished { generation, summary: shown }
                 }
-                Line::Record(_) | Line::Question(_) | Line::Sampler { .. } => continue,
+                line @ (Line::Record(_) | Line::Question(_) | Line::Sampler { .. }) => {
+                    match self.sampled(&line) {
+                        Some(event) => event,
+                        None => continue,
+                    }
+                }
                 Line::Reasons { reasons } => Event::Reasons(reasons),
                 Line::Notice { text } => Event::Notice(text),
                 Line::Failed { error } => Event::Failed { generation: Some(generation), error },
@@ -277,8 +298,10 @@ impl Player {
                 None => played(recorded, done, &controls, summary.rounds),
                 Some(replay) => {
                     let next = replay.what_if.next(recorded, done, &controls);
-                    let predicts = next.round.predicted.then(|| PREDICTED.to_owned());
-                    for words in next.refused.into_iter().chain(predicts) {
+                    let predicted = next.round.predicted;
+                    let predicts = predicted.then(|| PREDICTED.to_owned());
+                    let holds = predicted.then(|| holds_for(replay.temperature));
+                    for words in next.refused.into_iter().chain(predicts).chain(holds) {
                         if !replay.said.contains(&words) {
                             replay.said.push(words.clone());
                             if !(self.sink)(Event::Notice(words)) {
@@ -313,6 +336,11 @@ impl Player {
 /// Said once a replay.
 const PREDICTED: &str = "what if: recorded candidates, times by the cost model";
 
+/// Said with it, for every temperature: at another the target would have drawn other tokens.
+fn holds_for(temperature: f32) -> String {
+    format!("what if: the target's choices at temperature {temperature:.2}, and for it alone")
+}
+
 /// The rest of `recorded` after `done` of its tokens, under the controls.
 fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> Round {
     let mut round = recorded.clone();
@@ -342,6 +370,7 @@ fn played(recorded: &Round, done: usize, controls: &Controls, index: usize) -> R
     round.labels = vec![label];
     round.accepted.clear();
     round.ahead = None;
+    round.outcomes.clear();
     round.bonus = next.token;
     round.bonus_label = next.text.clone();
     round.committed = vec![next];

@@ -95,6 +95,7 @@ impl Recorder {
     pub fn line(&mut self, event: &Event) -> Option<Line> {
         Some(match event {
             Event::Verifying { .. } => return None,
+            Event::Sampled(sampler) => Line::Sampler { sampler: *sampler },
             Event::Loading { stage, fraction } => {
                 Line::Loading { stage: stage.clone(), fraction: *fraction }
             }

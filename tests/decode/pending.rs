@@ -2,12 +2,15 @@
 //! what is told after its pass would never be.
 
 use crate::support::duo::{duo, pair};
-use crate::support::generate::{answer, request, samplers};
+use crate::support::generate::{answer as generated, options, plain, request, samplers};
 use crate::support::golden::prompts;
 use crate::support::toy::Letters;
 use crate::support::watched::Watched;
-use dovetail::decode::{AheadListener, Engine, PendingRound, Round, TellTimes, Timing};
-use dovetail::speculate::SamplerSettings;
+use dovetail::decode::{
+    AheadListener, AheadOutcome, Engine, PendingRound, Round, RoundOptions, TellTimes, Timing,
+};
+use dovetail::plan::Schedule;
+use dovetail::speculate::{SamplerSettings, Shape};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -58,7 +61,7 @@ fn alone(sampler: SamplerSettings) -> (Vec<u32>, Vec<Round>) {
     let mut engine = Engine::new(Box::new(target), [drafter]);
     let prompt = prompts().swap_remove(0);
     let options = |_| duo(GAMMA, None, sampler);
-    let (tokens, rounds) = answer(&mut engine, &request(&prompt, LENGTH), options);
+    let (tokens, rounds) = generated(&mut engine, &request(&prompt, LENGTH), options);
     let untimed = |round| Round { timing: Timing::default(), ..round };
     (tokens, rounds.into_iter().map(untimed).collect())
 }
@@ -123,4 +126,66 @@ fn nothing_is_told_of_short_passes_nor_too_often() {
     let told: Vec<usize> = told.iter().map(|told| told.index).collect();
     let drafted = rounds.iter().filter(|round| round.ahead.is_some()).map(|round| round.index);
     assert_eq!(told, drafted.collect::<Vec<_>>(), "once a round");
+}
+
+/// Trees for the likeliest outcomes (`--overlap`), by a small model and by the same one as its
+/// target, which is always right.
+#[test]
+fn outcomes_are_told_and_recorded_and_the_one_that_came_is_the_next_tree() {
+    let shape = Shape { gamma: 8, width: 3, depth: 4 };
+    let (mut came, mut used, mut told_of) = (0, 0, 0);
+    for sampler in samplers() {
+        let (tell, told) = channel();
+        let listener = AheadListener::new(Arc::new(Letters), TellTimes::default(), move |round| {
+            let _ = tell.send(round);
+        });
+        let (target, drafter) = pair("target_mha", "target_mha");
+        // Long enough for trees to be grown beside it.
+        let target = Watched::new(target, |_| {
+            std::thread::sleep(Duration::from_millis(20));
+            Ok(())
+        });
+        let mut engine = Engine::new(Box::new(target), [drafter]);
+        let prompt = prompts().swap_remove(0);
+        let overlap = Schedule::Overlap;
+        let options = RoundOptions { schedule: overlap, ..options(shape, true, sampler) };
+        let mut answer = engine.generate(request(&prompt, LENGTH), &Letters).unwrap();
+        answer.watch(Some(listener));
+        let mut text = vec![answer.first_token(&options).unwrap().token];
+        let mut rounds: Vec<Round> = Vec::new();
+        while answer.finish().is_none() {
+            let round = answer.step(&options).unwrap();
+            text.extend(round.committed.iter().map(|committed| committed.token));
+            rounds.push(round);
+        }
+        let (target, _) = pair("target_mha", "target_mha");
+        let mut alone = Engine::new(Box::new(target), None);
+        let plain = generated(&mut alone, &request(&prompt, LENGTH), plain(sampler)).0;
+        assert_eq!(text, plain, "{sampler:?}");
+
+        let told: Vec<PendingRound> = told.iter().collect();
+        for (at, round) in rounds.iter().enumerate() {
+            assert!(round.ahead.is_none() && round.outcomes.len() <= 4);
+            for outcome in &round.outcomes {
+                assert_eq!(outcome.check(round), Ok(()));
+            }
+            let last = told.iter().rfind(|told| told.index == round.index);
+            let last = last.map_or(&[][..], |told| &told.outcomes);
+            let untold = |outcome: &AheadOutcome| AheadOutcome { came: false, ..outcome.clone() };
+            let recorded: Vec<AheadOutcome> = round.outcomes.iter().map(untold).collect();
+            assert_eq!(last, recorded, "round {at}");
+            told_of += last.len();
+            let Some(outcome) = round.outcomes.iter().find(|outcome| outcome.came) else {
+                continue;
+            };
+            came += 1;
+            let Some(next) = rounds.get(at + 1).filter(|next| next.drafted_ahead) else { continue };
+            // Near the end of the answer the tree is smaller than what was drafted ahead.
+            if next.tree.len() == outcome.tree.len() {
+                used += 1;
+                assert_eq!(next.tree.nodes()[0].token, outcome.tree.nodes()[0].token);
+            }
+        }
+    }
+    assert!(came > 4 && used > 2 && told_of > 20, "{came} {used} {told_of}");
 }

@@ -79,13 +79,17 @@ fn a_tree_drafted_ahead_is_that_of_the_same_features() {
                     .map(<[u32]>::to_vec)
                     .collect();
                 assert!(!outcomes.is_empty());
-                for outcome in outcomes {
+                let recorded = ahead(&case, backend, &request).0.outcomes_ahead().to_vec();
+                assert_eq!(recorded.len(), outcomes.len());
+                for (outcome, recorded) in outcomes.into_iter().zip(recorded) {
                     let stand_ins = own_outputs(&case, backend, blocks, &outcome);
                     let (mut drafter, _) = ahead(&case, backend, &request);
                     drafter.observe(&stand_ins, &outcome).unwrap();
                     let next = DraftRequest::new(*outcome.last().unwrap(), budget);
                     let tree = drafter.propose(&next).unwrap();
                     assert!(drafter.was_drafted_ahead(), "{name} {outcome:?}");
+                    // What the record of the round holds is what the next one verifies.
+                    assert_eq!(tree, recorded.tree, "{name} {outcome:?}");
 
                     let (features, tokens) = case.input("p0");
                     let mut fresh = case.drafter(backend);

@@ -5,13 +5,16 @@
 use std::path::{Path, PathBuf};
 
 use super::published::{NotPublished, PublishedAcceptance};
+use super::small::{self, SequenceRounds, SmallRound};
+use super::turned::Turned;
 use crate::bench::paper::Published;
 use crate::decode::Round;
-use crate::speculate::{Method, Tree};
+use crate::plan::{DraftKind, Strategy};
+use crate::speculate::{Budget, Method, Tree};
 use crate::worker::Line;
 use crate::worker::record::{Record, RecordError};
 
-/// Recorded rounds by the blocks that drafted them.
+/// Recorded rounds of heads, by the blocks that drafted them, and of small models.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AcceptanceProfile {
     rounds: Vec<DraftedRound>,
@@ -28,8 +31,18 @@ struct DraftedRound {
     gamma: usize,
     width: usize,
     depth: usize,
+    method: Method,
+    /// Whether a small model drafted it.
+    small: bool,
     tree: Tree,
     accepted: Vec<usize>,
+    bonus: u32,
+}
+
+impl DraftedRound {
+    fn as_small(&self) -> SmallRound<'_> {
+        SmallRound { tree: &self.tree, accepted: &self.accepted, bonus: self.bonus }
+    }
 }
 
 /// Why a record is no profile.
@@ -84,20 +97,66 @@ impl AcceptanceProfile {
         Ok(Self { rounds: Vec::new(), published: Some(acceptance), sources })
     }
 
-    /// Tokens of the draft that a round accepts in the mean, with trees of `gamma` nodes by
-    /// `blocks` blocks; `None` if no round tells. A single node drafts nothing.
-    pub fn accepted(&self, gamma: usize, blocks: usize) -> Option<f64> {
-        if gamma <= 1 {
-            return Some(0.0);
+    /// Tokens of the draft that a round accepts in the mean where `strategy` drafts with `budget`;
+    /// `None` if no round tells. A single node drafts nothing.
+    pub fn accepted(&self, strategy: &Strategy, turned: Turned, budget: &Budget) -> Option<f64> {
+        let (gamma, width) = (budget.shape.gamma, budget.shape.width);
+        match (turned, budget.method) {
+            _ if gamma <= 1 => Some(0.0),
+            (Turned::Blocks(blocks), _) => self.by_head(gamma, blocks),
+            (Turned::Width(_), Method::Sequences { .. }) => None,
+            (Turned::Width(1), Method::Tree) => {
+                let right = small::survival(&self.of_small(), gamma - 1)?;
+                Some(right.iter().sum())
+            }
+            (Turned::Width(_), method) => {
+                let rounds = self.wide(strategy, budget);
+                let count = |round: &&DraftedRound| {
+                    small::accepted(&round.as_small(), gamma, width, method)
+                };
+                mean(rounds.iter().map(count))
+            }
         }
-        let telling = |round: &&DraftedRound| round.blocks == blocks && round.gamma >= gamma;
-        let rounds: Vec<&DraftedRound> = self.rounds.iter().filter(telling).collect();
-        let accepted = |round: &&DraftedRound| accepted_within(&round.tree, &round.accepted, gamma);
-        let sum: usize = rounds.iter().map(accepted).sum();
-        match &self.published {
-            Some(published) if rounds.is_empty() => published.accepted(gamma, blocks),
-            _ => (!rounds.is_empty()).then(|| sum as f64 / rounds.len() as f64),
+    }
+
+    fn by_head(&self, gamma: usize, blocks: usize) -> Option<f64> {
+        let telling =
+            |round: &&DraftedRound| !round.small && round.blocks == blocks && round.gamma >= gamma;
+        let rounds = self.rounds.iter().filter(telling);
+        let accepted = |round: &DraftedRound| accepted_within(&round.tree, &round.accepted, gamma);
+        let published = self.published.as_ref().filter(|_| rounds.clone().next().is_none());
+        match published {
+            Some(published) => published.accepted(gamma, blocks),
+            None => mean(rounds.map(accepted)),
         }
+    }
+
+    /// What rounds of DuoDecoding win, `k` sequences of γ tokens in all; `None` if no round tells.
+    pub(super) fn sequences(&self, gamma: usize, k: usize) -> Option<SequenceRounds> {
+        small::sequences(&self.of_small(), gamma, k)
+    }
+
+    /// Rows of the passes that a small model drafts such trees in, round by round; nothing if no
+    /// round tells.
+    pub(super) fn passes(&self, strategy: &Strategy, budget: &Budget) -> Vec<Vec<usize>> {
+        let rounds = self.wide(strategy, budget);
+        rounds.into_iter().map(|round| small::passes(&round.tree, budget)).collect()
+    }
+
+    /// Trees of small models in which the likeliest token stands below every node.
+    fn of_small(&self) -> Vec<SmallRound<'_>> {
+        let rounds = self.rounds.iter().filter(|round| round.small && round.method == Method::Tree);
+        rounds.map(DraftedRound::as_small).collect()
+    }
+
+    /// Trees of small models that hold those of `budget`.
+    fn wide(&self, strategy: &Strategy, budget: &Budget) -> Vec<&DraftedRound> {
+        let (shape, method) = (budget.shape, strategy.method);
+        let telling = |round: &&DraftedRound| {
+            let holds = round.gamma >= shape.gamma && round.width >= shape.width;
+            round.small && round.method == method && holds
+        };
+        self.rounds.iter().filter(telling).collect()
     }
 
     /// Width k and depth D of its first tree; the paper's where there is none.
@@ -105,19 +164,20 @@ impl AcceptanceProfile {
         self.rounds.first().map_or(PublishedAcceptance::SHAPE, |round| (round.width, round.depth))
     }
 
-    /// Numbers of blocks that it tells of.
-    pub fn blocks(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = self.rounds.iter().map(|round| round.blocks).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// The largest γ that it tells of for so many blocks.
-    pub fn most_gamma(&self, blocks: usize) -> usize {
-        let of = self.rounds.iter().filter(|round| round.blocks == blocks);
+    /// The largest γ that it tells of.
+    pub fn most_gamma(&self, turned: Turned) -> usize {
+        let of = self.rounds.iter().filter(|round| match turned {
+            Turned::Blocks(blocks) => !round.small && round.blocks == blocks,
+            Turned::Width(width) => round.small && round.width == width,
+        });
         of.map(|round| round.gamma).max().unwrap_or(0)
     }
+}
+
+fn mean(counts: impl Iterator<Item = usize>) -> Option<f64> {
+    let (mut sum, mut rounds) = (0, 0);
+    counts.for_each(|count| (sum, rounds) = (sum + count, rounds + 1));
+    (rounds > 0).then(|| sum as f64 / rounds as f64)
 }
 
 /// A round whose tree says what smaller ones would have been: a whole dynamic tree, ranked by its
@@ -125,14 +185,20 @@ impl AcceptanceProfile {
 fn drafted(round: &Round) -> Option<DraftedRound> {
     let budget = &round.budget;
     let whole = round.finish.is_none() && round.tree.len() == budget.shape.gamma;
-    let tells = round.speculative && budget.method == Method::Tree && round.tree.len() > 1;
+    let drafts = Strategy::named(&round.strategy).map(|strategy| strategy.draft);
+    let small = drafts == Some(DraftKind::Small);
+    let ranked = budget.method == Method::Tree || (small && budget.method == Method::Search);
+    let tells = round.speculative && ranked && round.tree.len() > 1;
     (whole && tells).then(|| DraftedRound {
         blocks: budget.blocks,
         gamma: budget.shape.gamma,
         width: budget.shape.width,
         depth: budget.shape.depth,
+        method: budget.method,
+        small,
         tree: round.tree.clone(),
         accepted: round.accepted.clone(),
+        bonus: round.bonus,
     })
 }
 
@@ -147,6 +213,7 @@ fn accepted_within(tree: &Tree, accepted: &[usize], gamma: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Strategy;
     use proptest::prelude::*;
 
     /// Root → (a: −0.1 → (c: −0.3), b: −1).
@@ -164,32 +231,77 @@ mod tests {
             gamma: 4,
             width: 2,
             depth: 1,
+            method: Method::Tree,
+            small: false,
             tree: tree(),
             accepted: accepted.to_vec(),
+            bonus: 9,
         };
         let rounds = vec![round(1, &[1, 3]), round(1, &[2]), round(1, &[]), round(2, &[1, 3])];
         AcceptanceProfile { rounds, ..AcceptanceProfile::default() }
     }
 
+    fn of_head(profile: &AcceptanceProfile, gamma: usize, blocks: usize) -> Option<f64> {
+        let dovetail = Strategy::named("dovetail").unwrap();
+        let turned = Turned::Blocks(blocks);
+        profile.accepted(dovetail, turned, &turned.budget(dovetail, gamma, (2, 1)).unwrap())
+    }
+
     #[test]
     fn a_smaller_tree_keeps_the_best_nodes_and_what_they_accept() {
         let profile = profile();
-        assert_eq!(profile.accepted(1, 1), Some(0.0));
-        assert_eq!(profile.accepted(2, 1), Some(1.0 / 3.0), "a alone");
-        assert_eq!(profile.accepted(3, 1), Some(2.0 / 3.0), "a and c");
-        assert_eq!(profile.accepted(4, 1), Some(1.0));
-        assert_eq!(profile.accepted(5, 1), None, "larger than what was recorded");
-        assert_eq!(profile.accepted(4, 2), Some(2.0));
-        assert_eq!(profile.accepted(4, 3), None);
-        assert_eq!((profile.blocks(), profile.most_gamma(1)), (vec![1, 2], 4));
+        assert_eq!(of_head(&profile, 1, 1), Some(0.0));
+        assert_eq!(of_head(&profile, 2, 1), Some(1.0 / 3.0), "a alone");
+        assert_eq!(of_head(&profile, 3, 1), Some(2.0 / 3.0), "a and c");
+        assert_eq!(of_head(&profile, 4, 1), Some(1.0));
+        assert_eq!(of_head(&profile, 5, 1), None, "larger than what was recorded");
+        assert_eq!(of_head(&profile, 4, 2), Some(2.0));
+        assert_eq!(of_head(&profile, 4, 3), None);
+        assert_eq!(profile.most_gamma(Turned::Blocks(1)), 4);
+    }
+
+    #[test]
+    fn heads_and_small_models_do_not_tell_of_each_other() {
+        let small = |profile: &AcceptanceProfile, name: &str, gamma, k| {
+            let (strategy, turned) = (Strategy::named(name).unwrap(), Turned::Width(k));
+            let budget = turned.budget(strategy, gamma, profile.shape())?;
+            match budget.method {
+                Method::Sequences { .. } => profile.sequences(gamma, k).map(|won| won.tokens - 1.0),
+                _ => profile.accepted(strategy, turned, &budget),
+            }
+        };
+        let heads = profile();
+        assert_eq!(["small-model", "sps", "duo"].map(|name| small(&heads, name, 4, 1)), [None; 3]);
+        let mut profile = profile();
+        profile.rounds.iter_mut().for_each(|round| (round.small, round.blocks) = (true, 0));
+        assert_eq!(of_head(&profile, 4, 0), None);
+        // a and c, b, nothing, a and c: of the chain a, c the first is right in two of four
+        // rounds, and the second in both of these.
+        assert_eq!(small(&profile, "small-model", 4, 2), Some(1.25));
+        assert_eq!(small(&profile, "sps", 3, 1), Some(1.0));
+        assert_eq!(small(&profile, "sps", 4, 1), None, "no chain of three was recorded");
+        let duo = small(&profile, "duo", 2, 1).unwrap();
+        // A tail of one token; half of the rounds without one are followed by one with it.
+        let share = 0.5 / (1.0 - 0.25 + 0.5);
+        assert!((duo - share * 0.5).abs() < 1e-9, "{duo}");
+        assert_eq!(small(&profile, "specexec", 4, 2), None, "a search is another tree");
+        let specexec = Strategy::named("specexec").unwrap();
+        assert!(profile.passes(specexec, &Budget::new(profile_shape(), 0)).is_empty());
+        let trees = Strategy::named("small-model").unwrap();
+        let rows = profile.passes(trees, &Budget::new(profile_shape(), 0));
+        assert_eq!(rows, vec![vec![1, 1]; 4], "of the best two a alone has no children yet");
+    }
+
+    fn profile_shape() -> crate::speculate::Shape {
+        crate::speculate::Shape { gamma: 4, width: 2, depth: 1 }
     }
 
     #[test]
     fn a_published_profile_tells_of_its_own_tree() {
         let published = crate::bench::paper::published().unwrap();
         let profile = AcceptanceProfile::published(&published, "mt_bench").unwrap();
-        assert_eq!((profile.accepted(1, 3), profile.accepted(8, 3)), (Some(0.0), None));
-        assert!((profile.accepted(16, 5).unwrap() - 3.73).abs() < 1e-9);
+        assert_eq!((of_head(&profile, 1, 3), of_head(&profile, 8, 3)), (Some(0.0), None));
+        assert!((of_head(&profile, 16, 5).unwrap() - 3.73).abs() < 1e-9);
         assert_eq!(profile.shape(), (10, 7));
         assert!(profile.sources[0].contains("Table III"), "{:?}", profile.sources);
     }

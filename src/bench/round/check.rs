@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::accept::AcceptanceProfile;
 use super::predict::{Check, Prediction};
-use crate::plan::{Setting, Strategy, TreeOverrides};
+use super::turned::Turned;
+use crate::plan::Strategy;
 use crate::worker::record::Question;
 use crate::worker::{Backend, Controls, Event, Job, SharedControls};
 
@@ -15,19 +16,22 @@ const SETTINGS: usize = 5;
 /// How often each question is answered under each.
 const PASSES: usize = 2;
 
-/// γ and M of the settings to decode: those that the profile tells of without having been recorded,
+/// γ and M or k of the settings to decode: those that the profile tells of without having been recorded,
 /// spread over the range.
-pub fn check_settings(prediction: &Prediction, profile: &AcceptanceProfile) -> Vec<(usize, usize)> {
+pub fn check_settings(
+    prediction: &Prediction,
+    profile: &AcceptanceProfile,
+) -> Vec<(usize, Turned)> {
     let told = prediction.drafting().filter(|point| point.tokens_s.is_some());
-    let settings = told.filter_map(|point| Some((point.gamma, point.blocks?)));
-    let other = settings.filter(|(gamma, blocks)| profile.most_gamma(*blocks) != *gamma);
-    let all: Vec<(usize, usize)> = other.collect();
+    let settings = told.filter_map(|point| Some((point.gamma, point.turned?)));
+    let other = settings.filter(|(gamma, turned)| profile.most_gamma(*turned) != *gamma);
+    let all: Vec<(usize, Turned)> = other.collect();
     let count = all.len().min(SETTINGS);
     (0..count).map(|at| all[at * all.len() / count]).collect()
 }
 
 /// Tokens a second of every setting over all `questions`, each setting in turn, under a strategy
-/// with trees of this width and depth, beside what was predicted. `wanted` is false
+/// with this width and depth beside what is turned, beside what was predicted. `wanted` is false
 /// once the user has had enough.
 ///
 /// # Errors
@@ -36,8 +40,8 @@ pub fn decode(
     backend: &mut Backend,
     controls: &SharedControls,
     questions: &[Question],
-    (strategy, (width, depth)): (&'static Strategy, (usize, usize)),
-    (prediction, settings): (&Prediction, &[(usize, usize)]),
+    (strategy, shape): (&'static Strategy, (usize, usize)),
+    (prediction, settings): (&Prediction, &[(usize, Turned)]),
     wanted: &dyn Fn() -> bool,
 ) -> Result<Vec<Check>, String> {
     let mut sums = vec![(0.0, 0.0); settings.len()];
@@ -45,18 +49,13 @@ pub fn decode(
     // The first pass warms up.
     for pass in 0..=PASSES {
         for question in questions {
-            for (&(gamma, blocks), (tokens, seconds)) in settings.iter().zip(&mut sums) {
+            for (&(gamma, turned), (tokens, seconds)) in settings.iter().zip(&mut sums) {
+                let Some(budget) = turned.budget(strategy, gamma, shape) else { continue };
                 if !wanted() {
                     return Ok(Vec::new());
                 }
                 generation += 1;
-                let fixed = Setting::Fixed;
-                let tree = TreeOverrides {
-                    gamma: fixed(gamma),
-                    blocks: if blocks == 0 { Setting::Auto } else { fixed(blocks) },
-                    width: fixed(width),
-                    depth: fixed(depth),
-                };
+                let tree = turned.overrides(&budget);
                 let sampler = question.sampler;
                 controls.update(|controls| {
                     let strategy = Some(strategy);
@@ -92,9 +91,9 @@ pub fn decode(
             }
         }
     }
-    let check = |(&(gamma, blocks), (tokens, seconds)): (&(usize, usize), &(f64, f64))| {
-        let predicted = prediction.at(gamma, blocks)?.tokens_s?;
-        (*seconds > 0.0).then(|| Check { gamma, blocks, predicted, measured: tokens / seconds })
+    let check = |(&(gamma, turned), (tokens, seconds)): (&(usize, Turned), &(f64, f64))| {
+        let predicted = prediction.at(gamma, turned)?.tokens_s?;
+        (*seconds > 0.0).then(|| Check { gamma, turned, predicted, measured: tokens / seconds })
     };
     Ok(settings.iter().zip(&sums).filter_map(check).collect())
 }

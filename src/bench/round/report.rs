@@ -1,6 +1,7 @@
 //! A prediction as tables of texts and as a heat map. Must never compute what it shows.
 
 use super::predict::{Check, Predicted, Prediction};
+use super::turned::Turned;
 use crate::bench::Table;
 use crate::chart::{ChartError, Heat};
 
@@ -21,12 +22,17 @@ fn gammas(prediction: &Prediction) -> Vec<usize> {
     unique(prediction.drafting().map(|point| point.gamma))
 }
 
-fn blocks(prediction: &Prediction) -> Vec<usize> {
-    unique(prediction.points.iter().filter_map(|point| point.blocks))
+fn rows(prediction: &Prediction) -> Vec<Turned> {
+    unique(prediction.points.iter().filter_map(|point| point.turned))
 }
 
-fn unique(values: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut all: Vec<usize> = values.collect();
+/// M or k, whichever was turned.
+fn symbol(prediction: &Prediction) -> &'static str {
+    rows(prediction).first().map_or("M", |turned| turned.symbol())
+}
+
+fn unique<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = values.collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -34,10 +40,9 @@ fn unique(values: impl Iterator<Item = usize>) -> Vec<usize> {
 
 fn times(prediction: &Prediction) -> Table {
     let row = |point: &Predicted| {
-        let blocks = point.blocks.map_or_else(|| PLAIN.to_owned(), |blocks| blocks.to_string());
-        let mut row = vec![blocks, point.gamma.to_string()];
-        let round = point.draft_ms + point.verify_ms + point.other_ms;
-        let ms = [point.draft_ms, point.verify_ms, point.other_ms, round];
+        let turned = point.turned.map_or_else(|| PLAIN.to_owned(), |of| of.value().to_string());
+        let mut row = vec![turned, point.gamma.to_string()];
+        let ms = [point.draft_ms, point.verify_ms, point.other_ms, point.round_ms];
         row.extend(ms.map(|ms| format!("{ms:.2}")));
         row.push(point.accepted.map_or_else(dash, |accepted| format!("{:.2}", 1.0 + accepted)));
         row.push(point.tokens_s.map_or_else(dash, rate));
@@ -45,9 +50,18 @@ fn times(prediction: &Prediction) -> Table {
     };
     Table {
         title: "Times of a round, measured; tokens a second, predicted".to_owned(),
-        head: ["M", "γ", "T_D ms", "T_V ms", "other ms", "round ms", "τ", "tokens/s"]
-            .map(str::to_owned)
-            .to_vec(),
+        head: [
+            symbol(prediction),
+            "γ",
+            "T_D ms",
+            "T_V ms",
+            "other ms",
+            "round ms",
+            "τ",
+            "tokens/s",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: prediction.points.iter().map(row).collect(),
         notes: Vec::new(),
     }
@@ -56,20 +70,20 @@ fn times(prediction: &Prediction) -> Table {
 /// `None` if nothing is predicted beyond the target alone.
 fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
     let best = prediction.best()?;
-    let (gammas, blocks) = (gammas(prediction), blocks(prediction));
+    let (gammas, turned, symbol) = (gammas(prediction), rows(prediction), symbol(prediction));
     let known = prediction.drafting().filter_map(|point| point.tokens_s);
     let (least, most) =
         known.fold((f64::INFINITY, 0.0f64), |(least, most), v| (least.min(v), most.max(v)));
-    let cell = |gamma: usize, blocks: usize| {
-        let point = prediction.at(gamma, blocks);
+    let cell = |gamma: usize, turned: Turned| {
+        let point = prediction.at(gamma, turned);
         let Some(value) = point.and_then(|point| point.tokens_s) else { return dash() };
         let share = (value - least) / (most - least).max(f64::MIN_POSITIVE);
         let shade = SHADES[(share * (SHADES.len() - 1) as f64).round() as usize];
         format!("{} {shade}{shade}", rate(value))
     };
-    let row = |&blocks: &usize| {
-        let cells = gammas.iter().map(|&gamma| cell(gamma, blocks));
-        [format!("M = {blocks}")].into_iter().chain(cells).collect()
+    let row = |&turned: &Turned| {
+        let cells = gammas.iter().map(|&gamma| cell(gamma, turned));
+        [format!("{symbol} = {}", turned.value())].into_iter().chain(cells).collect()
     };
     let head = gammas.iter().map(|gamma| format!("γ = {gamma}"));
     let near = prediction.near_best();
@@ -88,21 +102,21 @@ fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
         _ => dash(),
     };
     let mut notes = vec![format!(
-        "Best draft: γ = {}, M = {} with {} tokens/s{against}. {} of {} points are within 5 % of \
-         it (γ {}, M {}).",
+        "Best draft: γ = {}, {symbol} = {} with {} tokens/s{against}. {} of {} points are within \
+         5 % of it (γ {}, {symbol} {}).",
         best.gamma,
-        best.blocks.unwrap_or_default(),
+        best.turned.map_or(0, Turned::value),
         rate(told),
         near.len(),
         prediction.drafting().filter(|point| point.tokens_s.is_some()).count(),
         range(unique(near.iter().map(|point| point.gamma))),
-        range(unique(near.iter().filter_map(|point| point.blocks))),
+        range(unique(near.iter().filter_map(|point| point.turned.map(Turned::value)))),
     )];
     notes.extend(sources.iter().map(|source| format!("Acceptance: {source}.")));
     Some(Table {
         title: "Tokens a second to expect".to_owned(),
         head: [String::new()].into_iter().chain(head).collect(),
-        rows: blocks.iter().map(row).collect(),
+        rows: turned.iter().map(row).collect(),
         notes,
     })
 }
@@ -110,17 +124,18 @@ fn map(prediction: &Prediction, sources: &[String]) -> Option<Table> {
 fn checked(checks: &[Check]) -> Option<Table> {
     let row = |check: &Check| {
         vec![
-            check.blocks.to_string(),
+            check.turned.value().to_string(),
             check.gamma.to_string(),
             rate(check.predicted),
             rate(check.measured),
             format!("{:+.0} %", 100.0 * check.error()),
         ]
     };
+    let symbol = checks.first().map_or("M", |check| check.turned.symbol());
     let worst = checks.iter().map(|check| check.error().abs()).fold(0.0, f64::max);
     (!checks.is_empty()).then(|| Table {
         title: "Decoded for real".to_owned(),
-        head: ["M", "γ", "predicted", "measured", "error"].map(str::to_owned).to_vec(),
+        head: [symbol, "γ", "predicted", "measured", "error"].map(str::to_owned).to_vec(),
         rows: checks.iter().map(row).collect(),
         notes: vec![format!(
             "The recorded questions, each with every setting in turn. Largest error: {:.0} %.",
@@ -137,16 +152,19 @@ pub fn chart(prediction: &Prediction) -> Result<Option<(String, String)>, ChartE
     if prediction.best().is_none() {
         return Ok(None);
     }
-    let (gammas, blocks) = (gammas(prediction), blocks(prediction));
-    let value = |gamma, blocks| prediction.at(gamma, blocks).and_then(|point| point.tokens_s);
-    let row = |&blocks: &usize| gammas.iter().map(|&gamma| value(gamma, blocks)).collect();
+    let (gammas, turned) = (gammas(prediction), rows(prediction));
+    let value = |gamma, turned| prediction.at(gamma, turned).and_then(|point| point.tokens_s);
+    let row = |&turned: &Turned| gammas.iter().map(|&gamma| value(gamma, turned)).collect();
     let heat = Heat {
         title: "Tokens a second to expect".to_owned(),
         x: "γ, nodes with the root".to_owned(),
-        y: "blocks M".to_owned(),
+        y: match turned.first() {
+            Some(Turned::Width(_)) => "width k".to_owned(),
+            _ => "blocks M".to_owned(),
+        },
         columns: gammas.iter().map(usize::to_string).collect(),
-        rows: blocks.iter().map(usize::to_string).collect(),
-        values: blocks.iter().map(row).collect(),
+        rows: turned.iter().map(|turned| turned.value().to_string()).collect(),
+        values: turned.iter().map(row).collect(),
     };
     Ok(Some(("round.svg".to_owned(), heat.svg()?)))
 }
@@ -168,7 +186,8 @@ mod tests {
 
     #[test]
     fn a_prediction_as_texts() {
-        let checks = [Check { gamma: 8, blocks: 1, predicted: 20.0, measured: 19.0 }];
+        let turned = Turned::Blocks(1);
+        let checks = [Check { gamma: 8, turned, predicted: 20.0, measured: 19.0 }];
         let sources = ["a.jsonl: 40 rounds of a target with a head".to_owned()];
         let mut out = Vec::new();
         for table in tables(&sample(), &sources, &checks) {

@@ -27,8 +27,8 @@ pub(in crate::cli) struct Show {
     lined: Instant,
     /// Tokens a second while training, smoothed.
     rate: Option<f64>,
-    /// Time training took in this session and the progress it began at, for the time left.
-    since: Option<(f64, f64)>,
+    /// When training began in this session, and at what progress, for the time left.
+    since: Option<(Instant, f64)>,
     refused: usize,
 }
 
@@ -119,12 +119,9 @@ impl Show {
         let rate = step.tokens as f64 / step.seconds.max(1e-9);
         let rate = self.rate.map_or(rate, |before| before + SMOOTHING * (rate - before));
         self.rate = Some(rate);
-        let (spent, from) = self.since.unwrap_or((0.0, step.progress));
-        let spent = spent + step.seconds;
-        self.since = Some((spent, from));
-        let gained = step.progress - from;
-        let left = if gained > 0.0 { spent * (1.0 - step.progress) / gained } else { 0.0 };
-        let left = HumanDuration(std::time::Duration::from_secs_f64(left));
+        // By the clock: what is measured on the way takes time as well.
+        let (since, from) = *self.since.get_or_insert((Instant::now(), step.progress));
+        let left = HumanDuration(time_left(since.elapsed(), from, step.progress));
         self.bar.set_position((step.progress * WHOLE as f64) as u64);
         let right = accuracies(&step.measures);
         let message = format!(
@@ -153,6 +150,12 @@ impl Show {
             self.bar.println(printable(line));
         }
     }
+}
+
+/// What is left of a training that came from one share of it to another in `spent`.
+fn time_left(spent: Duration, from: f64, to: f64) -> Duration {
+    let left = spent.as_secs_f64() * (1.0 - to) / (to - from);
+    Duration::try_from_secs_f64(left).unwrap_or_default()
 }
 
 /// How far a stage is, in a line.
@@ -245,6 +248,13 @@ mod tests {
             @"features: 25 % of 12000, 300/s, 30 seconds left"
         );
         insta::assert_snapshot!(line(0), @"features: 3000 tokens, 300/s");
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_the_clock() {
+        let spent = Duration::from_secs(30);
+        assert_eq!(time_left(spent, 0.25, 0.5), Duration::from_secs(60));
+        assert_eq!(time_left(spent, 0.5, 0.5), Duration::ZERO, "not known yet");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::FeatureHead;
 use super::scratch_tree::GrowingTree;
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, Budget, DraftRequest};
+use crate::draft::{AheadRequest, Budget, DraftRequest, Grown, OutcomeAhead};
 use crate::model::head::HeadError;
 use crate::speculate::SamplerSettings;
 
@@ -45,8 +45,9 @@ impl FeatureHead {
 
     /// Grows trees for the likeliest outcomes of `tree` until told to stop.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), HeadError> {
-        let &AheadRequest { tree, request, stop, .. } = ahead;
+        let &AheadRequest { tree, request, stop, grown: told } = ahead;
         self.settle(request)?;
+        self.outcomes.clear();
         self.drafted_ahead = Some(DraftedAhead {
             pairs: self.tokens.len(),
             budget: request.budget,
@@ -55,10 +56,9 @@ impl FeatureHead {
         });
         let candidates = self.scratch.children(None);
         let mut hypotheses: Vec<Hypothesis> = after_accepting(tree, 0, None, candidates).collect();
-        let mut grown = 0;
-        while grown < OUTCOMES && !stop.load(Ordering::Acquire) {
+        while self.outcomes.len() < OUTCOMES && !stop.load(Ordering::Acquire) {
             let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
-            let Hypothesis { node, token, row, .. } = likeliest;
+            let Hypothesis { node, token, row, score } = likeliest;
             let depth = tree.nodes()[node].depth;
             let Some(bonus) = token else {
                 let Some(row) = self.run(tree.nodes()[node].token, row, request, depth)? else {
@@ -79,10 +79,12 @@ impl FeatureHead {
             tokens.pop(); // the root is committed
             tokens.reverse();
             tokens.push(bonus);
+            let grown = growing.growth.clone().finish(bonus);
+            self.outcomes.push(OutcomeAhead { node, log_prob: score, tree: grown });
             if let Some(drafted_ahead) = &mut self.drafted_ahead {
                 drafted_ahead.outcomes.push(Outcome { tokens, growing });
             }
-            grown += 1;
+            told.iter().for_each(|told| told(Grown::Outcomes(&self.outcomes)));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ mod scratch_tree;
 
 use std::sync::Arc;
 
-use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter};
+use super::{AheadRequest, Depths, DraftError, DraftRequest, Drafter, OutcomeAhead};
 use crate::kernels::Pool;
 use crate::model::head::{Candidates, FusionKind, HeadBackend, HeadConfig, HeadError, Pairs};
 use crate::model::{FeatureSource, TrafficMeter};
@@ -46,6 +46,8 @@ pub struct FeatureHead {
     /// Pairs and blocks of the stable rows that the scratch rows stand on.
     settled: Option<(usize, usize)>,
     drafted_ahead: Option<DraftedAhead>,
+    /// What it holds, for the record of the round.
+    outcomes: Vec<OutcomeAhead>,
     /// Whether the last tree came from it.
     was_drafted_ahead: bool,
     /// The pool it runs on while the target verifies.
@@ -75,6 +77,7 @@ impl FeatureHead {
             scratch: ScratchTree::default(),
             settled: None,
             drafted_ahead: None,
+            outcomes: Vec::new(),
             was_drafted_ahead: false,
             cores: None,
         }
@@ -144,6 +147,7 @@ impl FeatureHead {
         self.scratch = ScratchTree::default();
         self.settled = None;
         self.drafted_ahead = None;
+        self.outcomes.clear();
     }
 
     /// Begins scratch rows on the stable rows, brought up to the last pair.
@@ -185,6 +189,7 @@ impl FeatureHead {
     }
 
     fn grow(&mut self, request: &DraftRequest) -> Result<Tree, HeadError> {
+        self.outcomes.clear();
         let drafted_ahead = self.take_drafted_ahead(request);
         self.was_drafted_ahead = drafted_ahead.is_some();
         let mut growing = match drafted_ahead {
@@ -275,6 +280,10 @@ impl Drafter for FeatureHead {
 
     fn was_drafted_ahead(&self) -> bool {
         self.was_drafted_ahead
+    }
+
+    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+        &self.outcomes
     }
 
     fn device_bytes(&self) -> u64 {

@@ -4,18 +4,18 @@
 
 use super::{SmallModel, is_set};
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
-use crate::draft::{AheadRequest, DraftError};
+use crate::draft::{AheadRequest, DraftError, Grown, OutcomeAhead};
 
 impl SmallModel {
     /// Drafts behind the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
-        let &AheadRequest { tree, request, stop, .. } = ahead;
+        let &AheadRequest { tree, request, stop, grown: told } = ahead;
         let mut hypotheses: Vec<Hypothesis> =
             after_accepting(tree, 0, None, self.state.after(None)).collect();
-        let mut grown = 0;
-        while grown < OUTCOMES && !is_set(Some(stop)) {
+        self.outcomes.clear();
+        while self.outcomes.len() < OUTCOMES && !is_set(Some(stop)) {
             let Some(likeliest) = take_likeliest(&mut hypotheses) else { break };
-            let Hypothesis { node, token, row, .. } = likeliest;
+            let Hypothesis { node, token, row, score } = likeliest;
             let next = token.unwrap_or(tree.nodes()[node].token);
             let rows = self.state.extend(&[(row, next)])?;
             // Without room for a row there is none for what would follow it.
@@ -24,8 +24,9 @@ impl SmallModel {
                 let candidates = self.state.after(Some(row));
                 hypotheses.extend(after_accepting(tree, node, Some(row), candidates));
             } else {
-                self.grow(request, Some(row), Some(stop))?;
-                grown += 1;
+                let tree = self.grow(request, Some(row), Some(stop))?.finish(next);
+                self.outcomes.push(OutcomeAhead { node, log_prob: score, tree });
+                told.iter().for_each(|told| told(Grown::Outcomes(&self.outcomes)));
             }
         }
         Ok(())

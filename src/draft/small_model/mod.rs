@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::draft_state::{DraftState, RowMap};
-use super::{AheadRequest, DraftError, DraftRequest, Drafter};
+use super::{AheadRequest, DraftError, DraftRequest, Drafter, OutcomeAhead};
 use crate::kernels::Pool;
 use crate::model::{SharedVocabulary, SmallLm, TrafficMeter};
 use crate::speculate::duo::SequencesAhead;
@@ -24,6 +24,8 @@ pub struct SmallModel {
     pool: Option<Arc<Pool>>,
     /// Sequences behind the tree that was checked last.
     prepared: Option<Prepared>,
+    /// What it drafted for outcomes of the tree that was checked last.
+    outcomes: Vec<OutcomeAhead>,
     /// Whether it has worked ahead since the last tree.
     worked_ahead: bool,
     /// Whether the last tree proposed was drafted ahead, all of it or from its first level on.
@@ -39,6 +41,7 @@ impl SmallModel {
             state: DraftState::new(lm, vocabulary),
             pool: None,
             prepared: None,
+            outcomes: Vec::new(),
             worked_ahead: false,
             was_drafted_ahead: false,
         }
@@ -88,6 +91,7 @@ impl Drafter for SmallModel {
 
     fn truncate(&mut self, len: usize) {
         self.prepared = None;
+        self.outcomes.clear();
         self.worked_ahead = false;
         // Pair i holds the token after it: with the first one there is one token more.
         self.state.truncate(if len == 0 { 0 } else { len + 1 });
@@ -109,6 +113,7 @@ impl Drafter for SmallModel {
         let shape = request.budget.shape;
         let worked_ahead = std::mem::take(&mut self.worked_ahead);
         self.was_drafted_ahead = false;
+        self.outcomes.clear();
         if let Method::Sequences { .. } = request.budget.method {
             let tree = self.adopted(request);
             self.was_drafted_ahead = tree.len() > 1;
@@ -149,6 +154,10 @@ impl Drafter for SmallModel {
 
     fn sequences_ahead(&self) -> Option<&SequencesAhead> {
         self.prepared.as_ref().map(Prepared::sequences)
+    }
+
+    fn outcomes_ahead(&self) -> &[OutcomeAhead] {
+        &self.outcomes
     }
 
     fn device_bytes(&self) -> u64 {

@@ -3,7 +3,7 @@
 
 use super::SmallModel;
 use crate::draft::draft_state::RowMap;
-use crate::draft::{AheadRequest, DraftError, DraftRequest};
+use crate::draft::{AheadRequest, DraftError, DraftRequest, Grown};
 use crate::speculate::Tree;
 use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
@@ -55,7 +55,9 @@ impl SmallModel {
         fixed: Option<usize>,
     ) -> Result<(), DraftError> {
         let &AheadRequest { tree, request, grown: told, .. } = ahead;
-        let tell = |sequences: &Sequences| told.iter().for_each(|told| told(sequences));
+        let tell = |sequences: &Sequences| {
+            told.iter().for_each(|told| told(Grown::Sequences(sequences)));
+        };
         self.state.rank_for(MOST_SEQUENCES, request.coupling.as_ref());
         self.state.catch_up()?;
         if !self.state.is_ready() {

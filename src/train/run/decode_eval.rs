@@ -18,9 +18,9 @@ const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
 /// Most tokens of an answer.
 const LONGEST: usize = 96;
 
-/// Prompts and tokens an answer that τ is measured on while the head still learns: enough to tell a
-/// better head from a worse one, few enough to cost little of the training.
-const LOOK: (usize, usize) = (6, 48);
+/// Tokens an answer that τ is measured on while the head still learns: enough to tell a better head
+/// from a worse one, few enough to cost little of the training.
+const LOOK: usize = 48;
 
 /// Decodes, unless that was done before or there is nothing to do.
 pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
@@ -59,19 +59,20 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
     run.end(tokens)
 }
 
-/// τ of a head that still learns, all its blocks in use, on a few held-out prompts; `None` if none
+/// τ of a head that still learns, all its blocks in use, on `most` held-out prompts; `None` if none
 /// are to be decoded.
 pub(super) fn tau(
     run: &RunContext<'_>,
     weights: &HeadWeights,
     texts: &[Text],
+    most: usize,
 ) -> Result<Option<f64>, RunError> {
     let prompts = prompts(run, texts);
-    let prompts = &prompts[..prompts.len().min(LOOK.0)];
+    let prompts = &prompts[..prompts.len().min(most)];
     if prompts.is_empty() {
         return Ok(None);
     }
-    let mut decoder = Decoder::new(run, weights, prompts, LOOK.1)?;
+    let mut decoder = Decoder::new(run, weights, prompts, LOOK)?;
     let mut row = DecodeRow { blocks: weights.config.blocks(), ..DecodeRow::default() };
     for text in prompts {
         decoder.answer(run, text, &mut row)?;

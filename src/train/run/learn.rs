@@ -8,6 +8,7 @@ use candle_core::Device;
 use super::context::RunContext;
 use super::decode_eval;
 use super::log::Log;
+use super::looks::Looks;
 use super::recipe::Recipe;
 use super::state::{Best, Stage};
 use super::{RunError, TrainEvent};
@@ -20,10 +21,6 @@ use crate::train::{Examples, Length, Measure, Options, Trainer, draft_vocabulary
 const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Between two checkpoints.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Held-out tokens to measure with: enough for two digits, few enough for seconds.
-const HELD: usize = 3072;
-/// Measures on the way.
-const LOOKS: f64 = 10.0;
 
 /// Trains and writes the head; goes on at the checkpoint if there is one.
 pub(super) fn learn(
@@ -35,7 +32,6 @@ pub(super) fn learn(
     let recipe = run.state.recipe.clone();
     let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
     let texts = shards.part(held..shards.texts());
-    let check = to_measure(shards, held);
     let path = run.dir.file(CHECKPOINT);
     let shared = shared(run)?;
     let mut trainer = if path.exists() {
@@ -54,6 +50,8 @@ pub(super) fn learn(
     // A checkpoint holds each weight and its two moments in single precision, and while it is
     // written the one before is still there; then comes the head in half precision.
     run.dir.need(26 * weights as u64)?;
+    let mut looks = Looks::new(trainer.options().length);
+    let check = to_measure(shards, held, looks.tokens());
     let mut log = Log::open(run.dir.head(), trainer.position().steps)?;
     let before = trainer.position().tokens;
     run.begin(Stage::Training, 0);
@@ -69,8 +67,13 @@ pub(super) fn learn(
         note(run, log.step(&report));
         run.look();
         (run.report)(TrainEvent::Step(&report));
-        if (trainer.progress() * LOOKS).floor() > (share * LOOKS).floor() {
-            look(run, &mut log, &trainer, &check, rendered)?;
+        if looks.due(share, trainer.progress()) {
+            let began = Instant::now();
+            look(run, &mut log, &trainer, &check, (rendered, looks.prompts()))?;
+            let seconds = began.elapsed().as_secs_f64();
+            looks.took(seconds);
+            trainer.spend(seconds);
+            trainer.keep(looks.last());
         }
         if saved.elapsed() > PAUSE {
             // The checkpoint before is still there: training goes on without this one.
@@ -91,11 +94,11 @@ fn look(
     log: &mut Log,
     trainer: &Trainer,
     check: &Slice<'_>,
-    rendered: &[Text],
+    (rendered, prompts): (&[Text], usize),
 ) -> Result<(), RunError> {
     let Recipe { blocks, options, .. } = run.state.recipe.clone();
     let found = trainer.measure(check, blocks, options.used.steps)?;
-    let tau = decode_eval::tau(run, &trainer.weights()?, rendered)?;
+    let tau = decode_eval::tau(run, &trainer.weights()?, rendered, prompts)?;
     let step = trainer.position().steps;
     note(run, log.held(step, &found, tau));
     (run.report)(TrainEvent::Held { measures: &found, tau });
@@ -131,12 +134,14 @@ fn keep_best(
     check: &Slice<'_>,
 ) -> Result<(), RunError> {
     let last = trainer.position().steps;
-    match run.state.best.clone().filter(|best| best.step < last) {
+    match run.state.best.clone() {
         Some(Best { step, held, .. }) => {
-            run.note(&format!(
-                "the head is the one of step {step}, which did better on held-out chats than that \
-                 of step {last}, the last"
-            ));
+            if step < last {
+                run.note(&format!(
+                    "the head is the one of step {step}, which did better on held-out chats than \
+                     that of step {last}, the last"
+                ));
+            }
             run.dir.take_best()?;
             run.state.held = held;
         }
@@ -178,12 +183,12 @@ pub(super) fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
 }
 
 /// As many of the held-out texts as are measured quickly.
-fn to_measure(shards: &Shards, held: usize) -> Slice<'_> {
+fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
     let all = shards.part(0..held);
     let mut tokens = 0;
     let few = (0..held).take_while(|&index| {
         tokens += all.tokens(index);
-        index == 0 || tokens <= HELD
+        index == 0 || tokens <= most
     });
     shards.part(0..few.count())
 }

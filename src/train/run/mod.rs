@@ -15,6 +15,7 @@ mod features;
 mod fingerprint;
 mod learn;
 mod log;
+mod looks;
 mod recipe;
 mod run_dir;
 mod state;

@@ -1,5 +1,7 @@
 //! Words that are looked for in the conversation. Must never know how rows are drawn.
 
+use std::ops::Range;
+
 /// A search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Find {
@@ -24,6 +26,28 @@ impl Find {
         row.to_lowercase().contains(&self.words)
     }
 
+    /// Where a row has the words, in bytes of it.
+    pub fn places(&self, row: &str) -> Vec<Range<usize>> {
+        // In lower case a character may have another length.
+        let (mut lower, mut from) = (String::new(), Vec::new());
+        for (at, character) in row.char_indices() {
+            lower.extend(character.to_lowercase());
+            from.resize(lower.len(), at);
+        }
+        from.push(row.len());
+        let words = lower.match_indices(&self.words).filter(|(_, found)| !found.is_empty());
+        let ends = |at: usize| {
+            let last = from[at - 1];
+            last + row[last..].chars().next().map_or(0, char::len_utf8)
+        };
+        words.map(|(at, found)| from[at]..ends(at + found.len())).collect()
+    }
+
+    /// Whether this is the row that was gone to.
+    pub fn is_at(&self, row: usize) -> bool {
+        self.at == Some(row)
+    }
+
     /// The next frame goes one match up.
     pub fn next(&mut self) {
         self.goes = true;
@@ -34,14 +58,15 @@ impl Find {
         self.goes
     }
 
-    /// The row to go to of those that have the words, ascending: the last one above the one gone to
-    /// before, from the end again after the first.
-    pub fn go(&mut self, rows: &[usize]) -> Option<usize> {
+    /// The row to go to of those that have the words, ascending, and its number among them, from 1:
+    /// the last one above the one gone to before, from the end again after the first.
+    pub fn go(&mut self, rows: &[usize]) -> Option<(usize, usize)> {
         self.goes = false;
         self.found = rows.len();
-        let above = rows.iter().rev().find(|row| self.at.is_none_or(|at| **row < at));
-        self.at = above.or(rows.last()).copied();
-        self.at
+        let above = rows.iter().rposition(|row| self.at.is_none_or(|at| *row < at));
+        let number = above.or(rows.len().checked_sub(1))?;
+        self.at = Some(rows[number]);
+        Some((rows[number], number + 1))
     }
 }
 
@@ -55,7 +80,21 @@ mod tests {
         assert!(find.is_in("a Fox ran") && !find.is_in("a cat"));
         let rows = [3, 8, 20];
         let order: Vec<_> = (0..4).map(|_| find.go(&rows)).collect();
-        assert_eq!(order, [Some(20), Some(8), Some(3), Some(20)]);
+        assert_eq!(order, [(20, 3), (8, 2), (3, 1), (20, 3)].map(Some));
+        assert!(find.is_at(20) && !find.is_at(8));
         assert_eq!((find.go(&[]), find.found), (None, 0));
+    }
+
+    #[test]
+    fn words_are_found_in_their_place_whatever_their_case() {
+        let places = |words: &str, row: &str| -> Vec<String> {
+            Find::new(words).places(row).into_iter().map(|at| row[at].to_string()).collect()
+        };
+        assert_eq!(places("FOX", "a Fox, a fox"), ["Fox", "fox"]);
+        // In lower case this letter is two characters.
+        assert_eq!(places("stanb", "in İİSTANBUL"), ["STANB"]);
+        assert_eq!(places("i", "İ"), ["İ"]);
+        assert_eq!(places("ß", "Straße und STRASSE"), ["ß"]);
+        assert!(places("cat", "a fox").is_empty() && places("", "a fox").is_empty());
     }
 }

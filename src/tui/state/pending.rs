@@ -26,8 +26,9 @@ impl ScreenState {
 /// other and have no room for a row each share one, as those of a sequence do: the sequences, which
 /// grow, stand below.
 pub fn pending_rows(round: &PendingRound, fold: Fold, fit: usize) -> Vec<TreeRow> {
-    let PendingRound { tree, labels, ahead, .. } = round;
-    let mut rows = rows(Drawn { tree, labels, judged: None, ahead: Some(ahead) }, fold, fit);
+    let PendingRound { tree, labels, ahead, outcomes, .. } = round;
+    let drawn = Drawn { tree, labels, judged: None, ahead: Some(ahead), outcomes };
+    let mut rows = rows(drawn, fold, fit);
     let is_chain = tree.height() + 1 == tree.len();
     if fold == Fold::Fit && is_chain && tree.len() > 2 && rows.len() > fit {
         let tail: Vec<TreeRow> = rows.drain(1..tree.len()).collect();
@@ -48,7 +49,8 @@ mod tests {
 
     fn verifying(nodes: &[(&str, usize, f32)]) -> PendingRound {
         let Round { tree, labels, .. } = round_of(nodes, &[], "");
-        PendingRound { index: 3, tree, labels, ahead: ahead(6, &[&[7, 8], &[900]], None) }
+        let ahead = ahead(6, &[&[7, 8], &[900]], None);
+        PendingRound { index: 3, tree, labels, ahead, outcomes: Vec::new() }
     }
 
     fn sketch(round: &PendingRound, fold: Fold, fit: usize) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! A round's tree as rows: one node a row, the accepted path first at every fork, so that it is at
 //! the top and reads downwards. Must never know colours.
 
-use crate::decode::{AheadRecord, AheadToken, Round};
+use crate::decode::{AheadOutcome, AheadRecord, AheadToken, Round};
 use crate::printable::printable_line;
 use crate::speculate::Tree;
 
@@ -53,9 +53,9 @@ pub enum NodeOutcome {
     /// Drafted and rejected.
     Rejected,
     /// A whole sequence that was drafted ahead, while the target verified the tree, and then not
-    /// used.
+    /// used; or an outcome that did not come.
     Ahead,
-    /// The sequence drafted ahead that the next round goes on with.
+    /// The sequence drafted ahead that the next round goes on with; or the outcome that came.
     Adopted,
     /// Drafted, and being verified: not judged yet.
     Pending,
@@ -83,8 +83,9 @@ const STEEP: usize = 9;
 
 /// The rows of `round` for a panel of `fit` rows; there may be more than that.
 pub fn tree_rows(round: &Round, fold: Fold, fit: usize) -> Vec<TreeRow> {
-    let Round { tree, labels, ahead, .. } = round;
-    rows(Drawn { tree, labels, judged: Some(round), ahead: ahead.as_ref() }, fold, fit)
+    let Round { tree, labels, ahead, outcomes, .. } = round;
+    let ahead = ahead.as_ref();
+    rows(Drawn { tree, labels, judged: Some(round), ahead, outcomes }, fold, fit)
 }
 
 /// A tree and what is known of it.
@@ -95,13 +96,15 @@ pub(super) struct Drawn<'a> {
     /// What came of it; `None` while it is being verified.
     pub(super) judged: Option<&'a Round>,
     pub(super) ahead: Option<&'a AheadRecord>,
+    pub(super) outcomes: &'a [AheadOutcome],
 }
 
 pub(super) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
-    let Drawn { tree, judged, ahead, .. } = drawn;
+    let Drawn { tree, labels, judged, ahead, outcomes } = drawn;
     // Every node has a row, and so have what the target chose and what was drafted ahead.
+    let beside = ahead.map_or(0, AheadRecord::k) + outcomes.len();
     let fold = match fold {
-        Fold::Fit if tree.len() + ahead.map_or(0, AheadRecord::k) < fit => Fold::Nothing,
+        Fold::Fit if tree.len() + beside < fit => Fold::Nothing,
         Fold::Fit => Fold::Branches,
         fold => fold,
     };
@@ -148,7 +151,38 @@ pub(super) fn rows(drawn: Drawn<'_>, fold: Fold, fit: usize) -> Vec<TreeRow> {
     let mut rows = Vec::new();
     walk.node(0, "", "", &mut rows);
     rows.extend(ahead.into_iter().flat_map(|ahead| ahead_rows(ahead, fold)));
+    let seen = outcomes.iter().filter(|outcome| outcome.came || fold != Fold::Path);
+    rows.extend(seen.map(|outcome| outcome_row(tree, labels, outcome)));
     rows
+}
+
+/// A tree that was drafted ahead, in a row: the path and the token that it was drafted for, and
+/// behind `⋯` its likeliest path; its other nodes are hidden. The probability is the outcome's.
+fn outcome_row(tree: &Tree, labels: &[String], outcome: &AheadOutcome) -> TreeRow {
+    let mut path: Vec<usize> = tree.ancestors(outcome.node).filter(|&node| node != 0).collect();
+    path.reverse();
+    let text = |labels: &[String], nodes: &[usize]| -> String {
+        let labels = nodes.iter().filter_map(|&node| labels.get(node));
+        labels.map(|label| visible(label)).collect()
+    };
+    let nodes = outcome.tree.nodes();
+    let likeliest = |&node: &usize| {
+        let children = outcome.tree.children(node);
+        children.max_by(|&a, &b| nodes[a].log_prob.total_cmp(&nodes[b].log_prob).then(b.cmp(&a)))
+    };
+    let behind: Vec<usize> = std::iter::successors(likeliest(&0), likeliest).collect();
+    let supposed = text(labels, &path) + &text(&outcome.labels, &[0]);
+    let label = match behind.is_empty() {
+        true => supposed,
+        false => format!("{supposed} ⋯ {}", text(&outcome.labels, &behind)),
+    };
+    TreeRow {
+        lines: "╎ ".to_owned(),
+        outcome: if outcome.came { NodeOutcome::Adopted } else { NodeOutcome::Ahead },
+        label,
+        probability: Some(outcome.log_prob.exp()),
+        hidden: outcome.tree.len().saturating_sub(1 + behind.len()),
+    }
 }
 
 /// The sequences that were drafted ahead, a row each, set off from the tree.
@@ -320,6 +354,27 @@ mod tests {
             sketch(Fold::Path, 0),
             ["○ <s> +2", "╰╴● ␣the +2", "  ╰╴● ␣cat +1", "    ╰╴◆ ⏎"]
         );
+    }
+
+    #[test]
+    fn trees_that_were_drafted_ahead_stand_below_by_what_they_were_drafted_for() {
+        let mut round = fork();
+        let outcome = |node, came| {
+            let nodes = [(" on", 0, 1.0), (" the", 0, 0.7), (" a", 0, 0.2), (" mat", 1, 0.5)];
+            let Round { tree, labels, .. } = round_of(&nodes, &[], "");
+            AheadOutcome { node, log_prob: 0.25f32.ln(), tree, labels, came }
+        };
+        round.outcomes = vec![outcome(0, false), outcome(3, true)];
+        let ahead = ["╎ · ␣on ⋯ ␣the␣mat +1", "╎ → ␣the␣cat␣on ⋯ ␣the␣mat +1"];
+        let all = sketch_of(&round, Fold::Nothing, 0);
+        assert_eq!(all[..9], sketch(Fold::Nothing, 0)[..]);
+        assert_eq!(all[9..], ahead);
+        assert_eq!(sketch_of(&round, Fold::Path, 0)[4..], ahead[1..]);
+        // They need room as nodes do.
+        assert_eq!(sketch_of(&round, Fold::Fit, 11), all);
+        assert_eq!(sketch_of(&round, Fold::Fit, 10).len(), 9);
+        let rows = tree_rows(&round, Fold::Path, 0);
+        assert_eq!(rows.last().unwrap().probability, Some(0.25), "the outcome's own");
     }
 
     #[test]

@@ -10,6 +10,11 @@ use crate::worker::Controls;
 const NO_MODEL: &str =
     "a record has no model: nothing new is answered; γ, speculation and the pace can be turned";
 
+/// Why the temperature is not to be had.
+fn other_draws(recorded: f32) -> String {
+    format!("recorded at temperature {recorded:.2}: what would be drawn at another is not in it")
+}
+
 /// Says so, if `action` wants a model.
 pub(super) fn refuses(state: &mut ScreenState, action: Action) -> bool {
     let wants = matches!(
@@ -49,11 +54,16 @@ pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Ef
     if *now == kept {
         return;
     }
+    let drawn = now.sampler != before.sampler;
     *now = kept;
     for effect in effects {
         if let Effect::Apply(controls) = effect {
             *controls = state.controls.clone();
         }
     }
-    say(state);
+    if drawn {
+        state.complain(&other_draws(before.sampler.temperature));
+    } else {
+        say(state);
+    }
 }

@@ -95,8 +95,7 @@ pub(super) fn run(state: &mut ScreenState, line: &str) -> Result<Ran, String> {
                 (None, "") => return Err("say what to look for: /find words".to_string()),
                 (find, words) => *find = Some(Find::new(words)),
             }
-            let end = state.keys.name(Action::Escape);
-            state.say(format!("{end} ends the search; /find goes to the match above"));
+            // Which match it is, the next frame knows.
             Vec::new()
         }
         SlashAction::File if argument.is_empty() => {

@@ -118,6 +118,10 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
             state.notice(text);
             Vec::new()
         }
+        Event::Sampled(sampler) => {
+            state.controls.sampler = sampler;
+            apply(state)
+        }
         Event::LoadProgress { load, stage, fraction } => {
             models::progress(state, load, stage, fraction);
             Vec::new()

@@ -11,7 +11,7 @@ use unicode_width::UnicodeWidthStr;
 use super::figures;
 use super::footer;
 use super::frames::focused;
-use super::rows::draw_rows;
+use super::rows::{draw_rows, marked};
 use super::thought;
 use crate::chat::Role;
 use crate::decode::Origin;
@@ -72,6 +72,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
     }
 }
 
+/// In front of the row that was gone to.
+const HERE: &str = "▸";
+
 /// Goes to the words that are looked for, if that was asked for since the last frame.
 fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
     let Some(mut find) = state.chat.find.take_if(|find| find.goes()) else { return };
@@ -84,7 +87,12 @@ fn go_to_match(state: &mut ScreenState, counts: &[usize]) {
         start += count;
     }
     match find.go(&rows) {
-        Some(row) => state.chat.go_to(row),
+        Some((row, number)) => {
+            state.chat.go_to(row);
+            let end = state.keys.name(Action::Escape);
+            let of = figures::many(find.found, "row");
+            state.say(format!("match {number} of {of}; /find goes to the one above, {end} ends"));
+        }
         None => state.complain("these words are not in the conversation"),
     }
     state.chat.find = Some(find);
@@ -159,6 +167,26 @@ fn words(row: &TextRow) -> String {
     row.iter().map(|piece| piece.text.as_str()).collect()
 }
 
+/// The words that were looked for stand out in a row; the one that was gone to has a mark in front.
+fn found(
+    line: Line<'static>,
+    places: &[Range<usize>],
+    here: bool,
+    styles: &Styles,
+) -> Line<'static> {
+    if places.is_empty() {
+        return line;
+    }
+    let gutter = line.spans.first().map_or(0, |gutter| gutter.content.len());
+    let places: Vec<Range<usize>> =
+        places.iter().map(|at| at.start + gutter..at.end + gutter).collect();
+    let mut line = marked(line, &places, styles.selected.add_modifier(Modifier::BOLD));
+    if let Some(gutter) = line.spans.first_mut().filter(|_| here) {
+        gutter.content = gutter.content.replacen(' ', HERE, 1).into();
+    }
+    line
+}
+
 fn visible(
     state: &mut ScreenState,
     styles: &Styles,
@@ -194,10 +222,14 @@ fn visible(
                     let marks = Marks { origins: marks, lit };
                     let line = row(turn, at, marks, waiting.as_deref(), styles);
                     let find = state.chat.find.as_ref();
-                    let found = find.zip(turn.laid_out().get(at));
-                    match found.is_some_and(|(find, row)| find.is_in(&words(row))) {
-                        true => line.patch_style(styles.selected),
-                        false => line,
+                    match find.zip(turn.laid_out().get(at)) {
+                        Some((find, row)) => found(
+                            line,
+                            &find.places(&words(row)),
+                            find.is_at(start + thought + at),
+                            styles,
+                        ),
+                        None => line,
                     }
                 }
             });

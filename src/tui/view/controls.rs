@@ -42,7 +42,12 @@ fn row<'a>(
     width: u16,
     styles: &Styles,
 ) -> Line<'a> {
-    let view = DialRanges::new(state.ready.as_deref(), &state.rounds).view(dial, &state.controls);
+    let ranges = DialRanges::new(state.ready.as_deref(), &state.rounds);
+    let mut view = ranges.view(dial, &state.controls);
+    if state.replay && dial == Dial::Temperature {
+        // It cannot be turned, so it has no range either.
+        (view.state, view.fixed, view.range) = ("recorded", false, String::new());
+    }
     if dial == Dial::Strategy {
         return strategy(view, selected, width, styles);
     }

@@ -21,7 +21,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &ScreenState, style
     };
     let mut block = panel(title, focused(state, Focus::Meters), styles);
     if state.meters.predicted() {
-        let mark = Line::styled(" predicted ", styles.warning);
+        // The recorded choices are those of this temperature alone.
+        let temperature = state.controls.sampler.temperature;
+        let mark = Line::styled(format!(" predicted at T {temperature:.2} "), styles.warning);
         block = block.title(mark.right_aligned());
     }
     let inner = block.inner(area);

@@ -1,5 +1,7 @@
 //! Rows of text: cut, wrapped, with something at both ends. Must never know what they say.
 
+use std::ops::Range;
+
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -42,6 +44,29 @@ fn inlined(line: Line<'_>) -> Line<'_> {
     let style = line.style;
     let spans = line.spans.into_iter().map(|span| Span { style: style.patch(span.style), ..span });
     Line::from_iter(spans)
+}
+
+/// The line with these bytes of its text, rising, in another style.
+pub(super) fn marked(line: Line<'static>, places: &[Range<usize>], style: Style) -> Line<'static> {
+    let line = inlined(line);
+    let mut parts = Vec::with_capacity(line.spans.len() + 2 * places.len());
+    let mut start = 0;
+    for span in line.spans {
+        let end = start + span.content.len();
+        // The ends of places within the span, and its own.
+        let mut cuts: Vec<usize> = places.iter().flat_map(|at| [at.start, at.end]).collect();
+        cuts.retain(|cut| (start + 1..end).contains(cut));
+        cuts.push(end);
+        let mut from = start;
+        for to in cuts {
+            let is_in = places.iter().any(|at| at.start <= from && to <= at.end);
+            let own = if is_in { span.style.patch(style) } else { span.style };
+            parts.push(Span::styled(span.content[from - start..to - start].to_string(), own));
+            from = to;
+        }
+        start = end;
+    }
+    Line::from(parts)
 }
 
 /// The line's first `width` columns, the last of them an ellipsis if something is lost.

@@ -28,7 +28,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut ScreenState, s
         let title = format!(" draft tree · round {} ", round.index + 1);
         let mode = Line::styled(" verifying ", styles.dim).right_aligned();
         let ahead = &round.ahead;
-        let below = Line::styled(format!(" γ {} · k {} ", ahead.gamma, ahead.k()), styles.dim);
+        let drafted = match round.outcomes.len() {
+            0 => format!("k {}", ahead.k()),
+            outcomes => format!("ahead {}", figures::many(outcomes, "tree")),
+        };
+        let below = Line::styled(format!(" γ {} · {drafted} ", ahead.gamma), styles.dim);
         let block = folded(panel(title, focus, styles).title(mode).title_bottom(below));
         let inner = block.inner(area);
         frame.render_widget(block, area);

@@ -23,7 +23,7 @@ use crate::chat::Message;
 use crate::speculate::SamplerSettings;
 
 /// The format that is written. Format 2 added [`crate::decode::Round::ahead`], the sequences of
-/// DuoDecoding, and the passes that were timed while loading.
+/// DuoDecoding, [`crate::decode::Round::outcomes`], and the passes that were timed while loading.
 pub const FORMAT: u32 = 2;
 
 /// The oldest format that is read: what it lacks is optional.

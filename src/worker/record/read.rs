@@ -238,6 +238,7 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
     if let Some(ahead) = &round.ahead {
         ahead.check(round)?;
     }
+    round.outcomes.iter().try_for_each(|outcome| outcome.check(round))?;
     // What the path holds beyond is cut only at the end of an answer.
     let whole = committed.len() == round.accepted.len() + 1;
     if !whole && round.finish.is_none() {

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::chat::Role;
-use crate::decode::{Round, ahead_for_tests as ahead};
+use crate::decode::{AheadOutcome, Round, ahead_for_tests as ahead};
 use crate::plan::Setting;
 use crate::settings::Settings;
 use crate::speculate::Tree;
@@ -152,7 +152,15 @@ fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
         })
         .collect();
     let about = |words: &str| notices.iter().filter(|said| said.contains(words)).count();
-    assert_eq!((about("M stays as recorded"), about("what if: ")), (1, 1), "{notices:?}");
+    assert_eq!(about("M stays as recorded"), 1, "{notices:?}");
+    let temperature = record.answers[0].question.sampler.temperature;
+    let holds = format!("the target's choices at temperature {temperature:.2}, and for it alone");
+    assert_eq!((about("what if: recorded candidates"), about(&holds)), (1, 1), "{notices:?}");
+    let sampled = events.iter().find_map(|event| match event {
+        Event::Sampled(sampler) => Some(*sampler),
+        _ => None,
+    });
+    assert_eq!(sampled, Some(record.answers[0].question.sampler));
 
     // As it was recorded, with the recorded totals.
     let events = replayed(&record, Controls { generation: 1, ..Controls::default() });
@@ -217,6 +225,12 @@ fn what_is_cut_off_is_said() {
     assert!(Script::of_record(&record, true).is_ok());
 }
 
+/// A tree of one node that was drafted ahead, for another token than the round's own.
+fn outcome(round: &Round, node: usize, came: bool) -> AheadOutcome {
+    let (tree, labels) = (Tree::root(round.bonus + 1), vec!["x".to_owned()]);
+    AheadOutcome { node, log_prob: -0.5, tree, labels, came }
+}
+
 #[test]
 fn edits_by_hand_are_found_by_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -235,7 +249,7 @@ fn edits_by_hand_are_found_by_line() {
     };
     let place = format!("read.jsonl:{}: ", at + 1);
     type Edit = fn(&mut Round);
-    let edits: [(Edit, &str); 11] = [
+    let edits: [(Edit, &str); 13] = [
         (|r| r.committed[0].token += 1, "committed"),
         (|r| r.index = 7, "round 7 where 0 was due"),
         (|r| r.bonus += 1, "committed"),
@@ -246,6 +260,8 @@ fn edits_by_hand_are_found_by_line() {
         (|r| r.tree = Tree::root(12_345), "labels"),
         (|r| r.ahead = Some(ahead(3, &[&[7, 8], &[9, 9]], None)), "4 tokens were drafted ahead"),
         (|r| r.ahead = Some(ahead(4, &[&[7, 8], &[]], None)), "no token"),
+        (|r| r.outcomes = vec![outcome(r, 99, false)], "none of its tree"),
+        (|r| r.outcomes = vec![outcome(r, 0, true)], "the round's is another"),
         (|r| r.ahead = Some(ahead(4, &[&[r.bonus + 1]], Some(0))), "which nothing led to"),
     ];
     for (change, words) in edits {

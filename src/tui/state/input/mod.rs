@@ -1,6 +1,8 @@
 //! The message being written: text area, history and matching commands. Must never know what a
 //! command does.
 
+use std::collections::BTreeMap;
+
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use unicode_segmentation::UnicodeSegmentation;
@@ -39,6 +41,8 @@ pub struct Input {
     /// Names for the path before the cursor.
     listed: Listed,
     history: Vec<Written>,
+    /// Entries of the history that were changed and not sent, as they were left.
+    changed: BTreeMap<usize, Written>,
     /// The entry of the history shown; `None` is the message being written.
     recalled: Option<usize>,
     /// What was being written before the history was looked at.
@@ -55,6 +59,7 @@ impl Default for Input {
             folds: Folds::default(),
             listed: Listed::default(),
             history: Vec::new(),
+            changed: BTreeMap::new(),
             recalled: None,
             unsent: Written::default(),
             aside: None,
@@ -109,8 +114,10 @@ impl Input {
     pub fn unsent(&self) -> Option<String> {
         let shown = self.recalled.and_then(|at| self.history.get(at)).map(Written::whole);
         let before = self.recalled.map(|_| self.unsent.whole());
+        let left = self.changed.iter().filter(|(at, _)| self.recalled != Some(**at));
         let now = Some(self.text()).filter(|text| shown.as_ref() != Some(text));
-        let mut texts: Vec<String> = before.into_iter().chain(now).collect();
+        let left = left.map(|(_, written)| written.whole());
+        let mut texts: Vec<String> = before.into_iter().chain(left).chain(now).collect();
         texts.retain(|text| !text.trim().is_empty());
         if texts.is_empty() {
             return self.aside.clone();
@@ -160,6 +167,7 @@ impl Input {
             self.history.push(written);
         }
         self.recalled = None;
+        self.changed.clear();
         self.unsent = Written::default();
         // The next message may be written after files have changed.
         self.listed = Listed::default();
@@ -231,15 +239,25 @@ impl Input {
         !self.history.is_empty()
     }
 
+    /// Keeps what is shown, for when it is come back to.
+    fn keep_shown(&mut self) {
+        let shown = self.written();
+        match self.recalled {
+            None => self.unsent = shown,
+            Some(at) if self.history.get(at).is_some_and(|sent| sent.whole() != shown.whole()) => {
+                self.changed.insert(at, shown);
+            }
+            Some(at) => drop(self.changed.remove(&at)),
+        }
+    }
+
     /// Shows the message sent before the one shown.
     fn recall_older(&mut self) -> bool {
         let at = self.recalled.unwrap_or(self.history.len());
         if at == 0 {
             return false;
         }
-        if self.recalled.is_none() {
-            self.unsent = self.written();
-        }
+        self.keep_shown();
         self.show(Some(at - 1));
         true
     }
@@ -247,6 +265,7 @@ impl Input {
     /// Shows the message sent after the one shown.
     fn recall_newer(&mut self) -> bool {
         let Some(at) = self.recalled else { return false };
+        self.keep_shown();
         self.show((at + 1 < self.history.len()).then_some(at + 1));
         true
     }
@@ -254,7 +273,7 @@ impl Input {
     fn show(&mut self, recalled: Option<usize>) {
         self.recalled = recalled;
         let written = match recalled {
-            Some(at) => self.history[at].clone(),
+            Some(at) => self.changed.get(&at).unwrap_or(&self.history[at]).clone(),
             None => std::mem::take(&mut self.unsent),
         };
         self.write(written);

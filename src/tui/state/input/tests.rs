@@ -20,6 +20,37 @@ fn history_gives_the_unsent_message_back() {
 }
 
 #[test]
+fn an_earlier_message_that_was_changed_stays_so_until_one_is_sent() {
+    let mut input = Input::default();
+    for sent in ["one", "two"] {
+        input.set(sent);
+        input.sent();
+    }
+    input.set("three");
+    input.up();
+    input.paste(", changed");
+    input.up();
+    assert_eq!(input.text(), "one");
+    assert_eq!(input.unsent().as_deref(), Some("three\n\ntwo, changed"));
+    input.down();
+    assert_eq!(input.text(), "two, changed");
+    input.down();
+    assert_eq!(input.text(), "three");
+    assert_eq!(input.unsent().as_deref(), Some("two, changed\n\nthree"));
+    input.up();
+    input.set("two");
+    input.down();
+    assert_eq!(input.unsent().as_deref(), Some("three"), "it is as it was sent");
+    input.up();
+    input.paste(" again");
+    input.down();
+    input.sent();
+    input.up();
+    input.up();
+    assert_eq!(input.text(), "two", "what was sent is what it was");
+}
+
+#[test]
 fn what_was_not_sent_is_known_wherever_it_stands() {
     let mut input = Input::default();
     assert_eq!(input.unsent(), None);

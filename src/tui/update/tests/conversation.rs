@@ -190,9 +190,13 @@ fn words_are_found_from_the_end_up() {
     }
     screen(&mut state);
     type_keys(&mut state, "/find FOX<enter>");
-    assert!(screen(&mut state).contains("A fox again."));
+    let shown = screen(&mut state);
+    assert!(shown.contains("▸  A fox again."), "{shown}");
+    assert!(state.toasts.shown().unwrap().text.starts_with("match 2 of 2 rows"));
     type_keys(&mut state, "/find<enter>");
-    assert!(screen(&mut state).contains("one fox"));
+    let shown = screen(&mut state);
+    assert!(shown.contains("▸❯ one fox") && shown.matches('▸').count() == 1, "{shown}");
+    assert!(state.toasts.shown().unwrap().text.starts_with("match 1 of 2 rows"));
     type_keys(&mut state, "<esc>");
     assert!(state.chat.find.is_none() && state.chat.follows());
     type_keys(&mut state, "/find cat<enter>");

@@ -3,9 +3,11 @@
 use super::texts;
 use crate::chat::Role;
 use crate::plan::Setting;
+use crate::speculate::SamplerSettings;
 use crate::tui::state::{Phase, ScreenState};
 use crate::tui::testing::{answer, loaded, say, type_keys};
 use crate::tui::update::{Effect, ScreenEvent, update};
+use crate::worker::Event;
 
 /// A record whose only answer has been shown.
 fn shown() -> ScreenState {
@@ -66,10 +68,8 @@ fn the_controls_keep_what_was_recorded() {
         "/width 3<enter>",
         "/depth 2<enter>",
         "/strategy pld<enter>",
-        "/temperature 0.7<enter>",
         "/overlap<enter>",
         "/coupled off<enter>",
-        "/top-p 0.5<enter>",
         "<a-right>",
     ] {
         let mut state = shown();
@@ -79,6 +79,16 @@ fn the_controls_keep_what_was_recorded() {
         let other = |effect: &Effect| matches!(effect, Effect::Apply(c) if *c != before);
         assert!(!effects.iter().any(other), "{keys}: {effects:?}");
         assert!(said(&state).starts_with("a record has no model"), "{keys}: {}", said(&state));
+    }
+    // How it was drawn is the record's own, as it tells.
+    let recorded = SamplerSettings { temperature: 0.7, seed: 5, ..SamplerSettings::default() };
+    let mut state = shown();
+    say(&mut state, Event::Sampled(recorded));
+    for keys in ["/temperature 0.2<enter>", "/top-p 0.5<enter>", "/seed 9<enter>"] {
+        type_keys(&mut state, keys);
+        assert_eq!(state.controls.sampler, recorded, "{keys}");
+        let words = "recorded at temperature 0.70: what would be drawn at another";
+        assert!(said(&state).starts_with(words), "{keys}: {}", said(&state));
     }
     // These are answered from a record.
     let mut state = shown();
