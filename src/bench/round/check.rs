@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use super::accept::AcceptanceProfile;
-use super::predict::{Check, Prediction};
+use super::predict::{Check, Prediction, Won};
 use super::turned::Turned;
 use crate::plan::Strategy;
 use crate::worker::record::Question;
@@ -16,8 +16,16 @@ const SETTINGS: usize = 5;
 /// How often each question is answered under each.
 const PASSES: usize = 2;
 
-/// γ and M or k of the settings to decode: those that the profile tells of without having been recorded,
-/// spread over the range.
+/// What the answers under one setting came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    tokens: f64,
+    rounds: f64,
+    seconds: f64,
+}
+
+/// γ and M or k of the settings to decode: those that the profile tells of without having been
+/// recorded, spread over the range.
 pub fn check_settings(
     prediction: &Prediction,
     profile: &AcceptanceProfile,
@@ -44,12 +52,12 @@ pub fn decode(
     (prediction, settings): (&Prediction, &[(usize, Turned)]),
     wanted: &dyn Fn() -> bool,
 ) -> Result<Vec<Check>, String> {
-    let mut sums = vec![(0.0, 0.0); settings.len()];
+    let mut sums = vec![Sums::default(); settings.len()];
     let mut generation = 0;
     // The first pass warms up.
     for pass in 0..=PASSES {
         for question in questions {
-            for (&(gamma, turned), (tokens, seconds)) in settings.iter().zip(&mut sums) {
+            for (&(gamma, turned), sums) in settings.iter().zip(&mut sums) {
                 let Some(budget) = turned.budget(strategy, gamma, shape) else { continue };
                 if !wanted() {
                     return Ok(Vec::new());
@@ -69,12 +77,16 @@ pub fn decode(
                     thinking: question.thinking,
                     ..Job::default()
                 };
-                let (mut first, mut last, mut count, mut failed) = (None, None, 0usize, None);
+                let (mut first, mut last, mut failed) = (None, None, None);
+                let (mut count, mut rounds) = (0usize, 0usize);
                 backend.engine.forget();
                 backend.answer(&job, controls, &mut |event| {
                     match event {
                         Event::First { .. } => first = Some(Instant::now()),
-                        Event::Round { round, .. } => count += round.committed.len(),
+                        Event::Round { round, .. } => {
+                            count += round.committed.len();
+                            rounds += 1;
+                        }
                         Event::Finished { .. } => last = Some(Instant::now()),
                         Event::Failed { error, .. } => failed = Some(error),
                         _ => {}
@@ -85,15 +97,21 @@ pub fn decode(
                     return Err(error);
                 }
                 if let (Some(first), Some(last), true) = (first, last, pass > 0) {
-                    *tokens += count as f64;
-                    *seconds += last.duration_since(first).as_secs_f64();
+                    sums.tokens += count as f64;
+                    sums.rounds += rounds as f64;
+                    sums.seconds += last.duration_since(first).as_secs_f64();
                 }
             }
         }
     }
-    let check = |(&(gamma, turned), (tokens, seconds)): (&(usize, Turned), &(f64, f64))| {
-        let predicted = prediction.at(gamma, turned)?.tokens_s?;
-        (*seconds > 0.0).then(|| Check { gamma, turned, predicted, measured: tokens / seconds })
+    let check = |(&(gamma, turned), sums): (&(usize, Turned), &Sums)| {
+        let point = prediction.at(gamma, turned)?;
+        let expected = Won { tau: 1.0 + point.accepted?, round_ms: point.round_ms };
+        let Sums { tokens, rounds, seconds } = *sums;
+        let decoded = Won { tau: tokens / rounds, round_ms: 1e3 * seconds / rounds };
+        let (predicted, measured) = (point.tokens_s?, tokens / seconds);
+        let counts = seconds > 0.0 && rounds > 0.0;
+        counts.then_some(Check { gamma, turned, predicted, measured, expected, decoded })
     };
     Ok(settings.iter().zip(&sums).filter_map(check).collect())
 }

@@ -16,7 +16,7 @@ mod turned;
 
 pub use accept::{AcceptanceError, AcceptanceProfile};
 pub use check::{check_settings, decode};
-pub use predict::{Check, Predicted, Prediction};
+pub use predict::{Check, Predicted, Prediction, Won};
 pub use published::{NotPublished, PREFIX as PUBLISHED_PREFIX};
 pub use random::{RandomDraft, RandomModels, random_models};
 pub use report::{chart, tables};

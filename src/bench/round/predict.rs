@@ -52,6 +52,19 @@ pub struct Check {
     pub predicted: f64,
     /// What it was.
     pub measured: f64,
+    /// Tokens a round that were to be expected, τ, and its time.
+    pub expected: Won,
+    /// What they were.
+    pub decoded: Won,
+}
+
+/// What a round wins in the mean, and what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Won {
+    /// τ.
+    pub tau: f64,
+    /// Milliseconds.
+    pub round_ms: f64,
 }
 
 impl Check {
@@ -197,8 +210,15 @@ pub(super) mod tests {
 
     #[test]
     fn an_error_is_a_share_of_what_was_measured() {
-        let check =
-            Check { gamma: 4, turned: Turned::Blocks(1), predicted: 110.0, measured: 100.0 };
+        let won = Won { tau: 1.1, round_ms: 10.0 };
+        let check = Check {
+            gamma: 4,
+            turned: Turned::Blocks(1),
+            predicted: 110.0,
+            measured: 100.0,
+            expected: won,
+            decoded: won,
+        };
         assert!((check.error() - 0.1).abs() < 1e-9);
     }
 }

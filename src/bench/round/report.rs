@@ -129,13 +129,29 @@ fn checked(checks: &[Check]) -> Option<Table> {
             rate(check.predicted),
             rate(check.measured),
             format!("{:+.0} %", 100.0 * check.error()),
+            format!("{:.2}", check.expected.tau),
+            format!("{:.2}", check.decoded.tau),
+            format!("{:.2}", check.expected.round_ms),
+            format!("{:.2}", check.decoded.round_ms),
         ]
     };
     let symbol = checks.first().map_or("M", |check| check.turned.symbol());
     let worst = checks.iter().map(|check| check.error().abs()).fold(0.0, f64::max);
     (!checks.is_empty()).then(|| Table {
         title: "Decoded for real".to_owned(),
-        head: [symbol, "γ", "predicted", "measured", "error"].map(str::to_owned).to_vec(),
+        head: [
+            symbol,
+            "γ",
+            "predicted",
+            "measured",
+            "error",
+            "τ",
+            "τ decoded",
+            "round ms",
+            "ms decoded",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
         rows: checks.iter().map(row).collect(),
         notes: vec![format!(
             "The recorded questions, each with every setting in turn. Largest error: {:.0} %.",
@@ -180,14 +196,17 @@ fn rate(tokens_s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::predict::Won;
     use super::super::predict::tests::sample;
     use super::*;
     use crate::bench::TableStyle;
 
     #[test]
     fn a_prediction_as_texts() {
-        let turned = Turned::Blocks(1);
-        let checks = [Check { gamma: 8, turned, predicted: 20.0, measured: 19.0 }];
+        let (turned, expected) = (Turned::Blocks(1), Won { tau: 2.4, round_ms: 120.0 });
+        let (predicted, measured) = (20.0, 19.0);
+        let decoded = Won { tau: 2.28, ..expected };
+        let checks = [Check { gamma: 8, turned, predicted, measured, expected, decoded }];
         let sources = ["a.jsonl: 40 rounds of a target with a head".to_owned()];
         let mut out = Vec::new();
         for table in tables(&sample(), &sources, &checks) {

@@ -60,8 +60,7 @@ pub(super) fn run(
         Ok(results) => Ok(Ran { results, failed: code == Some(Code::Failed as i32) }),
         Err(_) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            let error = said.lines().find_map(|line| line.strip_prefix("error: "));
-            let reason = error.or(said.lines().last()).unwrap_or("its process ended early");
+            let reason = reason(&said).unwrap_or("its process ended early");
             let code = match code {
                 Some(2) => Code::Usage,
                 Some(3) => Code::Model,
@@ -70,6 +69,20 @@ pub(super) fn run(
             Err(not_run(code, reason.to_owned()))
         }
     }
+}
+
+/// Why a process measured nothing, from what it said: why its contender was left out, without the
+/// name, which is known; else its error.
+fn reason(said: &str) -> Option<&str> {
+    let left = said.lines().rev().find_map(|line| line.strip_prefix("left out: "));
+    let without_name = |left: &str| -> Option<usize> {
+        let (name, _) = left.strip_prefix('`')?.split_once('`')?;
+        Some(name.len() + 2)
+    };
+    let left = left.map(|left| &left[without_name(left).unwrap_or(0)..]);
+    let left = left.map(|left| left.trim_start_matches(':').trim_start());
+    let error = said.lines().find_map(|line| line.strip_prefix("error: "));
+    left.or(error).or(said.lines().last())
 }
 
 /// The flags that hold for all contenders, as they were given.
@@ -88,4 +101,20 @@ fn flags(args: &CourseArgs) -> Vec<String> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reason;
+
+    #[test]
+    fn a_contender_that_was_left_out_says_why() {
+        let said = "left out: `plain:x` needs a GPU\nleft out: `a:x`: no file `b`\n\
+                    error: nobody is left to measure";
+        assert_eq!(reason(said), Some("no file `b`"));
+        assert_eq!(reason("left out: `offload` needs a GPU\nerror: nobody"), Some("needs a GPU"));
+        assert_eq!(reason("a note\nerror: no memory\n"), Some("no memory"));
+        assert_eq!(reason("killed"), Some("killed"));
+        assert_eq!(reason(""), None);
+    }
 }

@@ -62,7 +62,7 @@ pub(super) fn keep(state: &mut ScreenState, before: &Controls, effects: &mut [Ef
         }
     }
     if drawn {
-        state.complain(&other_draws(before.sampler.temperature));
+        state.complain(other_draws(before.sampler.temperature));
     } else {
         say(state);
     }
