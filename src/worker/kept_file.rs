@@ -106,7 +106,8 @@ mod tests {
 
     fn learned(tokens: f64) -> Learned {
         let text = format!(
-            r#"{{"context":{{"tokens":{tokens},"plain_rounds":1.0,"seen":9.0}},"credit":1.0,"arms":[{{"kind":"head",
+            r#"{{"context":{{"tokens":{tokens},"plain_rounds":1.0,"seen":9.0}},"credit":1.0,
+            "arms":[{{"kind":"head",
             "round":{{"tokens":2.0,"plain_rounds":5.5,"seen":9.0}},"read":0.01,"since":3}}]}}"#
         );
         serde_json::from_str(&text).unwrap()

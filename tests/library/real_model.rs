@@ -168,7 +168,8 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
     }
 }
 
-/// The head that comes with the program is found for the model, drafts well enough to be of use, and changes no text, greedy or sampled.
+/// The head that comes with the program is found for the model, drafts well enough to be of use,
+/// and changes no text, greedy or sampled.
 #[test]
 fn its_bundled_head_is_found_and_changes_no_text() {
     let Some(files) = model("its_bundled_head_is_found_and_changes_no_text") else { return };
