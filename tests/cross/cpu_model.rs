@@ -1,6 +1,6 @@
 //! `src/model/mod.rs` without its other backends and without heads.
 // What only those use has no user here.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[path = "../../src/model/block_options.rs"]
 mod block_options;
