@@ -30,7 +30,7 @@ pub(super) const HEAD: Folder =
 /// Heads for targets that are not part of the binary, each in a folder of `assets/heads/` with a
 /// `target.json` that says for which.
 pub(super) const HEADS: &[Folder] = &[Folder::Built(
-    "bundled head for SmolLM2-135M-Instruct",
+    "bundled: SmolLM2-135M-Instruct",
     files!("heads", "smollm2-135m-instruct": "config.json", "model.safetensors", "target.json"),
 )];
 

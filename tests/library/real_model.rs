@@ -174,7 +174,7 @@ fn its_bundled_ngrams_are_found_and_change_no_text() {
 fn its_bundled_head_is_found_and_changes_no_text() {
     let Some(files) = model("its_bundled_head_is_found_and_changes_no_text") else { return };
     let head = own_head(&files).head.unwrap();
-    assert_eq!(head.name, "bundled head for SmolLM2-135M-Instruct");
+    assert_eq!(head.name, "bundled: SmolLM2-135M-Instruct");
     let golden = golden("smollm2-greedy.json");
     let prompt = ids(&golden["runs"][0]["prompt_tokens"]);
     for (temperature, fewer) in [(0.0, 0.8), (0.8, 0.95)] {

@@ -94,7 +94,7 @@ fn of_weights(
     }
     let on_gpu = on_device.is_some();
     if ctx.files.recognised {
-        reason = format!("{reason} The head in {} was made for this model.", files.name);
+        reason = format!("{reason} The draft head {} was made for this model.", files.name);
     }
     if let Some(scored) = scored {
         reason = format!("{reason} {scored}");
