@@ -27,7 +27,7 @@ pub(in crate::cli) struct Show {
     lined: Instant,
     /// Tokens a second while training, smoothed.
     rate: Option<f64>,
-    /// When training began in this session, and at what progress, for the time left.
+    /// When training began in this run, and at what progress, for the time left.
     since: Option<(Instant, f64)>,
     refused: usize,
 }
