@@ -55,14 +55,15 @@ impl TargetFingerprint {
         for (name, shape) in tensors(&files.config) {
             weights.add(name.as_bytes());
             weights.add(format!("{shape:?}").as_bytes());
-            if let Some(tensor) = source.tensor(&name) {
+            let tensor = source.tensor(&name);
+            if let Some(tensor) = &tensor {
                 weights.add(tensor.format.to_string().as_bytes());
                 let (bytes, ends) = (&tensor.bytes, tensor.bytes.len().min(SAMPLE));
                 weights.add(&bytes[..ends]);
                 weights.add(&bytes[bytes.len() - ends..]);
             }
             if shape.len() == 1 && name.ends_with("norm.weight") {
-                let values = source.tensor(&name).and_then(|tensor| tensor.values());
+                let values = tensor.and_then(|tensor| tensor.values());
                 norms = norms.zip(values).map(|(mut hash, values)| {
                     hash.add(name.as_bytes());
                     hash.add(&values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());

@@ -64,7 +64,7 @@ impl VerifyTimes {
         for at in 0..SIZES.len() {
             // The first trees show how far those of other sizes, measured with them, are off.
             let alike = if nodes > 1 && at > 0 && self.seen[at] == 0.0 { 1.0 } else { near(at) };
-            self.ms[at] *= 1.0 + off * (common + own * alike.max(near(at)));
+            self.ms[at] *= 1.0 + off * (common + own * alike);
         }
         for at in [low, low + 1] {
             self.seen[at] += near(at);
