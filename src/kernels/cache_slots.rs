@@ -43,21 +43,14 @@ impl KvCache {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
+    use crate::kernels::KvFormat;
+    use crate::kernels::saved_cache::tests::filled;
 
     #[test]
     fn slots_are_the_rows_that_were_written() {
-        let (pool, width, rows) = (Pool::new(1), 2 * 24, 37);
+        let (width, rows) = (2 * 24, 37);
         for format in [KvFormat::F16, KvFormat::F32] {
-            let mut cache = KvCache::new(3, 2, 24, 48, format).unwrap();
-            for layer in 0..3 {
-                let bytes = random_row(Format::F32, 2 * rows * width, layer as u64);
-                let floats: Vec<f32> =
-                    bytes.as_chunks().0.iter().map(|&b| f32::from_le_bytes(b)).collect();
-                let (keys, values) = floats.split_at(rows * width);
-                cache.write(&pool, layer, keys, values);
-            }
-            cache.commit(&pool, &(0..rows).collect::<Vec<_>>());
+            let cache = filled(48, rows, format);
             for layer in 0..3 {
                 let bytes = cache.slots(layer, rows);
                 let numbers: Vec<f32> = match format {

@@ -61,10 +61,11 @@ impl KvCache {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
 
-    fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
+    /// With `rows` committed positions, 2 heads of 24 numbers, in each of 3 layers.
+    pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
         let (pool, width) = (Pool::new(1), 2 * 24);
         let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();
         for layer in 0..3 {
