@@ -24,9 +24,9 @@ pub use store::{Listing, OpenSession, Saved, SessionHead, SessionMatch, SessionS
 pub use template::{ChatTemplate, SpecialTokens, TemplateError};
 pub use thoughts::{Opened, Split, ThoughtSplitter};
 
-/// Today's date in UTC, as 2026-01-31.
+/// Today's date, as 2026-01-31.
 pub fn today() -> String {
-    clock::format(clock::now(), "%Y-%m-%d")
+    clock::local(clock::now(), "%Y-%m-%d")
 }
 
 /// Who speaks.

@@ -165,7 +165,7 @@ fn environment(meter: &Arc<RenderMeter>, now: u64) -> Environment<'static> {
         if format.len() > LONGEST_DATE {
             return Err(limit.over(format!("a date format of {} bytes", format.len())));
         }
-        Ok(clock::format(now, &format))
+        Ok(clock::local(now, &format))
     });
     environment
 }

@@ -75,7 +75,7 @@ fn new_name() -> String {
     let fine = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |elapsed| elapsed.subsec_micros());
-    let date = clock::format(clock::now(), "%Y%m%d-%H%M%S");
+    let date = clock::utc(clock::now(), "%Y%m%d-%H%M%S");
     format!("{date}-{fine:06}-{}", std::process::id())
 }
 
@@ -123,9 +123,9 @@ pub struct SessionHead {
 }
 
 impl SessionHead {
-    /// When the last message was said, for lists (UTC).
+    /// When the last message was said, for lists, in local time.
     pub fn date(&self) -> String {
-        clock::format(self.updated, "%Y-%m-%d %H:%M")
+        clock::local(self.updated, "%Y-%m-%d %H:%M")
     }
 }
 

@@ -211,7 +211,7 @@ impl ChatTemplate {
             ("tools", Value::from(())),
             ("documents", Value::from(())),
             // Llama 3's; without it the older ones tell a date of their training.
-            ("date_string", Value::from(clock::format(now, "%d %b %Y"))),
+            ("date_string", Value::from(clock::local(now, "%d %b %Y"))),
         ];
         if let Some(thinking) = self.thinking {
             // By Qwen3, SmolLM3 and their like; by Granite and DeepSeek.
