@@ -31,7 +31,7 @@ mod versions;
 
 use std::time::Duration;
 
-use crate::decode::PendingRound;
+use crate::decode::{PendingRound, Round};
 use crate::hardware::Usage;
 use crate::speculate::SamplerSettings;
 use crate::worker::{Controls, Ready};
@@ -365,6 +365,12 @@ impl ScreenState {
         let pass_ms = self.ready.as_ref().and_then(|ready| ready.plain_ms);
         let for_show = self.ready.as_ref().is_some_and(|ready| ready.for_show);
         Some(Speedup { for_show, ..self.plain.speedup(&self.meters, pass_ms)? })
+    }
+
+    /// Notes a round for plain decoding's speed.
+    pub fn note_pace(&mut self, round: &Round) {
+        let timed = self.ready.as_ref().map_or(&[][..], |ready| &ready.verify_ms);
+        self.plain.note(round, timed);
     }
 
     /// Whether an answer is on its way.

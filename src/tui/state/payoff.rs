@@ -1,9 +1,10 @@
 //! How much faster than plain decoding an answer is. Plain rounds of this run are its measure as
-//! soon as there are enough of them, before that the pass that was timed while loading. Must never
-//! know how it is drawn.
+//! soon as there are enough of them, before that the passes that were timed while loading, as much
+//! slower as the latest rounds were. Must never know how it is drawn.
 
 use super::Meters;
 use crate::decode::Round;
+use crate::plan::Costs;
 
 /// What a token takes in plain decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -12,6 +13,11 @@ pub struct PlainPace {
     ms: f64,
     /// Plain rounds seen with the models in use.
     rounds: usize,
+    /// How many times as long as while loading the latest passes took: a long context and a busy
+    /// machine slow all of them.
+    slower: f64,
+    /// Passes that this is known from.
+    passes: usize,
 }
 
 /// What a speed over that of plain decoding comes to, as it is written with one digit.
@@ -65,10 +71,22 @@ impl PlainPace {
     const ENOUGH: usize = 8;
     /// Rounds that the mean is over.
     const LONG: usize = 32;
+    /// Passes that tell how slow the machine is now.
+    const NOW: usize = 8;
 
-    /// Notes a round, if it was one of plain decoding: the root alone, which gives one token. What
-    /// a drafter took beside it is no part of plain decoding.
-    pub fn note(&mut self, round: &Round) {
+    /// Notes a round: as a measurement if it was one of plain decoding, the root alone, which gives
+    /// one token. What a drafter took beside it is no part of plain decoding. `timed`: (nodes,
+    /// milliseconds) of the target's passes while loading.
+    pub fn note(&mut self, round: &Round, timed: &[(usize, f64)]) {
+        // Beside a drafter at work a pass takes longer.
+        if round.timing.ahead_ms == 0.0
+            && round.timing.verify_ms > 0.0
+            && let Some(costs) = Costs::of_passes(timed)
+        {
+            let slower = round.timing.verify_ms / costs.verify_ms(round.tree.len());
+            self.passes += 1;
+            self.slower += (slower - self.slower) / self.passes.min(Self::NOW) as f64;
+        }
         let ms = round.timing.verify_ms + round.timing.other_ms;
         if round.tree.len() != 1 || round.committed.len() != 1 || ms <= 0.0 {
             return;
@@ -85,7 +103,8 @@ impl PlainPace {
         }
         // Sampling and text take their time in plain decoding too.
         let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
-        pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms + other, false))
+        let slower = if self.passes > 0 { self.slower } else { 1.0 };
+        pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
     }
 
     /// Speed of the answer over plain decoding; `None` while nothing was drafted or plain
@@ -128,7 +147,7 @@ mod tests {
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
-        pace.note(&drafted());
+        pace.note(&drafted(), &[]);
         assert_eq!(pace.speedup(&meters, None), None, "plain decoding's speed is not known");
         // 60 tokens a second; a plain token 30 + 2 ms.
         let guess = pace.speedup(&meters, Some(30.0)).unwrap();
@@ -138,10 +157,27 @@ mod tests {
         assert_eq!(slow.reason(), None);
         assert!(Speedup { for_show: true, ..slow }.reason().is_some());
         assert_eq!(Speedup { for_show: true, ..guess }.reason(), None, "it pays as well");
-        (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain()));
+        (0..PlainPace::ENOUGH).for_each(|_| pace.note(&plain(), &[]));
         let found = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
         assert_eq!(found.words(), "2.4× plain");
+    }
+
+    #[test]
+    fn an_estimate_grows_as_slow_as_the_passes_are() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        // Over the root and its two nodes 19 ms while loading, now 38.
+        pace.note(&drafted(), &[(1, 15.0), (3, 19.0)]);
+        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        // What ran beside a drafter tells nothing of a pass alone.
+        let mut beside = drafted();
+        beside.timing = Timing { verify_ms: 380.0, ahead_ms: 5.0, ..Timing::default() };
+        pace.note(&beside, &[(1, 15.0), (3, 19.0)]);
+        assert_eq!(pace.speedup(&meters, Some(15.0)), Some(guess));
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn run(state: &mut ScreenState) -> Vec<Effect> {
 /// Something of the answer under way came.
 pub(super) fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
     if let Event::Round { round, .. } = &event {
-        state.plain.note(round);
+        state.note_pace(round);
     }
     let Some((race, _)) = &mut state.race else { return Vec::new() };
     if !race.take(&event) {

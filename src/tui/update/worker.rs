@@ -76,7 +76,7 @@ pub fn event(state: &mut ScreenState, event: Event) -> Vec<Effect> {
         }
         Event::Round { round, .. } => {
             state.meters.round(&round);
-            state.plain.note(&round);
+            state.note_pace(&round);
             let of = state.generation();
             let bytes = state.chat.extend(&round.committed, of);
             state.rounds.push(*round, of, bytes);
