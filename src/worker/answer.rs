@@ -232,10 +232,12 @@ fn noticed(repetition: &mut RepetitionDetector, tokens: &[Committed]) -> bool {
 /// What to change where an answer repeats itself.
 fn repetition_remedy(sampler: &SamplerSettings) -> String {
     let SamplerSettings { temperature, repetition_penalty, .. } = sampler;
+    let penalty = (repetition_penalty + 0.1).max(1.1);
+    let warmer = (temperature + 0.3).max(0.7);
     format!(
         "The answer repeats itself: raise `repetition_penalty`, which is {repetition_penalty}, or \
-         `temperature`, which is {temperature}; in the chat by /repetition-penalty 1.1 or \
-         /temperature 0.7."
+         `temperature`, which is {temperature}; in the chat by /repetition-penalty {penalty:.1} or \
+         /temperature {warmer:.1}."
     )
 }
 

@@ -108,14 +108,15 @@ fn print(
     let Results { environment, models, max_tokens, version, .. } = results;
     let gpu = environment.gpu.as_ref().map_or_else(|| "no GPU".to_owned(), String::clone);
     let mut drafts: Vec<&str> = Vec::new();
-    for (_, draft) in &models.drafts {
-        if !drafts.contains(&draft.as_str()) {
+    // A strategy of several drafts lists them; others may have some of them alone.
+    for draft in models.drafts.iter().flat_map(|(_, drafts)| drafts.split("; ")) {
+        if !drafts.contains(&draft) {
             drafts.push(draft);
         }
     }
     let drafts = match drafts.as_slice() {
         [] => "alone".to_owned(),
-        drafts => format!("with {}", drafts.join(", ")),
+        drafts => format!("with {}", drafts.join("; ")),
     };
     writeln!(
         out,

@@ -161,6 +161,9 @@ pub fn hints(state: &ScreenState) -> Vec<(String, &'static str)> {
         let word = match row.action {
             A::Pause if state.controls.paused => "go on",
             A::Send => send_word(state),
+            A::OverlayClose if state.race.as_ref().is_some_and(|(race, _)| race.measuring()) => {
+                "stop"
+            }
             _ => row.hint.1,
         };
         if hints.iter().any(|hint| hint.1 == word) {

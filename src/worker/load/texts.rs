@@ -73,10 +73,10 @@ pub(super) fn ngrams(
             Some(open_ngrams(path, target)?)
         }
     };
-    Ok(found.map(|NgramFile { name, header, table }| {
-        let (contexts, model) = (table.len(), header.made_for.name);
+    Ok(found.map(|NgramFile { name, table, .. }| {
+        let contexts = table.len();
         let told = format!(
-            " An n-gram table made for {model} ({name}) knows what it holds likely after \
+            " An n-gram table made for this model ({name}) knows what it holds likely after \
              {} contexts.",
             thousands(contexts)
         );
