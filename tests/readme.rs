@@ -1,9 +1,5 @@
 //! What the README shows works as it stands: its settings are accepted, its commands run.
 
-use std::process::Command;
-use std::time::Duration;
-
-use crate::support::program::{Home, outcome};
 use dovetail::settings;
 
 const README: &str = include_str!("../README.md");
@@ -55,8 +51,13 @@ fn its_links_lead_to_files_that_are_there() {
     assert!(race.starts_with("{\"") && race.contains("plain: the same text"));
 }
 
+// They are written for a shell.
+#[cfg(unix)]
 #[test]
 fn its_commands_that_need_no_network_run() {
+    use crate::support::program::{Home, outcome};
+    use std::process::Command;
+    use std::time::Duration;
     let home = Home::new();
     home.write_settings("max_tokens = 8\n");
     let programs = home.path().join("bin");

@@ -1,9 +1,98 @@
-//! The user's folders for this program. Must never know what lies in them.
+//! The user's folders, those for this program and the home. Must never know what lies in them.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
 
-/// Where configuration, data, cache and state of this program go; `None` where the system has no
-/// such folders.
-pub fn user_dirs() -> Option<ProjectDirs> {
-    ProjectDirs::from("", "", "dovetail")
+/// The folder of this program in the system's folders and in those that the variables name.
+const NAME: &str = "dovetail";
+
+/// Where configuration, data, cache and state of this program go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserDirs {
+    config: PathBuf,
+    data: PathBuf,
+    cache: PathBuf,
+    state: PathBuf,
+}
+
+impl UserDirs {
+    /// Those that the variables of the XDG specification name, on every system: errors and tests
+    /// name them; the others are the system's own. `None` where a folder has neither.
+    fn of(
+        variable: impl Fn(&str) -> Option<OsString>,
+        system: Option<&ProjectDirs>,
+    ) -> Option<Self> {
+        let folder = |name, of: fn(&ProjectDirs) -> &Path| {
+            // The specification has relative ones ignored.
+            let named = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+            let named = named.map(|path| path.join(NAME));
+            named.or_else(|| system.map(|dirs| of(dirs).to_owned()))
+        };
+        Some(Self {
+            config: folder("XDG_CONFIG_HOME", ProjectDirs::config_dir)?,
+            data: folder("XDG_DATA_HOME", ProjectDirs::data_dir)?,
+            cache: folder("XDG_CACHE_HOME", ProjectDirs::cache_dir)?,
+            // Only Linux has a folder for state.
+            state: folder("XDG_STATE_HOME", |dirs| {
+                dirs.state_dir().unwrap_or_else(|| dirs.data_local_dir())
+            })?,
+        })
+    }
+
+    /// For what the user writes.
+    pub fn config_dir(&self) -> &Path {
+        &self.config
+    }
+
+    /// For what is kept for the user.
+    pub fn data_dir(&self) -> &Path {
+        &self.data
+    }
+
+    /// For what can be made anew.
+    pub fn cache_dir(&self) -> &Path {
+        &self.cache
+    }
+
+    /// For logs.
+    pub fn state_dir(&self) -> &Path {
+        &self.state
+    }
+}
+
+/// The user's folders for this program; `None` where the system has no such folders.
+pub fn user_dirs() -> Option<UserDirs> {
+    UserDirs::of(|name| std::env::var_os(name), ProjectDirs::from("", "", NAME).as_ref())
+}
+
+/// The user's home, as the hub's own programs find it: by `HOME`, on Windows by `USERPROFILE`, else
+/// the system's.
+pub fn home_dir() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_names_its_folder_on_every_system_unless_it_is_relative() {
+        let named = tempfile::tempdir().unwrap();
+        let named = named.path();
+        let all = |name: &str| Some(named.join(name).into_os_string());
+        let dirs = UserDirs::of(all, None).unwrap();
+        assert_eq!(dirs.config_dir(), named.join("XDG_CONFIG_HOME").join(NAME));
+        assert_eq!(dirs.data_dir(), named.join("XDG_DATA_HOME").join(NAME));
+        assert_eq!(dirs.cache_dir(), named.join("XDG_CACHE_HOME").join(NAME));
+        assert_eq!(dirs.state_dir(), named.join("XDG_STATE_HOME").join(NAME));
+        assert_eq!(UserDirs::of(|_| Some("data".into()), None), None);
+        let Some(system) = ProjectDirs::from("", "", NAME) else { return };
+        let data = |name: &str| (name == "XDG_DATA_HOME").then(|| named.into());
+        let dirs = UserDirs::of(data, Some(&system)).unwrap();
+        assert_eq!(dirs.data_dir(), named.join(NAME));
+        assert_eq!(dirs.config_dir(), system.config_dir());
+        assert_eq!(dirs.cache_dir(), system.cache_dir());
+    }
 }

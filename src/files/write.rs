@@ -8,12 +8,16 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tempfile::{Builder, NamedTempFile};
 
 /// Prefix and suffix of temporary files; between them is a unique part.
 const PREFIX: &str = ".dovetail-";
 const SUFFIX: &str = ".tmp";
+
+/// How long others may have a file open that is replaced.
+const OTHERS: Duration = Duration::from_secs(1);
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +43,7 @@ pub fn atomic_write(
     let mut temporary = temporary(folder, access)?;
     fill(temporary.as_file_mut())?;
     temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(|error| error.error)?;
+    take_name(temporary, path)?;
     sync_folder(folder)
 }
 
@@ -49,7 +53,8 @@ pub fn atomic_write(
 /// # Errors
 /// The system's.
 pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
-    File::open(from)?.sync_all()?;
+    // Windows syncs only what is open for writing.
+    File::options().write(true).open(from)?.sync_all()?;
     fs::rename(from, to)?;
     sync_folder(folder_of(to))
 }
@@ -90,7 +95,25 @@ impl GrowingFile {
     /// # Errors
     /// The system's.
     pub fn finish(self) -> io::Result<()> {
-        self.temporary.persist(&self.path).map(|_| ()).map_err(|error| error.error)
+        take_name(self.temporary, &self.path)
+    }
+}
+
+/// Gives a temporary file its name. Windows refuses while another program has the file that is
+/// replaced open, which those that read it whole have for a moment.
+fn take_name(mut temporary: NamedTempFile, path: &Path) -> io::Result<()> {
+    let began = Instant::now();
+    loop {
+        let refused = match temporary.persist(path) {
+            Ok(_) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let open = cfg!(windows) && refused.error.kind() == io::ErrorKind::PermissionDenied;
+        if !open || began.elapsed() > OTHERS {
+            return Err(refused.error);
+        }
+        temporary = refused.file;
+        std::thread::sleep(OTHERS / 200);
     }
 }
 

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{HubId, LibraryError};
+use crate::files::home_dir;
 
 /// A place where a model is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +75,8 @@ fn begins_as_gguf(path: &Path) -> bool {
 
 /// `~/` as the shell reads it, which it does not in a settings file.
 pub(super) fn expand(given: &str) -> PathBuf {
-    match (given.strip_prefix("~/"), directories::BaseDirs::new()) {
-        (Some(rest), Some(dirs)) => dirs.home_dir().join(rest),
+    match (given.strip_prefix("~/"), home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
         _ => Path::new(given).to_owned(),
     }
 }

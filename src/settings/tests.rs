@@ -7,6 +7,7 @@ fn read(text: &str) -> Result<Settings, String> {
     std::fs::write(&path, text).map_err(|e| e.to_string())?;
     load(Some(&path), &[], false)
         .map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "DIR"))
+        .map_err(|error| error.replace("DIR\\", "DIR/"))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use crate::chat::{Exchange, SavedChat, SavedTurn};
-use crate::files::read_text;
+use crate::files::{home_dir, read_text};
 use crate::printable::printable_line;
 use crate::tui::update::NamedFile;
 
@@ -96,7 +96,7 @@ pub(super) fn names_in(folder: &str) -> Vec<String> {
 
 /// `~/` is the home folder, as in a shell.
 fn expanded(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), std::env::home_dir()) {
+    match (path.strip_prefix("~/"), home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     }

@@ -82,11 +82,11 @@ fn an_error_tells_its_cause_once() {
     let (folder, latin) = (folder.to_str().unwrap(), latin.to_str().unwrap());
     let gone = "os error 2";
     for (args, cause, remedy) in [
-        (&["verify", "/no/such.json"][..], gone, "/no/such.json"),
-        (&["replay", "/no/such.json"], gone, "/no/such.json"),
-        (&["run", "hi", "--target", "/no/such.gguf"], "/no/such.gguf", "/no/such.gguf"),
-        (&["doctor", "--target", "/no/such.gguf"], "/no/such.gguf", "/no/such.gguf"),
-        (&["run", "hi", "--config", "/no/such.toml"], gone, "name another with --config"),
+        (&["verify", "/no-such.json"][..], gone, "/no-such.json"),
+        (&["replay", "/no-such.json"], gone, "/no-such.json"),
+        (&["run", "hi", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
+        (&["doctor", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
+        (&["run", "hi", "--config", "/no-such.toml"], gone, "name another with --config"),
         (&["run", "hi", "--config", folder], "it is a folder", "move it away or name another"),
         (&["run", "hi", "--config", latin], "it is no UTF-8 text", "save it as UTF-8"),
     ] {

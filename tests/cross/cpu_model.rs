@@ -1,13 +1,17 @@
-//! `src/model/mod.rs` without its other backends and without heads.
+//! `src/model/mod.rs` without the backend of GPUs and what stands on it.
 // What only those use has no user here.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../../src/model/block_options.rs"]
 mod block_options;
+#[path = "../../src/model/candle/mod.rs"]
+mod candle;
 #[path = "../../src/model/config.rs"]
 mod config;
 #[path = "../../src/model/cpu/mod.rs"]
 mod cpu;
+#[path = "head.rs"]
+pub mod head;
 #[path = "../../src/model/hf_config.rs"]
 mod hf_config;
 #[path = "../../src/model/hf_deepseek.rs"]
@@ -36,10 +40,13 @@ mod taps;
 mod target;
 #[path = "../../src/model/gpu/traffic.rs"]
 mod traffic;
+#[path = "../../src/model/vocabulary.rs"]
+mod vocabulary;
 #[path = "../../src/model/weights.rs"]
 pub mod weights;
 
 pub use block_options::{BlockOptions, Experts, Gating, LatentAttention, NormKind, SlidingWindow};
+pub use candle::DeviceLayers;
 pub use config::{Config, ConfigError, RopeLayout};
 pub use cpu::{CpuBatch, CpuDraft, CpuTarget, PassTiming, Progress};
 pub use load_error::LoadError;
@@ -50,4 +57,5 @@ pub use small::{DraftRow, SmallLm};
 pub use taps::FeatureSource;
 pub use target::{Target, TargetError, Verified};
 pub use traffic::{Traffic, TrafficMeter};
+pub use vocabulary::{Piece, PieceKind, SharedVocabulary};
 pub use weights::{PackedStore, RawTensor, WeightError, WeightSource};

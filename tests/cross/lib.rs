@@ -1,10 +1,20 @@
-//! The program's kernels, its models on the CPU and what they need, and nothing else of it.
+//! The program's kernels, its models and draft heads on the CPU, drafting and decoding, and what
+//! they need; nothing else of it.
 //!
-//! A backend that needs a library for tensors or for GPUs is left out, with what stands on it.
+//! Backends that need a library for GPUs are left out, with what stands on them.
 
+// What only tests of what is left out use has no user here.
+#![cfg_attr(test, allow(dead_code, unused_imports))]
+
+#[path = "../../src/decode/mod.rs"]
+pub mod decode;
+#[path = "../../src/draft/mod.rs"]
+pub mod draft;
+mod hardware;
 #[path = "../../src/kernels/mod.rs"]
 pub mod kernels;
 #[path = "cpu_model.rs"]
 pub mod model;
+pub mod plan;
 #[path = "../../src/speculate/mod.rs"]
 pub mod speculate;

@@ -1,6 +1,7 @@
 //! Answers side by side: each is the one that is made alone.
 
-use crate::support::generate::{heldout, plain, samplers};
+use crate::support::bundled::heldout;
+use crate::support::generate::{plain, samplers};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Answered, BatchEngine, DecodeError, Engine, Finish, Request};
 use dovetail::kernels::{KvFormat, Pool};

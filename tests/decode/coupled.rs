@@ -1,7 +1,8 @@
 //! Coupled drafting: a draft that knows the target's noise is accepted more often. That it changes
 //! no text is tested with the other options.
 
-use crate::support::generate::{bundled, generate, heldout};
+use crate::support::bundled::{bundled, heldout};
+use crate::support::generate::generate;
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Request, RoundOptions};
 use dovetail::draft::Budget;

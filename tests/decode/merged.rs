@@ -1,7 +1,8 @@
 //! A model's tree and that of the context in one, on the bundled models: the text is plain's, and
 //! nothing is lost by it.
 
-use crate::support::generate::{bundled, generate, heldout, plain, samplers, verify_times};
+use crate::support::bundled::{bundled, heldout};
+use crate::support::generate::{generate, plain, samplers, verify_times};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::{Request, Rival, Round, RoundOptions};
 use dovetail::draft::Budget;

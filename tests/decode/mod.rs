@@ -9,6 +9,7 @@ mod gpu;
 mod gpu_gemma3;
 mod gpu_prefill;
 mod lossless;
+mod lossless_opened;
 mod merged;
 mod overlap;
 mod pending;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use candle_core::quantized::gguf_file::Value;
@@ -12,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::gguf::{self, dims_of};
-use crate::support::golden::GOLDEN;
+use crate::support::golden::golden;
 use crate::support::library::{DEMO, arch_file};
 use dovetail::library::{Found, ModelEntry, ModelPlaces, Runs, Spec, Store, find, open_target};
 
@@ -33,7 +34,8 @@ impl Machine {
     }
 
     fn at(&self, path: &str) -> PathBuf {
-        self.0.path().join(path)
+        // With the system's own separators.
+        self.0.path().join(path.split('/').collect::<PathBuf>())
     }
 
     fn write(&self, path: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -43,10 +45,20 @@ impl Machine {
         path
     }
 
+    #[cfg(unix)]
     fn link(&self, target: impl AsRef<Path>, path: &str) {
         let path = self.at(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        symlink(target, path).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    }
+
+    /// A copy of a recorded model's folder.
+    fn copy(&self, recorded: &str, path: &str) {
+        for file in fs::read_dir(golden(recorded)).unwrap() {
+            let file = file.unwrap();
+            let name = file.file_name().into_string().unwrap();
+            self.write(&format!("{path}/{name}"), fs::read(file.path()).unwrap());
+        }
     }
 
     /// Ollama's manifest of a model with this blob; gives the blob's path.
@@ -72,12 +84,16 @@ impl Machine {
         blob
     }
 
-    /// A file of a repository in the hub's cache.
+    /// A file of a repository in the hub's cache: a link to its content, and the content once more
+    /// on Windows, where links need a right.
     fn hub(&self, repo: &str, commit: &str, file: &str, blob: &str, content: &[u8]) {
         let folder = format!("hub/models--{}", repo.replace('/', "--"));
         self.write(&format!("{folder}/blobs/{blob}"), content);
-        let up = "../".repeat(2 + file.matches('/').count());
-        self.link(format!("{up}blobs/{blob}"), &format!("{folder}/snapshots/{commit}/{file}"));
+        let path = format!("{folder}/snapshots/{commit}/{file}");
+        #[cfg(unix)]
+        self.link(format!("{}blobs/{blob}", "../".repeat(2 + file.matches('/').count())), &path);
+        #[cfg(not(unix))]
+        self.write(&path, content);
     }
 
     fn find(&self) -> Found {
@@ -118,7 +134,8 @@ fn rows(found: &Found) -> Vec<(String, Store, String)> {
 }
 
 fn skipped(found: &Found) -> String {
-    found.skipped.iter().map(|skipped| format!("{skipped}\n")).collect()
+    let lines: String = found.skipped.iter().map(|skipped| format!("{skipped}\n")).collect();
+    lines.replace(std::path::MAIN_SEPARATOR, "/")
 }
 
 fn row(name: &str, store: Store, title: &str) -> (String, Store, String) {
@@ -171,10 +188,9 @@ fn every_store_is_looked_through() {
 #[test]
 fn a_draft_head_is_told_from_a_model() {
     let machine = Machine::new();
-    fs::create_dir(machine.at("models")).unwrap();
-    symlink(Path::new(GOLDEN).join("draft_dgf_m2"), machine.at("models/dgf")).unwrap();
-    symlink(Path::new(GOLDEN).join("draft_eagle_m1"), machine.at("models/eagle")).unwrap();
-    symlink(Path::new(GOLDEN).join("target_mha"), machine.at("models/target")).unwrap();
+    machine.copy("draft_dgf_m2", "models/dgf");
+    machine.copy("draft_eagle_m1", "models/eagle");
+    machine.copy("target_mha", "models/target");
     let found = machine.find();
     let heads: Vec<_> = found.models.iter().map(ModelEntry::is_head).collect();
     assert_eq!(heads, [false, true, true, false], "{found:?}");
@@ -206,6 +222,8 @@ fn a_model_in_several_files_is_one() {
     assert!(problem.contains("00001-of-") && problem.contains("check the path"), "{problem}");
 }
 
+// With links, which need a right on Windows.
+#[cfg(unix)]
 #[test]
 fn the_same_content_is_one_model_with_several_names() {
     let machine = Machine::new();
@@ -213,8 +231,7 @@ fn the_same_content_is_one_model_with_several_names() {
     let manifest = fs::read(machine.at("ollama/manifests/registry.ollama.ai/library/m/latest"));
     machine.write("ollama/manifests/registry.ollama.ai/library/copy/1", manifest.unwrap());
     // Another program's link to the blob.
-    fs::create_dir(machine.at("lmstudio")).unwrap();
-    symlink(&blob, machine.at("lmstudio/linked.gguf")).unwrap();
+    machine.link(&blob, "lmstudio/linked.gguf");
     // Two snapshots of a repository with a file in common.
     machine.hub("o/r", "new", "a.gguf", "b1", &model("A"));
     machine.hub("o/r", "old", "a.gguf", "b1", &model("A"));
@@ -278,6 +295,7 @@ fn what_cannot_be_opened_is_listed_with_the_reason() {
     assert!(found.models[1].facts.parameters.is_some());
 }
 
+#[cfg(unix)]
 #[test]
 fn links_in_circles_and_to_nothing_are_left_out_with_their_reason() {
     let machine = Machine::new();
@@ -312,6 +330,8 @@ fn links_in_circles_and_to_nothing_are_left_out_with_their_reason() {
     assert_eq!(found.skipped.len(), 9, "{text}");
 }
 
+// Some of its manifests are links.
+#[cfg(unix)]
 #[test]
 fn a_damaged_ollama_store_gives_what_is_whole() {
     let machine = Machine::new();
@@ -374,6 +394,8 @@ fn a_damaged_ollama_store_gives_what_is_whole() {
     assert_eq!(found.skipped.len(), 13, "{text}");
 }
 
+// Windows has no modes.
+#[cfg(unix)]
 #[test]
 fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_found() {
     let machine = Machine::new();
@@ -381,6 +403,7 @@ fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_found() {
     machine.write("models/locked/hidden.gguf", model("Hidden"));
     machine.write("models/secret.gguf", model("Secret"));
     let set = |path: &str, mode| {
+        use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(machine.at(path), fs::Permissions::from_mode(mode)).unwrap();
     };
     set("models/locked", 0o000);

@@ -1,16 +1,22 @@
-//! Answers of an engine: what is asked, under which options, and the bundled pair that answers.
-
-use std::path::Path;
+//! Answers of an engine: what is asked, and under which options.
 
 use super::toy::Letters;
 use dovetail::decode::{Engine, Request, Round, RoundOptions, TokenText};
 use dovetail::draft::Budget;
-use dovetail::hardware::Machine;
-use dovetail::plan::{CostInputs, Costs, TargetSize, Throughput, VerifyTimes};
-use dovetail::settings::Settings;
+use dovetail::plan::{CostInputs, Costs, Schedule, TargetSize, Throughput, VerifyTimes};
 use dovetail::speculate::{SamplerSettings, Shape};
-use dovetail::worker::{Backend, Purpose, load};
-use serde_json::Value;
+
+/// The recorded models' tokens are ASCII codes.
+pub struct Ascii;
+
+impl TokenText for Ascii {
+    fn label(&self, token: u32) -> String {
+        char::from(token as u8).to_string()
+    }
+    fn text(&self, tokens: &[u32]) -> String {
+        tokens.iter().map(|&token| char::from(token as u8)).collect()
+    }
+}
 
 /// A prompt without an end but the number of tokens.
 pub fn request(prompt: &[u32], max_tokens: usize) -> Request {
@@ -54,6 +60,19 @@ pub fn plain(sampler: SamplerSettings) -> impl Fn(usize) -> RoundOptions {
     move |_| options(Shape { gamma: 1, width: 1, depth: 0 }, false, sampler)
 }
 
+/// Options that all change between rounds.
+pub fn changing(sampler: SamplerSettings, start: usize) -> impl Fn(usize) -> RoundOptions {
+    move |round| {
+        let i = round + start;
+        let gammas = [16, 1, 64, 5, 2, 33, 8];
+        let shape = Shape { gamma: gammas[i % 7], width: 1 + i * 7 % 10, depth: i * 5 % 9 };
+        let (speculate, coupled) = (i % 11 != 4, i.is_multiple_of(2));
+        let schedule = if i % 5 < 3 { Schedule::Overlap } else { Schedule::Alternate };
+        let budget = Budget::new(shape, 1 + i % 5);
+        RoundOptions { speculate, coupled, schedule, ..RoundOptions::new(budget, sampler) }
+    }
+}
+
 /// Tokens, rounds and notices of an answer; `options` gives every round's options.
 pub fn generate(
     engine: &mut Engine,
@@ -81,21 +100,4 @@ pub fn answer(
     let (tokens, rounds, notices) = generate(engine, &Letters, request.clone(), options);
     assert_eq!(notices, [""; 0]);
     (tokens, rounds)
-}
-
-/// The bundled pair as the program loads it.
-pub fn bundled() -> Backend {
-    let settings = Settings { context: Some(512), ..Settings::default() };
-    load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap().into()
-}
-
-/// The user's turns of each held-out conversation.
-pub fn heldout() -> Vec<Vec<String>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo/heldout_prompts.jsonl");
-    let text = std::fs::read_to_string(path).unwrap();
-    let turns = |line: &str| {
-        let line: Value = serde_json::from_str(line).unwrap();
-        line["turns"].as_array().unwrap().iter().map(|t| t.as_str().unwrap().to_owned()).collect()
-    };
-    text.lines().filter(|line| !line.is_empty()).map(turns).collect()
 }

@@ -1,5 +1,6 @@
 //! What the tests share. No test imports from another test's file.
 
+pub mod bundled;
 pub mod chat;
 pub mod duo;
 pub mod eagle3;

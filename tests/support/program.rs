@@ -10,6 +10,9 @@ use portable_pty::CommandBuilder;
 /// What answers.jsonl answers.
 pub const HELLO: &str = "Hello! The red fox ran over the hill, and then it slept in the sun.";
 
+/// The variable that names the user's home.
+const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
 /// The file of a script.
 pub fn script(name: &str) -> String {
     format!("{}/tests/scripts/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -21,7 +24,7 @@ pub fn at_home(command: &mut CommandBuilder, home: &Path) {
     command.env_clear();
     command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.env("TERM", "xterm-256color");
-    command.env("HOME", home);
+    command.env(HOME, home);
     command.env("SSH_CONNECTION", "no desktop");
 }
 
@@ -39,7 +42,7 @@ pub fn in_home(command: &mut std::process::Command, home: &Path) {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DOVETAIL_")) {
         command.env_remove(name);
     }
-    command.env("HOME", home);
+    command.env(HOME, home);
     for (name, folder) in [
         ("XDG_CONFIG_HOME", "config"),
         ("XDG_STATE_HOME", "state"),

@@ -118,6 +118,7 @@ impl Pty {
     }
 
     /// Sends a signal by its name, e.g. `TERM`.
+    #[cfg(unix)]
     pub fn signal(&self, name: &str) {
         let pid = self.child.process_id().unwrap().to_string();
         let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status();
@@ -207,6 +208,13 @@ fn wait(mut child: Box<dyn Child + Send + Sync>) -> (u32, Duration) {
 }
 
 /// The terminal's line settings (echo, line mode), for comparison.
+#[cfg(unix)]
 fn line_settings(master: &(dyn MasterPty + Send)) -> String {
     master.get_termios().map(|settings| format!("{:?}", settings.local_flags)).unwrap_or_default()
+}
+
+/// None: a Windows console keeps them for itself.
+#[cfg(not(unix))]
+fn line_settings(_: &(dyn MasterPty + Send)) -> String {
+    String::new()
 }

@@ -72,6 +72,7 @@ fn again(home: &std::path::Path, flags: &[&str]) -> Pty {
     pty
 }
 
+#[cfg(unix)]
 #[test]
 fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     let mut chat = Chat::start("slow.jsonl").ready();
@@ -92,6 +93,7 @@ fn a_question_that_lost_its_answer_with_the_program_gets_one() {
     assert_eq!(saved(home.path()).matches("Where did the fox run?").count(), 2, "title and text");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_message_that_was_not_sent_is_there_again() {
     let mut chat = Chat::start("answers.jsonl").ready();
@@ -231,6 +233,7 @@ fn a_file_is_named_in_the_message_and_sent_with_it() {
     assert!(saved.contains("They sleep in the sun."), "{saved}");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_full_disk_keeps_the_chat_open_until_it_is_left_again() {
     for way in ["\x11", "\x03", "\x04", "/quit\r"] {

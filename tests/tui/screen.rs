@@ -119,6 +119,7 @@ fn latest_round(screen: &str) -> usize {
     rounds.last().unwrap_or_default()
 }
 
+#[cfg(unix)]
 #[test]
 fn being_asked_to_end_saves_and_restores() {
     for signal in ["TERM", "HUP", "INT"] {

@@ -54,6 +54,7 @@ fn a_terminal_that_goes_away_amid_keys_ends_the_program_saved() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
     let mut chat = Chat::start("slow.jsonl").ready();
@@ -73,6 +74,7 @@ fn a_terminal_that_takes_nothing_does_not_keep_the_program_from_ending() {
     assert!(saved.contains("Remember this") && saved.contains("small fox"), "{saved}");
 }
 
+#[cfg(unix)]
 #[test]
 fn half_a_sequence_holds_nothing_up() {
     let mut chat = Chat::start("slow.jsonl").ready();

@@ -1,5 +1,6 @@
 //! Other models in the place of those in use: toys on the decode thread, and the bundled ones.
 
+use crate::support::bundled::bundled;
 use crate::support::events::{controls, next, sink};
 use crate::support::generate;
 use crate::support::toy::Toy;
@@ -252,7 +253,7 @@ fn other_drafts_leave_the_target_where_it_is() {
 
 #[test]
 fn the_text_is_the_same_whichever_draft_was_loaded_on_the_way() {
-    let mut plain = generate::bundled();
+    let mut plain = bundled();
     let prompt = [Message::new(Role::User, "Tell me a story about a fox.")];
     let tokens_of = |events: &Receiver<Event>| tokens(&rest(events));
     let request = dovetail::decode::Request {

@@ -15,6 +15,13 @@ fn each<T: Copy + Default>(f: impl Fn(usize) -> T) -> [T; LANES] {
     out
 }
 
+/// `a · b + c`, rounded once.
+#[inline(always)]
+fn fma(a: f32, b: f32, c: f32) -> f32 {
+    // MinGW's `fmaf`, which `mul_add` calls, rounds twice.
+    if cfg!(all(windows, target_env = "gnu")) { libm::fmaf(a, b, c) } else { a.mul_add(b, c) }
+}
+
 impl Lanes for Portable {
     type F = [f32; LANES];
     type I = [i32; LANES];
@@ -114,7 +121,7 @@ impl Lanes for Portable {
 
     #[inline(always)]
     fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F {
-        each(|i| a[i].mul_add(b[i], c[i]))
+        each(|i| fma(a[i], b[i], c[i]))
     }
 
     #[inline(always)]

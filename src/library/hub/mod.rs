@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
+use crate::files::home_dir;
 use download::Download;
 pub use error::HubError;
 use files::Wanted;
@@ -105,10 +106,7 @@ impl Hub {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let home = match set("HF_HOME") {
             Some(home) => PathBuf::from(home),
-            None => directories::BaseDirs::new()
-                .ok_or(HubError::NoCache)?
-                .home_dir()
-                .join(".cache/huggingface"),
+            None => home_dir().ok_or(HubError::NoCache)?.join(".cache/huggingface"),
         };
         let cache = set("HF_HUB_CACHE").map_or_else(|| home.join("hub"), PathBuf::from);
         let token = set("HF_TOKEN").or_else(|| Cache::new(home.join("hub")).token());

@@ -1,5 +1,7 @@
 //! From what a user types to a model on this machine: by name, or the beginning of one.
 
+use std::path::Path;
+
 use super::entry::{Located, Store};
 use super::find::locate;
 use super::places::ModelPlaces;
@@ -51,8 +53,11 @@ fn as_typed(error: LibraryError, typed: &str) -> LibraryError {
 
 /// Whether it may be a name: paths are meant as such.
 fn is_name(given: &str) -> bool {
+    let near = ["./", "../", ".\\", "..\\", "~"];
+    // A root with or without a drive (`C:\`) on Windows.
     !given.trim().is_empty()
-        && !["/", "./", "../", "~"].iter().any(|start| given.starts_with(start))
+        && !Path::new(given).has_root()
+        && !near.iter().any(|start| given.starts_with(start))
 }
 
 /// The model of this name, or the only one whose name begins so. Capitals do not count.
@@ -179,5 +184,18 @@ mod tests {
         assert!(error.starts_with("`m` fits several models: a/m, b/m;"), "{error}");
         let many: Vec<_> = (0..20).map(|i| model(&format!("m{i}"), &[])).collect();
         assert!(named("m", &many).unwrap_err().to_string().contains("m7 and 12 more"));
+    }
+
+    #[test]
+    fn a_path_is_no_name() {
+        for path in ["/m", "./m", "../m", ".\\m", "..\\m", "~/m", " "] {
+            assert!(!is_name(path), "{path}");
+        }
+        for rooted in ["C:\\m", "\\m", "\\\\server\\m"] {
+            assert_eq!(is_name(rooted), cfg!(unix), "{rooted}");
+        }
+        for name in ["m", "qwen2.5:7b", "o/r", ".m"] {
+            assert!(is_name(name), "{name}");
+        }
     }
 }

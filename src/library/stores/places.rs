@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use directories::BaseDirs;
 use serde_json::Value;
 
-use crate::files::read_text;
+use crate::files::{home_dir, read_text};
 use crate::library::Hub;
 use crate::library::spec::expand;
 
@@ -29,7 +28,7 @@ impl ModelPlaces {
     /// Where the programs of this machine keep models, as they read the environment, and the
     /// `folders` that the settings name (`~/` is the user's own).
     pub fn of_machine(folders: &[String]) -> Self {
-        let home = BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
+        let home = home_dir();
         Self {
             folders: folders.iter().map(|folder| expand(folder)).collect(),
             hub: Hub::from_env().map(|hub| hub.cache).into_iter().collect(),
@@ -86,8 +85,8 @@ mod tests {
         assert_eq!(lm_studio(home), [at(".cache/lm-studio/models")]);
         let pointer = format!("{}\n", at("big/lms").display());
         fs::write(at(".lmstudio-home-pointer"), pointer).unwrap();
-        let settings = format!("{{\"downloadsFolder\": \"{}\"}}", at("big/models").display());
-        fs::write(at("big/lms/settings.json"), settings).unwrap();
+        let settings = serde_json::json!({"downloadsFolder": at("big/models")});
+        fs::write(at("big/lms/settings.json"), settings.to_string()).unwrap();
         let all = ["big/models", "big/lms/models", ".cache/lm-studio/models"].map(at);
         assert_eq!(lm_studio(home), all);
         // A damaged file is no reason to find nothing.

@@ -10,6 +10,7 @@ mod backend;
 mod config;
 mod draft_vocab;
 mod eagle3;
+mod error;
 mod gpu_fusion;
 mod gpu_head;
 mod kind;
@@ -28,6 +29,7 @@ pub use backend::{Candidates, HeadBackend, Origin, Pairs};
 pub use config::HeadConfig;
 pub use draft_vocab::DraftVocabulary;
 pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use error::HeadError;
 pub use gpu_head::GpuHead;
 pub use kind::FusionKind;
 pub use misfit::Misfit;
@@ -40,37 +42,3 @@ pub use tensor_head::TensorHead;
 pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource, layout};
 
 pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};
-
-/// Why a head cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum HeadError {
-    /// Its `config.json` does not describe a head that can be run.
-    #[error("draft head: {0}")]
-    Config(#[from] super::ConfigError),
-    /// It was made for another target.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
-    /// Tensors are missing, unknown or misshapen; all of them are named.
-    #[error("the draft head's tensors do not match its config.json:\n  {}", .problems.join("\n  "))]
-    Weights {
-        /// One line a tensor.
-        problems: Vec<String>,
-    },
-    /// A tensor that should be there could not be read.
-    #[error("the draft head's tensor `{name}` cannot be read: {reason}; is the file damaged?")]
-    Unreadable {
-        /// Its name in the file.
-        name: String,
-        /// What the reader said.
-        reason: String,
-    },
-    /// The device failed or is full.
-    #[error("the draft device failed: {0}")]
-    Device(String),
-}
-
-impl From<candle_core::Error> for HeadError {
-    fn from(error: candle_core::Error) -> Self {
-        Self::Device(error.to_string())
-    }
-}

@@ -162,6 +162,7 @@ mod tests {
         log.held(5, &report(5).measures, Some(1.5)).unwrap();
         // An interruption leaves the last line incomplete.
         log.file.write_all(b"{\"step\":{\"st").unwrap();
+        drop(log);
         let log = Log::open(folder.path(), 3).unwrap();
         assert_eq!(
             log.entries,

@@ -65,6 +65,8 @@ fn a_quantisation_brings_all_shards_of_its_model() {
     assert_eq!(path.file_name().unwrap().to_str(), Some(shards[0].as_str()));
     let target = open_target(&Spec::Gguf(path.clone())).unwrap();
     assert_eq!(target.config.layers, 2);
+    // Windows removes no file that is mapped.
+    drop(target);
     for other in ["Q8_0", "m.gguf"] {
         assert!(server.requests("/resolve/").iter().all(|asked| !asked.path.contains(other)));
     }
@@ -202,5 +204,6 @@ fn a_cache_that_cannot_be_written_is_named() {
     fs::write(&file, "").unwrap();
     let hub = Hub { cache: file.join("hub"), ..server.hub() };
     let text = refusal(&hub);
-    assert!(text.contains("file/hub") && text.contains("HF_HOME"), "{text}");
+    let named = std::path::Path::new("file").join("hub");
+    assert!(text.contains(named.to_str().unwrap()) && text.contains("HF_HOME"), "{text}");
 }

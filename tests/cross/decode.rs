@@ -1,0 +1,4 @@
+//! The tests under `tests/decode` on recorded models.
+
+#[path = "../decode/lossless.rs"]
+mod lossless;

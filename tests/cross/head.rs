@@ -1,0 +1,55 @@
+//! `src/model/head/mod.rs` without the backend on a GPU.
+#![allow(dead_code, unused_imports)]
+
+#[path = "../../src/model/head/backend.rs"]
+mod backend;
+#[path = "../../src/model/head/config.rs"]
+mod config;
+#[path = "../../src/model/head/draft_vocab.rs"]
+mod draft_vocab;
+#[path = "../../src/model/head/eagle3.rs"]
+mod eagle3;
+#[path = "../../src/model/head/error.rs"]
+mod error;
+#[path = "../../src/model/head/kind.rs"]
+mod kind;
+#[path = "../../src/model/head/misfit.rs"]
+mod misfit;
+#[path = "../../src/model/head/net.rs"]
+mod net;
+#[path = "../../src/model/head/net_eagle3.rs"]
+mod net_eagle3;
+#[path = "no_gpu.rs"]
+mod no_gpu;
+#[path = "../../src/model/head/pack.rs"]
+mod pack;
+#[path = "../../src/model/head/packed_eagle3.rs"]
+mod packed_eagle3;
+#[path = "../../src/model/head/packed_head.rs"]
+mod packed_head;
+#[path = "../../src/model/head/rank.rs"]
+mod rank;
+#[path = "../../src/model/head/shared_tables.rs"]
+mod shared_tables;
+#[path = "../../src/model/head/tensor_head.rs"]
+mod tensor_head;
+#[path = "../../src/model/head/weights/mod.rs"]
+mod weights;
+
+pub use backend::{Candidates, HeadBackend, Origin, Pairs};
+pub use config::HeadConfig;
+pub use draft_vocab::DraftVocabulary;
+pub use eagle3::{Eagle3Config, TapNorm, Taps};
+pub use error::HeadError;
+pub use kind::FusionKind;
+pub use misfit::Misfit;
+pub use net::{Fused, HeadNet};
+pub use no_gpu::{Gpu, GpuHead};
+pub use pack::HeadPrecision;
+pub use packed_head::PackedHead;
+pub use rank::rank_tensor;
+pub use shared_tables::SharedTables;
+pub use tensor_head::TensorHead;
+pub use weights::{Eagle3Weights, FusionWeights, HeadWeights, TappedWeights, TensorSource, layout};
+
+pub use super::candle::{BlockCache, BlockWeights, Linear, Places, Table, TensorCache};

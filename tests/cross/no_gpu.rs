@@ -1,0 +1,52 @@
+//! The GPU that an emulated processor has not, and a head on it: types without a value, in place of
+//! `src/model/gpu` and `src/model/head/gpu_head.rs`.
+
+use std::sync::Arc;
+
+use super::{Candidates, HeadBackend, HeadError, HeadPrecision, HeadWeights, Pairs, SharedTables};
+use crate::kernels::{KvFormat, Pool};
+use crate::speculate::{BeamRow, Ranking};
+
+/// None.
+pub enum Gpu {}
+
+/// None.
+pub enum GpuHead {}
+
+impl GpuHead {
+    /// Never called: `gpu` cannot be made.
+    pub fn new(
+        _: &HeadWeights,
+        _: &SharedTables,
+        gpu: &Arc<Gpu>,
+        _: &Pool,
+        _: usize,
+        _: (HeadPrecision, KvFormat),
+    ) -> Result<Self, HeadError> {
+        match **gpu {}
+    }
+}
+
+impl HeadBackend for GpuHead {
+    fn describe(&self) -> String {
+        match *self {}
+    }
+    fn extend(&mut self, _: usize, _: Pairs<'_>, _: usize) -> Result<(), HeadError> {
+        match *self {}
+    }
+    fn rank_root(&mut self, _: &Ranking) -> Result<Vec<(u32, f32)>, HeadError> {
+        match *self {}
+    }
+    fn step(&mut self, _: &[BeamRow], _: &Ranking) -> Result<Candidates, HeadError> {
+        match *self {}
+    }
+    fn outputs(&self) -> Result<Vec<f32>, HeadError> {
+        match *self {}
+    }
+    fn keys_and_values(&self, _: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
+        match *self {}
+    }
+    fn device_bytes(&self) -> u64 {
+        match *self {}
+    }
+}

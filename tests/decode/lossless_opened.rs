@@ -1,0 +1,73 @@
+//! The central promise on models that the library opens: EAGLE-3 heads and the bundled pair.
+
+use crate::support::bundled::{bundled, heldout};
+use crate::support::eagle3::{EAGLE3_HEADS, Eagle3Case, Eagle3Trees, eagle3_target};
+use crate::support::generate::{Ascii, changing, generate, plain, request, samplers};
+use crate::support::heads::Backend;
+use dovetail::chat::{Message, Role};
+use dovetail::decode::{Engine, Request, RoundOptions};
+use dovetail::draft::{Budget, Drafter};
+use dovetail::kernels::Pool;
+use dovetail::speculate::Shape;
+use std::sync::Arc;
+
+#[test]
+fn eagle3_heads_under_every_sampler_and_changing_options() {
+    let trees = Eagle3Trees::load();
+    for name in EAGLE3_HEADS {
+        let case = Eagle3Case::load(name);
+        let mut alone = Engine::new(Box::new(eagle3_target()), None::<Box<dyn Drafter>>);
+        let target = eagle3_target();
+        let pool = Arc::new(Pool::borrowing(Arc::clone(target.pool()), 1));
+        let head = case.drafter(Backend::Packed).with_cores(pool);
+        let mut speculative = Engine::new(Box::new(target), [Box::new(head) as Box<dyn Drafter>]);
+        let mut ahead = 0;
+        for prompt in ["p0", "p1", "p2"] {
+            for (i, sampler) in samplers().into_iter().enumerate() {
+                let request = request(&trees.prompt(prompt), 40);
+                let want = generate(&mut alone, &Ascii, request.clone(), plain(sampler)).0;
+                let (got, rounds, notices) =
+                    generate(&mut speculative, &Ascii, request, changing(sampler, i * 3));
+                assert_eq!(got, want, "{name} {prompt} {sampler:?}");
+                assert_eq!(notices, [""; 0]);
+                assert!(rounds.len() < 39, "{name} {prompt} {sampler:?}: nothing was accepted");
+                ahead += rounds.iter().filter(|round| round.timing.ahead_ms > 0.0).count();
+            }
+        }
+        assert!(ahead > 0, "{name}: nothing was drafted ahead");
+    }
+}
+
+#[test]
+fn the_bundled_pair_gives_the_text_of_its_target() {
+    let (mut speculative, mut alone) = (bundled(), bundled());
+    let paper = Shape { gamma: 16, width: 10, depth: 7 };
+    let (mut won, mut passes) = (0, 0);
+    for (i, turns) in heldout().into_iter().step_by(2).enumerate() {
+        let sampler = samplers()[i % 4];
+        let steady = |_| RoundOptions::new(Budget::new(paper, 4), sampler);
+        let mut messages = Vec::new();
+        // A second turn reuses the cache of the first.
+        for content in turns.into_iter().chain(["Tell me more.".to_owned()]).take(2) {
+            messages.push(Message::new(Role::User, content));
+            let request = Request {
+                prompt: (alone.prompter)(&messages, None).unwrap().tokens,
+                max_tokens: 32,
+                eos: alone.eos.clone(),
+                stop: alone.stop.clone(),
+                ..Request::default()
+            };
+            let names = alone.names.as_ref();
+            let want = generate(&mut alone.engine, names, request.clone(), plain(sampler)).0;
+            let options = changing(sampler, i);
+            let got = generate(&mut speculative.engine, names, request.clone(), options).0;
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            let (got, rounds, _) = generate(&mut speculative.engine, names, request, steady);
+            assert_eq!(got, want, "{messages:?} {sampler:?}");
+            won += got.len() - 1;
+            passes += rounds.len();
+            messages.push(Message::new(Role::Assistant, names.text(&want)));
+        }
+    }
+    assert!(won > passes, "nothing that the head drafted was ever accepted");
+}
