@@ -67,6 +67,8 @@ impl DeviceTimes {
 pub struct DraftChoice {
     /// [`DraftKind::Head`] or [`DraftKind::Small`].
     pub kind: DraftKind,
+    /// Which of several heads it is, from 0; `None` where there is one at most.
+    pub head: Option<usize>,
     /// As the cost model sees it on the CPU.
     pub on_cpu: DraftSize,
     /// And on the GPU.
@@ -99,6 +101,9 @@ pub struct PlacementInputs {
 pub struct PlacementForecast {
     /// Who drafts; [`DraftKind::None`] if nobody.
     pub draft: DraftKind,
+    /// Which of several heads drafts, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<usize>,
     /// Whether the draft is on the GPU.
     pub draft_on_gpu: bool,
     /// Blocks of the target on the GPU.
@@ -127,9 +132,10 @@ impl PlacementForecast {
 
     /// In words: `head on the GPU, 12 of 32 blocks too`.
     pub fn name(&self) -> String {
-        let who = match self.draft {
-            DraftKind::Head => "draft head",
-            DraftKind::Small => "small model",
+        let who = match (self.draft, self.head) {
+            (DraftKind::Head, None) => "draft head",
+            (DraftKind::Head, Some(head)) => &format!("draft head {}", head + 1),
+            (DraftKind::Small, _) => "small model",
             _ => "plain",
         };
         let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
@@ -266,6 +272,7 @@ impl PlacementInputs {
         let verify_ms = costs.verify_ms(1);
         PlacementForecast {
             draft: DraftKind::None,
+            head: None,
             draft_on_gpu: false,
             layers,
             of: self.layers.layers,
@@ -296,6 +303,7 @@ impl PlacementInputs {
         let omega = prior::omega(&budget);
         PlacementForecast {
             draft: draft.kind,
+            head: draft.head,
             draft_on_gpu,
             layers,
             of: self.layers.layers,
@@ -325,6 +333,7 @@ impl PlacementInputs {
             let shape = Shape { gamma, width: 1, depth: gamma };
             PlacementForecast {
                 draft: draft.kind,
+                head: draft.head,
                 draft_on_gpu,
                 layers,
                 of: self.layers.layers,

@@ -6,7 +6,7 @@ use super::load::{Purpose, StartError, load, load_beside, load_drafts};
 use super::protocol::ModelChoice;
 use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
 use crate::hardware::Machine;
-use crate::settings::Settings;
+use crate::settings::{HeadChoice, Settings};
 
 /// Loads what settings name.
 pub struct SettingsLoader {
@@ -24,7 +24,7 @@ impl SettingsLoader {
     /// that needs their drafter, and flags that would be said to have no effect.
     fn with(&self, models: &ModelChoice) -> Settings {
         let ModelChoice { target, draft, draft_model } = models.clone();
-        let strategy = None;
+        let (draft, strategy) = (HeadChoice::named(draft.as_deref()), None);
         let mut settings =
             Settings { target, draft, draft_model, strategy, ..self.settings.clone() };
         for key in ["target", "draft", "draft_model", "strategy"] {

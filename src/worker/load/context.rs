@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use candle_core::Device;
 
-use super::advice::Advice;
-use super::files::ModelFiles;
+use super::advice::{Advice, TakenHead};
+use super::files::{ModelFiles, NamedHead};
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
 use crate::model::{self, Gpu, GpuLimits};
@@ -77,6 +77,8 @@ pub(super) struct LoadContext<'a> {
     pub(super) open_device: OpenDevice,
     /// Where things should run, if that is left to the plan and could be measured.
     pub(super) advice: Option<Advice>,
+    /// The head to load.
+    pub(super) taken: TakenHead,
     threads: usize,
 }
 
@@ -104,6 +106,7 @@ impl<'a> LoadContext<'a> {
             context,
             open_device,
             advice: None,
+            taken: TakenHead::default(),
             threads,
         };
         (ctx, notice)
@@ -130,6 +133,11 @@ impl<'a> LoadContext<'a> {
     pub(super) fn drafts_on_cpu(&self) -> Option<&'static str> {
         let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
         alone.then_some("the target has the GPU to itself")
+    }
+
+    /// The head to load, if there is one.
+    pub(super) fn head(&self) -> Option<&NamedHead> {
+        self.files.heads.get(self.taken.index)
     }
 
     /// The target's compute threads.

@@ -21,6 +21,14 @@ pub enum StartError {
         /// What is wrong with it.
         source: HeadError,
     },
+    /// None of several heads goes with the target.
+    #[error("no draft head that was named fits {target}: {refused} Name another with --draft")]
+    NoHead {
+        /// The target.
+        target: String,
+        /// What is wrong with each, in sentences.
+        refused: String,
+    },
     /// The text that a draft vocabulary is to be made of.
     #[error(
         "`draft_vocab` is \"{value}\": {reason}; name a text file (--draft-vocab text:FILE), or \

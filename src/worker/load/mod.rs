@@ -5,8 +5,8 @@
 //!
 //! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `prefill`;
 //! `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they
-//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `strategies`; and [`load`]. No
-//! file uses one above it.
+//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `heads`; `strategies`; and
+//! [`load`]. No file uses one above it.
 
 mod advice;
 mod context;
@@ -14,6 +14,7 @@ mod drafter;
 mod error;
 mod files;
 mod head;
+mod heads;
 mod history;
 mod measure;
 mod packed;
@@ -184,7 +185,8 @@ pub fn load_drafts(
     let files = ModelFiles::open(settings, progress)?;
     files.check_room_for_drafts(machine)?;
     let pool = Some(Arc::clone(&target.pool));
-    let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    let (mut ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    ctx.taken = heads::taken(&ctx);
     let sampled = sampling::sampling(settings, files.recommended());
     let drafters = load_drafters(&ctx, target, progress)?;
     let (statuses, strategy) = strategies::available(&ctx, target, &drafters)?;
@@ -222,6 +224,7 @@ fn load_files(
     files.check_memory(machine)?;
     let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
     ctx.advice = placements::advise(&ctx, placing, progress);
+    ctx.taken = heads::taken(&ctx);
     let sampled = sampling::sampling(settings, files.recommended());
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
@@ -375,7 +378,7 @@ fn planned(
         ),
         models: ModelChoice {
             target: settings.target.clone(),
-            draft: settings.draft.clone(),
+            draft: draft_name(ctx),
             draft_model: settings.draft_model.clone(),
         },
         ..ready(&files.target, strategy, statuses, &plan)
@@ -389,6 +392,12 @@ fn planned(
         None => planning,
     };
     Planned { planning, ready, notices }
+}
+
+/// The draft in use as flags name it: of several heads the one that was taken.
+fn draft_name(ctx: &LoadContext<'_>) -> Option<String> {
+    let given = ctx.head().and_then(|head| head.given.as_deref());
+    given.or(ctx.settings.draft.name()).map(str::to_owned)
 }
 
 /// All that decides how fast rounds are: what was learned of others is of no use.
@@ -415,9 +424,9 @@ fn load_drafters(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
-    if let Some(head) = &ctx.files.head {
+    if let Some(head) = ctx.head() {
         progress("reading the draft head", None);
-        all.push(head::load(ctx, target, head)?);
+        all.push(head::load(ctx, target, &head.files)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::advice::Advice;
 use super::context::{LoadContext, OpenedDevice};
+use super::files::NamedHead;
 use super::measure::verify_times;
 use super::sizes::{self, CODES, FOUR_BITS};
 use crate::model::head::FusionKind;
@@ -68,8 +69,8 @@ pub(super) fn advise(
     if let Placing::Given(best) = placing {
         let device = gpu_room(settings.device, ctx.machine, settings.vram).ok();
         let draft_bytes = device.map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
-        let (prefill, reasons) = (None, Vec::new());
-        return Some(Advice { best, draft_bytes, prefill, reasons, _gpu: None });
+        let (rows, prefill, reasons) = (Vec::new(), None, Vec::new());
+        return Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: None });
     }
     let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
     let is_open = settings.device == DeviceChoice::Auto
@@ -82,10 +83,10 @@ pub(super) fn advise(
     let alone = matches!(placing, Placing::Measured);
     let found = forecast(ctx, alone, progress);
     let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
-    let (Placements { best, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
+    let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
     let prefill = prefill.filter(|_| best.layers == 0);
-    Some(Advice { best, draft_bytes, prefill, reasons, _gpu: gpu })
+    Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
 /// What to expect of every placement on the GPU that the settings take, and that GPU if it was
@@ -123,7 +124,8 @@ pub(super) fn forecast(
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
     let best = *best_placement(&open).ok_or("nothing can be placed")?;
-    let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    let mut reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    reasons.extend(numbered(&ctx.files.heads));
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
     let slices = (PrefillTarget::LEAST, PrefillTarget::MOST_ROWS);
@@ -132,9 +134,24 @@ pub(super) fn forecast(
     Ok((found, inputs, gpu))
 }
 
+/// Which numbers several heads have in the names of placements, a sentence.
+fn numbered(heads: &[NamedHead]) -> Option<String> {
+    let called = |(index, head): (usize, &NamedHead)| {
+        format!(
+            "draft head {} is {} (M = {})",
+            index + 1,
+            head.called(),
+            head.files.config.blocks()
+        )
+    };
+    let all: Vec<String> = heads.iter().enumerate().map(called).collect();
+    (all.len() > 1).then(|| format!("In these names {}.", all.join(", ")))
+}
+
 /// Bytes that a placement's draft takes on the GPU, if it goes there.
 fn draft_bytes(inputs: &PlacementInputs, placement: &PlacementForecast) -> u64 {
-    let own = inputs.drafts.iter().find(|draft| draft.kind == placement.draft);
+    let mut drafts = inputs.drafts.iter();
+    let own = drafts.find(|draft| (draft.kind, draft.head) == (placement.draft, placement.head));
     own.filter(|_| placement.draft_on_gpu).map_or(0, |draft| draft.bytes)
 }
 
@@ -168,22 +185,30 @@ fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> 
     Some(KeptFile::new(folder, of))
 }
 
+/// The whole target in main memory, before it is loaded.
+pub(super) fn target_size(ctx: &LoadContext<'_>) -> TargetSize {
+    let (config, stored) = (&ctx.files.target.config, ctx.files.target.bytes as f64);
+    let weights = config.linear_weights();
+    let lookup = if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 };
+    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
+    TargetSize { weights, bytes: read as u64, layers: config.layers }
+}
+
 /// What is to be placed.
 fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let (files, device) = (ctx.files, DraftDevice::Gpu(room.number));
     let config = &files.target.config;
-    let weights = config.linear_weights();
     let head_weights = (config.vocab * config.hidden) as u64;
-    let stored = files.target.bytes as f64;
-    let lookup = if config.tied_head { 0 } else { head_weights };
-    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
-    let head = files.head.as_ref().map(|head| {
+    let several = files.heads.len() > 1;
+    let heads = files.heads.iter().enumerate().map(|(index, head)| {
+        let head = &head.files;
         let names = head.tensors.names();
         let fusion = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf);
         let size = |bytes| sizes::of_head(&head.config, fusion, config.tied_head, bytes);
         let most = head.config.blocks();
         DraftChoice {
             kind: DraftKind::Head,
+            head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
             bytes: sizes::most_head_bytes(head, ctx.context, device),
@@ -192,21 +217,23 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     });
     let small = files.small.as_ref().map(|small| {
         let size = sizes::of_small(&small.config, small.bytes);
-        let layers = sizes::of_layers(small, None, ctx.context, device);
+        let layers = sizes::of_layers(small, ctx.context, device);
         DraftChoice {
             kind: DraftKind::Small,
+            head: None,
             on_cpu: size,
             on_gpu: size,
             bytes: layers.layers as u64 * layers.layer + layers.head,
             blocks: (0, 0),
         }
     });
+    let target = target_size(ctx);
     PlacementInputs {
-        target: TargetSize { weights, bytes: read as u64, layers: config.layers },
-        block_weights: (weights - head_weights) / config.layers.max(1) as u64,
-        layers: sizes::of_layers(&files.target, None, ctx.context, device),
+        target,
+        block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
+        layers: sizes::of_layers(&files.target, ctx.context, device),
         room: room.bytes,
-        drafts: head.into_iter().chain(small).collect(),
+        drafts: heads.chain(small).collect(),
         overrides: ctx.settings.controls,
     }
 }
@@ -293,6 +320,7 @@ mod tests {
     fn a_strategy_that_was_asked_for_leaves_its_own_placements() {
         let row = |draft, beside| PlacementForecast {
             draft,
+            head: None,
             beside,
             draft_on_gpu: false,
             layers: 0,

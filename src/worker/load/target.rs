@@ -301,11 +301,11 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         let room = gpu_room(settings.device, ctx.machine, settings.vram);
         return LayerPlacement::streamed(room, files.target.config.layers);
     }
+    let size = |device: DraftDevice| LayerSize {
+        draft: draft_bytes(ctx, device),
+        ..sizes::of_layers(&files.target, ctx.context, device)
+    };
     if let Some(advice) = &ctx.advice {
-        let size = |device: DraftDevice| LayerSize {
-            draft: advice.draft_bytes,
-            ..sizes::of_layers(&files.target, None, ctx.context, device)
-        };
         let setting = Setting::Fixed(advice.best.layers);
         return place_layers(setting, (settings.device, settings.vram), ctx.machine, &size);
     }
@@ -318,7 +318,14 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         }
         setting => setting,
     };
-    let head = files.head.as_ref().filter(|_| ctx.drafts_on_cpu().is_none());
-    let size = |device: DraftDevice| sizes::of_layers(&files.target, head, ctx.context, device);
-    place_layers(setting, (ctx.settings.device, ctx.settings.vram), ctx.machine, &size)
+    place_layers(setting, (settings.device, settings.vram), ctx.machine, &size)
+}
+
+/// Bytes that are left on a device for the draft.
+fn draft_bytes(ctx: &LoadContext<'_>, device: DraftDevice) -> u64 {
+    if let Some(advice) = &ctx.advice {
+        return advice.draft_bytes;
+    }
+    let head = ctx.head().filter(|_| ctx.drafts_on_cpu().is_none());
+    head.map_or(0, |head| sizes::most_head_bytes(&head.files, ctx.context, device))
 }

@@ -3,7 +3,7 @@ use crate::hardware::{Adapter, AdapterKind, Cpu, Gpu, GpuFinding, Memory, adapte
 use crate::library::{self, Spec};
 use crate::model;
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
-use crate::settings::{LOOKUP, PrefillDevice, SettingValue};
+use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 use context::OpenedDevice;
 
 fn machine() -> Machine {
@@ -96,12 +96,12 @@ fn strategies_that_need_a_gpu_are_refused_with_the_reason_where_there_is_none() 
 
 #[test]
 fn held_values_are_what_the_first_round_gets() {
-    let mut settings = Settings { draft: Some(LOOKUP.into()), ..Settings::default() };
+    let mut settings = Settings { draft: HeadChoice::Lookup, ..Settings::default() };
     settings.controls.gamma = Setting::Fixed(5);
     let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
     assert!(lookup.ready.reasons[0].contains("as you asked"), "{:?}", lookup.ready.reasons);
-    settings.draft = None;
+    settings.draft = HeadChoice::Own;
     settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
     let head = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
@@ -111,7 +111,8 @@ fn held_values_are_what_the_first_round_gets() {
 #[test]
 fn what_cannot_be_run_is_refused_with_the_remedy() {
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/draft_dgf_m1");
-    let settings = Settings { draft: Some(golden.into()), ..Settings::default() };
+    let draft = HeadChoice::named(Some(golden));
+    let settings = Settings { draft, ..Settings::default() };
     let error = refused(&settings);
     assert!(error.contains("does not fit the target: hidden size"), "{error}");
 
@@ -388,7 +389,7 @@ fn the_target_alone_may_have_the_gpu_in_two_ways() {
 
 #[test]
 fn a_device_that_is_not_there_is_told_also_where_nothing_would_go_there() {
-    for draft in [None, Some(LOOKUP.to_owned())] {
+    for draft in [HeadChoice::Own, HeadChoice::Lookup] {
         let device = DeviceChoice::Gpu(Some(7));
         let settings = Settings { device, draft, ..Settings::default() };
         let loaded = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
