@@ -70,6 +70,7 @@ pub use placement_reasons::{
 };
 pub use placements::{
     BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
+    is_worth_moving_for,
 };
 pub use prefill::PrefillForecast;
 pub use search_space::{SearchSpace, rate};

@@ -187,6 +187,29 @@ impl PlacementInputs {
         rows
     }
 
+    /// Every placement of the drafts that fits beside a target that stays where it is, with
+    /// `layers` of its blocks on the GPU. The first has no draft.
+    pub fn forecasts_beside(&self, times: &DeviceTimes, layers: usize) -> Vec<PlacementForecast> {
+        let LayerSize { layers: all, layer, head, .. } = self.layers;
+        let own = layers as u64 * layer + if layers == all { head } else { 0 };
+        let left = self.room.saturating_sub(own);
+        let mut rows = vec![self.plain(times, layers)];
+        for draft in &self.drafts {
+            let fits = draft.bytes <= left;
+            rows.push(self.drafted(times, draft, false, layers));
+            if fits {
+                rows.push(self.drafted(times, draft, true, layers));
+            }
+            if draft.kind == DraftKind::Small && layers == 0 && fits {
+                rows.push(self.beside(times, draft, true));
+            }
+            if draft.kind == DraftKind::Small && layers == all {
+                rows.push(self.beside(times, draft, false));
+            }
+        }
+        rows
+    }
+
     /// The target alone with more and more of the blocks that fit on the GPU, by quarters.
     pub fn by_layers(&self, times: &DeviceTimes) -> Vec<PlacementForecast> {
         let most = self.fitting(0);
@@ -365,6 +388,11 @@ pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> 
         (Some(on_cpu), Some(any)) if any.rate <= on_cpu.rate * WORTH => Some(on_cpu),
         (on_cpu, any) => any.or(on_cpu),
     }
+}
+
+/// Whether a placement is worth loading the target anew for, which stays where it is in `here`.
+pub fn is_worth_moving_for(placement: &PlacementForecast, here: &PlacementForecast) -> bool {
+    placement.layers != here.layers && placement.rate > here.rate * WORTH
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! never open a model.
 
 use super::{Given, HeadChoice, Settings};
-use crate::plan::{DraftKind, Setting, Strategy};
+use crate::plan::{DeviceChoice, DraftKind, Setting, Strategy};
 
 /// Settings that cannot hold at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +32,15 @@ impl Settings {
             (None, HeadChoice::Lookup) => Strategy::first_with(DraftKind::Lookup),
             (None, _) => Strategy::automatic(),
         }
+    }
+
+    /// Whether it is left to the plan where target and drafts run.
+    pub fn leaves_placement_open(&self) -> bool {
+        let asks_for_blocks = self.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
+        self.device == DeviceChoice::Auto
+            && self.gpu_layers == Setting::Auto
+            && !self.given.contains_key("gpu_layers")
+            && !asks_for_blocks
     }
 
     /// What is missing to draft in this way, with the remedy.

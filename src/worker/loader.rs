@@ -59,7 +59,9 @@ impl Loader for SettingsLoader {
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
         };
         loaded.map_err(|error| match error {
-            StartError::NoRoom { .. } => LoadFailure::NoRoom(error.to_string()),
+            StartError::NoRoom { .. } | StartError::Moves { .. } => {
+                LoadFailure::NoRoom(error.to_string())
+            }
             error => LoadFailure::Failed(error.to_string()),
         })
     }

@@ -45,10 +45,19 @@ pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedD
     }
 }
 
+/// GPUs that models are on, by their numbers.
+static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
+
+/// Bytes that models in use hold on the GPU of this number.
+pub(super) fn held_on(number: usize) -> u64 {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = opened.iter().find(|entry| entry.0 == number);
+    same.and_then(|(_, gpu)| gpu.upgrade()).map_or(0, |gpu| gpu.held())
+}
+
 /// The GPU of this number: one device for all models that are on it at a time, so that its bytes
 /// are counted together, within the room that it was first opened with.
 fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
-    static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     // One that was lost is opened anew.
     opened.retain(|(_, gpu)| gpu.upgrade().is_some_and(|gpu| gpu.check().is_ok()));

@@ -64,6 +64,20 @@ pub enum StartError {
         /// Bytes that are free.
         free: u64,
     },
+    /// The target in use should run elsewhere with other drafts.
+    #[error(
+        "with this draft {layers} of the target's {of} blocks belong on {gpu}, where {before} are"
+    )]
+    Moves {
+        /// Blocks that belong on the GPU.
+        layers: usize,
+        /// Blocks that the target has.
+        of: usize,
+        /// The GPU.
+        gpu: String,
+        /// Blocks that are there.
+        before: usize,
+    },
     /// The target is larger than the machine.
     #[error(
         "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with \

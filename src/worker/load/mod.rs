@@ -174,7 +174,7 @@ pub fn load_beside(
 /// measured: the target is at work, and the times of its drafter become known in the first rounds.
 ///
 /// # Errors
-/// As for [`load_beside`].
+/// As for [`load_beside`]; [`StartError::Moves`] if the target should be placed anew for them.
 pub fn load_drafts(
     settings: &Settings,
     machine: &Machine,
@@ -186,6 +186,7 @@ pub fn load_drafts(
     files.check_room_for_drafts(machine)?;
     let pool = Some(Arc::clone(&target.pool));
     let (mut ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
     ctx.taken = heads::taken(&ctx);
     let sampled = sampling::sampling(settings, files.recommended());
     let drafters = load_drafters(&ctx, target, progress)?;
@@ -312,7 +313,9 @@ pub fn placements(
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
-    Ok(placements::forecast(&ctx, true, progress).map(|(found, ..)| found))
+    let room = plan::gpu_room(settings.device, machine, settings.vram);
+    let found = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
+    Ok(found.map(|(found, ..)| found))
 }
 
 /// The notice that the device which was asked for is not taken, where nothing that goes there has
@@ -516,5 +519,7 @@ fn once(sentences: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
+#[cfg(test)]
+mod gpu_tests;
 #[cfg(test)]
 mod tests;

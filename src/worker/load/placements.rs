@@ -4,16 +4,18 @@
 use std::sync::Arc;
 
 use super::advice::Advice;
-use super::context::{LoadContext, OpenedDevice};
+use super::context::{LoadContext, OpenedDevice, held_on};
+use super::error::StartError;
 use super::files::NamedHead;
 use super::measure::verify_times;
+use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
 use crate::model::head::FusionKind;
 use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
-    BlockTime, DeviceChoice, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom,
-    PlacementForecast, PlacementInputs, PrefillForecast, Schedule, Setting, Strategy, TargetSize,
-    best_placement, gpu_room, placement_reasons,
+    BlockTime, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom, PlacementForecast,
+    PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
+    is_worth_moving_for, placement_reasons,
 };
 use crate::worker::kept_file::KeptFile;
 
@@ -66,22 +68,17 @@ pub(super) fn advise(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
     let settings = ctx.settings;
+    let room = || gpu_room(settings.device, ctx.machine, settings.vram);
     if let Placing::Given(best) = placing {
-        let device = gpu_room(settings.device, ctx.machine, settings.vram).ok();
-        let draft_bytes = device.map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
+        let draft_bytes = room().map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
         let (rows, prefill, reasons) = (Vec::new(), None, Vec::new());
         return Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: None });
     }
-    let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
-    let is_open = settings.device == DeviceChoice::Auto
-        && settings.gpu_layers == Setting::Auto
-        && !settings.given.contains_key("gpu_layers")
-        && !asks_for_blocks;
-    if !is_open {
+    if !settings.leaves_placement_open() {
         return None;
     }
     let alone = matches!(placing, Placing::Measured);
-    let found = forecast(ctx, alone, progress);
+    let found = room().and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
     let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
@@ -89,18 +86,66 @@ pub(super) fn advise(
     Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
-/// What to expect of every placement on the GPU that the settings take, and that GPU if it was
-/// opened. `alone`: no other models are at work, so that times mean something.
+/// [`advise`] for other drafts of a target that is in use: where they should run while it stays
+/// where it is.
+///
+/// # Errors
+/// [`StartError::Moves`] where another placement of the target is worth loading it anew for, and
+/// [`StartError::NoRoom`] where the drafts in use take the room that the others need.
+pub(super) fn advise_drafts(
+    ctx: &LoadContext<'_>,
+    target: &SharedTarget,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Option<Advice>, StartError> {
+    let settings = ctx.settings;
+    if !(target.left_open && settings.leaves_placement_open()) {
+        return Ok(None);
+    }
+    let room = gpu_room(settings.device, ctx.machine, settings.vram);
+    let Ok(room) = room else { return Ok(None) };
+    // What we hold there will be the target's and the new drafts'; `vram` counts it in.
+    let (free, held) = (room.bytes, held_on(room.number));
+    let (free, bytes) = match settings.vram {
+        Some(vram) => (vram.saturating_sub(held), vram),
+        None => (free, free.saturating_add(held)),
+    };
+    let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
+    let found = found.inspect_err(|reason| tracing::info!("no placement is weighed: {reason}"));
+    let Ok((found, inputs, gpu)) = found else { return Ok(None) };
+    let mut here = inputs.forecasts_beside(&found.times, target.gpu_layers);
+    here.retain(|row| is_open(row, settings.strategy));
+    let Some(&best) = best_placement(&here) else { return Ok(None) };
+    if is_worth_moving_for(&found.best, &best) {
+        return Err(StartError::Moves {
+            layers: found.best.layers,
+            of: found.best.of,
+            gpu: found.gpu,
+            before: target.gpu_layers,
+        });
+    }
+    let needed = draft_bytes(&inputs, &best);
+    if needed > free {
+        let name = format!("the draft on {}", found.gpu);
+        return Err(StartError::NoRoom { name, needed, free });
+    }
+    let mut reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
+    reasons.extend(numbered(&ctx.files.heads));
+    let (rows, draft_bytes, prefill) = (here, needed, None);
+    Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
+}
+
+/// What to expect of every placement on the GPU that has this room, and that GPU if it was opened.
+/// `alone`: no other models are at work, so that times mean something.
 ///
 /// # Errors
 /// Why none can be measured.
 pub(super) fn forecast(
     ctx: &LoadContext<'_>,
+    room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
     let settings = ctx.settings;
-    let room = gpu_room(settings.device, ctx.machine, settings.vram)?;
     let mut file = kept(ctx, &room);
     let kept = file.as_mut().and_then(KeptFile::read);
     let (times, gpu) = match kept {
