@@ -178,6 +178,20 @@ impl Blocks {
         Ok(())
     }
 
+    /// Room for the keys and values of one block more.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full or lost.
+    pub(super) fn add_cache(&mut self) -> Result<(), GpuError> {
+        self.cache.add(&self.gpu)
+    }
+
+    /// Takes all blocks but the first `count` from the device, with their keys and values.
+    pub(super) fn keep_first(&mut self, count: usize) {
+        self.layers.truncate(count);
+        self.cache.keep_first(count);
+    }
+
     /// The device.
     pub(in crate::model) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu

@@ -3,6 +3,7 @@
 use super::tests::machine;
 use super::*;
 use crate::hardware::{Adapter, AdapterKind, adapters};
+use crate::library;
 use crate::model;
 use crate::plan::{DeviceChoice, DraftDevice};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
@@ -265,4 +266,54 @@ fn other_drafts_go_where_a_start_would_have_them() {
     // Who has said where things run is not asked to move them.
     let held = Settings { device: DeviceChoice::Gpu(Some(0)), ..settings.clone() };
     assert!(drafts(&held).is_ok_and(|drafts| drafts.ready.vram_used > 0));
+}
+
+/// A card that others have filled since it was asked how much it has.
+fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+    own_device(device, room / 2)
+}
+
+#[test]
+fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
+    let Some(card) = with_card() else { return };
+    let mut settings = Settings { context: Some(512), ..Settings::default() };
+    settings.strategy = Strategy::named("plain");
+    let text = SettingValue::Text("all".into());
+    settings.set("gpu_layers", &text).unwrap_or_else(|error| panic!("{error:?}"));
+    let all = library::open_target(&library::Spec::Bundled, &mut |_| {});
+    let all = all.unwrap_or_else(|error| panic!("{error}")).config.layers;
+    let mut there = Vec::new();
+    let mut cut = 0;
+    for mib in (2..60).step_by(2) {
+        let settings = Settings { vram: Some(mib << 20), ..settings.clone() };
+        let loaded = load_on(&settings, &card, Purpose::Text, half_of_what_it_said, &mut |_, _| {});
+        let Loaded { ready, notices, shared, .. } =
+            loaded.unwrap_or_else(|error| panic!("{error}"));
+        let (layers, reasons) = (shared.gpu_layers, ready.reasons.join(" "));
+        assert!(ready.vram_used <= mib << 20);
+        // What is there can be run.
+        assert!(!ready.verify_ms.is_empty(), "{reasons}");
+        there.push(layers);
+        match notices.as_slice() {
+            // By its size alone no more was put there.
+            [] => assert!(layers == all || reasons.contains("(you asked for "), "{reasons}"),
+            [notice] if layers == 0 => {
+                assert!(notice.starts_with("The whole target stays on the CPU"), "{notice}");
+            }
+            [notice] => {
+                assert!(notice.starts_with(&format!("{layers} of the ")), "{notice}");
+                assert!(notice.contains("its memory is full"), "{notice}");
+                let told = format!("{layers} of the target's {all} blocks run on ");
+                assert!(reasons.contains(&told) && reasons.contains("takes no more"), "{reasons}");
+                cut += 1;
+            }
+            several => panic!("{several:?}"),
+        }
+        if layers == all {
+            break;
+        }
+    }
+    assert!(there.is_sorted() && there.ends_with(&[all]), "{there:?}");
+    there.dedup();
+    assert!(there.len() > 3 && cut > 0, "all or nothing: {there:?}, {cut}");
 }
