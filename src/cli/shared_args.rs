@@ -15,9 +15,10 @@ pub struct SharedArgs {
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
     pub target: Option<String>,
     /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself,
-    /// `none` without a head [default: the head that was made for the target, if there is one].
+    /// `none` without a head. Of several heads (the flag may be given several times) the best that
+    /// fits is taken [default: the head that was made for the target, if there is one].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
-    pub draft: Option<String>,
+    pub draft: Vec<String>,
     /// Tokens of the target that the draft head scores: the N that its tokenizer merges first, auto
     /// for a sixth of them, those of a text that occur most often there, at most as many as auto
     /// takes, or all [default: those it was trained for].
@@ -155,7 +156,6 @@ impl SharedArgs {
     pub fn overrides(&self) -> Vec<Override> {
         let texts = [
             ("--target", "target", &self.target),
-            ("--draft", "draft", &self.draft),
             ("--draft-vocab", "draft_vocab", &self.draft_vocab),
             ("--draft-model", "draft_model", &self.draft_model),
             ("--rest-text", "rest_text", &self.rest_text),
@@ -202,9 +202,14 @@ impl SharedArgs {
         for (_, flag, key, to) in switches.into_iter().filter(|switch| switch.0) {
             all.push(Override { flag, key, value: SettingValue::Switch(to) });
         }
-        if !self.stop.is_empty() {
-            let value = SettingValue::List(self.stop.clone());
-            all.push(Override { flag: "--stop", key: "stop", value });
+        for (flag, key, list) in [("--draft", "draft", &self.draft), ("--stop", "stop", &self.stop)]
+        {
+            let value = match list.as_slice() {
+                [] => continue,
+                [one] if key == "draft" => SettingValue::text(one),
+                some => SettingValue::List(some.to_vec()),
+            };
+            all.push(Override { flag, key, value });
         }
         all
     }

@@ -45,7 +45,7 @@ pub use ngrams::{
 pub use open::{
     HeadFiles, TargetFiles, check_fit, open_head, open_small, open_target, shared_vocabulary,
 };
-pub use own_head::{OwnHead, made_for, own_head};
+pub use own_head::{OwnHead, made_for, made_for_another, own_head};
 pub use packed::{PackedCache, PackedWeights};
 pub use sampling::Recommended;
 pub use spec::Spec;

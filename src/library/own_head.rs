@@ -46,6 +46,22 @@ pub fn made_for(folder: &Path, target: &TargetFingerprint) -> Result<(), Library
         .map_err(failed)
 }
 
+/// The model that the head in `folder` was made for, if its folder says that this is another one
+/// than `target`.
+///
+/// # Errors
+/// [`LibraryError`] if what the folder says cannot be read.
+pub fn made_for_another(
+    folder: &Path,
+    target: &TargetFiles,
+) -> Result<Option<String>, LibraryError> {
+    let made_for = fingerprints(&Folder::Disk(folder.to_owned()))?;
+    let Some(first) = made_for.first() else { return Ok(None) };
+    let own = TargetFingerprint::of(target);
+    let fits = made_for.iter().any(|made_for| made_for.is_model_of(&own));
+    Ok((!fits).then(|| first.name.clone()))
+}
+
 fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHead {
     let mut found = OwnHead::default();
     // What it takes to know the target is spent only where a head of its size is there.

@@ -25,6 +25,23 @@ pub struct SplitTarget {
 }
 
 impl SplitTarget {
+    /// Puts as many of the first `layers` blocks on `gpu` as it takes with `spare` bytes left for
+    /// others, and says why not all of them. The rest is as in [`Self::load_on_gpu`].
+    ///
+    /// # Errors
+    /// As for [`Self::load_on_gpu`] if it takes none.
+    pub fn load_fitting(
+        gpu: &Arc<Gpu>,
+        layers_and_spare: (usize, u64),
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Option<LoadError>), LoadError> {
+        let fitting = GpuLayers::load_fitting(gpu, layers_and_spare, request, progress)?;
+        let (lower, refused) = fitting;
+        let upper = CpuTarget::load_above(lower.count(), request, progress)?;
+        Ok((Self { lower: Box::new(lower), upper }, refused))
+    }
+
     /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, the rest as
     /// [`CpuTarget::load`] does.
     ///
@@ -60,6 +77,11 @@ impl SplitTarget {
     /// The part on the CPU: embedding and head of the whole.
     pub fn cpu(&self) -> &CpuTarget {
         &self.upper
+    }
+
+    /// Blocks on the other device.
+    pub fn lower_layers(&self) -> usize {
+        self.upper.config().layers - self.upper.layers()
     }
 
     /// Bytes on the other device: weights and KV cache.

@@ -37,6 +37,17 @@ pub struct LayerPlacement {
 }
 
 impl LayerPlacement {
+    /// The same with only the first `layers` of the target's `of` blocks there, since `gpu` takes
+    /// no more.
+    #[must_use]
+    pub fn cut_to(&self, layers: usize, of: usize, gpu: &str) -> Self {
+        let reason = format!(
+            "{layers} of the target's {of} blocks run on {gpu} (it takes no more): the text is \
+             that of this mixture."
+        );
+        Self { layers, reason, ..self.clone() }
+    }
+
     /// All `layers` blocks computed on a GPU, to which they are sent from main memory in every
     /// pass; or on the CPU where there is no such GPU.
     pub fn streamed(room: Result<GpuRoom, String>, layers: usize) -> Self {

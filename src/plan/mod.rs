@@ -26,6 +26,7 @@ mod controller;
 mod cost;
 mod cost_inputs;
 mod duo_controller;
+mod heads;
 mod layers;
 mod learned;
 mod model_arm;
@@ -53,6 +54,7 @@ pub use controller::{RoundObservation, TreeController};
 pub use cost::{Costs, LevelCost, Measured, PROBED_GAMMAS};
 pub use cost_inputs::{CostInputs, DraftSize, TargetSize, Throughput};
 pub use duo_controller::DuoController;
+pub use heads::{HeadForecast, best_head};
 pub use layers::{LAYERS, LayerPlacement, LayerSize, place_layers};
 pub use learned::Learned;
 use learned::LearnedArm;
@@ -68,6 +70,7 @@ pub use placement_reasons::{
 };
 pub use placements::{
     BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
+    is_worth_moving_for,
 };
 pub use prefill::PrefillForecast;
 pub use search_space::{SearchSpace, rate};

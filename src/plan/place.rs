@@ -203,6 +203,9 @@ fn adapter_room(adapter: &Adapter, machine: &Machine, vram: Option<u64>) -> Room
     Room { device, name, bytes, told }
 }
 
+/// What a reason for the CPU begins with.
+const ON_CPU: &str = "Drafting runs on the CPU: ";
+
 impl Placement {
     /// A draft of so many blocks on the CPU; `reason` is a clause.
     pub fn on_cpu(blocks: usize, reason: &str) -> Self {
@@ -211,9 +214,15 @@ impl Placement {
             room: 0,
             blocks,
             limit: None,
-            reason: format!("Drafting runs on the CPU: {reason}."),
+            reason: format!("{ON_CPU}{reason}."),
             refused: false,
         }
+    }
+
+    /// Why it is on the CPU, a clause; `None` if it is not.
+    pub fn why_on_cpu(&self) -> Option<&str> {
+        let clause = self.reason.strip_prefix(ON_CPU)?;
+        Some(clause.strip_suffix('.').unwrap_or(clause))
     }
 }
 

@@ -67,6 +67,8 @@ impl DeviceTimes {
 pub struct DraftChoice {
     /// [`DraftKind::Head`] or [`DraftKind::Small`].
     pub kind: DraftKind,
+    /// Which of several heads it is, from 0; `None` where there is one at most.
+    pub head: Option<usize>,
     /// As the cost model sees it on the CPU.
     pub on_cpu: DraftSize,
     /// And on the GPU.
@@ -99,6 +101,9 @@ pub struct PlacementInputs {
 pub struct PlacementForecast {
     /// Who drafts; [`DraftKind::None`] if nobody.
     pub draft: DraftKind,
+    /// Which of several heads drafts, from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<usize>,
     /// Whether the draft is on the GPU.
     pub draft_on_gpu: bool,
     /// Blocks of the target on the GPU.
@@ -127,9 +132,10 @@ impl PlacementForecast {
 
     /// In words: `head on the GPU, 12 of 32 blocks too`.
     pub fn name(&self) -> String {
-        let who = match self.draft {
-            DraftKind::Head => "draft head",
-            DraftKind::Small => "small model",
+        let who = match (self.draft, self.head) {
+            (DraftKind::Head, None) => "draft head",
+            (DraftKind::Head, Some(head)) => &format!("draft head {}", head + 1),
+            (DraftKind::Small, _) => "small model",
             _ => "plain",
         };
         let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
@@ -175,6 +181,29 @@ impl PlacementInputs {
                 rows.push(self.beside(times, draft, true));
             }
             if alone == all {
+                rows.push(self.beside(times, draft, false));
+            }
+        }
+        rows
+    }
+
+    /// Every placement of the drafts that fits beside a target that stays where it is, with
+    /// `layers` of its blocks on the GPU. The first has no draft.
+    pub fn forecasts_beside(&self, times: &DeviceTimes, layers: usize) -> Vec<PlacementForecast> {
+        let LayerSize { layers: all, layer, head, .. } = self.layers;
+        let own = layers as u64 * layer + if layers == all { head } else { 0 };
+        let left = self.room.saturating_sub(own);
+        let mut rows = vec![self.plain(times, layers)];
+        for draft in &self.drafts {
+            let fits = draft.bytes <= left;
+            rows.push(self.drafted(times, draft, false, layers));
+            if fits {
+                rows.push(self.drafted(times, draft, true, layers));
+            }
+            if draft.kind == DraftKind::Small && layers == 0 && fits {
+                rows.push(self.beside(times, draft, true));
+            }
+            if draft.kind == DraftKind::Small && layers == all {
                 rows.push(self.beside(times, draft, false));
             }
         }
@@ -266,6 +295,7 @@ impl PlacementInputs {
         let verify_ms = costs.verify_ms(1);
         PlacementForecast {
             draft: DraftKind::None,
+            head: None,
             draft_on_gpu: false,
             layers,
             of: self.layers.layers,
@@ -296,6 +326,7 @@ impl PlacementInputs {
         let omega = prior::omega(&budget);
         PlacementForecast {
             draft: draft.kind,
+            head: draft.head,
             draft_on_gpu,
             layers,
             of: self.layers.layers,
@@ -325,6 +356,7 @@ impl PlacementInputs {
             let shape = Shape { gamma, width: 1, depth: gamma };
             PlacementForecast {
                 draft: draft.kind,
+                head: draft.head,
                 draft_on_gpu,
                 layers,
                 of: self.layers.layers,
@@ -356,6 +388,11 @@ pub fn best_placement(rows: &[PlacementForecast]) -> Option<&PlacementForecast> 
         (Some(on_cpu), Some(any)) if any.rate <= on_cpu.rate * WORTH => Some(on_cpu),
         (on_cpu, any) => any.or(on_cpu),
     }
+}
+
+/// Whether a placement is worth loading the target anew for, which stays where it is in `here`.
+pub fn is_worth_moving_for(placement: &PlacementForecast, here: &PlacementForecast) -> bool {
+    placement.layers != here.layers && placement.rate > here.rate * WORTH
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ fn inputs(room: u64) -> PlacementInputs {
         room,
         drafts: vec![
             DraftChoice {
+                head: None,
                 kind: DraftKind::Head,
                 on_cpu: head,
                 on_gpu: head,
@@ -38,6 +39,7 @@ fn inputs(room: u64) -> PlacementInputs {
                 blocks: (1, 5),
             },
             DraftChoice {
+                head: None,
                 kind: DraftKind::Small,
                 on_cpu: small,
                 on_gpu: small,

@@ -1,13 +1,8 @@
 //! Checks across settings: the strategy they lead to, contradictions, flags without effect. Must
 //! never open a model.
 
-use super::{Given, Settings};
-use crate::plan::{DraftKind, Setting, Strategy};
-
-/// What `draft` names instead of a head to draft from the conversation itself.
-pub const LOOKUP: &str = "lookup";
-/// `draft` that wants no head, not even one that was made for the target.
-pub const NO_HEAD: &str = "none";
+use super::{Given, HeadChoice, Settings};
+use crate::plan::{DeviceChoice, DraftKind, Setting, Strategy};
 
 /// Settings that cannot hold at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,24 +27,33 @@ impl Settings {
     /// The strategy to begin with: the one asked for, else prompt lookup where that was named as
     /// the draft, else the one that chooses among all drafters there are.
     pub fn initial_strategy(&self) -> &'static Strategy {
-        match (self.strategy, self.draft.as_deref()) {
+        match (self.strategy, &self.draft) {
             (Some(strategy), _) => strategy,
-            (None, Some(LOOKUP)) => Strategy::first_with(DraftKind::Lookup),
+            (None, HeadChoice::Lookup) => Strategy::first_with(DraftKind::Lookup),
             (None, _) => Strategy::automatic(),
         }
+    }
+
+    /// Whether it is left to the plan where target and drafts run.
+    pub fn leaves_placement_open(&self) -> bool {
+        let asks_for_blocks = self.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
+        self.device == DeviceChoice::Auto
+            && self.gpu_layers == Setting::Auto
+            && !self.given.contains_key("gpu_layers")
+            && !asks_for_blocks
     }
 
     /// What is missing to draft in this way, with the remedy.
     pub fn lacks(&self, kind: DraftKind) -> Option<&'static str> {
         let bundled = self.target.as_deref().is_none_or(|target| target == "bundled");
-        match (kind, self.draft.as_deref()) {
-            (DraftKind::Head, Some(LOOKUP)) => {
+        match (kind, &self.draft) {
+            (DraftKind::Head, HeadChoice::Lookup) => {
                 Some("a draft head, and `draft` is `lookup`: name a head with --draft instead")
             }
-            (DraftKind::Head, Some(NO_HEAD)) => {
+            (DraftKind::Head, HeadChoice::None) => {
                 Some("a draft head, and `draft` is `none`: name a head with --draft instead")
             }
-            (DraftKind::Head, None) if !bundled => {
+            (DraftKind::Head, HeadChoice::Own) if !bundled => {
                 Some("a draft head for this target: name one with --draft")
             }
             (DraftKind::Small, _) if !bundled && self.draft_model.is_none() => {
@@ -76,7 +80,7 @@ impl Settings {
             return Err(Contradiction::Plain { strategy: strategy.name });
         }
         // A head that nobody named may be recognised by its target, once that is open.
-        let open = strategy.draft == DraftKind::Head && self.draft.is_none();
+        let open = strategy.draft == DraftKind::Head && self.draft == HeadChoice::Own;
         match self.lacks(strategy.draft).filter(|_| !open) {
             Some(missing) => Err(Contradiction::Lacking { strategy: strategy.name, missing }),
             None => Ok(()),
@@ -118,11 +122,7 @@ impl Settings {
         let named = [
             (
                 "draft",
-                if self.draft.as_deref() == Some(LOOKUP) {
-                    DraftKind::Lookup
-                } else {
-                    DraftKind::Head
-                },
+                if self.draft == HeadChoice::Lookup { DraftKind::Lookup } else { DraftKind::Head },
             ),
             ("draft_vocab", DraftKind::Head),
             ("draft_model", DraftKind::Small),
@@ -134,7 +134,7 @@ impl Settings {
             of == kind || (kind == DraftKind::Auto && models)
         };
         // No head is what every strategy can do with.
-        let none = |key: &str| key == "draft" && self.draft.as_deref() == Some(NO_HEAD);
+        let none = |key: &str| key == "draft" && self.draft == HeadChoice::None;
         for (key, of) in named.into_iter().filter(|(key, of)| !used(*of) && !none(key)) {
             if let Some(flag) = self.flag(key)
                 && (key != "controls.blocks" || self.controls.blocks != Setting::Auto)

@@ -2,8 +2,8 @@
 //! checked.
 
 use super::{
-    KvPrecision, NgramChoice, PrefillDevice, Problem, ScoredTokens, SettingValue, Settings,
-    ThemeName,
+    HeadChoice, KvPrecision, NgramChoice, PrefillDevice, Problem, ScoredTokens, SettingValue,
+    Settings, ThemeName,
 };
 use crate::plan::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, LAYERS, Limits, PACE, Prefer, Setting, Strategy, WIDTH,
@@ -39,7 +39,7 @@ enum Takes {
 
 const MODEL: &str = "a GGUF file, a folder, a hub id or the name of a model on this machine";
 const DRAFT_VOCAB: &str = "a count of tokens, \"auto\", \"all\" or \"text:FILE\"";
-const HEAD: &str = "a folder, a file, a hub id, \"lookup\" or \"none\"";
+const HEAD: &str = "a folder, a file, a hub id, a list of them, or else \"lookup\" or \"none\"";
 
 /// Every setting, in the order of the documentation.
 #[rustfmt::skip] // A row a key.
@@ -50,7 +50,7 @@ pub const KEYS: &[SettingKey] = {
     }
     &[
         key("target", Named(MODEL, |s, name| s.target = Some(name))),
-        key("draft", Named(HEAD, |s, name| s.draft = Some(name))),
+        key("draft", Other(HEAD, |s, value| HeadChoice::of(value).map(|draft| s.draft = draft))),
         key("draft_vocab", Other(DRAFT_VOCAB, draft_vocab)),
         key("draft_model", Named(MODEL, |s, name| s.draft_model = Some(name))),
         key("model_folders", Other("a list of folders", model_folders)),

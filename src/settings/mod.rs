@@ -6,6 +6,7 @@
 
 mod check;
 mod file;
+mod head_choice;
 mod keys;
 mod value;
 
@@ -17,8 +18,9 @@ use crate::plan::{Strategy, TreeOverrides};
 use crate::speculate::SamplerSettings;
 
 pub use crate::plan::{DeviceChoice, Prefer};
-pub use check::{Contradiction, LOOKUP, NO_HEAD};
+pub use check::Contradiction;
 pub use file::{apply_file, default_path};
+pub use head_choice::{HeadChoice, LOOKUP, NO_HEAD};
 pub use keys::{KEYS, SettingKey};
 pub use value::SettingValue;
 
@@ -114,9 +116,8 @@ pub enum Given {
 pub struct Settings {
     /// Target: file, folder or hub id; `None` is the bundled pair's.
     pub target: Option<String>,
-    /// Draft head: folder or hub id, `lookup`, or `none`; `None` is the bundled one when the target
-    /// is, else one that was made for the target, if there is one here.
-    pub draft: Option<String>,
+    /// The draft head, or several of which the best that fits is taken.
+    pub draft: HeadChoice,
     /// Which of the target's tokens a draft head scores; `None` are those it was trained for.
     pub draft_vocab: Option<ScoredTokens>,
     /// A small language model to draft with; `None` is the bundled one where there is one.
@@ -220,7 +221,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             target: None,
-            draft: None,
+            draft: HeadChoice::Own,
             draft_vocab: None,
             draft_model: None,
             model_folders: Vec::new(),

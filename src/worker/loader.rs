@@ -6,7 +6,7 @@ use super::load::{Purpose, StartError, load, load_beside, load_drafts};
 use super::protocol::ModelChoice;
 use super::swap::{LoadFailure, Loader, Loading, NewModels, Room};
 use crate::hardware::Machine;
-use crate::settings::Settings;
+use crate::settings::{HeadChoice, Settings};
 
 /// Loads what settings name.
 pub struct SettingsLoader {
@@ -24,7 +24,7 @@ impl SettingsLoader {
     /// that needs their drafter, and flags that would be said to have no effect.
     fn with(&self, models: &ModelChoice) -> Settings {
         let ModelChoice { target, draft, draft_model } = models.clone();
-        let strategy = None;
+        let (draft, strategy) = (HeadChoice::named(draft.as_deref()), None);
         let mut settings =
             Settings { target, draft, draft_model, strategy, ..self.settings.clone() };
         for key in ["target", "draft", "draft_model", "strategy"] {
@@ -59,7 +59,9 @@ impl Loader for SettingsLoader {
                 .map(|loaded| NewModels::All(Box::new(Backend::from(loaded)))),
         };
         loaded.map_err(|error| match error {
-            StartError::NoRoom { .. } => LoadFailure::NoRoom(error.to_string()),
+            StartError::NoRoom { .. } | StartError::Moves { .. } => {
+                LoadFailure::NoRoom(error.to_string())
+            }
             error => LoadFailure::Failed(error.to_string()),
         })
     }

@@ -364,6 +364,50 @@ fn a_full_device_is_told_with_its_figures() {
     gpu.check().unwrap();
 }
 
+/// With more and more room: none, some, all that were asked for; what is there can be used.
+#[test]
+fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
+    let config = Config { layers: 6, ..wide() };
+    let source = RandomWeights::new(&config, Format::F16, 5);
+    let request = request(&config, &source, KvFormat::F32);
+    let asked = config.layers - 1;
+    let mut counts = Vec::new();
+    for room in (2..20).map(|mib| mib << 20) {
+        let limits = GpuLimits { room, ..GpuLimits::default() };
+        let Some(full) = another_gpu(limits) else { return };
+        let fitting =
+            |spare| SplitTarget::load_fitting(&full, (asked, spare), &request, &mut |_| {});
+        let (mut target, refused) = match fitting(0) {
+            Ok(fitting) => fitting,
+            Err(error) => {
+                assert!(error.to_string().contains("its memory is full"), "{error}");
+                counts.push(0);
+                continue;
+            }
+        };
+        let count = target.lower_layers();
+        assert_eq!(refused.is_some(), count < asked);
+        assert!(full.held() <= room);
+        counts.push(count);
+        let read = target.prefill(&[1; PROMPT]).unwrap();
+        let Some(roomy) = gpu() else { return };
+        let mut expected = split(&roomy, &config, Format::F16, count);
+        let expected = expected.prefill(&[1; PROMPT]).unwrap();
+        assert_eq!(bits(&read.logits), bits(&expected.logits), "{count} blocks");
+        drop(target);
+        assert!(full.held() < 1 << 20, "only what is read back is kept: {}", full.held());
+        if refused.is_some() {
+            // What others will need is left.
+            let left_over = fitting(1 << 20).map(|(target, _)| target.lower_layers());
+            assert!(left_over.is_ok_and(|left_over| left_over <= count) || count == 1);
+            assert!(fitting(room).is_err());
+        }
+    }
+    assert!(counts.is_sorted(), "{counts:?}");
+    counts.dedup();
+    assert!(counts.len() > 3 && counts.ends_with(&[asked]), "{counts:?}");
+}
+
 #[test]
 fn what_the_kernels_lack_stays_on_the_cpu() {
     let Some(gpu) = gpu() else { return };

@@ -20,7 +20,7 @@ use dovetail::model::head::{
     Pairs, SharedTables, Table, TensorHead,
 };
 use dovetail::plan::DeviceChoice;
-use dovetail::settings::Settings;
+use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::{BeamRow, Ranking, Shape};
 use dovetail::train::run::{End, Recipe, RunRequest, TrainEvent, estimate, train};
 use dovetail::train::{
@@ -165,7 +165,7 @@ fn a_short_training_of_each_kind_gives_a_head_that_drafts() {
         let (early, late) = (mean(&losses[..3]), mean(&losses[losses.len() - 3..]));
         assert!(late < 0.9 * early, "{kind:?}: {losses:?}");
 
-        let draft = Some(request.out.display().to_string());
+        let draft = HeadChoice::named(request.out.to_str());
         let settings = Settings { draft, context: Some(256), ..Settings::default() };
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {}).unwrap();
         let mut backend: Backend = loaded.into();

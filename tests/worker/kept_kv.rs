@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dovetail::chat::{Message, Role};
 use dovetail::decode::Summary;
 use dovetail::hardware::Machine;
-use dovetail::settings::Settings;
+use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{Backend, Controls, Event, Job, Purpose, SharedControls, load};
 
@@ -104,7 +104,8 @@ fn ways() -> Vec<Settings> {
     let mut all = Vec::new();
     for sampler in [greedy, sampled] {
         for (strategy, draft) in [("dovetail", Some(HEAD)), ("context", None)] {
-            let mut settings = Settings { draft: draft.map(str::to_owned), ..Settings::default() };
+            let draft = HeadChoice::named(draft);
+            let mut settings = Settings { draft, ..Settings::default() };
             let name = dovetail::settings::SettingValue::text(strategy);
             settings.set("strategy", &name).unwrap();
             for (key, value) in [

@@ -1,5 +1,6 @@
 //! The decode thread and what it loads.
 
+mod heads;
 mod kept_kv;
 mod loading;
 mod pending;

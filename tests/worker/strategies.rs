@@ -13,7 +13,7 @@ use dovetail::decode::Round;
 use dovetail::draft::Depths;
 use dovetail::hardware::Machine;
 use dovetail::plan::{DraftKind, STRATEGIES, Strategy, TreeOverrides};
-use dovetail::settings::Settings;
+use dovetail::settings::{HeadChoice, Settings};
 use dovetail::speculate::SamplerSettings;
 use dovetail::worker::{Backend, Controls, Event, Job, Purpose, Setting, SharedControls, load};
 use serde_json::Value;
@@ -26,7 +26,7 @@ fn rows() -> Vec<&'static Strategy> {
 }
 
 /// A recorded model with what a folder lacks to be opened: its tokens are ASCII codes.
-fn folder(model: &str) -> TempDir {
+pub(super) fn folder(model: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
         fs::copy(golden(model).join(file), folder.path().join(file)).unwrap();
@@ -35,7 +35,7 @@ fn folder(model: &str) -> TempDir {
     folder
 }
 
-fn named(path: &Path) -> Option<String> {
+pub(super) fn named(path: &Path) -> Option<String> {
     Some(path.to_str().unwrap().to_owned())
 }
 
@@ -68,7 +68,7 @@ impl Subject {
         let (target, small) = (folder("target_mha"), folder("target_gqa"));
         let settings = Settings {
             target: named(target.path()),
-            draft: named(&golden("draft_dgf_m4")),
+            draft: HeadChoice::named(named(&golden("draft_dgf_m4")).as_deref()),
             draft_model: named(small.path()),
             ..Settings::default()
         };
@@ -87,7 +87,7 @@ impl Subject {
         let (target, small) = (folder("eagle3/target"), folder("target_gqa"));
         let settings = Settings {
             target: named(target.path()),
-            draft: named(&golden("eagle3/head_eagle3")),
+            draft: HeadChoice::named(named(&golden("eagle3/head_eagle3")).as_deref()),
             draft_model: named(small.path()),
             ..Settings::default()
         };
@@ -217,7 +217,7 @@ fn what_a_strategy_lacks_is_named_with_the_remedy() {
     for (name, remedy) in [("rest", "--rest-text"), ("dovetail", "--draft")] {
         let settings = Settings {
             strategy: Strategy::named(name),
-            draft: Some("lookup".into()),
+            draft: HeadChoice::Lookup,
             ..Settings::default()
         };
         let loaded = load(&settings, &Machine::probe(), Purpose::Text, &mut |_, _| {});

@@ -7,7 +7,7 @@ use super::record::PLAIN;
 use super::{Contender, Controls};
 use crate::draft::Depths;
 use crate::plan::{DraftKind, Setting, Strategy, TreeOverrides};
-use crate::settings::{SettingValue, Settings};
+use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::speculate::Method;
 use crate::worker::StrategyStatus;
 
@@ -105,7 +105,7 @@ impl Batch {
             _ => None,
         };
         if !head {
-            settings.draft = Some(crate::settings::LOOKUP.to_owned());
+            settings.draft = HeadChoice::Lookup;
         }
         if !small {
             settings.draft_model = None;
@@ -390,10 +390,10 @@ mod tests {
         assert_eq!(counts, [1, 2, 2]);
         let settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
         let lookup = batches[0].settings(&settings);
-        assert_eq!((lookup.draft.as_deref(), lookup.without_small), (Some("lookup"), true));
+        assert_eq!((lookup.draft.name(), lookup.without_small), (Some("lookup"), true));
         assert_eq!((lookup.draft_model, lookup.strategy), (None, None));
         let head = batches[1].settings(&settings);
-        assert_eq!((head.draft.as_deref(), head.without_small), (Some("x"), true));
+        assert_eq!((head.draft.name(), head.without_small), (Some("x"), true));
         assert_eq!(head.strategy.unwrap().name, "dovetail");
         let small = batches[2].settings(&settings);
         assert_eq!(

@@ -20,7 +20,7 @@ use crate::cli::interrupt;
 use crate::hardware::Machine;
 use crate::plan::{Strategy, TreeOverrides};
 use crate::printable::printable_line;
-use crate::settings::{SettingValue, Settings};
+use crate::settings::{HeadChoice, SettingValue, Settings};
 use crate::worker::{self, Backend, Controls, Purpose, Ready, SharedControls, StartError};
 
 /// Tokens of an answer unless the user says otherwise: as DuoDecoding measures.
@@ -100,7 +100,7 @@ impl<'a> BenchSession<'a> {
     pub(super) fn load(&self, head: Option<&str>) -> Result<Backend, Failure> {
         let mut settings = self.settings.clone();
         if let Some(head) = head {
-            settings.draft = Some(head.to_owned());
+            settings.draft = HeadChoice::named(Some(head));
         }
         self.load_with(&settings).map_err(|error| Failure::new(Code::Model, error))
     }

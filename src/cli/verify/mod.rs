@@ -22,7 +22,7 @@ use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
 use crate::printable::printable_line;
-use crate::settings::{LOOKUP, NgramChoice, SettingValue, Settings};
+use crate::settings::{HeadChoice, NgramChoice, SettingValue, Settings};
 use crate::worker::record::{Finding, Record, RecordError, RecordedAnswer, verify_answer};
 use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls};
 
@@ -146,9 +146,8 @@ impl Checker {
     /// Loads the target that `settings` name, and no draft.
     fn load(settings: Settings) -> Result<Self, Failure> {
         let controls = backend::controls(&settings);
-        let draft = Some(LOOKUP.to_owned());
         let settings = Settings {
-            draft,
+            draft: HeadChoice::Lookup,
             draft_model: None,
             without_small: true,
             rest_text: None,

@@ -1,27 +1,23 @@
-//! Decoder blocks on the device: their weights, their KV cache, the buffers of a pass and the steps
-//! that run it. Must never know whose blocks they are.
+//! Decoder blocks on the device: their weights, their KV cache and the passes through them. Must
+//! never know whose blocks they are.
 
 use std::sync::Arc;
 
+use super::block_steps::{Buffers, Maker};
 use super::buffer::Buffer;
 use super::cache::Cache;
 use super::device::{Gpu, Reading, floats_of};
 use super::error::GpuError;
-use super::kernels::Kernel;
-use super::matrix::{GpuMatrix, Product};
+use super::matrix::GpuMatrix;
 use super::places::{Places, Rows};
-use super::step::{At, Grid, Recorder, Step};
+use super::step::{At, Recorder, Step};
 use super::streamed::StreamedWeights;
 use crate::kernels::{Activation, Format, KvFormat};
-use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm};
+use crate::model::cpu::layer::{Attention, Layer, Mlp};
 use crate::model::{Config, RopeTable};
 
-/// Threads of an element-wise workgroup.
-pub(super) const THREADS: usize = 64;
 /// The widest head that the kernels take.
 const MOST_HEAD_DIM: usize = 256;
-/// A norm or a product is added to what its output holds.
-const ADD: u32 = 1;
 
 /// How large the buffers of some blocks are.
 #[derive(Clone, Copy, Debug)]
@@ -55,39 +51,6 @@ struct BlockSteps {
     matrices: Vec<GpuMatrix>,
     /// Norms and biases.
     vectors: Vec<Buffer>,
-}
-
-/// Buffers of a pass, `[rows, …]`, shared by all blocks.
-struct Buffers {
-    /// The residual stream.
-    stream: Buffer,
-    /// A norm of it, or what is to be added to it.
-    branch: Buffer,
-    qkv: Buffer,
-    q: Buffer,
-    attended: Buffer,
-    gate_up: Buffer,
-    inner: Buffer,
-}
-
-impl Buffers {
-    fn new(gpu: &Gpu, config: &Config, rows: usize) -> Result<Self, GpuError> {
-        let of = |width: usize| gpu.buffer(4 * (rows * width) as u64);
-        Ok(Self {
-            stream: of(config.hidden)?,
-            branch: of(config.hidden)?,
-            qkv: of(config.q_width() + 2 * config.kv_width())?,
-            q: of(config.q_width())?,
-            attended: of(config.q_width())?,
-            gate_up: of(2 * config.intermediate)?,
-            inner: of(config.intermediate)?,
-        })
-    }
-
-    fn bytes(&self) -> u64 {
-        let Self { stream, branch, qkv, q, attended, gate_up, inner } = self;
-        [stream, branch, qkv, q, attended, gate_up, inner].map(Buffer::bytes).iter().sum()
-    }
 }
 
 impl Blocks {
@@ -158,7 +121,7 @@ impl Blocks {
             return Err(GpuError::Unsupported("such blocks stay on the CPU".to_owned()));
         };
         let Self { gpu, config, buffers, .. } = self;
-        let mut maker = Maker { gpu, config, buffers, steps: Vec::new(), vectors: Vec::new() };
+        let mut maker = Maker::new(gpu, config, buffers);
         maker.attend(
             (&attention, self.cache.block(index)),
             input,
@@ -170,12 +133,26 @@ impl Blocks {
             layer.attention_out_norm.as_ref(),
         )?;
         maker.transform(&mlp, layer.mlp_norm.as_ref(), layer.mlp_out_norm.as_ref())?;
-        let Maker { steps, vectors, .. } = maker;
+        let (steps, vectors) = maker.into_steps();
         let (attention, mlp) = (*attention, *mlp);
         let mut matrices = vec![attention.q, attention.k, attention.v, layer.o, mlp.up, mlp.down];
         matrices.extend(mlp.gate);
         self.layers.push(BlockSteps { steps, matrices, vectors });
         Ok(())
+    }
+
+    /// Room for the keys and values of one block more.
+    ///
+    /// # Errors
+    /// [`GpuError`] if the device is full or lost.
+    pub(super) fn add_cache(&mut self) -> Result<(), GpuError> {
+        self.cache.add(&self.gpu)
+    }
+
+    /// Takes all blocks but the first `count` from the device, with their keys and values.
+    pub(super) fn keep_first(&mut self, count: usize) {
+        self.layers.truncate(count);
+        self.cache.keep_first(count);
     }
 
     /// The device.
@@ -378,189 +355,4 @@ impl Blocks {
         let layers = matrices + self.layers.iter().map(vectors).sum::<u64>();
         layers + self.cache.bytes() + self.places.bytes() + self.buffers.bytes()
     }
-}
-
-/// Makes the steps of a block.
-struct Maker<'a> {
-    gpu: &'a Gpu,
-    config: &'a Config,
-    buffers: &'a Buffers,
-    steps: Vec<Step>,
-    vectors: Vec<Buffer>,
-}
-
-impl Maker<'_> {
-    /// From the stream to what attention makes of it.
-    fn attend(
-        &mut self,
-        (weights, cache): (&GroupedQuery<GpuMatrix>, &Buffer),
-        input: Option<&Buffer>,
-        (norm, angles): (Option<&Norm>, Option<&Buffer>),
-        (paths, window, kv): (&Buffer, Option<usize>, KvFormat),
-    ) -> Result<(), GpuError> {
-        let &mut Self { gpu, config, buffers: b, .. } = self;
-        let input = match (input, norm) {
-            (Some(input), _) => input,
-            (None, None) => &b.stream,
-            (None, Some(norm)) => {
-                self.norm(norm, &b.stream, &b.branch, None)?;
-                &b.branch
-            }
-        };
-        let (q, kv_width) = (config.q_width(), config.kv_width());
-        let width = q + 2 * kv_width;
-        let bias = |part: usize| weights.qkv_bias.as_ref().map(|all| all[part].as_slice());
-        for (matrix, part, at) in
-            [(&weights.q, 0, 0), (&weights.k, 1, q), (&weights.v, 2, q + kv_width)]
-        {
-            let product = Product::new(matrix, input, &b.qkv).into_columns(at, width);
-            self.product(product.with_bias(bias(part)))?;
-        }
-        let normed = weights.qk_norm.is_some();
-        let norms = weights.qk_norm.clone().unwrap_or_default();
-        let norms = [gpu.filled(&norms[0])?, gpu.filled(&norms[1])?];
-        let half = if angles.is_some() { config.rotary_dim() / 2 } else { 0 };
-        let words = [
-            config.heads as u32,
-            config.kv_heads as u32,
-            config.head_dim as u32,
-            half as u32,
-            config.rms_eps.to_bits(),
-        ];
-        // Where nothing is rotated the angles are not read.
-        let angles = angles.unwrap_or(paths);
-        let heads = config.heads + 2 * config.kv_heads;
-        self.steps.push(Step::new(
-            gpu,
-            Kernel::Rotate(kv),
-            &[&b.qkv, angles, &norms[0], &norms[1], &b.q, cache],
-            (u32::from(normed), &words),
-            Grid::ForRow(heads as u32),
-        ));
-        self.vectors.extend(norms);
-        let scale = config.block.attention_scale;
-        let scale = scale.unwrap_or_else(|| 1.0 / (config.head_dim as f32).sqrt());
-        let words = [
-            config.heads as u32,
-            config.kv_heads as u32,
-            config.head_dim as u32,
-            window.unwrap_or(0) as u32,
-            scale.to_bits(),
-            config.block.attention_softcap.unwrap_or(0.0).to_bits(),
-        ];
-        self.steps.push(Step::new(
-            gpu,
-            Kernel::Attention(kv),
-            &[&b.q, cache, paths, &b.attended],
-            (0, &words),
-            Grid::ForRow(config.heads as u32),
-        ));
-        Ok(())
-    }
-
-    /// The MLP, and its part of the stream.
-    fn transform(
-        &mut self,
-        mlp: &Dense<GpuMatrix>,
-        norm: Option<&Norm>,
-        out_norm: Option<&Norm>,
-    ) -> Result<(), GpuError> {
-        let &mut Self { gpu, config, buffers: b, .. } = self;
-        let Some(gate) = &mlp.gate else {
-            return Err(GpuError::Unsupported("an MLP without a gate stays on the CPU".into()));
-        };
-        let input = match norm {
-            None => &b.stream,
-            Some(norm) => {
-                self.norm(norm, &b.stream, &b.branch, None)?;
-                &b.branch
-            }
-        };
-        let width = config.intermediate;
-        self.product(Product::new(gate, input, &b.gate_up).into_columns(0, 2 * width))?;
-        self.product(Product::new(&mlp.up, input, &b.gate_up).into_columns(width, 2 * width))?;
-        self.steps.push(Step::new(
-            gpu,
-            Kernel::Gated,
-            &[&b.gate_up, &b.inner],
-            (u32::from(config.block.activation == Activation::GeluTanh), &[width as u32]),
-            Grid::ForRow(width.div_ceil(THREADS) as u32),
-        ));
-        self.join((&mlp.down, None, &b.inner), out_norm)
-    }
-
-    /// stream += the product, normed where the family does that.
-    fn join(
-        &mut self,
-        (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &Buffer),
-        norm: Option<&Norm>,
-    ) -> Result<(), GpuError> {
-        let &mut Self { config, buffers: b, .. } = self;
-        let factor = config.block.residual_scale;
-        match norm {
-            None => {
-                self.product(Product::new(matrix, input, &b.stream).with_bias(bias).adding(factor))
-            }
-            Some(norm) => {
-                self.product(Product::new(matrix, input, &b.branch).with_bias(bias))?;
-                self.norm(norm, &b.branch, &b.stream, Some(factor))
-            }
-        }
-    }
-
-    fn product(&mut self, product: Product<'_>) -> Result<(), GpuError> {
-        let steps = product.steps(self.gpu, &mut self.vectors)?;
-        self.steps.extend(steps);
-        Ok(())
-    }
-
-    fn norm(
-        &mut self,
-        norm: &Norm,
-        from: &Buffer,
-        to: &Buffer,
-        adding: Option<f32>,
-    ) -> Result<(), GpuError> {
-        let weight = self.gpu.filled(&norm.weight)?;
-        let (width, eps) = (norm.weight.len(), self.config.rms_eps);
-        let columns = Columns { width, segments: 1, into: (0, width) };
-        self.steps.push(norm_step(self.gpu, (&weight, eps), (from, to), columns, adding));
-        self.vectors.push(weight);
-        Ok(())
-    }
-}
-
-/// The columns that a norm takes and gives.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::model) struct Columns {
-    /// Numbers that are normed together.
-    pub(in crate::model) width: usize,
-    /// How many such runs a row has.
-    pub(in crate::model) segments: usize,
-    /// First column and width of a row of the output.
-    pub(in crate::model) into: (usize, usize),
-}
-
-/// RMS norm of rows of `from` into rows of `to`, or times a factor added to them.
-pub(in crate::model) fn norm_step(
-    gpu: &Gpu,
-    (weight, eps): (&Buffer, f32),
-    (from, to): (&Buffer, &Buffer),
-    columns: Columns,
-    adding: Option<f32>,
-) -> Step {
-    let Columns { width, segments, into: (at, stride) } = columns;
-    let words = [
-        width as u32,
-        width as u32,
-        (width * segments) as u32,
-        0,
-        stride as u32,
-        at as u32,
-        adding.unwrap_or(1.0).to_bits(),
-        eps.to_bits(),
-    ];
-    let flags = if adding.is_some() { ADD } else { 0 };
-    let grid = Grid::ForRow(segments as u32);
-    Step::new(gpu, Kernel::Norm, &[from, weight, to], (flags, &words), grid)
 }

@@ -39,27 +39,38 @@ impl Cache {
         slots: usize,
         format: KvFormat,
     ) -> Result<Self, GpuError> {
-        let pairs = config.kv_width();
-        let bytes = pairs * slots * pair_bytes(format);
-        let blocks: Vec<Buffer> =
-            (0..blocks).map(|_| gpu.buffer(bytes as u64)).collect::<Result<_, _>>()?;
-        let path = gpu.buffer(4 * slots as u64)?;
-        let grid = Grid::Fixed(pairs.div_ceil(THREADS) as u32);
-        let keep = blocks.iter().map(|block| {
-            Step::new(gpu, Kernel::Keep(format), &[&path, block], (0, &[pairs as u32]), grid)
-        });
-        let keep = keep.collect();
-        Ok(Self {
+        let mut cache = Self {
             format,
             slots,
-            pairs,
-            blocks,
-            path,
-            keep,
+            pairs: config.kv_width(),
+            blocks: Vec::with_capacity(blocks),
+            path: gpu.buffer(4 * slots as u64)?,
+            keep: Vec::with_capacity(blocks),
             len: 0,
             moves: Vec::new(),
             moved_from: 0,
-        })
+        };
+        for _ in 0..blocks {
+            cache.add(gpu)?;
+        }
+        Ok(cache)
+    }
+
+    /// Room for another block.
+    pub(super) fn add(&mut self, gpu: &Gpu) -> Result<(), GpuError> {
+        let (format, pairs) = (self.format, self.pairs);
+        let block = gpu.buffer((pairs * self.slots * pair_bytes(format)) as u64)?;
+        let grid = Grid::Fixed(pairs.div_ceil(THREADS) as u32);
+        let buffers = [&self.path, &block];
+        self.keep.push(Step::new(gpu, Kernel::Keep(format), &buffers, (0, &[pairs as u32]), grid));
+        self.blocks.push(block);
+        Ok(())
+    }
+
+    /// Gives back the room of all blocks but the first `count`.
+    pub(super) fn keep_first(&mut self, count: usize) {
+        self.keep.truncate(count);
+        self.blocks.truncate(count);
     }
 
     pub(super) fn format(&self) -> KvFormat {

@@ -227,6 +227,22 @@ impl Gpu {
         }
     }
 
+    /// Whether it would take so many bytes more.
+    ///
+    /// # Errors
+    /// As for [`Self::buffer`] if not.
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), GpuError> {
+        let most = (self.most_binding() / 16 * 16).max(16);
+        let mut taken = Vec::new();
+        let mut left = bytes;
+        while left > 0 {
+            let buffer = self.buffer(left.min(most))?;
+            left = left.saturating_sub(buffer.bytes());
+            taken.push(buffer);
+        }
+        Ok(())
+    }
+
     /// Sends `data` to `buffer`, from byte `at` on; it is there before the next submission.
     pub(in crate::model) fn write(&self, buffer: &Buffer, at: u64, data: &[u8]) {
         if self.send(buffer, at, data) {

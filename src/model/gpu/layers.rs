@@ -19,6 +19,9 @@ use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError, Traffi
 
 /// Rows of a pass that gives logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
+/// Runs of the residual stream's rows that a pass may need room for beside its buffers, to be read
+/// back or kept on the way.
+const PASS_ROWS: u64 = 8;
 /// Rows of a submission that gives none: a slice of a prompt.
 const SLICE: usize = 256;
 /// The same where every submission needs all weights sent.
@@ -48,14 +51,42 @@ impl GpuLayers {
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, LoadError> {
-        let config = request.config;
-        if layers >= config.layers {
-            let most = config.layers.saturating_sub(1);
-            let reason = format!("at most {most} of its {} can leave the CPU", config.layers);
-            return Err(LoadError::Device { layers, reason });
-        }
+        check_count(layers, request.config)?;
         let blocks = load_blocks(gpu, layers, request, 0, progress)?;
-        Ok(Self { blocks, hidden: config.hidden })
+        Ok(Self { blocks, hidden: request.config.hidden })
+    }
+
+    /// Puts as many of the first `layers` blocks on `gpu` as it takes with `spare` bytes left, and
+    /// says why not all of them.
+    ///
+    /// # Errors
+    /// As for [`Self::load`] if it takes none.
+    pub(in crate::model) fn load_fitting(
+        gpu: &Arc<Gpu>,
+        (layers, spare): (usize, u64),
+        request: &LoadRequest<'_>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, Option<LoadError>), LoadError> {
+        check_count(layers, request.config)?;
+        let (mut blocks, refused) = fill_blocks(gpu, layers, request, 0, progress)?;
+        let hidden = request.config.hidden;
+        let pass = PASS_ROWS * 4 * (blocks.rows() * hidden) as u64;
+        let full = |error: GpuError| LoadError::Device { layers, reason: error.to_string() };
+        let Some(error) = refused.or_else(|| gpu.check_room(pass).err().map(full)) else {
+            return Ok((Self { blocks, hidden }, None));
+        };
+        while blocks.count() > 0 && gpu.check_room(spare.saturating_add(pass)).is_err() {
+            blocks.keep_first(blocks.count() - 1);
+        }
+        match blocks.count() {
+            0 => Err(error),
+            _ => Ok((Self { blocks, hidden }, Some(error))),
+        }
+    }
+
+    /// Blocks that are there.
+    pub(in crate::model) fn count(&self) -> usize {
+        self.blocks.count()
     }
 
     fn run(
@@ -120,6 +151,16 @@ fn rows_of(gpu: &Gpu, config: &Config, most: usize) -> usize {
     (fit / ROWS * ROWS).clamp(ROWS, most)
 }
 
+/// The last block stays on the CPU with norm and LM head.
+fn check_count(layers: usize, config: &Config) -> Result<(), LoadError> {
+    if layers < config.layers {
+        return Ok(());
+    }
+    let most = config.layers.saturating_sub(1);
+    let reason = format!("at most {most} of its {} can leave the CPU", config.layers);
+    Err(LoadError::Device { layers, reason })
+}
+
 /// The first `count` blocks of a model, with `in_flight` cache slots behind the request's
 /// positions.
 pub(super) fn load_blocks(
@@ -129,18 +170,42 @@ pub(super) fn load_blocks(
     in_flight: usize,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Blocks, LoadError> {
+    let (blocks, refused) = fill_blocks(gpu, count, request, in_flight, progress)?;
+    refused.map_or(Ok(blocks), Err)
+}
+
+/// As many of these blocks as the device takes, and why not all of them: what it has taken is there
+/// and can be used.
+fn fill_blocks(
+    gpu: &Arc<Gpu>,
+    count: usize,
+    request: &LoadRequest<'_>,
+    in_flight: usize,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Blocks, Option<LoadError>), LoadError> {
     let &LoadRequest { config, source, ref pool, capacity, kv } = request;
     let failed = |error: GpuError| LoadError::Device { layers: count, reason: error.to_string() };
     let slots = capacity.saturating_add(in_flight);
     let shape = Shape { rows: rows_of(gpu, config, SLICE), capacity, slots, kv };
-    let mut blocks = Blocks::new(gpu, config, count, shape).map_err(failed)?;
+    let mut blocks = Blocks::new(gpu, config, 0, shape).map_err(failed)?;
     let total = Packer::count(config, 0..count);
     let mut packer = uploader(gpu, source, pool, total, progress);
-    for index in 0..count {
+    let mut put = |blocks: &mut Blocks, index| {
+        blocks.add_cache().map_err(failed)?;
         let layer = packer.layer(config, index).map_err(|error| of_device(count, error))?;
-        blocks.push(layer, None).map_err(failed)?;
+        blocks.push(layer, None).map_err(failed)
+    };
+    for index in 0..count {
+        match put(&mut blocks, index) {
+            Ok(()) => {}
+            Err(error @ LoadError::Device { .. }) if gpu.check().is_ok() => {
+                blocks.keep_first(index);
+                return Ok((blocks, Some(error)));
+            }
+            Err(error) => return Err(error),
+        }
     }
-    Ok(blocks)
+    Ok((blocks, None))
 }
 
 /// All blocks of a model, with their weights in main memory; keys and values of `kept` of them lie

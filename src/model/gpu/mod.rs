@@ -5,15 +5,17 @@
 //! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters),
 //! `buffer`, `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and
 //! the recording of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as
-//! they lie on the device), `streamed` (those that come and go), `cache`, `places`, `block` and
-//! `scores`, `layers` (a target's first), `prefill` (all of them, for prompts alone),
-//! `model` (a whole one) with `target` and `draft`.
+//! they lie on the device), `norm`, `streamed` (those that come and go), `cache`, `places`,
+//! `block_steps` (how one block runs), `block` (some of them) and `scores`, `layers` (a target's
+//! first), `prefill` (all of them, for prompts alone), `model` (a whole one) with `target` and
+//! `draft`.
 //!
 //! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
 //! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
 //! not: each compiler of shaders rounds its own way.
 
 mod block;
+mod block_steps;
 mod buffer;
 mod cache;
 mod device;
@@ -24,6 +26,7 @@ mod kernels;
 mod layers;
 mod matrix;
 mod model;
+mod norm;
 mod places;
 mod prefill;
 mod probe;
@@ -33,7 +36,7 @@ mod streamed;
 mod target;
 mod traffic;
 
-pub(super) use block::{Blocks, Columns, Shape, norm_step};
+pub(super) use block::{Blocks, Shape};
 pub(super) use buffer::Buffer;
 pub use device::{Gpu, GpuLimits};
 pub(super) use device::{bytes_of, bytes_of_words, floats_of};
@@ -42,6 +45,7 @@ pub use error::GpuError;
 pub(super) use kernels::Kernel;
 pub(super) use layers::{GpuLayers, STREAMED_SLICE};
 pub(super) use matrix::{GpuMatrix, Product, UploadError};
+pub(super) use norm::{Columns, norm_step};
 pub(super) use places::Rows;
 pub(super) use prefill::GpuPrefill;
 pub(super) use scores::Scores;

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::block::{Blocks, Columns, norm_step};
+use super::block::Blocks;
 use super::buffer::Buffer;
 use super::device::{Gpu, floats_of};
 use super::error::GpuError;
 use super::kernels::Kernel;
 use super::matrix::{GpuMatrix, Product};
+use super::norm::{Columns, norm_step};
 use super::step::{At, Grid, Recorder, Step};
 use crate::speculate::Ranking;
 

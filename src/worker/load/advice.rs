@@ -10,6 +10,8 @@ use crate::plan::{DraftKind, PlacementForecast, PrefillForecast};
 pub(super) struct Advice {
     /// The one to take, among those that the settings leave open.
     pub(super) best: PlacementForecast,
+    /// Every placement that was weighed; none where this one was asked for.
+    pub(super) rows: Vec<PlacementForecast>,
     /// Bytes that its draft takes on the GPU, if it goes there.
     pub(super) draft_bytes: u64,
     /// What to expect of prompts on either device, if the target stays on the CPU.
@@ -18,6 +20,15 @@ pub(super) struct Advice {
     pub(super) reasons: Vec<String>,
     /// Kept open from the measurement to the load.
     pub(super) _gpu: Option<Arc<Gpu>>,
+}
+
+/// The head to load.
+#[derive(Default)]
+pub(super) struct TakenHead {
+    /// Which of the files' heads, if they have any.
+    pub(super) index: usize,
+    /// Why, a sentence, where there was a choice.
+    pub(super) reason: Option<String>,
 }
 
 impl Advice {

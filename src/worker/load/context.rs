@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use candle_core::Device;
 
-use super::advice::Advice;
-use super::files::ModelFiles;
+use super::advice::{Advice, TakenHead};
+use super::files::{ModelFiles, NamedHead};
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
 use crate::model::{self, Gpu, GpuLimits};
@@ -45,10 +45,19 @@ pub(super) fn open_device(kind: DraftDevice, room: u64) -> Result<Option<OpenedD
     }
 }
 
+/// GPUs that models are on, by their numbers.
+static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
+
+/// Bytes that models in use hold on the GPU of this number.
+pub(super) fn held_on(number: usize) -> u64 {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = opened.iter().find(|entry| entry.0 == number);
+    same.and_then(|(_, gpu)| gpu.upgrade()).map_or(0, |gpu| gpu.held())
+}
+
 /// The GPU of this number: one device for all models that are on it at a time, so that its bytes
 /// are counted together, within the room that it was first opened with.
 fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
-    static OPENED: Mutex<Vec<(usize, Weak<Gpu>)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     // One that was lost is opened anew.
     opened.retain(|(_, gpu)| gpu.upgrade().is_some_and(|gpu| gpu.check().is_ok()));
@@ -77,6 +86,8 @@ pub(super) struct LoadContext<'a> {
     pub(super) open_device: OpenDevice,
     /// Where things should run, if that is left to the plan and could be measured.
     pub(super) advice: Option<Advice>,
+    /// The head to load.
+    pub(super) taken: TakenHead,
     threads: usize,
 }
 
@@ -104,6 +115,7 @@ impl<'a> LoadContext<'a> {
             context,
             open_device,
             advice: None,
+            taken: TakenHead::default(),
             threads,
         };
         (ctx, notice)
@@ -130,6 +142,11 @@ impl<'a> LoadContext<'a> {
     pub(super) fn drafts_on_cpu(&self) -> Option<&'static str> {
         let alone = self.settings.strategy.is_some_and(|row| row.leaves_gpu_to_target());
         alone.then_some("the target has the GPU to itself")
+    }
+
+    /// The head to load, if there is one.
+    pub(super) fn head(&self) -> Option<&NamedHead> {
+        self.files.heads.get(self.taken.index)
     }
 
     /// The target's compute threads.

@@ -21,6 +21,14 @@ pub enum StartError {
         /// What is wrong with it.
         source: HeadError,
     },
+    /// None of several heads goes with the target.
+    #[error("no draft head that was named fits {target}: {refused} Name another with --draft")]
+    NoHead {
+        /// The target.
+        target: String,
+        /// What is wrong with each, in sentences.
+        refused: String,
+    },
     /// The text that a draft vocabulary is to be made of.
     #[error(
         "`draft_vocab` is \"{value}\": {reason}; name a text file (--draft-vocab text:FILE), or \
@@ -55,6 +63,20 @@ pub enum StartError {
         needed: u64,
         /// Bytes that are free.
         free: u64,
+    },
+    /// The target in use should run elsewhere with other drafts.
+    #[error(
+        "with this draft {layers} of the target's {of} blocks belong on {gpu}, where {before} are"
+    )]
+    Moves {
+        /// Blocks that belong on the GPU.
+        layers: usize,
+        /// Blocks that the target has.
+        of: usize,
+        /// The GPU.
+        gpu: String,
+        /// Blocks that are there.
+        before: usize,
     },
     /// The target is larger than the machine.
     #[error(

@@ -4,14 +4,17 @@
 use super::error::StartError;
 use super::sizes;
 use crate::hardware::Machine;
-use crate::library::{self, HeadFiles, Recommended, Spec, TargetFiles};
+use crate::library::{self, HeadFiles, LibraryError, Recommended, Spec, TargetFiles};
 use crate::plan::DraftDevice;
-use crate::settings::{KvPrecision, LOOKUP, NO_HEAD, Settings};
+use crate::settings::{HeadChoice, KvPrecision, Settings};
 
 /// The models of a session on disk.
 pub(super) struct ModelFiles {
     pub(super) target: TargetFiles,
-    pub(super) head: Option<HeadFiles>,
+    /// Draft heads that fit the target, one of which will be taken.
+    pub(super) heads: Vec<NamedHead>,
+    /// How many others were named that do not.
+    pub(super) refused_heads: usize,
     /// A small language model that drafts.
     pub(super) small: Option<TargetFiles>,
     /// Whether the target is the bundled one.
@@ -20,6 +23,20 @@ pub(super) struct ModelFiles {
     pub(super) recognised: bool,
     /// What is wrong with other heads, a sentence each.
     pub(super) notices: Vec<String>,
+}
+
+/// A draft head on disk.
+pub(super) struct NamedHead {
+    /// As the user named it; `None` where they did not.
+    pub(super) given: Option<String>,
+    pub(super) files: HeadFiles,
+}
+
+impl NamedHead {
+    /// Its name for the user.
+    pub(super) fn called(&self) -> &str {
+        self.given.as_deref().unwrap_or(&self.files.name)
+    }
 }
 
 impl ModelFiles {
@@ -36,19 +53,34 @@ impl ModelFiles {
         };
         let target = library::open_target(&spec, &mut fetching)?;
         let (mut notices, mut recognised) = (Vec::new(), false);
-        let head = match (settings.draft.as_deref(), &spec) {
-            (Some(LOOKUP | NO_HEAD), _) => None,
-            (Some(draft), _) => Some(library::open_head(&named(draft)?, &mut fetching)?),
-            (None, Spec::Bundled) => Some(library::open_head(&Spec::Bundled, &mut fetching)?),
-            (None, _) => {
+        let mut refused_heads = 0;
+        let own = |files| NamedHead { given: None, files };
+        let heads = match (&settings.draft, &spec) {
+            (HeadChoice::Lookup | HeadChoice::None, _) => Vec::new(),
+            (HeadChoice::Named(names), _) => {
+                let mut all = Vec::new();
+                for name in names {
+                    let spec = named(name)?;
+                    let files = library::open_head(&spec, &mut fetching)?;
+                    all.push((spec, NamedHead { given: Some(name.clone()), files }));
+                }
+                let count = all.len();
+                let (heads, refused) = fitting(&target, all)?;
+                (notices, refused_heads) = (refused, count - heads.len());
+                heads
+            }
+            (HeadChoice::Own, Spec::Bundled) => {
+                vec![own(library::open_head(&Spec::Bundled, &mut fetching)?)]
+            }
+            (HeadChoice::Own, _) => {
                 let found = library::own_head(&target);
                 notices = found.notices;
                 recognised = found.head.is_some();
-                found.head
+                found.head.into_iter().map(own).collect()
             }
         };
-        if let Some(head) = &head {
-            library::check_fit(&target.config, head)?;
+        for head in &heads {
+            library::check_fit(&target.config, &head.files)?;
         }
         let small = match (settings.draft_model.as_deref(), &spec) {
             (Some(model), _) => Some(named(model)?),
@@ -56,7 +88,8 @@ impl ModelFiles {
             (None, _) => None,
         };
         let small = small.map(|spec| library::open_small(&spec, &mut fetching)).transpose()?;
-        Ok(Self { target, head, small, bundled: spec == Spec::Bundled, recognised, notices })
+        let bundled = spec == Spec::Bundled;
+        Ok(Self { target, heads, refused_heads, small, bundled, recognised, notices })
     }
 
     /// Opens the target alone, again.
@@ -74,7 +107,7 @@ impl ModelFiles {
 
     /// Whether the bundled target runs with its own head.
     pub(super) fn is_bundled_pair(&self, settings: &Settings) -> bool {
-        self.bundled && settings.draft.is_none()
+        self.bundled && settings.draft == HeadChoice::Own
     }
 
     /// Refuses models that do not fit beside those in use: their weights and the target's cache.
@@ -100,11 +133,13 @@ impl ModelFiles {
         room(small.unwrap_or("the draft head"), self.draft_bytes(), machine)
     }
 
-    /// Bytes of the drafters' weights.
+    /// Bytes of the drafters' weights, with the smallest of several heads.
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
-        let head = |head| sizes::most_head_bytes(head, Settings::AUTO_CONTEXT, DraftDevice::Cpu);
-        small + self.head.as_ref().map_or(0, head)
+        let bytes = |head: &NamedHead| {
+            sizes::most_head_bytes(&head.files, Settings::AUTO_CONTEXT, DraftDevice::Cpu)
+        };
+        small + self.heads.iter().map(bytes).min().unwrap_or(0)
     }
 
     /// Refuses models that can only be run by swapping. Free memory is not asked for: caches are
@@ -119,6 +154,39 @@ impl ModelFiles {
         }
         Ok(())
     }
+}
+
+/// Of several heads those that fit the target, with a sentence about each of the others. One alone
+/// is not asked whom it was made for.
+fn fitting(
+    target: &TargetFiles,
+    all: Vec<(Spec, NamedHead)>,
+) -> Result<(Vec<NamedHead>, Vec<String>), StartError> {
+    let several = all.len() > 1;
+    let (mut heads, mut refused) = (Vec::new(), Vec::new());
+    for (spec, head) in all {
+        let made_for = match &spec {
+            Spec::Folder(folder) if several => library::made_for_another(folder, target)?,
+            _ => None,
+        };
+        let named = head.called();
+        match (library::check_fit(&target.config, &head.files), made_for) {
+            (Err(error), _) if !several => return Err(error.into()),
+            (Err(LibraryError::Misfit { source, .. }), _) => {
+                refused.push(format!("{named} is refused: {source}."));
+            }
+            (Err(error), _) => return Err(error.into()),
+            (Ok(()), Some(model)) => refused.push(format!(
+                "{named} is refused: the draft head was made for {model}, not for {}.",
+                target.name
+            )),
+            (Ok(()), None) => heads.push(head),
+        }
+    }
+    if heads.is_empty() {
+        return Err(StartError::NoHead { target: target.name.clone(), refused: refused.join(" ") });
+    }
+    Ok((heads, refused))
 }
 
 /// Refuses what needs more memory than is free. A machine that does not say how much that is gets

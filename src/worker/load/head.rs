@@ -15,8 +15,8 @@ use crate::draft::FeatureHead;
 use crate::kernels::KvFormat;
 use crate::library::HeadFiles;
 use crate::model::head::{
-    Eagle3Config, GpuHead, HeadBackend, HeadError, HeadPrecision, HeadWeights, PackedHead,
-    SharedTables, Taps, TensorHead,
+    Eagle3Config, FusionKind, GpuHead, HeadBackend, HeadConfig, HeadError, HeadPrecision,
+    HeadWeights, PackedHead, SharedTables, Taps, TensorHead,
 };
 use crate::plan::{DraftDevice, DraftKind, DraftSize, Placement, Throughput, place};
 use crate::settings::ScoredTokens;
@@ -52,20 +52,11 @@ fn of_weights(
     let capacity = config.capacity(ctx.context);
     let kind = weights.kind();
     let size = |bytes| sizes::of_head(config, kind, target.tied_head, bytes);
-    let on_device = |device: DraftDevice| {
-        let size = match device {
-            // The embedding stays in main memory.
-            DraftDevice::Gpu(_) => DraftSize { lookup: 0, ..size(CODES) },
-            _ => size(HALF),
-        };
-        (size, sizes::device_cache(&config.body, capacity, device))
-    };
-    let (choice, vram) = (ctx.settings.device, ctx.settings.vram);
     let advised = ctx.advice.as_ref().map(|advice| advice.puts_on_gpu(DraftKind::Head));
     let placed = match (ctx.drafts_on_cpu(), advised) {
         (Some(reason), _) => Placement::on_cpu(config.blocks(), reason),
         (None, Some(false)) => Placement::on_cpu(config.blocks(), ELSEWHERE),
-        _ => place(choice, ctx.machine, vram, &on_device),
+        _ => room_for(ctx, config, (kind, target.tied_head)),
     };
     let mut reason = placed.reason;
     let mut notice = placed.refused.then(|| reason.clone());
@@ -95,6 +86,9 @@ fn of_weights(
     let on_gpu = on_device.is_some();
     if ctx.files.recognised {
         reason = format!("{reason} The draft head {} was made for this model.", files.name);
+    }
+    if let Some(taken) = &ctx.taken.reason {
+        reason = format!("{reason} {taken}");
     }
     if let Some(scored) = scored {
         reason = format!("{reason} {scored}");
@@ -138,6 +132,26 @@ fn of_weights(
     })
 }
 
+/// Where a head would go by the room there is, whatever is expected of it; `tied_head` is the
+/// target's.
+pub(super) fn room_for(
+    ctx: &LoadContext<'_>,
+    config: &HeadConfig,
+    (kind, tied_head): (FusionKind, bool),
+) -> Placement {
+    let capacity = config.capacity(ctx.context);
+    let size = |bytes| sizes::of_head(config, kind, tied_head, bytes);
+    let on_device = |device: DraftDevice| {
+        let size = match device {
+            // The embedding stays in main memory.
+            DraftDevice::Gpu(_) => DraftSize { lookup: 0, ..size(CODES) },
+            _ => size(HALF),
+        };
+        (size, sizes::device_cache(&config.body, capacity, device))
+    };
+    place(ctx.settings.device, ctx.machine, ctx.settings.vram, &on_device)
+}
+
 /// The head with the draft vocabulary that the user asked for, and what became of that.
 fn scoring(
     ctx: &LoadContext<'_>,
@@ -151,7 +165,7 @@ fn scoring(
     let (tokens, of) = scored_tokens(wished, &ctx.files.target)?;
     let told = format!("The head scores {} of the target's {vocab} tokens{of}.", tokens.len());
     let failed = |error| {
-        let origin = ctx.files.head.as_ref().map(|head| head.name.clone()).unwrap_or_default();
+        let origin = ctx.head().map(|head| head.files.name.clone()).unwrap_or_default();
         StartError::Head { origin, source: HeadError::from(error) }
     };
     Ok((weights.scoring(tokens).map_err(failed)?, told))

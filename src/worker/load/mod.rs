@@ -5,8 +5,8 @@
 //!
 //! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `prefill`;
 //! `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they
-//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `strategies`; and [`load`]. No
-//! file uses one above it.
+//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `heads`; `strategies`; and
+//! [`load`]. No file uses one above it.
 
 mod advice;
 mod context;
@@ -14,6 +14,7 @@ mod drafter;
 mod error;
 mod files;
 mod head;
+mod heads;
 mod history;
 mod measure;
 mod packed;
@@ -173,7 +174,7 @@ pub fn load_beside(
 /// measured: the target is at work, and the times of its drafter become known in the first rounds.
 ///
 /// # Errors
-/// As for [`load_beside`].
+/// As for [`load_beside`]; [`StartError::Moves`] if the target should be placed anew for them.
 pub fn load_drafts(
     settings: &Settings,
     machine: &Machine,
@@ -184,7 +185,9 @@ pub fn load_drafts(
     let files = ModelFiles::open(settings, progress)?;
     files.check_room_for_drafts(machine)?;
     let pool = Some(Arc::clone(&target.pool));
-    let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    let (mut ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, pool);
+    ctx.advice = placements::advise_drafts(&ctx, target, progress)?;
+    ctx.taken = heads::taken(&ctx);
     let sampled = sampling::sampling(settings, files.recommended());
     let drafters = load_drafters(&ctx, target, progress)?;
     let (statuses, strategy) = strategies::available(&ctx, target, &drafters)?;
@@ -222,6 +225,7 @@ fn load_files(
     files.check_memory(machine)?;
     let (mut ctx, shortened) = LoadContext::new(settings, machine, &files, open_device, None);
     ctx.advice = placements::advise(&ctx, placing, progress);
+    ctx.taken = heads::taken(&ctx);
     let sampled = sampling::sampling(settings, files.recommended());
 
     let mut target = LoadedTarget::load(&ctx, progress)?;
@@ -309,7 +313,9 @@ pub fn placements(
     let files = ModelFiles::open(settings, progress)?;
     files.check_memory(machine)?;
     let (ctx, _) = LoadContext::new(settings, machine, &files, context::open_device, None);
-    Ok(placements::forecast(&ctx, true, progress).map(|(found, ..)| found))
+    let room = plan::gpu_room(settings.device, machine, settings.vram);
+    let found = room.and_then(|room| placements::forecast(&ctx, room, true, progress));
+    Ok(found.map(|(found, ..)| found))
 }
 
 /// The notice that the device which was asked for is not taken, where nothing that goes there has
@@ -375,7 +381,7 @@ fn planned(
         ),
         models: ModelChoice {
             target: settings.target.clone(),
-            draft: settings.draft.clone(),
+            draft: draft_name(ctx),
             draft_model: settings.draft_model.clone(),
         },
         ..ready(&files.target, strategy, statuses, &plan)
@@ -389,6 +395,12 @@ fn planned(
         None => planning,
     };
     Planned { planning, ready, notices }
+}
+
+/// The draft in use as flags name it: of several heads the one that was taken.
+fn draft_name(ctx: &LoadContext<'_>) -> Option<String> {
+    let given = ctx.head().and_then(|head| head.given.as_deref());
+    given.or(ctx.settings.draft.name()).map(str::to_owned)
 }
 
 /// All that decides how fast rounds are: what was learned of others is of no use.
@@ -415,9 +427,9 @@ fn load_drafters(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
-    if let Some(head) = &ctx.files.head {
+    if let Some(head) = ctx.head() {
         progress("reading the draft head", None);
-        all.push(head::load(ctx, target, head)?);
+        all.push(head::load(ctx, target, &head.files)?);
     }
     if let Some(small) = &ctx.files.small {
         all.push(small::load(ctx, target, small, progress)?);
@@ -507,5 +519,7 @@ fn once(sentences: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
+#[cfg(test)]
+mod gpu_tests;
 #[cfg(test)]
 mod tests;

@@ -4,15 +4,18 @@
 use std::sync::Arc;
 
 use super::advice::Advice;
-use super::context::{LoadContext, OpenedDevice};
+use super::context::{LoadContext, OpenedDevice, held_on};
+use super::error::StartError;
+use super::files::NamedHead;
 use super::measure::verify_times;
+use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
 use crate::model::head::FusionKind;
 use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
-    BlockTime, DeviceChoice, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom,
-    PlacementForecast, PlacementInputs, PrefillForecast, Schedule, Setting, Strategy, TargetSize,
-    best_placement, gpu_room, placement_reasons,
+    BlockTime, DeviceTimes, DraftChoice, DraftDevice, DraftKind, GpuRoom, PlacementForecast,
+    PlacementInputs, PrefillForecast, Schedule, Strategy, TargetSize, best_placement, gpu_room,
+    is_worth_moving_for, placement_reasons,
 };
 use crate::worker::kept_file::KeptFile;
 
@@ -65,41 +68,84 @@ pub(super) fn advise(
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Option<Advice> {
     let settings = ctx.settings;
+    let room = || gpu_room(settings.device, ctx.machine, settings.vram);
     if let Placing::Given(best) = placing {
-        let device = gpu_room(settings.device, ctx.machine, settings.vram).ok();
-        let draft_bytes = device.map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
-        let (prefill, reasons) = (None, Vec::new());
-        return Some(Advice { best, draft_bytes, prefill, reasons, _gpu: None });
+        let draft_bytes = room().map_or(0, |room| draft_bytes(&inputs(ctx, &room), &best));
+        let (rows, prefill, reasons) = (Vec::new(), None, Vec::new());
+        return Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: None });
     }
-    let asks_for_blocks = settings.strategy.is_some_and(|row| row.gpu_layers || row.streamed);
-    let is_open = settings.device == DeviceChoice::Auto
-        && settings.gpu_layers == Setting::Auto
-        && !settings.given.contains_key("gpu_layers")
-        && !asks_for_blocks;
-    if !is_open {
+    if !settings.leaves_placement_open() {
         return None;
     }
     let alone = matches!(placing, Placing::Measured);
-    let found = forecast(ctx, alone, progress);
+    let found = room().and_then(|room| forecast(ctx, room, alone, progress));
     let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
-    let (Placements { best, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
+    let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
     let prefill = prefill.filter(|_| best.layers == 0);
-    Some(Advice { best, draft_bytes, prefill, reasons, _gpu: gpu })
+    Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu })
 }
 
-/// What to expect of every placement on the GPU that the settings take, and that GPU if it was
-/// opened. `alone`: no other models are at work, so that times mean something.
+/// [`advise`] for other drafts of a target that is in use: where they should run while it stays
+/// where it is.
+///
+/// # Errors
+/// [`StartError::Moves`] where another placement of the target is worth loading it anew for, and
+/// [`StartError::NoRoom`] where the drafts in use take the room that the others need.
+pub(super) fn advise_drafts(
+    ctx: &LoadContext<'_>,
+    target: &SharedTarget,
+    progress: &mut dyn FnMut(&str, Option<f32>),
+) -> Result<Option<Advice>, StartError> {
+    let settings = ctx.settings;
+    if !(target.left_open && settings.leaves_placement_open()) {
+        return Ok(None);
+    }
+    let room = gpu_room(settings.device, ctx.machine, settings.vram);
+    let Ok(room) = room else { return Ok(None) };
+    // What we hold there will be the target's and the new drafts'; `vram` counts it in.
+    let (free, held) = (room.bytes, held_on(room.number));
+    let (free, bytes) = match settings.vram {
+        Some(vram) => (vram.saturating_sub(held), vram),
+        None => (free, free.saturating_add(held)),
+    };
+    let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
+    let found = found.inspect_err(|reason| tracing::info!("no placement is weighed: {reason}"));
+    let Ok((found, inputs, gpu)) = found else { return Ok(None) };
+    let mut here = inputs.forecasts_beside(&found.times, target.gpu_layers);
+    here.retain(|row| is_open(row, settings.strategy));
+    let Some(&best) = best_placement(&here) else { return Ok(None) };
+    if is_worth_moving_for(&found.best, &best) {
+        return Err(StartError::Moves {
+            layers: found.best.layers,
+            of: found.best.of,
+            gpu: found.gpu,
+            before: target.gpu_layers,
+        });
+    }
+    let needed = draft_bytes(&inputs, &best);
+    if needed > free {
+        let name = format!("the draft on {}", found.gpu);
+        return Err(StartError::NoRoom { name, needed, free });
+    }
+    let mut reasons = placement_reasons(&inputs, &found.times, &here, &best, &found.gpu);
+    reasons.extend(numbered(&ctx.files.heads));
+    let (rows, draft_bytes, prefill) = (here, needed, None);
+    Ok(Some(Advice { best, rows, draft_bytes, prefill, reasons, _gpu: gpu }))
+}
+
+/// What to expect of every placement on the GPU that has this room, and that GPU if it was opened.
+/// `alone`: no other models are at work, so that times mean something.
 ///
 /// # Errors
 /// Why none can be measured.
 pub(super) fn forecast(
     ctx: &LoadContext<'_>,
+    room: GpuRoom,
     alone: bool,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> Result<(Placements, PlacementInputs, Option<Arc<Gpu>>), String> {
     let settings = ctx.settings;
-    let room = gpu_room(settings.device, ctx.machine, settings.vram)?;
     let mut file = kept(ctx, &room);
     let kept = file.as_mut().and_then(KeptFile::read);
     let (times, gpu) = match kept {
@@ -123,7 +169,8 @@ pub(super) fn forecast(
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
     let best = *best_placement(&open).ok_or("nothing can be placed")?;
-    let reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    let mut reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
+    reasons.extend(numbered(&ctx.files.heads));
     let GpuRoom { name, .. } = room;
     let by_layers = inputs.by_layers(&times);
     let slices = (PrefillTarget::LEAST, PrefillTarget::MOST_ROWS);
@@ -132,9 +179,24 @@ pub(super) fn forecast(
     Ok((found, inputs, gpu))
 }
 
+/// Which numbers several heads have in the names of placements, a sentence.
+fn numbered(heads: &[NamedHead]) -> Option<String> {
+    let called = |(index, head): (usize, &NamedHead)| {
+        format!(
+            "draft head {} is {} (M = {})",
+            index + 1,
+            head.called(),
+            head.files.config.blocks()
+        )
+    };
+    let all: Vec<String> = heads.iter().enumerate().map(called).collect();
+    (all.len() > 1).then(|| format!("In these names {}.", all.join(", ")))
+}
+
 /// Bytes that a placement's draft takes on the GPU, if it goes there.
 fn draft_bytes(inputs: &PlacementInputs, placement: &PlacementForecast) -> u64 {
-    let own = inputs.drafts.iter().find(|draft| draft.kind == placement.draft);
+    let mut drafts = inputs.drafts.iter();
+    let own = drafts.find(|draft| (draft.kind, draft.head) == (placement.draft, placement.head));
     own.filter(|_| placement.draft_on_gpu).map_or(0, |draft| draft.bytes)
 }
 
@@ -168,22 +230,30 @@ fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> 
     Some(KeptFile::new(folder, of))
 }
 
+/// The whole target in main memory, before it is loaded.
+pub(super) fn target_size(ctx: &LoadContext<'_>) -> TargetSize {
+    let (config, stored) = (&ctx.files.target.config, ctx.files.target.bytes as f64);
+    let weights = config.linear_weights();
+    let lookup = if config.tied_head { 0 } else { (config.vocab * config.hidden) as u64 };
+    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
+    TargetSize { weights, bytes: read as u64, layers: config.layers }
+}
+
 /// What is to be placed.
 fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     let (files, device) = (ctx.files, DraftDevice::Gpu(room.number));
     let config = &files.target.config;
-    let weights = config.linear_weights();
     let head_weights = (config.vocab * config.hidden) as u64;
-    let stored = files.target.bytes as f64;
-    let lookup = if config.tied_head { 0 } else { head_weights };
-    let read = stored * weights as f64 / (weights + lookup).max(1) as f64;
-    let head = files.head.as_ref().map(|head| {
+    let several = files.heads.len() > 1;
+    let heads = files.heads.iter().enumerate().map(|(index, head)| {
+        let head = &head.files;
         let names = head.tensors.names();
         let fusion = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf);
         let size = |bytes| sizes::of_head(&head.config, fusion, config.tied_head, bytes);
         let most = head.config.blocks();
         DraftChoice {
             kind: DraftKind::Head,
+            head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
             bytes: sizes::most_head_bytes(head, ctx.context, device),
@@ -192,21 +262,23 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
     });
     let small = files.small.as_ref().map(|small| {
         let size = sizes::of_small(&small.config, small.bytes);
-        let layers = sizes::of_layers(small, None, ctx.context, device);
+        let layers = sizes::of_layers(small, ctx.context, device);
         DraftChoice {
             kind: DraftKind::Small,
+            head: None,
             on_cpu: size,
             on_gpu: size,
             bytes: layers.layers as u64 * layers.layer + layers.head,
             blocks: (0, 0),
         }
     });
+    let target = target_size(ctx);
     PlacementInputs {
-        target: TargetSize { weights, bytes: read as u64, layers: config.layers },
-        block_weights: (weights - head_weights) / config.layers.max(1) as u64,
-        layers: sizes::of_layers(&files.target, None, ctx.context, device),
+        target,
+        block_weights: (target.weights - head_weights) / config.layers.max(1) as u64,
+        layers: sizes::of_layers(&files.target, ctx.context, device),
         room: room.bytes,
-        drafts: head.into_iter().chain(small).collect(),
+        drafts: heads.chain(small).collect(),
         overrides: ctx.settings.controls,
     }
 }
@@ -293,6 +365,7 @@ mod tests {
     fn a_strategy_that_was_asked_for_leaves_its_own_placements() {
         let row = |draft, beside| PlacementForecast {
             draft,
+            head: None,
             beside,
             draft_on_gpu: false,
             layers: 0,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::context::{LoadContext, OpenedDevice, percents};
+use super::files::NamedHead;
 use super::sizes;
 use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
 use crate::plan::{DraftDevice, GpuRoom, gpu_room};
@@ -106,10 +107,10 @@ fn draft_bytes(ctx: &LoadContext<'_>, number: usize) -> u64 {
         return 0;
     }
     let device = DraftDevice::Gpu(number);
-    let head = ctx.files.head.as_ref();
-    let head = head.map_or(0, |head| sizes::most_head_bytes(head, ctx.context, device));
+    let bytes = |head: &NamedHead| sizes::most_head_bytes(&head.files, ctx.context, device);
+    let head = ctx.head().map_or(0, bytes);
     let small = ctx.files.small.as_ref().map_or(0, |small| {
-        let size = sizes::of_layers(small, None, ctx.context, device);
+        let size = sizes::of_layers(small, ctx.context, device);
         size.layers as u64 * size.layer + size.head
     });
     head + small

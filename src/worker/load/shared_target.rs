@@ -31,6 +31,10 @@ pub struct SharedTarget {
     pub(super) missing_streaming: Option<String>,
     /// Where it runs, if that is worth a sentence.
     pub(super) reason: Option<String>,
+    /// Blocks of it on a GPU.
+    pub(super) gpu_layers: usize,
+    /// Whether where it runs was left to the plan.
+    pub(super) left_open: bool,
     /// Bytes on the GPU.
     pub(super) device_bytes: u64,
     /// Whether nothing of it is left for the CPU to compute.
@@ -52,6 +56,8 @@ impl SharedTarget {
             missing_gpu_layers: target.missing_gpu_layers(),
             missing_streaming: target.missing_streaming(),
             reason: target.reason(),
+            gpu_layers: target.cpu().config().layers - target.cpu().layers(),
+            left_open: ctx.settings.leaves_placement_open(),
             device_bytes: target.device_bytes(),
             is_on_gpu: target.is_on_gpu(),
             prompts_on: target.prompts_on().map(str::to_owned),

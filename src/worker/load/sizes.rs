@@ -41,13 +41,8 @@ pub(super) fn of_target(files: &TargetFiles, target: &CpuTarget) -> TargetSize {
     }
 }
 
-/// The target's blocks as placement sees them, beside what the draft takes on the device.
-pub(super) fn of_layers(
-    files: &TargetFiles,
-    head: Option<&HeadFiles>,
-    context: usize,
-    device: DraftDevice,
-) -> LayerSize {
+/// The target's blocks as placement sees them, beside no draft.
+pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice) -> LayerSize {
     let config = &files.config;
     let head_weights = (config.vocab * config.hidden) as u64;
     let linear = config.linear_weights();
@@ -66,7 +61,7 @@ pub(super) fn of_layers(
         layers: config.layers,
         layer: bytes(block) + device_cache(config, context, device),
         head: bytes(head_weights),
-        draft: head.map_or(0, |head| most_head_bytes(head, context, device)),
+        draft: 0,
     }
 }
 

@@ -107,7 +107,7 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
         if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };
     let size = |device: DraftDevice| {
         let cache = sizes::device_cache(&files.config, ctx.context, device);
-        let layers = sizes::of_layers(files, None, ctx.context, device);
+        let layers = sizes::of_layers(files, ctx.context, device);
         let blocks = layers.layers as u64 * (layers.layer - cache);
         // As bytes, whatever the weights.
         let whole = DraftSize {

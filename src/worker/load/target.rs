@@ -45,15 +45,29 @@ enum Parts {
     Streamed(Box<GpuTarget>),
 }
 
+/// A target whose first blocks were put on a device: as many as it takes.
+struct Put {
+    parts: Parts,
+    /// How many that are where it takes fewer, the device's name and what it says.
+    fewer: Option<(usize, String, model::LoadError)>,
+}
+
+impl From<Parts> for Put {
+    fn from(parts: Parts) -> Self {
+        Self { parts, fewer: None }
+    }
+}
+
 impl Parts {
-    /// The first `layers` blocks on `device`, or the whole target where these are all.
+    /// The first `layers` blocks on `device`, or the whole target where these are all. Blocks that
+    /// one of our own devices does not take stay on the CPU.
     fn load(
         device: OpenedDevice,
-        (layers, streamed): (usize, bool),
+        (layers, spare, streamed): (usize, u64, bool),
         request: &LoadRequest<'_>,
         progress: &mut dyn FnMut(model::Progress),
-    ) -> Result<Self, model::LoadError> {
-        Ok(match device {
+    ) -> Result<Put, model::LoadError> {
+        let parts = match device {
             OpenedDevice::Gpu(gpu) if streamed => {
                 Self::Streamed(Box::new(GpuTarget::stream(&gpu, request, progress)?))
             }
@@ -61,14 +75,27 @@ impl Parts {
                 let lower = DeviceLayers { layers, device, dtype: DType::F16 };
                 Self::Split(Box::new(SplitTarget::load(&lower, request, progress)?))
             }
-            OpenedDevice::Gpu(gpu) if layers == request.config.layers => {
-                Self::OnGpu(Box::new(GpuTarget::load(&gpu, request, progress)?))
-            }
             OpenedDevice::Gpu(gpu) => {
-                let split = SplitTarget::load_on_gpu(&gpu, layers, request, progress)?;
-                Self::Split(Box::new(split))
+                let all = request.config.layers;
+                let mut whole = None;
+                if layers == all {
+                    match GpuTarget::load(&gpu, request, progress) {
+                        Ok(target) => return Ok(Self::OnGpu(Box::new(target)).into()),
+                        Err(error @ model::LoadError::Device { .. }) if all > 1 => {
+                            whole = Some(error)
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                let most = layers.min(all - 1);
+                let fitting = SplitTarget::load_fitting(&gpu, (most, spare), request, progress);
+                let (target, refused) = fitting?;
+                let count = target.lower_layers();
+                let fewer = refused.or(whole).map(|error| (count, gpu.name().to_owned(), error));
+                return Ok(Put { parts: Self::Split(Box::new(target)), fewer });
             }
-        })
+        };
+        Ok(parts.into())
     }
 }
 
@@ -131,11 +158,14 @@ impl LoadedTarget {
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
         match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(device)) if placed.layers > 0 => {
-                let how = (placed.layers, streams(ctx));
+                let how = (placed.layers, draft_bytes(ctx, placed.device), streams(ctx));
                 match Parts::load(device, how, &request, &mut percent) {
-                    Ok(parts) => {
+                    Ok(Put { parts, fewer }) => {
                         let packed_from = PackedFrom::Files;
-                        let (streamed, notices) = (streams(ctx), Vec::new());
+                        let mut placed = placed;
+                        let notices =
+                            fewer.map(|fewer| cut(&mut placed, files.config.layers, fewer));
+                        let (streamed, notices) = (streams(ctx), notices.into_iter().collect());
                         let expected = None;
                         return Ok(Self {
                             parts,
@@ -275,6 +305,24 @@ impl LoadedTarget {
     }
 }
 
+/// Notes that a device took fewer blocks than were placed there, and tells it.
+fn cut(
+    placed: &mut LayerPlacement,
+    of: usize,
+    (count, gpu, error): (usize, String, model::LoadError),
+) -> String {
+    let asked = placed.layers;
+    *placed = placed.cut_to(count, of, &gpu);
+    let reason = match error {
+        model::LoadError::Device { reason, .. } => reason,
+        other => other.to_string(),
+    };
+    format!(
+        "{count} of the {asked} blocks of the target that were to run on {gpu} do, the others stay \
+         on the CPU: {reason}."
+    )
+}
+
 /// Loads the same target on the CPU from its files, which are opened again: as they are needed
 /// only if a device fails, nothing is held for that.
 fn way_back(ctx: &LoadContext<'_>) -> TargetFallback {
@@ -301,11 +349,11 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         let room = gpu_room(settings.device, ctx.machine, settings.vram);
         return LayerPlacement::streamed(room, files.target.config.layers);
     }
+    let size = |device: DraftDevice| LayerSize {
+        draft: draft_bytes(ctx, device),
+        ..sizes::of_layers(&files.target, ctx.context, device)
+    };
     if let Some(advice) = &ctx.advice {
-        let size = |device: DraftDevice| LayerSize {
-            draft: advice.draft_bytes,
-            ..sizes::of_layers(&files.target, None, ctx.context, device)
-        };
         let setting = Setting::Fixed(advice.best.layers);
         return place_layers(setting, (settings.device, settings.vram), ctx.machine, &size);
     }
@@ -318,7 +366,14 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         }
         setting => setting,
     };
-    let head = files.head.as_ref().filter(|_| ctx.drafts_on_cpu().is_none());
-    let size = |device: DraftDevice| sizes::of_layers(&files.target, head, ctx.context, device);
-    place_layers(setting, (ctx.settings.device, ctx.settings.vram), ctx.machine, &size)
+    place_layers(setting, (settings.device, settings.vram), ctx.machine, &size)
+}
+
+/// Bytes that are left on a device for the draft.
+fn draft_bytes(ctx: &LoadContext<'_>, device: DraftDevice) -> u64 {
+    if let Some(advice) = &ctx.advice {
+        return advice.draft_bytes;
+    }
+    let head = ctx.head().filter(|_| ctx.drafts_on_cpu().is_none());
+    head.map_or(0, |head| sizes::most_head_bytes(&head.files, ctx.context, device))
 }

@@ -12,16 +12,16 @@ use crate::draft::{
 };
 use crate::library::{Datastore, NgramFile, find_ngrams, open_ngrams};
 use crate::plan::{DraftKind, DraftSize};
-use crate::settings::{LOOKUP, NO_HEAD, NgramChoice};
+use crate::settings::{HeadChoice, NgramChoice};
 use crate::speculate::ngrams::NgramTable;
 
 /// Drafts from the conversation.
 pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
-    let reason = match (ctx.settings.draft.as_deref(), &ctx.files.head) {
-        (Some(NO_HEAD), _) => {
+    let reason = match (&ctx.settings.draft, ctx.head()) {
+        (HeadChoice::None, _) => {
             "You asked for no draft head: the draft is looked up in the conversation."
         }
-        (Some(LOOKUP), _) => "The draft is looked up in the conversation, as you asked.",
+        (HeadChoice::Lookup, _) => "The draft is looked up in the conversation, as you asked.",
         (_, Some(_)) => "The draft is looked up in the conversation.",
         (_, None) => {
             "No draft head was named (--draft): the draft is looked up in the conversation."

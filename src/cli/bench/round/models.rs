@@ -24,6 +24,7 @@ use crate::kernels::Format;
 use crate::model::{Config, KnownShape};
 use crate::plan::{BLOCKS, DraftKind, DraftSize, Strategy, TargetSize, WIDTH, split_threads};
 use crate::printable::printable_line;
+use crate::settings::HeadChoice;
 use crate::speculate::{Method, SamplerSettings};
 use crate::worker::record::Question;
 use crate::worker::{self, Backend, Controls, Purpose};
@@ -204,7 +205,7 @@ pub(super) fn loaded(
     questions: &[Question],
 ) -> Result<Measured, Failure> {
     let mut settings = backend::settings(&args.shared, &args.shared.overrides())?;
-    let named = settings.draft_model.is_some() && settings.draft.is_none();
+    let named = settings.draft_model.is_some() && settings.draft == HeadChoice::Own;
     let drafts = if named { DraftKind::Small } else { DraftKind::Head };
     let strategy = settings.strategy.unwrap_or(Strategy::first_with(drafts));
     settings.strategy = Some(strategy);

@@ -1,0 +1,44 @@
+//! RMS norms as steps of a pass. Must never know what is normed.
+
+use super::buffer::Buffer;
+use super::device::Gpu;
+use super::kernels::Kernel;
+use super::step::{Grid, Step};
+
+/// A norm is added to what its output holds.
+const ADD: u32 = 1;
+
+/// The columns that a norm takes and gives.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Columns {
+    /// Numbers that are normed together.
+    pub(in crate::model) width: usize,
+    /// How many such runs a row has.
+    pub(in crate::model) segments: usize,
+    /// First column and width of a row of the output.
+    pub(in crate::model) into: (usize, usize),
+}
+
+/// RMS norm of rows of `from` into rows of `to`, or times a factor added to them.
+pub(in crate::model) fn norm_step(
+    gpu: &Gpu,
+    (weight, eps): (&Buffer, f32),
+    (from, to): (&Buffer, &Buffer),
+    columns: Columns,
+    adding: Option<f32>,
+) -> Step {
+    let Columns { width, segments, into: (at, stride) } = columns;
+    let words = [
+        width as u32,
+        width as u32,
+        (width * segments) as u32,
+        0,
+        stride as u32,
+        at as u32,
+        adding.unwrap_or(1.0).to_bits(),
+        eps.to_bits(),
+    ];
+    let flags = if adding.is_some() { ADD } else { 0 };
+    let grid = Grid::ForRow(segments as u32);
+    Step::new(gpu, Kernel::Norm, &[from, weight, to], (flags, &words), grid)
+}

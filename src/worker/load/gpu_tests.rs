@@ -1,0 +1,319 @@
+//! Loading where there is a GPU, in most places Vulkan's software device in the guise of a card.
+
+use super::tests::machine;
+use super::*;
+use crate::hardware::{Adapter, AdapterKind, adapters};
+use crate::library;
+use crate::model;
+use crate::plan::{DeviceChoice, DraftDevice};
+use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
+use context::OpenedDevice;
+
+/// The machine with its first GPU in the guise of a card: software is not taken by itself.
+fn with_card() -> Option<Machine> {
+    let Some(adapter) = adapters().first() else {
+        println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
+        return None;
+    };
+    let card = Adapter { kind: AdapterKind::Discrete, ..adapter.info().clone() };
+    Some(Machine { adapters: vec![card], ..machine() })
+}
+
+/// Measured once and kept; what is kept decides. Whether this machine's GPU pays is not for a test
+/// to say, so the second and third start find other times in the file.
+#[test]
+fn placements_are_measured_once_and_the_best_is_taken() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let learned = Some(folder.path().to_owned());
+    let settings = Settings { learned, ..Settings::default() };
+    let start = || {
+        let mut measured = false;
+        let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
+            measured |= stage == "measuring both devices";
+        });
+        (loaded.unwrap_or_else(|error| panic!("{error}")), measured)
+    };
+    let (loaded, measured) = start();
+    assert!(measured);
+    let said = &loaded.ready.reasons[0];
+    assert!(said.starts_with("A block of the target takes"), "{:?}", loaded.ready.reasons);
+    drop(loaded);
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut content: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    for (card_ms, cpu_ms, on_gpu) in [(1e-4, 50.0, true), (50.0, 1e-4, false)] {
+        for (device, ms) in [("gpu", card_ms), ("cpu", cpu_ms)] {
+            for at in content["kept"][device].as_array_mut().unwrap() {
+                at["block_ms"] = ms.into();
+                at["rest_ms"] = ms.into();
+            }
+        }
+        content["kept"]["trip_ms"] = 1e-4.into();
+        std::fs::write(&file, content.to_string()).unwrap();
+        let (loaded, measured) = start();
+        assert!(!measured, "it is kept");
+        let reasons = loaded.ready.reasons.join(" ");
+        assert_eq!(loaded.ready.vram_used > 0, on_gpu, "{reasons}");
+        assert_eq!(reasons.contains("The whole target runs on"), on_gpu, "{reasons}");
+        // With the target on the card, drafts are anywhere: theirs are no such far-off times.
+        let drafts_stay = reasons.contains("expected to be the fastest here");
+        assert!(on_gpu || drafts_stay, "the drafts: {reasons}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+#[test]
+fn who_has_decided_where_things_run_waits_for_no_measurement() {
+    let Some(card) = with_card() else { return };
+    let on_cpu = Settings { device: DeviceChoice::Cpu, ..Settings::default() };
+    let mut none = Settings::default();
+    none.set("gpu_layers", &SettingValue::Whole(0)).unwrap_or_else(|error| panic!("{error:?}"));
+    for (settings, machine) in [(on_cpu, &card), (none, &card), (Settings::default(), &machine())] {
+        let loaded = load(&settings, machine, Purpose::Text, &mut |stage, _| {
+            assert_ne!(stage, "measuring both devices");
+        });
+        assert!(loaded.is_ok());
+    }
+}
+
+#[test]
+fn the_table_of_placements_names_all_that_fit() {
+    let Some(card) = with_card() else { return };
+    let found = placements(&Settings::default(), &card, &mut |_, _| {});
+    let found = found.unwrap_or_else(|error| panic!("{error}"));
+    let found = found.unwrap_or_else(|reason| panic!("{reason}"));
+    let named = |words: &str| found.rows.iter().filter(|row| row.name().contains(words)).count();
+    // The bundled target, its head and its small model fit any device.
+    assert_eq!((named("plain, "), named("duo: "), named("draft head on the GPU")), (2, 2, 2));
+    assert!(found.rows.contains(&found.best) && found.reasons.len() == 3);
+    assert!(found.rows.iter().all(|row| row.rate.is_finite() && row.rate > 0.0));
+    let none = placements(&Settings::default(), &machine(), &mut |_, _| {});
+    let none = none.unwrap_or_else(|error| panic!("{error}"));
+    assert!(none.err().unwrap().contains("no GPU"), "nothing to place on");
+}
+
+#[test]
+fn the_target_alone_may_have_the_gpu_in_two_ways() {
+    let Some(card) = with_card() else { return };
+    for (name, reason) in [
+        ("offload", "are streamed from main memory to"),
+        ("partial-plain", "The whole target runs on"),
+    ] {
+        let settings = Settings { strategy: Strategy::named(name), ..Settings::default() };
+        let loaded = load(&settings, &card, Purpose::Text, &mut |_, _| {});
+        let ready = loaded.unwrap_or_else(|error| panic!("{name}: {error}")).ready;
+        let reasons = ready.reasons.join(" ");
+        assert_eq!(ready.strategy, name);
+        assert!(ready.vram_used > 0 && reasons.contains(reason), "{name}: {reasons}");
+        let head = ready.strategies.iter().find(|status| status.name == "dovetail");
+        let draft = head.and_then(|status| status.draft.clone()).unwrap_or_default();
+        assert!(draft.contains("CPU"), "{name} leaves the GPU to the target: {draft}");
+    }
+}
+
+/// What is kept of a measurement decides; the strategy keeps the target on the CPU, whose passes
+/// over one row are the faster ones.
+#[test]
+fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (learned, strategy) = (Some(folder.path().to_owned()), Strategy::named("plain"));
+    let settings = Settings { learned, strategy, context: Some(512), ..Settings::default() };
+    let start = |settings: &Settings| {
+        let loaded = load(settings, &machine, Purpose::Text, &mut |_, _| {});
+        loaded.unwrap_or_else(|error| panic!("{error}"))
+    };
+    drop(start(&settings));
+    let file = std::fs::read_dir(folder.path()).unwrap();
+    let file = file
+        .map(|entry| entry.unwrap().path())
+        .find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("transfer")));
+    let file = file.unwrap();
+    let mut content: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let times = |one: f64, many: f64| {
+        serde_json::json!([
+            { "gamma": 1, "block_ms": one, "rest_ms": 0.1 },
+            { "gamma": 32, "block_ms": many, "rest_ms": 0.1 },
+        ])
+    };
+    for (card_ms, pays) in [(2.1, true), (1e3, false)] {
+        content["kept"]["cpu"] = times(1.0, 320.0);
+        content["kept"]["gpu"] = times(2.0, card_ms);
+        content["kept"]["trip_ms"] = 1e-4.into();
+        content["kept"]["transfer"] = 1e12.into();
+        std::fs::write(&file, content.to_string()).unwrap();
+        let loaded = start(&settings);
+        let reasons = loaded.ready.reasons.join(" ");
+        assert_eq!(loaded.ready.prompts_on.is_some(), pays, "{reasons}");
+        assert_eq!(loaded.ready.vram_used > 0, pays, "{reasons}");
+        assert_eq!(loaded.target.splits_prompts(), pays);
+        assert_eq!(reasons.contains("Long prompts are read on"), pays, "{reasons}");
+        assert_eq!(reasons.contains("Expected of a long prompt: "), pays, "{reasons}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+    for (prefill, there) in [(PrefillDevice::Cpu, false), (PrefillDevice::Gpu, true)] {
+        let loaded = start(&Settings { prefill, ..settings.clone() });
+        assert_eq!(loaded.ready.prompts_on.is_some(), there, "{prefill:?}");
+        assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    }
+}
+
+/// The first GPU, opened for nobody else: others would share the room.
+fn own_device(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+    if device == DraftDevice::Cpu {
+        return Ok(None);
+    }
+    let limits = model::GpuLimits { room, ..model::GpuLimits::default() };
+    let gpu = model::Gpu::open(&adapters()[0], limits).map_err(|error| error.to_string())?;
+    Ok(Some(OpenedDevice::Gpu(gpu)))
+}
+
+#[test]
+fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
+    let asked = Settings { prefill: PrefillDevice::Gpu, ..Settings::default() };
+    let told = |settings: &Settings, machine: &Machine| {
+        let loaded = load_on(settings, machine, Purpose::Text, own_device, &mut |_, _| {});
+        let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+        assert!(loaded.ready.prompts_on.is_none() && !loaded.target.splits_prompts());
+        assert_eq!(loaded.notices.len(), 1, "{:?}", loaded.notices);
+        loaded.notices[0].clone()
+    };
+    let none = told(&asked, &machine());
+    assert!(none.starts_with("Prompts are read on the CPU: no GPU"), "{none}");
+    let Some(card) = with_card() else { return };
+    let mut full = card.clone();
+    full.memory.free = 20 << 20;
+    let main = told(&asked, &full);
+    assert!(
+        main.contains("would lie in main memory twice") && main.contains("20 are free"),
+        "{main}"
+    );
+    let little = Settings { vram: Some(8 << 20), ..asked };
+    let small = told(&little, &card);
+    assert!(small.starts_with("Prompts are read on the CPU: its memory is full"), "{small}");
+}
+
+/// Has the file of kept times say that one block and the rest of a pass take so many ms on CPU and
+/// card, however many rows there are.
+fn keep_times(folder: &std::path::Path, of: [[f64; 2]; 2]) {
+    let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let read = |path: &std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let file = files.find(|path| read(path).contains("transfer")).unwrap();
+    let mut content: serde_json::Value = serde_json::from_str(&read(&file)).unwrap();
+    for (device, [block_ms, rest_ms]) in ["cpu", "gpu"].into_iter().zip(of) {
+        content["kept"][device] = [1, 32]
+            .map(|gamma| {
+                serde_json::json!({ "gamma": gamma, "block_ms": block_ms, "rest_ms": rest_ms })
+            })
+            .to_vec()
+            .into();
+    }
+    content["kept"]["trip_ms"] = 1e-4.into();
+    std::fs::write(&file, content.to_string()).unwrap();
+}
+
+/// A target on the CPU that drafts are changed for: by the kept times they go where they would go
+/// at a start, and where the target would go elsewhere with them it is to be loaded anew.
+#[test]
+fn other_drafts_go_where_a_start_would_have_them() {
+    let Some(machine) = with_card() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let learned = Some(folder.path().to_owned());
+    let settings = Settings { learned, without_small: true, ..Settings::default() };
+    let lookup = Settings { draft: HeadChoice::Lookup, ..settings.clone() };
+    let start = |settings: &Settings| {
+        let loaded = load(settings, &machine, Purpose::Text, &mut |_, _| {});
+        loaded.unwrap_or_else(|error| panic!("{error}"))
+    };
+    drop(start(&lookup));
+    let slow_card = [[1e-3, 1e-3], [50.0, 50.0]];
+    // A block is nothing there, but every pass of the whole target takes a second.
+    let card_for_drafts = [[5.0, 1.0], [1e-4, 1e3]];
+    let fast_card = [[50.0, 50.0], [1e-4, 1e-4]];
+    keep_times(folder.path(), slow_card);
+    let loaded = start(&lookup);
+    let target = &loaded.shared;
+    assert_eq!((loaded.ready.vram_used, target.gpu_layers), (0, 0));
+    let drafts = |settings: &Settings| {
+        load_drafts(settings, &machine, Purpose::Text, target, &mut |stage, _| {
+            assert_ne!(stage, "measuring both devices", "the target is at work");
+        })
+    };
+    for (times, there) in [(slow_card, false), (card_for_drafts, true)] {
+        keep_times(folder.path(), times);
+        let ready = drafts(&settings).unwrap_or_else(|error| panic!("{error}")).ready;
+        let reasons = ready.reasons.join(" ");
+        assert_eq!(ready.vram_used > 0, there, "{reasons}");
+        assert_eq!(reasons.contains("expected to be the fastest here"), !there, "{reasons}");
+        assert_eq!(
+            reasons.contains("\"draft head on the GPU, target on the CPU\""),
+            there,
+            "{reasons}"
+        );
+        // A start with the same draft says the same.
+        let first = start(&settings).ready;
+        assert_eq!((first.vram_used > 0, first.strategy), (there, ready.strategy));
+    }
+    keep_times(folder.path(), fast_card);
+    let error = drafts(&settings).err();
+    let Some(error @ StartError::Moves { before: 0, .. }) = error else { panic!("{error:?}") };
+    assert!(error.to_string().contains("of the target's"), "{error}");
+    let moved = start(&settings);
+    assert!(moved.ready.vram_used > 0 && moved.shared.gpu_layers > 0);
+
+    // Who has said where things run is not asked to move them.
+    let held = Settings { device: DeviceChoice::Gpu(Some(0)), ..settings.clone() };
+    assert!(drafts(&held).is_ok_and(|drafts| drafts.ready.vram_used > 0));
+}
+
+/// A card that others have filled since it was asked how much it has.
+fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedDevice>, String> {
+    own_device(device, room / 2)
+}
+
+#[test]
+fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
+    let Some(card) = with_card() else { return };
+    let mut settings = Settings { context: Some(512), ..Settings::default() };
+    settings.strategy = Strategy::named("plain");
+    let text = SettingValue::Text("all".into());
+    settings.set("gpu_layers", &text).unwrap_or_else(|error| panic!("{error:?}"));
+    let all = library::open_target(&library::Spec::Bundled, &mut |_| {});
+    let all = all.unwrap_or_else(|error| panic!("{error}")).config.layers;
+    let mut there = Vec::new();
+    let mut cut = 0;
+    for mib in (2..60).step_by(2) {
+        let settings = Settings { vram: Some(mib << 20), ..settings.clone() };
+        let loaded = load_on(&settings, &card, Purpose::Text, half_of_what_it_said, &mut |_, _| {});
+        let Loaded { ready, notices, shared, .. } =
+            loaded.unwrap_or_else(|error| panic!("{error}"));
+        let (layers, reasons) = (shared.gpu_layers, ready.reasons.join(" "));
+        assert!(ready.vram_used <= mib << 20);
+        // What is there can be run.
+        assert!(!ready.verify_ms.is_empty(), "{reasons}");
+        there.push(layers);
+        match notices.as_slice() {
+            // By its size alone no more was put there.
+            [] => assert!(layers == all || reasons.contains("(you asked for "), "{reasons}"),
+            [notice] if layers == 0 => {
+                assert!(notice.starts_with("The whole target stays on the CPU"), "{notice}");
+            }
+            [notice] => {
+                assert!(notice.starts_with(&format!("{layers} of the ")), "{notice}");
+                assert!(notice.contains("its memory is full"), "{notice}");
+                let told = format!("{layers} of the target's {all} blocks run on ");
+                assert!(reasons.contains(&told) && reasons.contains("takes no more"), "{reasons}");
+                cut += 1;
+            }
+            several => panic!("{several:?}"),
+        }
+        if layers == all {
+            break;
+        }
+    }
+    assert!(there.is_sorted() && there.ends_with(&[all]), "{there:?}");
+    there.dedup();
+    assert!(there.len() > 3 && cut > 0, "all or nothing: {there:?}, {cut}");
+}

@@ -1,0 +1,166 @@
+//! Several draft heads that cannot be cut: the one that is taken fits the target and the room, and
+//! changes no token.
+
+use crate::support::golden::golden;
+use crate::worker::strategies::{folder, named};
+use dovetail::chat::{Message, Role};
+use dovetail::hardware::{Machine, adapters};
+use dovetail::plan::{DeviceChoice, Strategy, TreeOverrides};
+use dovetail::settings::{HeadChoice, Settings};
+use dovetail::worker::{
+    Backend, Controls, Event, Job, Loaded, Purpose, Setting, SharedControls, StartError, load,
+};
+use tempfile::TempDir;
+
+fn heads(names: &[&str]) -> HeadChoice {
+    HeadChoice::Named(names.iter().map(|name| named(&golden(name)).unwrap()).collect())
+}
+
+/// A recorded target with these heads of one, two and four blocks.
+fn settings(draft: HeadChoice) -> (Settings, TempDir) {
+    let target = folder("target_mha");
+    let settings = Settings {
+        target: named(target.path()),
+        draft,
+        device: DeviceChoice::Cpu,
+        strategy: Strategy::named("dovetail"),
+        context: Some(256),
+        ..Settings::default()
+    };
+    (settings, target)
+}
+
+const ALL: [&str; 3] = ["draft_dgf_m1", "draft_dgf_m4", "draft_dgf_m2"];
+
+fn loaded(settings: &Settings) -> Result<Loaded, StartError> {
+    load(settings, &Machine::probe(), Purpose::Text, &mut |_, _| {})
+}
+
+fn text(settings: &Settings) -> String {
+    let mut backend = Backend::from(loaded(settings).unwrap_or_else(|error| panic!("{error}")));
+    let tree = TreeOverrides {
+        gamma: Setting::Fixed(8),
+        width: Setting::Fixed(3),
+        depth: Setting::Fixed(3),
+        blocks: Setting::Auto,
+    };
+    let strategy = settings.strategy;
+    let controls = Controls { generation: 1, strategy, tree, ..Controls::default() };
+    let controls = SharedControls::new(controls);
+    let messages = vec![Message::new(Role::User, "Tell me of owls.")];
+    let job = Job { generation: 1, messages, max_tokens: 24, ..Job::default() };
+    let mut text = String::new();
+    backend.answer(&job, &controls, &mut |event| {
+        match event {
+            Event::First { token, .. } => text += &token.text,
+            Event::Round { round, .. } => {
+                round.committed.iter().for_each(|token| text += &token.text);
+            }
+            Event::Failed { error, .. } => panic!("{error}"),
+            _ => {}
+        }
+        true
+    });
+    text
+}
+
+#[test]
+fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
+    let (settings, _target) = settings(heads(&ALL));
+    let loaded = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
+    let ready = loaded.ready;
+    let reason = ready.reasons.iter().find(|line| line.contains("Of 3 draft heads "));
+    let reason = reason.unwrap_or_else(|| panic!("{:?}", ready.reasons));
+    for (name, blocks) in [("draft_dgf_m1", 1), ("draft_dgf_m2", 2), ("draft_dgf_m4", 4)] {
+        let taken = format!("{name} (M = {blocks}) is taken");
+        assert_eq!(reason.contains(&taken), ready.blocks == blocks, "{reason}");
+        assert!(reason.contains(&format!("{name} (M = {blocks})")), "{reason}");
+    }
+    assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
+    // What is in use has the name of the one that was taken.
+    let taken = format!("draft_dgf_m{}", ready.blocks);
+    assert!(ready.models.draft.is_some_and(|draft| draft.ends_with(&taken)), "{taken}");
+}
+
+#[test]
+fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
+    let (settings, _target) = settings(heads(&["eagle3/head_eagle3", "draft_dgf_m2"]));
+    let one = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((one.ready.blocks, one.notices.len()), (2, 1), "{:?}", one.notices);
+    let notice = &one.notices[0];
+    assert!(
+        notice.contains("head_eagle3 is refused: the draft head does not fit the target"),
+        "{notice}"
+    );
+    let told = one.ready.reasons.join(" ");
+    assert!(told.contains("only") && told.contains("draft_dgf_m2 fits the target"), "{told}");
+
+    // A head of the same shape, whose folder says that it was made for another model.
+    let other = tempfile::tempdir().unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::copy(golden("draft_dgf_m4").join(file), other.path().join(file)).unwrap();
+    }
+    let target = serde_json::json!([{
+        "name": "another", "hidden": 64, "vocab": 256, "weights": "0", "tokenizer": "0"
+    }]);
+    std::fs::write(other.path().join("target.json"), target.to_string()).unwrap();
+    let names = [named(other.path()), named(&golden("draft_dgf_m1"))].map(Option::unwrap);
+    let of_another = Settings { draft: HeadChoice::Named(names.to_vec()), ..settings.clone() };
+    let one = loaded(&of_another).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(one.ready.blocks, 1);
+    assert!(
+        one.notices[0].contains("the draft head was made for another, not for"),
+        "{:?}",
+        one.notices
+    );
+
+    let draft = heads(&["eagle3/head_eagle3", "eagle3/head_eagle3"]);
+    let error = match loaded(&Settings { draft, ..settings }) {
+        Err(error) => error.to_string(),
+        Ok(loaded) => panic!("{:?}", loaded.ready.draft),
+    };
+    assert!(error.starts_with("no draft head that was named fits"), "{error}");
+    assert!(error.ends_with("Name another with --draft"), "{error}");
+}
+
+#[test]
+fn the_text_is_the_targets_whichever_head_is_taken() {
+    let (plain, _target) = settings(HeadChoice::Lookup);
+    let expected = text(&Settings { strategy: Strategy::named("plain"), ..plain.clone() });
+    assert!(!expected.is_empty());
+    for names in [&ALL[..], &ALL[..2], &ALL[2..]] {
+        let strategy = Strategy::named("dovetail");
+        let settings = Settings { draft: heads(names), strategy, ..plain.clone() };
+        assert_eq!(text(&settings), expected, "{names:?}");
+    }
+}
+
+/// With more and more video memory: none of them, then the one that is best here, and fewer and
+/// fewer that are told to have no room.
+#[test]
+fn the_room_on_a_card_decides_which_head_is_taken() {
+    if adapters().is_empty() {
+        println!("left out: everything on a GPU, for there is none (mesa-vulkan-drivers)");
+        return;
+    }
+    let (settings, _target) = settings(heads(&ALL));
+    let mut told_of = Vec::new();
+    for kib in (0..=2048).step_by(256) {
+        let vram = Some((32 << 20) + (kib << 10));
+        let device = DeviceChoice::Gpu(Some(0));
+        let loaded = loaded(&Settings { vram, device, ..settings.clone() });
+        let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
+        let told = ready.reasons.join(" ");
+        let there = ready.vram_used > 0;
+        assert_eq!(told.contains("are expected of it on the GPU"), there, "{told}");
+        let left_out = told.matches("of video memory and").count();
+        if there {
+            assert_eq!(ready.blocks, 1, "{told}");
+            told_of.push(left_out);
+        } else {
+            assert_eq!((left_out, told_of.len()), (1, 0), "of the one on the CPU: {told}");
+        }
+    }
+    told_of.dedup();
+    assert_eq!(told_of, [2, 1, 0]);
+}
