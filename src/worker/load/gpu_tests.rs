@@ -314,6 +314,6 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
         }
     }
     assert!(there.is_sorted() && there.ends_with(&[all]), "{there:?}");
-    there.dedup();
-    assert!(there.len() > 3 && cut > 0, "all or nothing: {there:?}, {cut}");
+    let some = there.iter().any(|&layers| 0 < layers && layers < all);
+    assert!(some && cut > 0, "all or nothing: {there:?}, {cut}");
 }
