@@ -215,6 +215,12 @@ impl Settings {
         self.given.insert(key, Given::File);
         Ok(())
     }
+
+    /// Takes what flags say as if a file said it, which may hold more than one run uses: of several
+    /// runs each uses its own.
+    pub fn take_flags_as_file(&mut self) {
+        self.given.values_mut().for_each(|by| *by = Given::File);
+    }
 }
 
 impl Default for Settings {

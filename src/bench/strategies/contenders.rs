@@ -89,6 +89,8 @@ impl Batch {
     /// that none of its contenders drafts with.
     pub fn settings(&self, settings: &Settings) -> Settings {
         let mut settings = settings.clone();
+        // What one contender has no use for is another's.
+        settings.take_flags_as_file();
         for own in &self.loads {
             // It was checked when the line was read.
             let _ = settings.set(own.key, &SettingValue::text(&own.value));
@@ -256,6 +258,7 @@ mod tests {
     use super::super::lines::contender_lines;
     use super::*;
     use crate::plan::STRATEGIES;
+    use crate::settings::Given;
 
     fn statuses(missing: &[&str]) -> Vec<StrategyStatus> {
         let status = |row: &Strategy| StrategyStatus {
@@ -388,8 +391,11 @@ mod tests {
         let batches = batches(lines(some));
         let counts: Vec<usize> = batches.iter().map(|batch| batch.lines.len()).collect();
         assert_eq!(counts, [1, 2, 2]);
-        let settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
+        let mut settings = Settings { draft_model: Some("s".to_owned()), ..Settings::default() };
+        settings.given.insert("rest_text", Given::Flag("--rest-text"));
+        assert_eq!(settings.without_effect().len(), 1);
         let lookup = batches[0].settings(&settings);
+        assert_eq!(lookup.without_effect(), [""; 0], "another contender may use it");
         assert_eq!((lookup.draft.name(), lookup.without_small), (Some("lookup"), true));
         assert_eq!((lookup.draft_model, lookup.strategy), (None, None));
         let head = batches[1].settings(&settings);
