@@ -13,8 +13,8 @@ pub struct PlainPace {
     ms: f64,
     /// Plain rounds seen with the models in use.
     rounds: usize,
-    /// How many times as long as while loading the latest passes took: a long context and a busy
-    /// machine slow all of them.
+    /// How many times as long as while loading the latest passes took, 0 before the first: a long
+    /// context and a busy machine slow all of them.
     slower: f64,
     /// Passes that this is known from.
     passes: usize,
@@ -73,6 +73,9 @@ impl PlainPace {
     const LONG: usize = 32;
     /// Passes that tell how slow the machine is now.
     const NOW: usize = 8;
+    /// How many times as long trees may take as they did while loading, on few positions, with
+    /// nothing slower: only what is beyond that is taken over, so that no gain is made of it.
+    const UNSURE: f64 = 1.35;
 
     /// Notes a round: as a measurement if it was one of plain decoding, the root alone, which gives
     /// one token. What a drafter took beside it is no part of plain decoding. `timed`: (nodes,
@@ -103,7 +106,7 @@ impl PlainPace {
         }
         // Sampling and text take their time in plain decoding too.
         let other = meters.spent().other_ms / meters.rounds().max(1) as f64;
-        let slower = if self.passes > 0 { self.slower } else { 1.0 };
+        let slower = (self.slower / Self::UNSURE).max(1.0);
         pass_ms.filter(|ms| *ms > 0.0).map(|ms| (ms * slower + other, false))
     }
 
@@ -169,14 +172,20 @@ mod tests {
         meters.first(std::time::Duration::ZERO, Box::default());
         meters.summary.as_mut().unwrap().tokens = 1;
         meters.round(&drafted());
-        // Over the root and its two nodes 19 ms while loading, now 38.
-        pace.note(&drafted(), &[(1, 15.0), (3, 19.0)]);
+        // Over the root and its two nodes 30 ms while loading and now 38 says nothing yet.
+        pace.note(&drafted(), &[(1, 15.0), (3, 30.0)]);
+        let guess = pace.speedup(&meters, Some(15.0)).unwrap();
+        assert!((guess.ratio - 60.0 * 0.017).abs() < 1e-9 && !guess.measured, "{guess:?}");
+        // 2.7 times as long says twice.
+        let timed = [(1, 14.0), (3, 38.0 / (2.0 * PlainPace::UNSURE))];
+        let mut pace = PlainPace::default();
+        pace.note(&drafted(), &timed);
         let guess = pace.speedup(&meters, Some(15.0)).unwrap();
         assert!((guess.ratio - 60.0 * 0.032).abs() < 1e-9 && !guess.measured, "{guess:?}");
         // What ran beside a drafter tells nothing of a pass alone.
         let mut beside = drafted();
         beside.timing = Timing { verify_ms: 380.0, ahead_ms: 5.0, ..Timing::default() };
-        pace.note(&beside, &[(1, 15.0), (3, 19.0)]);
+        pace.note(&beside, &timed);
         assert_eq!(pace.speedup(&meters, Some(15.0)), Some(guess));
     }
 
