@@ -44,6 +44,11 @@ impl PrefillTarget {
     /// Most rows of a slice, on devices with room for such buffers.
     pub const MOST_ROWS: usize = STREAMED_SLICE;
 
+    /// Tokens of the shortest prompt of which `rows` go to the GPU, a multiple of 64.
+    pub const fn tokens_for(rows: usize) -> usize {
+        rows + TAIL
+    }
+
     /// `cpu`, with all blocks encoded for `gpu` as well, in main memory; `request` is what `cpu`
     /// was loaded with.
     ///

@@ -1,6 +1,7 @@
 //! The program with a GPU that is named: the first that the machine has, a software one in most
 //! places.
 
+use crate::support::golden::golden;
 use crate::support::program::{Home, outcome};
 use dovetail::hardware::adapters;
 use serde_json::Value;
@@ -131,8 +132,16 @@ fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
         out
     };
     let out = bench(&[]);
-    for words in ["γ = 1 ", "GB/s", "T_V(16)", "Predicted best: ", "Measured best:  ", "left out"]
-    {
+    for words in [
+        "γ = 1 ",
+        "GB/s",
+        "T_V(16)",
+        "left out",
+        "Reading a prompt",
+        "streamed to the GPU",
+        "Predicted best: ",
+        "Measured best:  ",
+    ] {
         assert!(out.contains(words), "{words} is missing from\n{out}");
     }
     let found: Value = serde_json::from_str(&bench(&["--json"])).unwrap();
@@ -144,9 +153,37 @@ fn a_bench_of_the_gpu_sets_what_was_measured_beside_what_was_expected() {
         assert!(row["measured"]["verify_ms"].as_array().unwrap().len() > 2, "{row}");
     }
     assert!(found["left_out"].as_u64().unwrap() > 4);
+    let prompts = found["prompts"].as_array().unwrap();
+    for name in ["target on the CPU", "target on the CPU, its blocks streamed to the GPU"] {
+        let row = prompts.iter().find(|row| row["name"] == name);
+        let row = row.unwrap_or_else(|| panic!("{name} is missing: {found}"));
+        for rate in ["tokens_s", "expected_tokens_s"] {
+            assert!(row[rate].as_f64().unwrap() > 0.0, "{row}");
+        }
+        assert!(row["tokens"].as_u64().unwrap() >= 144, "{row}");
+    }
     assert!(found["times"]["transfer"].as_f64().unwrap() > 0.0);
     let (code, _, err) = outcome(&mut Home::new().command(&["bench", "gpu", "--device", "cpu"]));
     assert_eq!((code, err.contains("as you asked")), (1, true), "{err}");
+}
+
+/// A head that is refused is said while loading, and that keeps nothing from running where it
+/// should.
+#[test]
+fn a_bench_of_the_gpu_measures_also_where_a_head_was_refused() {
+    if !has_gpu() {
+        return;
+    }
+    let folder = |name: &str| golden(name).display().to_string();
+    let (own, other) = ("assets/demo/head", folder("eagle3/head_eagle3"));
+    let args = ["bench", "gpu", "--device", "gpu:0", "--seconds", "0", "--json"];
+    let mut command = Home::new().command(&args);
+    let (code, out, err) = outcome(command.args(["--draft", own, "--draft", &other]));
+    assert_eq!(code, 0, "{err}");
+    let found: Value = serde_json::from_str(&out).unwrap();
+    for row in found["placements"].as_array().unwrap() {
+        assert!(row["measured"]["tokens_s"].as_f64().unwrap() > 0.0, "{row}");
+    }
 }
 
 #[test]

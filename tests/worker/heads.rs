@@ -6,7 +6,7 @@ use crate::worker::strategies::{folder, named};
 use dovetail::chat::{Message, Role};
 use dovetail::hardware::{Machine, adapters};
 use dovetail::plan::{DeviceChoice, Strategy, TreeOverrides};
-use dovetail::settings::{HeadChoice, Settings};
+use dovetail::settings::{HeadChoice, ScoredTokens, Settings};
 use dovetail::worker::{
     Backend, Controls, Event, Job, Loaded, Purpose, Setting, SharedControls, StartError, load,
 };
@@ -82,6 +82,29 @@ fn of_several_heads_one_is_taken_and_the_reason_tells_of_all() {
     assert!(ready.models.draft.is_some_and(|draft| draft.ends_with(&taken)), "{taken}");
 }
 
+/// A head that scores fewer tokens reads less of its LM head: more is expected of it.
+#[test]
+fn a_draft_vocabulary_is_weighed_as_what_it_costs() {
+    let rates = |draft_vocab: Option<ScoredTokens>| -> Vec<f64> {
+        let (settings, _target) = settings(heads(&ALL));
+        let loaded = loaded(&Settings { draft_vocab, ..settings });
+        let ready = loaded.unwrap_or_else(|error| panic!("{error}")).ready;
+        let told = ready.reasons.join(" ");
+        let (_, told) = told.split_once("Of 3 draft heads ").unwrap();
+        let (taken, rest) = told.split_once(" tokens/s are expected of it on the CPU, ").unwrap();
+        let first = taken.rsplit(' ').next();
+        let others = rest.split(", ").map(|other| other.split(' ').next().unwrap());
+        first.into_iter().chain(others.take(2)).map(|rate| rate.parse().unwrap()).collect()
+    };
+    let all = rates(None);
+    assert_eq!(all.len(), 3);
+    let of = |setting| rates(Some(ScoredTokens::First(setting)));
+    let few = of(Setting::Fixed(16));
+    assert!(all.iter().zip(&few).all(|(all, few)| few > all), "{few:?} of 16, {all:?} of all");
+    // What is worked out for a vocabulary of 256 is all of it.
+    assert_eq!(of(Setting::Auto), of(Setting::Fixed(256)));
+}
+
 #[test]
 fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     let (settings, _target) = settings(heads(&["eagle3/head_eagle3", "draft_dgf_m2"]));
@@ -128,9 +151,11 @@ fn the_text_is_the_targets_whichever_head_is_taken() {
     let (plain, _target) = settings(HeadChoice::Lookup);
     let expected = text(&Settings { strategy: Strategy::named("plain"), ..plain.clone() });
     assert!(!expected.is_empty());
-    for names in [&ALL[..], &ALL[..2], &ALL[2..]] {
-        let strategy = Strategy::named("dovetail");
-        let settings = Settings { draft: heads(names), strategy, ..plain.clone() };
+    let few = Some(ScoredTokens::First(Setting::Fixed(16)));
+    for (names, draft_vocab) in
+        [(&ALL[..], None), (&ALL[..2], None), (&ALL[2..], None), (&ALL[..], few)]
+    {
+        let settings = Settings { draft: heads(names), draft_vocab, ..plain.clone() };
         assert_eq!(text(&settings), expected, "{names:?}");
     }
 }

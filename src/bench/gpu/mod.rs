@@ -1,19 +1,22 @@
 //! `dovetail bench gpu`: what a GPU is worth here. Times of a block on both devices and of the bus,
 //! what is expected of every placement of target and draft, and what the likeliest of them give:
-//! T_V, T_D and tokens a second of short answers. Must never place anything in use.
+//! T_V, T_D, tokens a second of short answers, and how fast they read a prompt. Must never place
+//! anything in use.
 
+mod prompts;
 mod report;
 
 use std::time::{Duration, Instant};
 
 use crate::chat::{Message, Role};
 use crate::hardware::Machine;
-use crate::plan::{LevelCost, PlacementForecast, best_placement};
-use crate::settings::Settings;
+use crate::plan::{DraftKind, LevelCost, PlacementForecast, best_placement};
+use crate::settings::{PrefillDevice, Settings};
 use crate::worker::{
     self, Backend, Controls, Event, Job, Loaded, Placements, SharedControls, StartError,
 };
 
+pub use prompts::PromptRun;
 pub use report::GpuReport;
 
 /// What the short answers are asked for.
@@ -61,6 +64,9 @@ pub fn run(
         Ok(found) => found,
         Err(reason) => return Ok(Err(reason)),
     };
+    // Placements are measured without the streaming of prompts, which is measured by itself.
+    let settings = &Settings { prefill: PrefillDevice::Cpu, ..settings.clone() };
+    let mut measuring = Measuring { settings, machine, found: &found, prompts: Vec::new() };
     let mut runs: Vec<PlacedRun> = Vec::new();
     let order = in_turn(&found);
     for expected in &order {
@@ -69,13 +75,14 @@ pub fn run(
             break;
         }
         progress(&expected.name());
-        let loaded =
-            worker::load_placed(settings, machine, expected, &mut |stage, _| progress(stage));
-        let found = loaded.map_err(|error| error.to_string()).and_then(measure);
+        let found = measuring.placed(expected, progress);
         runs.push(PlacedRun { expected: *expected, found });
     }
+    progress("a prompt, streamed to the GPU");
+    measuring.streamed(&order, progress);
+    let prompts = measuring.prompts;
     let left_out = order.len() - runs.len();
-    Ok(Ok(GpuReport::new(machine, settings, found, runs, left_out)))
+    Ok(Ok(GpuReport::new(machine, settings, found, (runs, left_out), prompts)))
 }
 
 /// The placements: the best without a GPU, the best of all, the target alone by its blocks on the
@@ -94,13 +101,69 @@ fn in_turn(found: &Placements) -> Vec<PlacementForecast> {
     all
 }
 
-/// Times of what was loaded, and of short greedy answers.
-fn measure(loaded: Loaded) -> Result<PlacedTimes, String> {
-    let (verify, levels) = (loaded.verify_times.clone(), loaded.levels.clone());
-    if let Some(notice) = loaded.notices.first() {
-        // It does not run where it was to.
-        return Err(notice.clone());
+/// What is measured with, and the prompts that were read so far.
+struct Measuring<'a> {
+    settings: &'a Settings,
+    machine: &'a Machine,
+    found: &'a Placements,
+    prompts: Vec<PromptRun>,
+}
+
+impl Measuring<'_> {
+    /// Times of a placement, and of its target's reading if none has read with as many blocks on
+    /// the GPU.
+    fn placed(
+        &mut self,
+        expected: &PlacementForecast,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<PlacedTimes, String> {
+        let mut loaded = self.load(self.settings, expected, progress)?;
+        let layers = expected.layers;
+        let is_new = self.prompts.iter().all(|run| run.layers != layers);
+        if let Some(forecast) = self.found.prefill.filter(|_| is_new) {
+            let tokens = prompts::tokens(&forecast, loaded.ready.context);
+            let found = prompts::rate(loaded.target.as_mut(), tokens);
+            let found = found.map_err(|error| error.to_string());
+            let expected = (layers == 0).then_some(forecast.cpu);
+            self.prompts.push(PromptRun { tokens, layers, streamed: false, expected, found });
+        }
+        answers(loaded)
     }
+
+    /// Reads a prompt with the whole target on the CPU and its blocks streamed to the GPU.
+    fn streamed(&mut self, all: &[PlacementForecast], progress: &mut dyn FnMut(&str)) {
+        let plain = all.iter().find(|row| row.layers == 0 && row.draft == DraftKind::None);
+        let (Some(forecast), Some(plain)) = (self.found.prefill, plain) else { return };
+        let settings = Settings { prefill: PrefillDevice::Gpu, ..self.settings.clone() };
+        let mut tokens = 0;
+        let found = self.load(&settings, plain, progress).and_then(|mut loaded| {
+            if loaded.ready.prompts_on.is_none() {
+                return Err(loaded.notices.join(" "));
+            }
+            tokens = prompts::tokens(&forecast, loaded.ready.context);
+            prompts::rate(loaded.target.as_mut(), tokens).map_err(|error| error.to_string())
+        });
+        let expected = Some(forecast.gpu);
+        self.prompts.push(PromptRun { tokens, layers: 0, streamed: true, expected, found });
+    }
+
+    /// Target and draft where `placement` has them.
+    fn load(
+        &self,
+        settings: &Settings,
+        placement: &PlacementForecast,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Loaded, String> {
+        let loaded =
+            worker::load_placed(settings, self.machine, placement, &mut |stage, _| progress(stage));
+        let loaded = loaded.map_err(|error| error.to_string())?;
+        loaded.misplaced.clone().map_or(Ok(loaded), Err)
+    }
+}
+
+/// Times of what was loaded, and of short greedy answers.
+fn answers(loaded: Loaded) -> Result<PlacedTimes, String> {
+    let (verify, levels) = (loaded.verify_times.clone(), loaded.levels.clone());
     let mut backend = Backend::from(loaded);
     let (mut tokens, mut rounds, mut ms) = (0usize, 0usize, 0.0);
     for (number, prompt) in PROMPTS.iter().enumerate() {

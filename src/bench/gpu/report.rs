@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{PlacedRun, PlacedTimes};
+use super::{PlacedRun, PlacedTimes, PromptRun};
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
 use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast};
@@ -36,6 +36,7 @@ pub struct GpuReport {
     measured: Option<String>,
     /// Placements that the time did not suffice for.
     left_out: usize,
+    prompts: Vec<Prompt>,
     reasons: Vec<String>,
 }
 
@@ -48,6 +49,37 @@ struct Row {
     measured: Option<Measured>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
+}
+
+/// A prompt that was read.
+#[derive(Clone, Debug, Serialize)]
+struct Prompt {
+    name: String,
+    tokens: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_tokens_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<String>,
+}
+
+impl Prompt {
+    /// Of a target with `of` blocks.
+    fn new(run: PromptRun, of: usize) -> Self {
+        let name = match run.layers {
+            0 if run.streamed => "target on the CPU, its blocks streamed to the GPU".to_owned(),
+            0 => "target on the CPU".to_owned(),
+            all if all == of => "target on the GPU".to_owned(),
+            some => format!("{some} of {of} target blocks on the GPU"),
+        };
+        let expected_tokens_s = run.expected;
+        let (tokens_s, failed) = match run.found {
+            Ok(rate) => (Some(rate), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        Self { name, tokens: run.tokens, expected_tokens_s, tokens_s, failed }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -86,8 +118,8 @@ impl GpuReport {
         machine: &Machine,
         settings: &Settings,
         found: Placements,
-        runs: Vec<PlacedRun>,
-        left_out: usize,
+        (runs, left_out): (Vec<PlacedRun>, usize),
+        prompts: Vec<PromptRun>,
     ) -> Self {
         let Placements { gpu, times, best, reasons, .. } = found;
         let adapter = machine.adapters.iter().find(|adapter| adapter.name == gpu);
@@ -122,6 +154,7 @@ impl GpuReport {
             measured: fastest.map(|(row, _)| row.name.clone()),
             placements,
             left_out,
+            prompts: prompts.into_iter().map(|run| Prompt::new(run, best.of)).collect(),
             reasons,
         }
     }
@@ -154,6 +187,7 @@ impl GpuReport {
         self.devices().write(TableStyle::Plain, out)?;
         self.drafts().into_iter().try_for_each(|table| table.write(TableStyle::Plain, out))?;
         self.rates().write(TableStyle::Plain, out)?;
+        self.read().into_iter().try_for_each(|table| table.write(TableStyle::Plain, out))?;
         writeln!(out, "Predicted best: {}", self.predicted)?;
         writeln!(out, "Measured best:  {}", self.measured.as_deref().unwrap_or("none"))
     }
@@ -237,5 +271,26 @@ impl GpuReport {
             rows: rows.collect(),
             notes: failures.chain(more).collect(),
         }
+    }
+
+    /// How fast prompts were read; none where nothing is known to compare with.
+    fn read(&self) -> Option<Table> {
+        let number = |rate: Option<f64>| rate.map(|rate| format!("{rate:.1}")).unwrap_or_default();
+        let rows = self.prompts.iter().map(|prompt| {
+            let (tokens, measured) = match prompt.failed {
+                None => (prompt.tokens.to_string(), number(prompt.tokens_s)),
+                Some(_) => (String::new(), "–".to_owned()),
+            };
+            vec![prompt.name.clone(), tokens, number(prompt.expected_tokens_s), measured]
+        });
+        let failures = self.prompts.iter().filter_map(|prompt| {
+            prompt.failed.as_ref().map(|why| format!("{}: {}", prompt.name, printable(why)))
+        });
+        (!self.prompts.is_empty()).then(|| Table {
+            title: "Reading a prompt: tokens a second expected and measured".to_owned(),
+            head: ["", "tokens", "expected", "tokens/s"].map(Into::into).to_vec(),
+            rows: rows.collect(),
+            notes: failures.collect(),
+        })
     }
 }

@@ -7,8 +7,11 @@ use candle_core::Device;
 
 use super::advice::{Advice, TakenHead};
 use super::files::{ModelFiles, NamedHead};
+use super::scored_tokens::most_scored;
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
+use crate::library::HeadFiles;
+use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
     DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
@@ -147,6 +150,15 @@ impl<'a> LoadContext<'a> {
     /// The head to load, if there is one.
     pub(super) fn head(&self) -> Option<&NamedHead> {
         self.files.heads.get(self.taken.index)
+    }
+
+    /// What a head is weighed as: with the draft vocabulary that the user asked for, if it has none
+    /// of its own.
+    pub(super) fn config_of(&self, head: &HeadFiles) -> HeadConfig {
+        let (own, vocab) = (head.config.draft_vocab, head.config.body.vocab);
+        let wished = self.settings.draft_vocab.as_ref();
+        let draft_vocab = own.or(wished.map(|wished| most_scored(wished, vocab)));
+        HeadConfig { draft_vocab, ..head.config.clone() }
     }
 
     /// The target's compute threads.

@@ -137,7 +137,7 @@ impl ModelFiles {
     fn draft_bytes(&self) -> u64 {
         let small = self.small.as_ref().map_or(0, |small| small.bytes);
         let bytes = |head: &NamedHead| {
-            sizes::most_head_bytes(&head.files, Settings::AUTO_CONTEXT, DraftDevice::Cpu)
+            sizes::most_head_bytes(&head.files.config, Settings::AUTO_CONTEXT, DraftDevice::Cpu)
         };
         small + self.heads.iter().map(bytes).min().unwrap_or(0)
     }

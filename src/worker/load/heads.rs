@@ -57,7 +57,7 @@ pub(super) fn taken(ctx: &LoadContext<'_>) -> TakenHead {
 /// Where a head would go by the room there is.
 fn room_for(ctx: &LoadContext<'_>, head: &NamedHead) -> Placement {
     let tied_head = ctx.files.target.config.tied_head;
-    head::room_for(ctx, &head.files.config, (kind(head), tied_head))
+    head::room_for(ctx, &ctx.config_of(&head.files), (kind(head), tied_head))
 }
 
 fn kind(head: &NamedHead) -> FusionKind {
@@ -72,9 +72,9 @@ fn forecast(
     (head, placed): (&NamedHead, &Placement),
     on_gpu: bool,
 ) -> HeadForecast {
-    let config = &head.files.config;
+    let config = &ctx.config_of(&head.files);
     let free = ctx.machine.memory.free;
-    let needed = sizes::most_head_bytes(&head.files, ctx.context, DraftDevice::Cpu);
+    let needed = sizes::most_head_bytes(config, ctx.context, DraftDevice::Cpu);
     let refused = if on_gpu {
         placed.why_on_cpu().map(str::to_owned)
     } else if ctx.machine.memory.total > 0 && needed > free {
@@ -107,7 +107,7 @@ fn rate(
             "with all of its blocks it has no room beside the target's there".to_owned()
         });
     }
-    let config = &head.files.config;
+    let config = &ctx.config_of(&head.files);
     let most = if on_gpu { placed.blocks } else { config.blocks() };
     let (bytes_per_weight, throughput) = match placed.device {
         _ if !on_gpu => (FOUR_BITS, ctx.cpu),

@@ -3,9 +3,9 @@
 //! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
 //! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `advice`, `context`, `sizes` and `packed`; `prefill`;
-//! `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and what they
-//! draw on, `scored_tokens` and `history`; `measure`; `placements`; `heads`; `strategies`; and
+//! From the bottom up: `error`, `files`, `advice`, `scored_tokens`, `context`, `sizes` and `packed`;
+//! `prefill`; `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and
+//! the `history` that these draw on; `measure`; `placements`; `heads`; `strategies`; and
 //! [`load`]. No file uses one above it.
 
 mod advice;
@@ -85,6 +85,8 @@ pub struct Loaded {
     pub sampling: Vec<SampledBy>,
     /// Notices for the user.
     pub notices: Vec<String>,
+    /// What does not run where the plan has it, a sentence; `None` where all does.
+    pub misplaced: Option<String>,
     /// T_V by γ, ms, as measured at load; nothing if that failed.
     pub verify_times: Vec<(usize, f64)>,
     /// T_D by M and k of the drafters that were measured at load.
@@ -231,6 +233,7 @@ fn load_files(
     let mut target = LoadedTarget::load(&ctx, progress)?;
     let mut shared = SharedTarget::of(&ctx, &target);
     let mut drafters = load_drafters(&ctx, &shared, progress)?;
+    let misplaced = placements::misplaced(&ctx, &target, &drafters);
     let (statuses, strategy) = strategies::available(&ctx, &shared, &drafters)?;
     let (measured, levels) = measure(&ctx, &mut target, &mut drafters, strategy, progress);
     let verify_times = measured.verify.clone();
@@ -269,6 +272,7 @@ fn load_files(
         packed_from,
         sampling: sampled.origins,
         notices,
+        misplaced,
         verify_times,
         levels,
         shared,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use super::advice::Advice;
 use super::context::{LoadContext, OpenedDevice, held_on};
+use super::drafter::LoadedDrafter;
 use super::error::StartError;
 use super::files::NamedHead;
 use super::measure::verify_times;
 use super::shared_target::SharedTarget;
 use super::sizes::{self, CODES, FOUR_BITS};
+use super::target::LoadedTarget;
 use crate::model::head::FusionKind;
 use crate::model::{CpuTarget, Gpu, GpuTarget, LoadError, LoadRequest, PrefillTarget, Target};
 use crate::plan::{
@@ -212,6 +214,26 @@ fn is_open(row: &PlacementForecast, strategy: Option<&'static Strategy>) -> bool
     }
 }
 
+/// What does not run where the advice has it, a sentence.
+pub(super) fn misplaced(
+    ctx: &LoadContext<'_>,
+    target: &LoadedTarget,
+    drafters: &[LoadedDrafter],
+) -> Option<String> {
+    let planned = &ctx.advice.as_ref()?.best;
+    let layers = target.gpu_layers();
+    if layers != planned.layers {
+        let told = target.notices.first().cloned();
+        let (of, wanted) = (planned.of, planned.layers);
+        return Some(told.unwrap_or_else(|| {
+            format!("{layers} of the target's {of} blocks are on the GPU, not {wanted}.")
+        }));
+    }
+    let draft = drafters.iter().find(|drafter| drafter.kind == planned.draft)?;
+    let is_elsewhere = draft.is_model() && draft.on_gpu != planned.draft_on_gpu;
+    is_elsewhere.then(|| draft.notice.as_ref().unwrap_or(&draft.reason).clone())
+}
+
 /// Where the times of this machine and target are kept, if they are.
 fn kept(ctx: &LoadContext<'_>, room: &GpuRoom) -> Option<KeptFile<DeviceTimes>> {
     let folder = ctx.settings.learned.as_ref()?;
@@ -249,15 +271,16 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
         let head = &head.files;
         let names = head.tensors.names();
         let fusion = FusionKind::of(names.iter().map(String::as_str)).unwrap_or(FusionKind::Dgf);
-        let size = |bytes| sizes::of_head(&head.config, fusion, config.tied_head, bytes);
-        let most = head.config.blocks();
+        let own = &ctx.config_of(head);
+        let size = |bytes| sizes::of_head(own, fusion, config.tied_head, bytes);
+        let most = own.blocks();
         DraftChoice {
             kind: DraftKind::Head,
             head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
-            bytes: sizes::most_head_bytes(head, ctx.context, device),
-            blocks: (if head.config.elastic { 1 } else { most }, most),
+            bytes: sizes::most_head_bytes(own, ctx.context, device),
+            blocks: (if own.elastic { 1 } else { most }, most),
         }
     });
     let small = files.small.as_ref().map(|small| {

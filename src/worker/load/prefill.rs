@@ -107,7 +107,8 @@ fn draft_bytes(ctx: &LoadContext<'_>, number: usize) -> u64 {
         return 0;
     }
     let device = DraftDevice::Gpu(number);
-    let bytes = |head: &NamedHead| sizes::most_head_bytes(&head.files, ctx.context, device);
+    let bytes =
+        |head: &NamedHead| sizes::most_head_bytes(&ctx.config_of(&head.files), ctx.context, device);
     let head = ctx.head().map_or(0, bytes);
     let small = ctx.files.small.as_ref().map_or(0, |small| {
         let size = sizes::of_layers(small, ctx.context, device);

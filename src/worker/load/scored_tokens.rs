@@ -15,6 +15,16 @@ const AUTO_GRAIN: usize = 1024;
 /// And not less than this.
 const AUTO_LEAST: usize = 4096;
 
+/// As many tokens of `vocab` as `wished` lets a head score at most, beside those that end a turn.
+pub(super) fn most_scored(wished: &ScoredTokens, vocab: usize) -> usize {
+    match wished {
+        ScoredTokens::First(Setting::Fixed(count)) => (*count).min(vocab),
+        ScoredTokens::First(Setting::Auto) | ScoredTokens::OfText(_) => {
+            (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST).min(vocab)
+        }
+    }
+}
+
 /// The tokens of `target` that `wished` says, with those that end a turn, and what they are, the
 /// end of a sentence.
 pub(super) fn scored_tokens(
@@ -22,15 +32,9 @@ pub(super) fn scored_tokens(
     target: &TargetFiles,
 ) -> Result<(DraftVocabulary, String), StartError> {
     let (vocab, eos) = (target.config.vocab, &target.eos);
-    let auto = (vocab / AUTO_SHARE).next_multiple_of(AUTO_GRAIN).max(AUTO_LEAST);
+    let most = most_scored(wished, vocab);
     match wished {
-        ScoredTokens::First(setting) => {
-            let count = match *setting {
-                Setting::Fixed(count) => count,
-                Setting::Auto => auto,
-            };
-            Ok((DraftVocabulary::first(count, vocab, eos), String::new()))
-        }
+        ScoredTokens::First(_) => Ok((DraftVocabulary::first(most, vocab, eos), String::new())),
         ScoredTokens::OfText(path) => {
             let unusable = |reason: String| {
                 let value = format!("text:{}", path.display());
@@ -41,7 +45,7 @@ pub(super) fn scored_tokens(
             if text.is_empty() {
                 return Err(unusable(format!("there is no text in {}", path.display())));
             }
-            let tokens = DraftVocabulary::of_text(&text, auto, vocab, eos);
+            let tokens = DraftVocabulary::of_text(&text, most, vocab, eos);
             Ok((tokens, format!(", those that occur most often in {}", path.display())))
         }
     }

@@ -56,7 +56,7 @@ impl SharedTarget {
             missing_gpu_layers: target.missing_gpu_layers(),
             missing_streaming: target.missing_streaming(),
             reason: target.reason(),
-            gpu_layers: target.cpu().config().layers - target.cpu().layers(),
+            gpu_layers: target.gpu_layers(),
             left_open: ctx.settings.leaves_placement_open(),
             device_bytes: target.device_bytes(),
             is_on_gpu: target.is_on_gpu(),

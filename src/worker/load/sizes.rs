@@ -1,6 +1,6 @@
 //! Sizes of models on their devices, as placement and the cost model take them. Must never measure.
 
-use crate::library::{HeadFiles, TargetFiles};
+use crate::library::TargetFiles;
 use crate::model::head::{FusionKind, HeadConfig};
 use crate::model::{Config, CpuTarget};
 use crate::plan::{DraftDevice, DraftSize, LayerSize, TargetSize};
@@ -128,19 +128,20 @@ pub(in crate::worker) fn of_small(config: &Config, bytes: u64) -> DraftSize {
     }
 }
 
-/// What a head takes on a GPU at most, KV cache included.
-pub(super) fn most_head_bytes(files: &HeadFiles, context: usize, device: DraftDevice) -> u64 {
-    let body = &files.config.body;
-    let (h, blocks) = (body.hidden as u64, files.config.blocks() as u64);
+/// What a head takes on a device at most, KV cache included; on the CPU while it is loaded, before
+/// it is packed.
+pub(super) fn most_head_bytes(config: &HeadConfig, context: usize, device: DraftDevice) -> u64 {
+    let body = &config.body;
+    let (h, blocks) = (body.hidden as u64, config.blocks() as u64);
     // DGF's fusion is the widest of one feature; an EAGLE-3 head's attention is wider, too.
-    let taps = files.config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
+    let taps = config.eagle3.as_ref().map_or(0, |own| 3 * own.feature_width() as u64);
     // Our own shaders leave the embedding in main memory.
-    let (tables, bytes_per_weight) = match device {
-        DraftDevice::Gpu(_) => (1, CODES),
-        _ => (2, HALF),
+    let (embedding, bytes_per_weight) = match device {
+        DraftDevice::Gpu(_) => (0, CODES),
+        _ => (h * body.vocab as u64, HALF),
     };
-    let weights = h * (4 * h + taps) + tables * h * body.vocab as u64 + blocks * head_block(body);
-    let cache = device_cache(body, files.config.capacity(context), device);
+    let weights = h * (4 * h + taps) + embedding + scored(config) + blocks * head_block(body);
+    let cache = device_cache(body, config.capacity(context), device);
     (weights as f64 * bytes_per_weight) as u64 + blocks * cache
 }
 

@@ -234,6 +234,11 @@ impl LoadedTarget {
         }
     }
 
+    /// Blocks that are computed on a GPU.
+    pub(super) fn gpu_layers(&self) -> usize {
+        self.cpu().config().layers - self.cpu().layers()
+    }
+
     /// Whether its KV cache is in main memory alone.
     pub(super) fn keeps_kv_here(&self) -> bool {
         matches!(self.parts, Parts::Whole(_) | Parts::Prefilled(_))
@@ -375,5 +380,5 @@ fn draft_bytes(ctx: &LoadContext<'_>, device: DraftDevice) -> u64 {
         return advice.draft_bytes;
     }
     let head = ctx.head().filter(|_| ctx.drafts_on_cpu().is_none());
-    head.map_or(0, |head| sizes::most_head_bytes(&head.files, ctx.context, device))
+    head.map_or(0, |head| sizes::most_head_bytes(&ctx.config_of(&head.files), ctx.context, device))
 }

@@ -179,7 +179,7 @@ fn card_for(blocks: usize, context: usize) -> (Machine, u64) {
         Err(error) => panic!("{error}"),
     };
     head.config.body.layers = blocks;
-    let room = sizes::most_head_bytes(&head, context, DraftDevice::Cuda);
+    let room = sizes::most_head_bytes(&head.config, context, DraftDevice::Cuda);
     // A tenth is left free, and 400 MiB are the driver's.
     let free = (room + (400 << 20)).div_ceil(9) * 10;
     let gpu = GpuFinding::Found(Gpu {
