@@ -74,6 +74,7 @@ mod random;
 mod roofline;
 mod rowwise;
 mod saved_cache;
+mod share;
 #[cfg(unix)]
 mod slab;
 mod tile;

@@ -8,7 +8,6 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::isa::Isa;
+use super::share::{Padded, Share};
 use super::turns::{self, PAUSE, Turns};
 
 /// How long a worker looks for the next job before it parks.
@@ -37,46 +37,6 @@ struct Job {
     task: *const Task,
     /// Threads whose shares hold the tasks.
     threads: usize,
-}
-
-/// On cache lines of its own (processors fetch them in pairs), so that threads which write
-/// neighbours do not wait for each other.
-#[repr(align(128))]
-struct Padded<T>(T);
-
-/// The tasks that one thread has still to begin, first and end in one word. The thread takes them
-/// from the front, in order: its neighbours in memory stay its own. Threads with nothing left to
-/// do take the last.
-struct Share(Padded<AtomicU64>);
-
-impl Share {
-    /// No tasks.
-    fn none() -> Self {
-        Self(Padded(AtomicU64::new(0)))
-    }
-
-    fn set(&self, tasks: Range<u32>) {
-        let word = u64::from(tasks.start) | u64::from(tasks.end) << 32;
-        self.0.0.store(word, Ordering::Relaxed);
-    }
-
-    /// Takes the first task, or the last.
-    fn take(&self, last: bool) -> Option<usize> {
-        let mut word = self.0.0.load(Ordering::Relaxed);
-        loop {
-            let (start, end) = (word as u32, (word >> 32) as u32);
-            if start >= end {
-                return None;
-            }
-            let (task, rest) = if last { (end - 1, word - (1 << 32)) } else { (start, word + 1) };
-            let swap =
-                self.0.0.compare_exchange_weak(word, rest, Ordering::Relaxed, Ordering::Relaxed);
-            match swap {
-                Ok(_) => return Some(task as usize),
-                Err(now) => word = now,
-            }
-        }
-    }
 }
 
 pub(super) struct Shared {
@@ -471,16 +431,6 @@ mod tests {
                 assert!(hits.iter().all(|h| h.load(Ordering::Relaxed) == 1));
             }
         }
-    }
-
-    #[test]
-    fn a_share_is_taken_in_order_by_its_thread_and_from_the_end_by_others() {
-        let share = Share::none();
-        assert_eq!((share.take(false), share.take(true)), (None, None));
-        share.set(5..10);
-        let taken: Vec<_> =
-            [false, true, false, true, false, true, false].map(|last| share.take(last)).into();
-        assert_eq!(taken, [Some(5), Some(9), Some(6), Some(8), Some(7), None, None]);
     }
 
     #[test]

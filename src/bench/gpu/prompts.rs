@@ -43,7 +43,6 @@ pub(super) fn tokens(expected: &PrefillForecast, context: usize) -> usize {
 pub(super) fn rate(target: &mut dyn Target, tokens: usize) -> Result<f64, TargetError> {
     let token = 1.min(target.vocab().saturating_sub(1)) as u32;
     let prompt = vec![token; tokens];
-    let asked = [0..tokens];
     let began = Instant::now();
     let mut best = f64::INFINITY;
     for reading in 0..READINGS {
@@ -52,7 +51,7 @@ pub(super) fn rate(target: &mut dyn Target, tokens: usize) -> Result<f64, Target
         }
         target.truncate(0);
         let start = Instant::now();
-        target.begin_prompt(&asked, 0);
+        target.begin_prompt(std::slice::from_ref(&(0..tokens)), 0);
         let mut rest = prompt.as_slice();
         while !rest.is_empty() {
             let rows = target.next_rows(PrefillTarget::MOST_ROWS).min(rest.len());

@@ -1,4 +1,5 @@
 use super::*;
+use crate::draft::Depths;
 use crate::hardware::{Cpu, Gpu, GpuFinding, Memory};
 use crate::library::{self, Spec};
 use crate::plan::{DeviceChoice, DraftDevice, Setting};
