@@ -208,6 +208,7 @@ impl<'a> DialRanges<'a> {
     fn why_no_choice(&self, controls: &Controls) -> String {
         match self.depths(controls) {
             Some(Depths::Fixed(0)) => "no draft head is in use: M has no meaning here".to_string(),
+            Some(Depths::Fixed(1)) => "this head has one block: M cannot be chosen".to_string(),
             Some(Depths::Fixed(blocks)) => {
                 format!("this head runs with all of its {blocks} blocks: M cannot be chosen")
             }

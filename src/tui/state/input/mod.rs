@@ -328,7 +328,8 @@ impl Input {
         line.split_at(at)
     }
 
-    /// Commands that begin as the input does; none once an argument is being written.
+    /// Commands that begin as the input does, first the one that is written out; none once an
+    /// argument is being written.
     pub fn suggestions(&self) -> Vec<&'static SlashCommand> {
         let lines = self.area.lines();
         let [line] = lines else { return Vec::new() };
@@ -336,7 +337,10 @@ impl Input {
         if self.completion.dismissed || word.contains(char::is_whitespace) {
             return Vec::new();
         }
-        COMMANDS.iter().filter(|command| command.name.starts_with(word)).collect()
+        let mut found: Vec<_> =
+            COMMANDS.iter().filter(|command| command.name.starts_with(word)).collect();
+        found.sort_by_key(|command| command.name != word);
+        found
     }
 
     /// The path that is being written before the cursor.

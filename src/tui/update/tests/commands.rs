@@ -1,6 +1,7 @@
 //! Slash commands and their suggestions.
 
 use crate::chat::WhenFull;
+use crate::tui::commands::COMMANDS;
 use crate::tui::state::{Overlay, Tone};
 use crate::tui::testing::{loaded, type_keys};
 use crate::worker::Setting;
@@ -38,6 +39,16 @@ fn suggestions_complete_and_run() {
     assert_eq!(state.overlay, Some(Overlay::Details));
     type_keys(&mut state, "<esc>/<down><down><enter>");
     assert_eq!(state.input.text(), "/load ");
+}
+
+/// One may begin as another does: `/edit` is not `/editor`.
+#[test]
+fn a_command_that_is_written_out_is_the_one_that_is_run() {
+    for command in COMMANDS {
+        let mut state = loaded(80, 24);
+        type_keys(&mut state, &format!("/{}", command.name));
+        assert_eq!(state.input.suggestion().map(|found| found.name), Some(command.name));
+    }
 }
 
 #[test]
