@@ -1,9 +1,9 @@
 //! Conversations to and from files that other programs write and read. Nothing is overwritten. Must
 //! never know the screen.
 
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 
 use crate::chat::{Exchange, SavedChat, SavedTurn};
 use crate::files::{home_dir, read_text};
@@ -21,13 +21,9 @@ const LONGEST: u64 = 64_000_000;
 pub(super) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> {
     let way = Exchange::of_name(path)?;
     let file = expanded(path);
-    let mut options = OpenOptions::new();
-    match way {
-        Exchange::ShareGpt => options.create(true).append(true),
-        Exchange::Markdown | Exchange::Json => options.create_new(true).write(true),
-    };
-    let written =
-        options.open(&file).and_then(|mut opened| opened.write_all(way.write(turns).as_bytes()));
+    let is_added = way == Exchange::ShareGpt;
+    let text = way.write(turns);
+    let written = write_whole(&file, is_added, |opened| opened.write_all(text.as_bytes()));
     match written {
         Ok(()) => Ok(format!("exported to {}", file.display())),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -35,6 +31,31 @@ pub(super) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> 
         }
         Err(error) => Err(format!("cannot write {}: {error}", file.display())),
     }
+}
+
+/// Has `fill` write a new file, or behind what is in one; where it fails, as on a full disk, nothing
+/// of it stays.
+fn write_whole(
+    path: &Path,
+    is_added: bool,
+    fill: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut options = File::options();
+    match is_added {
+        true => options.create(true).append(true),
+        false => options.create_new(true).write(true),
+    };
+    let mut file = options.open(path)?;
+    let before = file.metadata()?.len();
+    let written = fill(&mut file);
+    if written.is_err() {
+        // The reason is told; that the disk does not even take this back changes nothing of it.
+        let _ = file.set_len(before);
+        if !is_added {
+            let _ = fs::remove_file(path);
+        }
+    }
+    written
 }
 
 /// Reads a conversation.
@@ -127,6 +148,22 @@ mod tests {
         assert_eq!(read, [vec![turn.message.clone()], vec![turn.message.clone()]]);
         assert!(import(&path("none.md")).unwrap_err().contains("none.md"));
         assert!(import(&path("none.txt")).unwrap_err().contains(".jsonl"));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_no_part_of_what_is_exported() {
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("a.md"), folder.path().join("a.jsonl"));
+        fs::write(&old, "{}\n").unwrap();
+        for (path, is_added) in [(&new, false), (&old, true)] {
+            let written = write_whole(path, is_added, |file| {
+                file.write_all(b"half of ")?;
+                Err(ErrorKind::StorageFull.into())
+            });
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::StorageFull);
+        }
+        assert!(!new.exists());
+        assert_eq!(fs::read_to_string(&old).unwrap(), "{}\n");
     }
 
     #[test]
