@@ -20,12 +20,14 @@ impl Share {
         Self(Padded(AtomicU64::new(0)))
     }
 
+    #[inline]
     pub(super) fn set(&self, tasks: Range<u32>) {
         let word = u64::from(tasks.start) | u64::from(tasks.end) << 32;
         self.0.0.store(word, Ordering::Relaxed);
     }
 
     /// Takes the first task, or the last.
+    #[inline]
     pub(super) fn take(&self, last: bool) -> Option<usize> {
         let mut word = self.0.0.load(Ordering::Relaxed);
         loop {

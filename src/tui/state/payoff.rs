@@ -117,7 +117,11 @@ impl PlainPace {
             return None;
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
-        Some(Speedup { ratio: meters.overall() * ms / 1e3, measured, for_show: false })
+        let ratio = meters.overall() * ms / 1e3;
+        // No round is shorter than a plain one: τ is the most there is to win. A plain pass that was
+        // timed on a machine that was busy then would promise more.
+        let most = if measured { f64::INFINITY } else { meters.tau() };
+        Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
     }
 }
 
@@ -164,6 +168,19 @@ mod tests {
         let found = pace.speedup(&meters, Some(30.0)).unwrap();
         assert!((found.ratio - 60.0 * 0.040).abs() < 1e-9 && found.measured, "{found:?}");
         assert_eq!(found.words(), "2.4× plain");
+    }
+
+    #[test]
+    fn no_estimate_promises_more_than_the_tokens_of_a_step() {
+        let (mut pace, mut meters) = (PlainPace::default(), Meters::default());
+        meters.first(std::time::Duration::ZERO, Box::default());
+        meters.summary.as_mut().unwrap().tokens = 1;
+        meters.round(&drafted());
+        pace.note(&drafted(), &[]);
+        assert_eq!(meters.tau(), 3.0);
+        // Three tokens in 50 ms would be six times as fast as a token in 100.
+        let guess = pace.speedup(&meters, Some(100.0)).unwrap();
+        assert_eq!(guess, Speedup { ratio: 3.0, measured: false, for_show: false });
     }
 
     #[test]
