@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # Builds the program's own tests for 64-bit ARM and runs those that say what ARM might break on
 # emulated processors, each named as qemu names it: the unit tests, and of the suite what decodes.
-# Needs what run.sh needs, and some minutes to build.
+# Needs what arm.sh needs, and some minutes to build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-target=aarch64-unknown-linux-gnu
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
+# shellcheck source=tests/cross/arm.sh
+. tests/cross/arm.sh
 # The golden vectors of draft heads, and the texts of all strategies, which are those of `plain`.
 tests=(draft:: decode::lossless worker::strategies)
 for processor in "${@:-max}"; do
