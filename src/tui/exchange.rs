@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use crate::chat::{Exchange, SavedChat, SavedTurn};
 use crate::files::{home_dir, read_text};
@@ -92,7 +92,8 @@ pub(super) fn named(path: String) -> NamedFile {
     (printable_line(&path).into_owned(), text)
 }
 
-/// The names in a folder, those of folders with a slash behind them; none if it cannot be read.
+/// The names in a folder, those of folders with a slash behind them, which every system takes; none
+/// if it cannot be read.
 pub(super) fn names_in(folder: &str) -> Vec<String> {
     /// Nobody looks through more.
     const MOST: usize = 5000;
@@ -115,9 +116,10 @@ pub(super) fn names_in(folder: &str) -> Vec<String> {
     names
 }
 
-/// `~/` is the home folder, as in a shell.
+/// `~` before a separator is the home folder, as in a shell.
 fn expanded(path: &str) -> PathBuf {
-    match (path.strip_prefix("~/"), home_dir()) {
+    let rest = path.strip_prefix('~').and_then(|rest| rest.strip_prefix(is_separator));
+    match (rest, home_dir()) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
     }
@@ -164,6 +166,17 @@ mod tests {
         }
         assert!(!new.exists());
         assert_eq!(fs::read_to_string(&old).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn the_home_folder_may_be_written_short_with_the_separators_of_the_system() {
+        let home = home_dir().expect("a home folder");
+        for separator in ['/', '\\'] {
+            let path = format!("~{separator}a");
+            let whole = if is_separator(separator) { home.join("a") } else { path.clone().into() };
+            assert_eq!(expanded(&path), whole);
+        }
+        assert_eq!(expanded("~a"), PathBuf::from("~a"));
     }
 
     #[test]

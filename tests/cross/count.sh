@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # Counts the instructions that a product of one row takes on 64-bit ARM, for an output and 256
-# columns of its weights. Needs what run.sh needs, and gcc for the emulator's plugin.
+# columns of its weights. Needs what arm.sh needs, and gcc for the emulator's plugin.
 set -euo pipefail
 cd "$(dirname "$0")"
-target=aarch64-unknown-linux-gnu
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
+# shellcheck source=tests/cross/arm.sh
+. ./arm.sh
 cargo build --release --locked --target "$target" --example product
 program=${CARGO_TARGET_DIR:-target}/$target/release/examples/product
 plugin=$(mktemp --suffix .so)

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # Builds the program for 64-bit ARM and lets the bundled pair answer on emulated processors, each
 # named as qemu names it: every text must be the one recorded in tests/golden/answers.tsv for all
-# processors, with and without a draft. Needs what run.sh needs, and some minutes to build.
+# processors, with and without a draft. Needs what arm.sh needs, and some minutes to build.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-target=aarch64-unknown-linux-gnu
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
-export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
+# shellcheck source=tests/cross/arm.sh
+. tests/cross/arm.sh
 cargo build --locked --target "$target"
 program=${CARGO_TARGET_DIR:-target}/$target/debug/dovetail
 home=$(mktemp -d)

@@ -1,22 +1,30 @@
 //! Words of the message that name files, `@src/main.rs`: which there are, and the paths that begin
 //! as the one before the cursor does. Must never read a folder.
 
+use std::path::is_separator;
+
 /// What a word begins with that names a file.
 const SIGN: char = '@';
+
+/// Whether a character parts the names of a path on some system: here, `std`'s.
+type Separates = fn(char) -> bool;
 
 /// The names of a folder that was listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// As it is written in the message, with the slash behind it; empty for the one we are in.
+    /// As it is written in the message, with the separator behind it; empty for the one we are in.
     /// `None` before any was asked for.
     folder: Option<String>,
     /// The names in it, those of folders with a slash behind them.
     names: Vec<String>,
 }
 
-/// The part of a path that names its folder, and the rest.
-fn split(path: &str) -> (&str, &str) {
-    path.split_at(path.rfind('/').map_or(0, |at| at + 1))
+/// The part of a path that names its folder, and the rest. A backslash before a blank parts nothing
+/// on any system: the blank is part of a name.
+fn split(path: &str, separates: Separates) -> (&str, &str) {
+    let escapes = |at: usize| path[at..].starts_with("\\ ");
+    let mut separators = path.char_indices().rev().filter(|(_, c)| separates(*c));
+    path.split_at(separators.find(|(at, _)| !escapes(*at)).map_or(0, |(at, _)| at + 1))
 }
 
 /// The path that `before`, the line up to the cursor, ends with. A blank in it stands behind a
@@ -61,7 +69,7 @@ pub(super) fn named(message: &str) -> Vec<String> {
 impl Listed {
     /// The folder to be listed for `path`, if it is another one.
     pub(super) fn wants(&mut self, path: &str) -> Option<String> {
-        let (folder, _) = split(path);
+        let (folder, _) = split(path, is_separator);
         if self.folder.as_deref() == Some(folder) {
             return None;
         }
@@ -79,7 +87,7 @@ impl Listed {
     /// The paths that begin like `path`, as they are written; hidden ones only where it asks for
     /// them. None but `path` itself is none.
     pub(super) fn like(&self, path: &str) -> Vec<String> {
-        let (folder, begun) = split(path);
+        let (folder, begun) = split(path, is_separator);
         if self.folder.as_deref() != Some(folder) {
             return Vec::new();
         }
@@ -106,6 +114,26 @@ mod tests {
         assert_eq!(path_before("@"), Some(""));
         for none in ["see @src ", "me@home", "", "@a b"] {
             assert_eq!(path_before(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_parted_where_the_system_parts_it() {
+        let windows: Separates = |c| matches!(c, '/' | '\\');
+        let others: Separates = |c| c == '/';
+        for (path, on_windows, elsewhere) in [
+            ("main", ("", "main"), ("", "main")),
+            ("src/ma", ("src/", "ma"), ("src/", "ma")),
+            (r"src\ma", (r"src\", "ma"), ("", r"src\ma")),
+            (r"C:\a/b\", (r"C:\a/b\", ""), (r"C:\a/", r"b\")),
+            (r"src\a\ b", (r"src\", r"a\ b"), ("", r"src\a\ b")),
+            (r"a\ ", ("", r"a\ "), ("", r"a\ ")),
+            (r"a\ b\c", (r"a\ b\", "c"), ("", r"a\ b\c")),
+        ] {
+            assert_eq!(split(path, windows), on_windows, "{path}");
+            assert_eq!(split(path, others), elsewhere, "{path}");
+            let here = if cfg!(windows) { on_windows } else { elsewhere };
+            assert_eq!(split(path, is_separator), here, "{path}");
         }
     }
 
