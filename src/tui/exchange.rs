@@ -2,7 +2,7 @@
 //! never know the screen.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf, is_separator};
 
 use crate::chat::{Exchange, SavedChat, SavedTurn};
@@ -42,15 +42,17 @@ fn write_whole(
 ) -> io::Result<()> {
     let mut options = File::options();
     match is_added {
-        true => options.create(true).append(true),
+        // Not to append: Windows cuts no file that is open for that alone.
+        true => options.create(true).truncate(false).write(true),
         false => options.create_new(true).write(true),
     };
     let mut file = options.open(path)?;
-    let before = file.metadata()?.len();
+    let before = file.seek(SeekFrom::End(0))?;
     let written = fill(&mut file);
     if written.is_err() {
         // The reason is told; that the disk does not even take this back changes nothing of it.
         let _ = file.set_len(before);
+        drop(file);
         if !is_added {
             let _ = fs::remove_file(path);
         }
