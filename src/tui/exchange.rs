@@ -33,8 +33,8 @@ pub(super) fn export(path: &str, turns: &[SavedTurn]) -> Result<String, String> 
     }
 }
 
-/// Has `fill` write a new file, or behind what is in one; where it fails, as on a full disk, nothing
-/// of it stays.
+/// Has `fill` write a new file, or behind what is in one; where it fails, as on a full disk,
+/// nothing of it stays.
 fn write_whole(
     path: &Path,
     is_added: bool,

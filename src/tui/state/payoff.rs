@@ -118,8 +118,8 @@ impl PlainPace {
         }
         let (ms, measured) = self.token_ms(meters, pass_ms)?;
         let ratio = meters.overall() * ms / 1e3;
-        // No round is shorter than a plain one: τ is the most there is to win. A plain pass that was
-        // timed on a machine that was busy then would promise more.
+        // No round is shorter than a plain one: τ is the most there is to win. A plain pass that
+        // was timed on a machine that was busy then would promise more.
         let most = if measured { f64::INFINITY } else { meters.tau() };
         Some(Speedup { ratio: ratio.min(most), measured, for_show: false })
     }

@@ -3,10 +3,10 @@
 //! strategy that can run. A target without a head of its own drafts by prompt lookup, which costs
 //! nothing. Must never make a token.
 //!
-//! From the bottom up: `error`, `files`, `advice`, `scored_tokens`, `context`, `sizes` and `packed`;
-//! `prefill`; `target` and `shared_target`; `drafter`, with its makers `head`, `small`, `texts` and
-//! the `history` that these draw on; `measure`; `placements`; `heads`; `strategies`; `planned`; and
-//! [`load`]. No file uses one above it.
+//! From the bottom up: `error`, `files`, `advice`, `scored_tokens`, `context`, `sizes` and
+//! `packed`; `prefill`; `target` and `shared_target`; `drafter`, with its makers `head`, `small`,
+//! `texts` and the `history` that these draw on; `measure`; `placements`; `heads`; `strategies`;
+//! `planned`; and [`load`]. No file uses one above it.
 
 mod advice;
 mod context;

@@ -1,5 +1,5 @@
-//! Plans every strategy that can run with what was loaded, and says what is planned. Must never load
-//! or measure.
+//! Plans every strategy that can run with what was loaded, and says what is planned. Must never
+//! load or measure.
 
 use super::Purpose;
 use super::context::LoadContext;
