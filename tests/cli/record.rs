@@ -128,6 +128,31 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
 }
 
 #[test]
+fn an_answer_to_other_instructions_cannot_be_told() {
+    let home = Home::new();
+    let path = home.path().join("session.json");
+    let path = path.to_str().unwrap();
+    let verify = |answer: &str, instructed: u64| {
+        let text = serde_json::json!({
+            "title": "x", "created": 1, "updated": 9, "target": "",
+            "messages": [
+                {"role": "system", "content": "Answer in one word.", "at": instructed},
+                {"role": "user", "content": "What is the sun?", "at": 5},
+                {"role": "assistant", "content": answer, "at": 5},
+            ],
+        });
+        std::fs::write(path, text.to_string()).unwrap();
+        outcome(&mut home.command(&["verify", path]))
+    };
+    let (code, out, err) = verify("No star at all.", 6);
+    assert!(code == 1 && out.contains("cannot be told: the instructions"), "{out}{err}");
+    assert!(err.contains("could not be checked wholly"), "{err}");
+    // As old as the answer, they are those it was given.
+    let (code, out, _) = verify("No star at all.", 5);
+    assert!(code == 1 && out.contains("is not what the target says"), "{out}");
+}
+
+#[test]
 fn other_files_are_refused_and_a_replay_needs_a_terminal() {
     let home = Home::new();
     let path = home.path().join("notes.txt");

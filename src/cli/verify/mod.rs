@@ -10,14 +10,14 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use indicatif::ProgressBar;
 
-use self::given::given;
+use self::given::{Given, given};
 use self::likeness::{Likeness, likeness};
 use super::backend;
 use super::exit::{Code, CommandResult, Failure};
 use super::interrupt;
 use super::output::stdout;
 use super::shared_args::SharedArgs;
-use crate::chat::{Message, Role, SavedMessage, Session};
+use crate::chat::{Role, SavedMessage, Session};
 use crate::decode::Finish;
 use crate::files::read_text;
 use crate::hardware::Machine;
@@ -29,6 +29,10 @@ use crate::worker::{self, Backend, Controls, Event, Job, Purpose, SharedControls
 mod given;
 mod likeness;
 
+/// Why what a conversation's file has does not tell what an answer was given.
+const OTHERS: &str = "the instructions were changed after it, and those it was given are not kept";
+const FORGOTTEN: &str = "the beginning of the conversation was forgotten, and how much of it the \
+                         model was given for this answer is not kept";
 /// Most bytes of a saved conversation.
 const LONGEST: u64 = 64_000_000;
 
@@ -254,12 +258,12 @@ impl Checker {
         controls: &Controls,
         thinking: Option<bool>,
         entry: &SavedMessage,
-        given: &[Vec<Message>],
+        given: &Given,
     ) -> Verdict {
         let said = entry.message.content.trim();
         let count = said.chars().count();
         let (mut parted, mut failed) = (None, None);
-        for messages in given {
+        for messages in &given.conversations {
             let job = Job { messages: messages.clone(), thinking, ..Job::default() };
             let (likeness, finish) = match self.compared(job, controls.clone(), said) {
                 Ok(found) => found,
@@ -291,10 +295,8 @@ impl Checker {
         }
         let text = match (parted, failed) {
             (_, Some(error)) => format!("not checked: {error}"),
-            (_, None) if given.len() > 1 => "cannot be told: the beginning of the conversation \
-                                             was forgotten, and how much of it the model was \
-                                             given for this answer is not kept"
-                .to_owned(),
+            (_, None) if given.other_instructions => format!("cannot be told: {OTHERS}"),
+            (_, None) if given.conversations.len() > 1 => format!("cannot be told: {FORGOTTEN}"),
             (at, None) => {
                 let text = format!(
                     "character {} is not what the target says with this sampler on these devices; \
