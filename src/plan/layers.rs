@@ -19,6 +19,18 @@ pub struct LayerSize {
     pub head: u64,
     /// What the draft will need there.
     pub draft: u64,
+    /// What a small model will beside a part of the target; beside the whole it drafts on the CPU.
+    pub small: u64,
+}
+
+impl LayerSize {
+    /// How many blocks have room, of `most`, beside so many bytes of `room`.
+    pub(super) fn fitting(&self, room: u64, beside: u64, most: usize) -> usize {
+        let left = room.saturating_sub(beside);
+        let fit = (left / self.layer.max(1)).min(most as u64) as usize;
+        let with_head = fit == self.layers && left - fit as u64 * self.layer < self.head;
+        if with_head { self.layers.saturating_sub(1) } else { fit }
+    }
 }
 
 /// The decision.
@@ -99,18 +111,17 @@ pub fn place_layers(
     let size = size(device);
     let by_us = matches!(device, DraftDevice::Gpu(_));
     let most = if by_us { size.layers } else { size.layers.saturating_sub(1) };
-    let left = room.saturating_sub(size.draft);
-    let mut fit = (left / size.layer.max(1)).min(most as u64) as usize;
-    if fit == size.layers && left - fit as u64 * size.layer < size.head {
-        fit = size.layers.saturating_sub(1);
-    }
     let asked = setting.or(most).min(most);
-    let layers = asked.min(fit);
+    let both = size.draft.saturating_add(size.small);
+    let is_whole = asked == size.layers && size.fitting(room, size.draft, most) == size.layers;
+    // A small model that has no room there drafts on the CPU anyway.
+    let beside = if is_whole || both > room { size.draft } else { both };
+    let layers = asked.min(size.fitting(room, beside, most));
     if layers == 0 {
         return stay(format!(
             "one of its blocks needs {} MiB beside the draft's {} and {name} has {} to give",
             size.layer >> 20,
-            size.draft >> 20,
+            beside >> 20,
             room >> 20
         ));
     }
@@ -167,7 +178,22 @@ mod tests {
     }
 
     fn size() -> LayerSize {
-        LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB, draft: 2700 * MIB }
+        LayerSize { layers: 32, layer: 400 * MIB, head: 250 * MIB, draft: 2700 * MIB, small: 0 }
+    }
+
+    /// With a card of our own kernels' that has so many MiB.
+    fn placed_by_us(setting: Setting, vram: u64, size: LayerSize) -> LayerPlacement {
+        let mut machine = machine(0, Vec::new());
+        machine.adapters.push(Adapter {
+            number: 0,
+            name: "a Radeon".into(),
+            kind: AdapterKind::Discrete,
+            interface: "Vulkan".into(),
+            driver: "radv".into(),
+            memory: None,
+        });
+        let choice = (DeviceChoice::Auto, Some(vram * MIB));
+        place_layers(setting, choice, &machine, &|_| size)
     }
 
     fn placed_on(setting: Setting, machine: &Machine) -> LayerPlacement {
@@ -195,25 +221,35 @@ mod tests {
 
     #[test]
     fn all_of_it_goes_where_our_own_kernels_run_if_the_head_fits_too() {
-        let all = |vram: u64| {
-            let mut machine = machine(0, Vec::new());
-            machine.adapters.push(Adapter {
-                number: 0,
-                name: "a Radeon".into(),
-                kind: AdapterKind::Discrete,
-                interface: "Vulkan".into(),
-                driver: "radv".into(),
-                memory: None,
-            });
-            let choice = (DeviceChoice::Auto, Some(vram * MIB));
-            place_layers(Setting::Fixed(LAYERS.most), choice, &machine, &|_| size())
-        };
+        let all = |vram: u64| placed_by_us(Setting::Fixed(LAYERS.most), vram, size());
         let whole = all(2700 + 32 * 400 + 250);
         assert_eq!((whole.device, whole.layers), (DraftDevice::Gpu(0), 32));
         assert!(whole.reason.starts_with("The whole target runs on a Radeon"), "{}", whole.reason);
         let almost = all(2700 + 32 * 400 + 249);
         assert_eq!(almost.layers, 31);
         assert!(almost.reason.contains("(you asked for 32)"), "{}", almost.reason);
+    }
+
+    #[test]
+    fn a_small_model_has_room_beside_a_part_and_none_beside_the_whole() {
+        let whole = 2700 + 32 * 400 + 250;
+        let layers = |setting: Setting, vram: u64, small: u64| {
+            placed_by_us(setting, vram, LayerSize { small: small * MIB, ..size() }).layers
+        };
+        for (setting, vram, small, expected) in [
+            // All of it has room: the small model drafts on the CPU.
+            (Setting::Fixed(LAYERS.most), whole, 800, 32),
+            (Setting::Auto, whole, 800, 32),
+            // A part leaves it its room, asked for or not.
+            (Setting::Auto, whole - 1, 800, 30),
+            (Setting::Fixed(31), whole, 800, 30),
+            (Setting::Fixed(8), whole, 800, 8),
+            (Setting::Auto, 2700 + 800 + 10 * 400, 800, 10),
+            // Where it does not fit at all, it is no reason to leave anything.
+            (Setting::Auto, 2700 + 10 * 400, 8000, 10),
+        ] {
+            assert_eq!(layers(setting, vram, small), expected, "{setting:?} {vram} {small}");
+        }
     }
 
     #[test]

@@ -62,15 +62,15 @@ pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
-    DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware, place,
-    refused_device,
+    BUFFER_BYTES, DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware,
+    place, refused_device,
 };
 pub use placement_reasons::{
     beats_offload, beside_target, offload_ms, placement_reasons, token_ms,
 };
 pub use placements::{
     BlockTime, DeviceTimes, DraftChoice, PlacementForecast, PlacementInputs, best_placement,
-    is_worth_moving_for,
+    is_worth_moving_for, target_place,
 };
 pub use prefill::PrefillForecast;
 pub use search_space::{SearchSpace, rate};

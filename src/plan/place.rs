@@ -37,7 +37,7 @@ pub struct Placement {
 /// What a CUDA context and candle's kernels take before the first tensor, generously.
 const CONTEXT_BYTES: u64 = 400 << 20;
 /// What the buffers of a pass take on a GPU beside weights and cache.
-const BUFFER_BYTES: u64 = 32 << 20;
+pub const BUFFER_BYTES: u64 = 32 << 20;
 
 /// What a head takes on a device: its size there, and its KV cache for one block.
 pub type HeadSizes<'a> = &'a dyn Fn(DraftDevice) -> (DraftSize, u64);

@@ -86,7 +86,7 @@ pub struct PlacementInputs {
     pub target: TargetSize,
     /// Of these weights, those of one block.
     pub block_weights: u64,
-    /// Bytes of the target's parts on the GPU; `draft` is not read.
+    /// Bytes of the target's parts on the GPU; `draft` and `small` are not read.
     pub layers: LayerSize,
     /// Bytes that may be taken on the GPU.
     pub room: u64,
@@ -139,11 +139,7 @@ impl PlacementForecast {
             _ => "plain",
         };
         let place = if self.draft_on_gpu { "the GPU" } else { "the CPU" };
-        let target = match self.layers {
-            0 => "target on the CPU".to_owned(),
-            all if all == self.of => "target on the GPU".to_owned(),
-            some => format!("{some} of {} target blocks on the GPU", self.of),
-        };
+        let target = target_place(self.layers, self.of);
         let duo = if self.beside { "duo: " } else { "" };
         match self.draft {
             DraftKind::None => format!("plain, {target}"),
@@ -221,11 +217,7 @@ impl PlacementInputs {
 
     /// Blocks of the target that fit beside so many bytes.
     pub(super) fn fitting(&self, beside: u64) -> usize {
-        let LayerSize { layers, layer, head, .. } = self.layers;
-        let left = self.room.saturating_sub(beside);
-        let fit = (left / layer.max(1)).min(layers as u64) as usize;
-        let with_head = fit == layers && left - fit as u64 * layer < head;
-        if with_head { layers.saturating_sub(1) } else { fit }
+        self.layers.fitting(self.room, beside, self.layers.layers)
     }
 
     /// T_V with so many blocks on the GPU, ms by γ.
@@ -376,6 +368,15 @@ impl PlacementInputs {
                 if !best.beside || other.rate > best.rate { other } else { best }
             },
         )
+    }
+}
+
+/// Where a target is with `layers` of its `of` blocks on the GPU, in words.
+pub fn target_place(layers: usize, of: usize) -> String {
+    match layers {
+        0 => "target on the CPU".to_owned(),
+        all if all == of => "target on the GPU".to_owned(),
+        some => format!("{some} of {of} target blocks on the GPU"),
     }
 }
 

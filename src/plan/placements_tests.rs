@@ -27,7 +27,7 @@ fn inputs(room: u64) -> PlacementInputs {
     PlacementInputs {
         target: TargetSize { weights: 6_607_000_000, bytes: 3_716_000_000, layers: 32 },
         block_weights: 202_000_000,
-        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB, draft: 0 },
+        layers: LayerSize { layers: 32, layer: 160 * MIB, head: 160 * MIB, draft: 0, small: 0 },
         room,
         drafts: vec![
             DraftChoice {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{PlacedRun, PlacedTimes, PromptRun};
 use crate::bench::{Table, TableStyle};
 use crate::hardware::Machine;
-use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast};
+use crate::plan::{BlockTime, DeviceTimes, LevelCost, PlacementForecast, target_place};
 use crate::printable::{json_line, printable};
 use crate::settings::Settings;
 use crate::worker::Placements;
@@ -67,12 +67,8 @@ struct Prompt {
 impl Prompt {
     /// Of a target with `of` blocks.
     fn new(run: PromptRun, of: usize) -> Self {
-        let name = match run.layers {
-            0 if run.streamed => "target on the CPU, its blocks streamed to the GPU".to_owned(),
-            0 => "target on the CPU".to_owned(),
-            all if all == of => "target on the GPU".to_owned(),
-            some => format!("{some} of {of} target blocks on the GPU"),
-        };
+        let streamed = if run.streamed { ", its blocks streamed to the GPU" } else { "" };
+        let name = target_place(run.layers, of) + streamed;
         let expected_tokens_s = run.expected;
         let (tokens_s, failed) = match run.found {
             Ok(rate) => (Some(rate), None),

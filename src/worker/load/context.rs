@@ -8,13 +8,14 @@ use candle_core::Device;
 use super::advice::{Advice, TakenHead};
 use super::files::{ModelFiles, NamedHead};
 use super::scored_tokens::most_scored;
+use super::sizes::{self, DraftBytes};
 use crate::hardware::{Machine, adapters};
 use crate::kernels::{KvFormat, Pool};
 use crate::library::HeadFiles;
 use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
-    DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
+    BUFFER_BYTES, DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
     split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
@@ -159,6 +160,29 @@ impl<'a> LoadContext<'a> {
         let wished = self.settings.draft_vocab.as_ref();
         let draft_vocab = own.or(wished.map(|wished| most_scored(wished, vocab)));
         HeadConfig { draft_vocab, ..head.config.clone() }
+    }
+
+    /// What a head takes on a device at most.
+    pub(super) fn head_bytes(&self, head: &HeadFiles, device: DraftDevice) -> u64 {
+        sizes::most_head_bytes(&self.config_of(head), self.context, device)
+    }
+
+    /// What drafts are to take on a device: as is advised, or all that may go there.
+    pub(super) fn draft_bytes(&self, device: DraftDevice) -> DraftBytes {
+        if let Some(advice) = &self.advice {
+            return DraftBytes { draft: advice.draft_bytes, small: 0 };
+        }
+        if self.drafts_on_cpu().is_some() {
+            return DraftBytes::default();
+        }
+        let buffers = match device {
+            DraftDevice::Gpu(_) => BUFFER_BYTES,
+            _ => 0,
+        };
+        let head = self.head().map(|head| self.head_bytes(&head.files, device) + buffers);
+        let small = self.files.small.as_ref();
+        let small = small.map(|small| sizes::of_draft(small, self.context, device) + buffers);
+        DraftBytes { draft: head.unwrap_or(0), small: small.unwrap_or(0) }
     }
 
     /// The target's compute threads.

@@ -5,7 +5,7 @@ use super::*;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
-use crate::plan::{DeviceChoice, DraftDevice};
+use crate::plan::{BUFFER_BYTES, DeviceChoice, DraftDevice, LayerSize, Setting};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 use context::OpenedDevice;
 
@@ -316,4 +316,39 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     assert!(there.is_sorted() && there.ends_with(&[all]), "{there:?}");
     let some = there.iter().any(|&layers| 0 < layers && layers < all);
     assert!(some && cut > 0, "all or nothing: {there:?}, {cut}");
+}
+
+/// Beside a part of the target a small model has its room, as a head has; beside the whole it
+/// drafts on the CPU.
+#[test]
+fn blocks_of_the_target_leave_room_for_a_small_model() {
+    let Some(card) = with_card() else { return };
+    let settings = Settings {
+        context: Some(512),
+        draft: HeadChoice::Lookup,
+        device: DeviceChoice::Gpu(Some(0)),
+        strategy: Strategy::named("sps"),
+        ..Settings::default()
+    };
+    let on = DraftDevice::Gpu(0);
+    let target = library::open_target(&library::Spec::Bundled, &mut |_| {});
+    let target = target.unwrap_or_else(|error| panic!("{error}"));
+    let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512, on);
+    let small = library::open_small(&library::Spec::Bundled, &mut |_| {});
+    let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512, on);
+    let beside = small + BUFFER_BYTES;
+    for (asked, room, there, on_gpu) in [
+        (layers, 4 * (layers as u64 * layer + head), layers, false),
+        (layers - 1, (layers - 1) as u64 * layer + beside, layers - 1, true),
+        (layers - 1, (layers - 1) as u64 * layer + beside - 1, layers - 2, true),
+    ] {
+        let (gpu_layers, vram) = (Setting::Fixed(asked), Some(room));
+        let settings = Settings { gpu_layers, vram, ..settings.clone() };
+        let loaded = load_on(&settings, &card, Purpose::Text, own_device, &mut |_, _| {});
+        let loaded = loaded.unwrap_or_else(|error| panic!("{error}"));
+        let reasons = loaded.ready.reasons.join(" ");
+        assert_eq!(loaded.shared.gpu_layers, there, "{:?} {reasons}", loaded.notices);
+        let place = if on_gpu { &card.adapters[0].name } else { "the CPU" };
+        assert!(reasons.contains(&format!("drafts on {place}")), "{reasons}");
+    }
 }

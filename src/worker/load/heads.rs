@@ -74,7 +74,7 @@ fn forecast(
 ) -> HeadForecast {
     let config = &ctx.config_of(&head.files);
     let free = ctx.machine.memory.free;
-    let needed = sizes::most_head_bytes(config, ctx.context, DraftDevice::Cpu);
+    let needed = ctx.head_bytes(&head.files, DraftDevice::Cpu);
     let refused = if on_gpu {
         placed.why_on_cpu().map(str::to_owned)
     } else if ctx.machine.memory.total > 0 && needed > free {

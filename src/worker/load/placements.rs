@@ -279,19 +279,18 @@ fn inputs(ctx: &LoadContext<'_>, room: &GpuRoom) -> PlacementInputs {
             head: several.then_some(index),
             on_cpu: size(FOUR_BITS),
             on_gpu: size(CODES),
-            bytes: sizes::most_head_bytes(own, ctx.context, device),
+            bytes: ctx.head_bytes(head, device),
             blocks: (if own.elastic { 1 } else { most }, most),
         }
     });
     let small = files.small.as_ref().map(|small| {
         let size = sizes::of_small(&small.config, small.bytes);
-        let layers = sizes::of_layers(small, ctx.context, device);
         DraftChoice {
             kind: DraftKind::Small,
             head: None,
             on_cpu: size,
             on_gpu: size,
-            bytes: layers.layers as u64 * layers.layer + layers.head,
+            bytes: sizes::of_draft(small, ctx.context, device),
             blocks: (0, 0),
         }
     });

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use super::context::{LoadContext, OpenedDevice, percents};
-use super::files::NamedHead;
 use super::sizes;
 use crate::model::{CpuTarget, Gpu, LoadError, LoadRequest, PrefillTarget};
 use crate::plan::{DraftDevice, GpuRoom, gpu_room};
@@ -63,7 +62,8 @@ pub(super) fn prefilled(
             return stays(cpu, &reason);
         }
     };
-    let (own, draft) = (target.device_bytes(), draft_bytes(ctx, room.number));
+    let draft = ctx.draft_bytes(DraftDevice::Gpu(room.number)).sum();
+    let own = target.device_bytes();
     if own.saturating_add(draft) > room.bytes {
         let reason = format!(
             "that needs {} MiB beside the draft's {} and {} has {} to give",
@@ -96,23 +96,4 @@ fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
         Some(OpenedDevice::Gpu(gpu)) => Ok((gpu, room)),
         _ => Err(format!("{} cannot be opened", room.name)),
     }
-}
-
-/// Bytes that drafts are to take on the GPU of this number.
-fn draft_bytes(ctx: &LoadContext<'_>, number: usize) -> u64 {
-    if let Some(advice) = &ctx.advice {
-        return advice.draft_bytes;
-    }
-    if ctx.drafts_on_cpu().is_some() {
-        return 0;
-    }
-    let device = DraftDevice::Gpu(number);
-    let bytes =
-        |head: &NamedHead| sizes::most_head_bytes(&ctx.config_of(&head.files), ctx.context, device);
-    let head = ctx.head().map_or(0, bytes);
-    let small = ctx.files.small.as_ref().map_or(0, |small| {
-        let size = sizes::of_layers(small, ctx.context, device);
-        size.layers as u64 * size.layer + size.head
-    });
-    head + small
 }

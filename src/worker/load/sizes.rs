@@ -62,6 +62,29 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice
         layer: bytes(block) + device_cache(config, context, device),
         head: bytes(head_weights),
         draft: 0,
+        small: 0,
+    }
+}
+
+/// What a small model takes on a device, in bytes: on ours, for candle's hold draft heads only.
+pub(super) fn of_draft(files: &TargetFiles, context: usize, device: DraftDevice) -> u64 {
+    let DraftDevice::Gpu(_) = device else { return 0 };
+    let size = of_layers(files, context, device);
+    size.layers as u64 * size.layer + size.head
+}
+
+/// What drafts are to take on a device, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DraftBytes {
+    /// What is to be there in any case.
+    pub draft: u64,
+    /// A small model, which is beside a whole target's on the CPU.
+    pub small: u64,
+}
+
+impl DraftBytes {
+    pub(super) fn sum(self) -> u64 {
+        self.draft.saturating_add(self.small)
     }
 }
 

@@ -10,7 +10,7 @@ use super::error::StartError;
 use super::files::ModelFiles;
 use super::packed::{PackedFrom, WithPacked, with_packed};
 use super::prefill::{Prefilled, prefilled};
-use super::sizes;
+use super::sizes::{self, DraftBytes};
 use crate::model::{
     self, CpuTarget, DeviceLayers, GpuTarget, LoadRequest, PrefillTarget, RecoverableTarget,
     SplitTarget, Target, TargetFallback, WeightSource,
@@ -158,7 +158,7 @@ impl LoadedTarget {
         let mut notice = (placed.requested && placed.layers == 0).then(|| placed.reason.clone());
         match (ctx.open_device)(placed.device, placed.room) {
             Ok(Some(device)) if placed.layers > 0 => {
-                let how = (placed.layers, draft_bytes(ctx, placed.device), streams(ctx));
+                let how = (placed.layers, ctx.draft_bytes(placed.device).sum(), streams(ctx));
                 match Parts::load(device, how, &request, &mut percent) {
                     Ok(Put { parts, fewer }) => {
                         let packed_from = PackedFrom::Files;
@@ -354,9 +354,9 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         let room = gpu_room(settings.device, ctx.machine, settings.vram);
         return LayerPlacement::streamed(room, files.target.config.layers);
     }
-    let size = |device: DraftDevice| LayerSize {
-        draft: draft_bytes(ctx, device),
-        ..sizes::of_layers(&files.target, ctx.context, device)
+    let size = |device: DraftDevice| {
+        let DraftBytes { draft, small } = ctx.draft_bytes(device);
+        LayerSize { draft, small, ..sizes::of_layers(&files.target, ctx.context, device) }
     };
     if let Some(advice) = &ctx.advice {
         let setting = Setting::Fixed(advice.best.layers);
@@ -372,13 +372,4 @@ fn place(ctx: &LoadContext<'_>) -> LayerPlacement {
         setting => setting,
     };
     place_layers(setting, (settings.device, settings.vram), ctx.machine, &size)
-}
-
-/// Bytes that are left on a device for the draft.
-fn draft_bytes(ctx: &LoadContext<'_>, device: DraftDevice) -> u64 {
-    if let Some(advice) = &ctx.advice {
-        return advice.draft_bytes;
-    }
-    let head = ctx.head().filter(|_| ctx.drafts_on_cpu().is_none());
-    head.map_or(0, |head| sizes::most_head_bytes(&ctx.config_of(&head.files), ctx.context, device))
 }
