@@ -276,8 +276,14 @@ fn half_of_what_it_said(device: DraftDevice, room: u64) -> Result<Option<OpenedD
 #[test]
 fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
     let Some(card) = with_card() else { return };
-    let mut settings = Settings { context: Some(512), ..Settings::default() };
-    settings.strategy = Strategy::named("plain");
+    // No draft is to have room beside the target.
+    let mut settings = Settings {
+        context: Some(512),
+        draft: HeadChoice::Lookup,
+        without_small: true,
+        strategy: Strategy::named("plain"),
+        ..Settings::default()
+    };
     let text = SettingValue::Text("all".into());
     settings.set("gpu_layers", &text).unwrap_or_else(|error| panic!("{error:?}"));
     let all = library::open_target(&library::Spec::Bundled, &mut |_| {});
