@@ -62,8 +62,8 @@ pub use overrides::{
     BLOCKS, DEPTH, DeviceChoice, GAMMA, Limits, PACE, Prefer, Setting, TreeOverrides, WIDTH,
 };
 pub use place::{
-    BUFFER_BYTES, DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware,
-    place, refused_device,
+    DraftDevice, GpuRoom, HeadSizes, Placement, best_adapter, gpu_room, no_hardware, place,
+    refused_device,
 };
 pub use placement_reasons::{
     beats_offload, beside_target, offload_ms, placement_reasons, token_ms,

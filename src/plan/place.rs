@@ -17,6 +17,16 @@ pub enum DraftDevice {
     Metal,
 }
 
+impl DraftDevice {
+    /// What the buffers of a draft's pass take there beside weights and cache, in bytes.
+    pub fn buffer_bytes(self) -> u64 {
+        match self {
+            Self::Gpu(_) => BUFFER_BYTES,
+            Self::Cpu | Self::Cuda | Self::Metal => 0,
+        }
+    }
+}
+
 /// The decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
@@ -37,7 +47,7 @@ pub struct Placement {
 /// What a CUDA context and candle's kernels take before the first tensor, generously.
 const CONTEXT_BYTES: u64 = 400 << 20;
 /// What the buffers of a pass take on a GPU beside weights and cache.
-pub const BUFFER_BYTES: u64 = 32 << 20;
+const BUFFER_BYTES: u64 = 32 << 20;
 
 /// What a head takes on a device: its size there, and its KV cache for one block.
 pub type HeadSizes<'a> = &'a dyn Fn(DraftDevice) -> (DraftSize, u64);
@@ -255,10 +265,7 @@ pub fn place(
             refused: false,
         };
     }
-    let beside = match device {
-        DraftDevice::Gpu(_) => BUFFER_BYTES,
-        _ => 0,
-    };
+    let beside = device.buffer_bytes();
     let need = |blocks: usize| {
         let weights = (draft.fixed + draft.lookup + blocks as u64 * draft.block) as f64;
         (weights * draft.bytes_per_weight) as u64 + blocks as u64 * cache_bytes + beside

@@ -15,7 +15,7 @@ use crate::library::HeadFiles;
 use crate::model::head::HeadConfig;
 use crate::model::{self, Gpu, GpuLimits};
 use crate::plan::{
-    BUFFER_BYTES, DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
+    DraftDevice, DraftSize, TargetSize, ThreadSplit, Throughput, split_threads,
     split_threads_with_gpu,
 };
 use crate::settings::{KvPrecision, Settings};
@@ -175,12 +175,11 @@ impl<'a> LoadContext<'a> {
         if self.drafts_on_cpu().is_some() {
             return DraftBytes::default();
         }
-        let buffers = match device {
-            DraftDevice::Gpu(_) => BUFFER_BYTES,
-            _ => 0,
-        };
+        let buffers = device.buffer_bytes();
         let head = self.head().map(|head| self.head_bytes(&head.files, device) + buffers);
-        let small = self.files.small.as_ref();
+        // Candle's devices hold draft heads only.
+        let by_us = matches!(device, DraftDevice::Gpu(_));
+        let small = self.files.small.as_ref().filter(|_| by_us);
         let small = small.map(|small| sizes::of_draft(small, self.context, device) + buffers);
         DraftBytes { draft: head.unwrap_or(0), small: small.unwrap_or(0) }
     }

@@ -5,7 +5,7 @@ use super::*;
 use crate::hardware::{Adapter, AdapterKind, adapters};
 use crate::library;
 use crate::model;
-use crate::plan::{BUFFER_BYTES, DeviceChoice, DraftDevice, LayerSize, Setting};
+use crate::plan::{DeviceChoice, DraftDevice, LayerSize, Setting};
 use crate::settings::{HeadChoice, PrefillDevice, SettingValue};
 use context::OpenedDevice;
 
@@ -342,7 +342,7 @@ fn blocks_of_the_target_leave_room_for_a_small_model() {
     let LayerSize { layers, layer, head, .. } = sizes::of_layers(&target, 512, on);
     let small = library::open_small(&library::Spec::Bundled, &mut |_| {});
     let small = sizes::of_draft(&small.unwrap_or_else(|error| panic!("{error}")), 512, on);
-    let beside = small + BUFFER_BYTES;
+    let beside = small + on.buffer_bytes();
     for (asked, room, there, on_gpu) in [
         (layers, 4 * (layers as u64 * layer + head), layers, false),
         (layers - 1, (layers - 1) as u64 * layer + beside, layers - 1, true),

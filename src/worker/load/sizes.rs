@@ -66,9 +66,8 @@ pub(super) fn of_layers(files: &TargetFiles, context: usize, device: DraftDevice
     }
 }
 
-/// What a small model takes on a device, in bytes: on ours, for candle's hold draft heads only.
+/// What a small model takes on a device, in bytes, KV cache included.
 pub(super) fn of_draft(files: &TargetFiles, context: usize, device: DraftDevice) -> u64 {
-    let DraftDevice::Gpu(_) = device else { return 0 };
     let size = of_layers(files, context, device);
     size.layers as u64 * size.layer + size.head
 }

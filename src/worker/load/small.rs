@@ -106,12 +106,9 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
     let choice =
         if target.is_on_gpu && advised.is_none() { DeviceChoice::Cpu } else { ctx.settings.device };
     let size = |device: DraftDevice| {
-        let cache = sizes::device_cache(&files.config, ctx.context, device);
-        let layers = sizes::of_layers(files, ctx.context, device);
-        let blocks = layers.layers as u64 * (layers.layer - cache);
         // As bytes, whatever the weights.
         let whole = DraftSize {
-            fixed: blocks + layers.head + layers.layers as u64 * cache,
+            fixed: sizes::of_draft(files, ctx.context, device),
             lookup: 0,
             block: 0,
             bytes_per_weight: 1.0,
