@@ -16,6 +16,7 @@ pub mod kernels;
 pub mod library;
 pub mod models;
 pub mod pickled;
+pub mod picture;
 pub mod program;
 pub mod pty;
 pub mod recorded;

@@ -16,7 +16,13 @@ const SETTLING: Duration = Duration::from_secs(3);
 
 struct Seen {
     parser: vt100::Parser,
-    bytes: Vec<u8>,
+    written: Vec<(Duration, Vec<u8>)>,
+}
+
+impl Seen {
+    fn bytes(&self) -> Vec<u8> {
+        self.written.iter().flat_map(|(_, bytes)| bytes).copied().collect()
+    }
 }
 
 /// What the reader does with the program's next bytes: takes them, takes no more after them, or
@@ -56,7 +62,8 @@ impl Pty {
         let mut reader = pair.master.try_clone_reader().unwrap();
         let keys = pair.master.take_writer().unwrap();
         let parser = vt100::Parser::new(rows, columns, 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
+        let seen = Arc::new(Mutex::new(Seen { parser, written: Vec::new() }));
+        let began = Instant::now();
         let sink = seen.clone();
         let mode = Arc::new(AtomicU8::new(TAKE));
         let wanted = mode.clone();
@@ -71,7 +78,7 @@ impl Pty {
                 }
                 let mut seen = sink.lock().unwrap();
                 seen.parser.process(&buffer[..read]);
-                seen.bytes.extend_from_slice(&buffer[..read]);
+                seen.written.push((began.elapsed(), buffer[..read].to_vec()));
             }
         });
         Self { child, master: pair.master, keys, seen, reader: mode, before }
@@ -90,6 +97,11 @@ impl Pty {
 
     /// Waits until the screen is as `wanted`.
     pub fn wait(&mut self, what: &str, wanted: impl Fn(&str) -> bool) {
+        self.wait_within(PATIENCE, what, wanted);
+    }
+
+    /// Waits until the screen is as `wanted`, at most this long.
+    pub fn wait_within(&mut self, limit: Duration, what: &str, wanted: impl Fn(&str) -> bool) {
         let began = Instant::now();
         let mut ended: Option<Instant> = None;
         while !wanted(&self.screen()) {
@@ -98,7 +110,7 @@ impl Pty {
                 let since = ended.get_or_insert_with(Instant::now).elapsed();
                 assert!(since < SETTLING, "ended ({status:?}) before {what}:\n{}", self.screen());
             }
-            assert!(began.elapsed() < PATIENCE, "waited for {what} in vain:\n{}", self.screen());
+            assert!(began.elapsed() < limit, "waited for {what} in vain:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -127,7 +139,17 @@ impl Pty {
 
     /// What was written so far.
     pub fn bytes(&self) -> Vec<u8> {
-        self.seen.lock().unwrap().bytes.clone()
+        self.seen.lock().unwrap().bytes()
+    }
+
+    /// What was written so far, and when.
+    pub fn written(&self) -> Vec<(Duration, Vec<u8>)> {
+        self.seen.lock().unwrap().written.clone()
+    }
+
+    /// The screen as a picture.
+    pub fn svg(&self) -> String {
+        super::picture::svg(self.seen.lock().unwrap().parser.screen())
     }
 
     /// From now on the terminal takes nothing, as one held with Ctrl+S.
@@ -176,7 +198,7 @@ impl Pty {
         let mut last = 0;
         loop {
             std::thread::sleep(Duration::from_millis(100));
-            let now = self.seen.lock().unwrap().bytes.len();
+            let now = self.seen.lock().unwrap().written.len();
             if now == last {
                 break;
             }
@@ -189,7 +211,7 @@ impl Pty {
         assert!(!screen.bracketed_paste(), "bracketed paste was left behind");
         assert!(!screen.hide_cursor(), "the cursor was left hidden");
         assert_eq!(screen.mouse_protocol_mode(), vt100::MouseProtocolMode::None);
-        Ended { code: status.exit_code(), screen: screen.contents(), bytes: seen.bytes.clone() }
+        Ended { code: status.exit_code(), screen: screen.contents(), bytes: seen.bytes() }
     }
 }
 

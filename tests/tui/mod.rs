@@ -2,6 +2,7 @@
 
 mod daily;
 mod models;
+mod picture;
 mod replay;
 mod screen;
 mod terminal;

@@ -1,0 +1,130 @@
+//! Draws the README's picture and records the first two minutes, from the program as it is now:
+//!
+//! ```sh
+//! cargo build --release
+//! cargo run --release --example pictures -- MODEL.gguf    # the picture needs a real model
+//! ```
+//!
+//! It types as a person would, in a home of its own, and writes `assets/screen.svg` and
+//! `assets/first-minutes.cast`. Without a model only the recording is made.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+#[path = "support/picture.rs"]
+mod picture;
+#[path = "support/pty.rs"]
+mod pty;
+
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use portable_pty::CommandBuilder;
+use pty::Pty;
+
+/// The program that was built next to this one.
+fn program() -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    let name = format!("dovetail{}", std::env::consts::EXE_SUFFIX);
+    let program = this.ancestors().nth(2).unwrap().join(name);
+    assert!(program.is_file(), "{} is missing: run `cargo build` first", program.display());
+    program
+}
+
+fn start(home: &Path, arguments: &[&str], columns: u16, rows: u16) -> Pty {
+    let mut command = CommandBuilder::new(program());
+    command.args(arguments);
+    command.env_clear();
+    command.env("TERM", "xterm-256color");
+    command.env("HOME", home);
+    command.env("SSH_CONNECTION", "no desktop");
+    command.cwd(home);
+    Pty::start(command, columns, rows)
+}
+
+fn wait_seconds(seconds: f64) {
+    sleep(Duration::from_secs_f64(seconds));
+}
+
+/// Types at the speed of a person, then sends the message.
+fn ask(chat: &mut Pty, question: &str) {
+    for character in question.chars() {
+        chat.send(character.encode_utf8(&mut [0; 4]));
+        wait_seconds(0.06);
+    }
+    wait_seconds(0.5);
+    chat.send("\r");
+    wait_seconds(0.5);
+}
+
+/// Waits until the answer is complete.
+fn answered(chat: &mut Pty, limit: Duration) {
+    chat.wait_within(limit, "the end of the answer", |screen| screen.contains("○ ready"));
+}
+
+/// A new user's first two minutes with the demo.
+fn first_minutes(assets: &Path) {
+    const SIZE: (u16, u16) = (110, 32);
+    let home = tempfile::tempdir().unwrap();
+    let mut chat = start(home.path(), &[], SIZE.0, SIZE.1);
+    chat.wait_for("○ ready");
+    wait_seconds(3.0);
+    chat.send("1");
+    wait_seconds(1.0);
+    chat.send("\r");
+    wait_seconds(0.5);
+    answered(&mut chat, Duration::from_secs(90));
+    wait_seconds(3.0);
+    ask(&mut chat, "Tell me a story about a cat.");
+    answered(&mut chat, Duration::from_secs(60));
+    wait_seconds(2.0);
+    // The help, then the models.
+    for keys in ["\x1bOP", "\x0e"] {
+        chat.send(keys);
+        wait_seconds(4.0);
+        chat.send("\x1b");
+        wait_seconds(1.0);
+    }
+    let written = chat.written();
+    chat.send("\x11");
+    chat.end();
+    let cast = picture::cast("dovetail: the first two minutes", SIZE.0, SIZE.1, &written);
+    std::fs::write(assets.join("first-minutes.cast"), cast).unwrap();
+}
+
+/// A real model's answer with the tree of one of its rounds.
+fn screen(assets: &Path, model: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let model = std::fs::canonicalize(model).unwrap();
+    let target = model.to_str().unwrap();
+    let flags = ["--target", target, "--temperature", "0", "--max-tokens", "160"];
+    let mut chat = start(home.path(), &flags, 132, 40);
+    let limit = Duration::from_secs(300);
+    chat.wait_within(limit, "the model", |screen| screen.contains("○ ready"));
+    for question in [
+        "Write a stack class in Python with push, pop and peek.",
+        "Add a method that tells its size, and show the whole class again.",
+    ] {
+        ask(&mut chat, question);
+        answered(&mut chat, limit);
+    }
+    // Looks back to a round in the middle of the answer, whose tree is full.
+    chat.send("\t");
+    for _ in 0..8 {
+        chat.send("\x1b[D");
+        wait_seconds(0.2);
+    }
+    wait_seconds(1.0);
+    std::fs::write(assets.join("screen.svg"), chat.svg()).unwrap();
+    chat.send("\x11");
+    chat.end();
+}
+
+fn main() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    first_minutes(&assets);
+    println!("{}", assets.join("first-minutes.cast").display());
+    if let Some(model) = std::env::args().nth(1) {
+        screen(&assets, &model);
+        println!("{}", assets.join("screen.svg").display());
+    }
+}
