@@ -11,6 +11,8 @@
 
 #[path = "support/picture.rs"]
 mod picture;
+// Of what tests do with a terminal it needs a part.
+#[allow(dead_code)]
 #[path = "support/pty.rs"]
 mod pty;
 
@@ -114,7 +116,7 @@ fn screen(assets: &Path, model: &str) {
         wait_seconds(0.2);
     }
     wait_seconds(1.0);
-    std::fs::write(assets.join("screen.svg"), chat.svg()).unwrap();
+    std::fs::write(assets.join("screen.svg"), chat.see(picture::svg)).unwrap();
     chat.send("\x11");
     chat.end();
 }

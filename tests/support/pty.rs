@@ -147,9 +147,9 @@ impl Pty {
         self.seen.lock().unwrap().written.clone()
     }
 
-    /// The screen as a picture.
-    pub fn svg(&self) -> String {
-        super::picture::svg(self.seen.lock().unwrap().parser.screen())
+    /// What `see` makes of the screen with its colours.
+    pub fn see<T>(&self, see: impl FnOnce(&vt100::Screen) -> T) -> T {
+        see(self.seen.lock().unwrap().parser.screen())
     }
 
     /// From now on the terminal takes nothing, as one held with Ctrl+S.

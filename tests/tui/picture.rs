@@ -9,7 +9,7 @@ fn the_screen_is_drawn_with_its_colours_and_marks() {
     chat.send("Where did the <fox> run?\r");
     chat.wait_for(ANSWER);
     chat.wait_for("○ ready");
-    let svg = chat.pty.svg();
+    let svg = chat.pty.see(picture::svg);
     assert!(svg.contains("&lt;fox&gt;"), "{svg}");
     assert!(svg.contains("text-decoration=\"underline\""), "no accepted token is marked");
     assert!(svg.contains("draft tree"), "{svg}");
