@@ -1,13 +1,31 @@
-//! What the README shows works as it stands: its settings are accepted, its commands run.
+//! What README and guide show works as it stands: its settings are accepted, its commands run.
+
+use std::path::Path;
 
 use dovetail::settings;
 
 const README: &str = include_str!("../README.md");
+/// The README and the pages of the guide.
+const GUIDE: &str = concat!(
+    include_str!("../README.md"),
+    include_str!("../assets/docs/architectures.md"),
+    include_str!("../assets/docs/benchmarks.md"),
+    include_str!("../assets/docs/command-line.md"),
+    include_str!("../assets/docs/exactness.md"),
+    include_str!("../assets/docs/gpu.md"),
+    include_str!("../assets/docs/keys.md"),
+    include_str!("../assets/docs/models.md"),
+    include_str!("../assets/docs/platforms.md"),
+    include_str!("../assets/docs/screen.md"),
+    include_str!("../assets/docs/settings.md"),
+    include_str!("../assets/docs/strategies.md"),
+    include_str!("../assets/docs/training.md"),
+);
 
 fn blocks(language: &str) -> Vec<&'static str> {
     let opening = format!("```{language}\n");
     let ends = |rest: &'static str| rest.split("```").next().unwrap_or_default();
-    README.split(opening.as_str()).skip(1).map(ends).collect()
+    GUIDE.split(opening.as_str()).skip(1).map(ends).collect()
 }
 
 #[test]
@@ -26,29 +44,52 @@ fn its_settings_are_accepted_and_contradict_nothing() {
     }
 }
 
-#[test]
-fn its_links_lead_to_files_that_are_there() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let targets = README.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let mut seen = 0;
-    for target in targets.filter(|target| !target.contains("://")) {
-        if let Some(heading) = target.strip_prefix('#') {
-            let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase();
-            let there = README.lines().filter(|line| line.starts_with('#'));
-            let there = there.map(|line| slug(line).replace(' ', "-")).any(|line| line == heading);
-            assert!(there, "the README has no section {heading}");
-        } else {
-            assert!(
-                root.join(target).is_file(),
-                "the README links to {target}, which is not there"
-            );
-            seen += 1;
+/// Checks the links of one page, and counts those that lead to files.
+fn check_links(page: &Path) -> usize {
+    let text = std::fs::read_to_string(page).unwrap();
+    let shown = page.display();
+    let slug = |line: &str| {
+        let title = line.trim_start_matches(['#', ' ']).to_lowercase();
+        title.replace(' ', "-")
+    };
+    let mut files = 0;
+    for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+        if target.contains("://") {
+            continue;
+        }
+        let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+        let to = if file.is_empty() { page.to_owned() } else { page.with_file_name(file) };
+        assert!(to.is_file(), "{shown} links to {target}, which is not there");
+        files += usize::from(!file.is_empty());
+        if !heading.is_empty() {
+            let linked = std::fs::read_to_string(&to).unwrap();
+            let mut headings = linked.lines().filter(|line| line.starts_with('#')).map(slug);
+            assert!(headings.any(|there| there == heading), "{shown}: no section {target}");
         }
     }
-    assert!(seen >= 4, "{seen} links");
+    files
+}
+
+#[test]
+fn links_lead_to_files_and_sections_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut seen = check_links(&root.join("README.md"));
+    for entry in std::fs::read_dir(root.join("assets/docs")).unwrap() {
+        seen += check_links(&entry.unwrap().path());
+    }
+    assert!(seen >= 15, "{seen} links");
     let race = std::fs::read_to_string(root.join("assets/race.cast")).unwrap();
     assert!(README.contains("(assets/race.cast)") && race.len() < 200_000);
     assert!(race.starts_with("{\"") && race.contains("plain: the same text"));
+}
+
+#[test]
+fn readme_and_changelog_stay_short() {
+    let words = |text: &str| text.split_whitespace().count();
+    assert!(README.lines().count() <= 150, "{} lines", README.lines().count());
+    assert!(words(README) <= 1500, "{} words", words(README));
+    let changelog = include_str!("../CHANGELOG.md");
+    assert!(words(changelog) <= 2000, "{} words", words(changelog));
 }
 
 // They are written for a shell.

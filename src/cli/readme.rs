@@ -1,4 +1,4 @@
-//! Tests that the README's commands and flags are those of the command line.
+//! Tests that the commands of README and guide and flags are those of the command line.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,22 @@ use clap::{Command, CommandFactory, Parser};
 
 use super::args::Cli;
 
-const README: &str = include_str!("../../README.md");
+/// The README and the pages of the guide.
+const README: &str = concat!(
+    include_str!("../../README.md"),
+    include_str!("../../assets/docs/architectures.md"),
+    include_str!("../../assets/docs/benchmarks.md"),
+    include_str!("../../assets/docs/command-line.md"),
+    include_str!("../../assets/docs/exactness.md"),
+    include_str!("../../assets/docs/gpu.md"),
+    include_str!("../../assets/docs/keys.md"),
+    include_str!("../../assets/docs/models.md"),
+    include_str!("../../assets/docs/platforms.md"),
+    include_str!("../../assets/docs/screen.md"),
+    include_str!("../../assets/docs/settings.md"),
+    include_str!("../../assets/docs/strategies.md"),
+    include_str!("../../assets/docs/training.md"),
+);
 /// Flags of cargo that the README names.
 const CARGO: [&str; 3] = ["release", "features", "path"];
 
@@ -72,7 +87,7 @@ fn every_flag_exists() {
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
         let flag = &rest[..end];
         if free && flag.starts_with(|c: char| c.is_ascii_lowercase()) {
-            assert!(known.contains(flag), "the README names --{flag}, which does not exist");
+            assert!(known.contains(flag), "the guide names --{flag}, which does not exist");
             seen += 1;
         }
     }

@@ -58,7 +58,7 @@ cat >$corpus/session/one <<'JSON'
 JSON
 
 # The README's own settings.
-sed -n '/^```toml/,/^```$/p' README.md | grep -v '^```' >$corpus/settings/readme
+sed -n '/^```toml/,/^```$/p' assets/docs/settings.md | grep -v '^```' >$corpus/settings/readme
 cat >$corpus/settings/more <<'TOML'
 stop = ["a", "b"]
 rest_text = "notes.txt"

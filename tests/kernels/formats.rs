@@ -138,10 +138,13 @@ fn products_of_recorded_blocks_are_near_the_exact_ones() {
 
 #[test]
 fn the_readme_names_every_format() {
-    let readme = include_str!("../../README.md");
+    let readme = include_str!("../../assets/docs/models.md");
     let list = format!("Formats: {}.", Format::names());
-    assert!(readme.contains(&list), "README.md should say: {list}");
+    assert!(readme.contains(&list), "assets/docs/models.md should say: {list}");
     let expanded = Format::ALL.into_iter().filter(|f| f.storage() == Storage::Expanded);
     let expanded = expanded.map(Format::name).collect::<Vec<_>>().join(", ");
-    assert!(readme.contains(&expanded), "README.md should name the expanded ones: {expanded}");
+    assert!(
+        readme.contains(&expanded),
+        "assets/docs/models.md should name the expanded ones: {expanded}"
+    );
 }

@@ -254,21 +254,21 @@ mod tests {
     use super::ARCHITECTURES;
     use crate::model::model_types;
 
-    const README: &str = include_str!("../../../README.md");
+    const PAGE: &str = include_str!("../../../assets/docs/architectures.md");
 
-    /// The names in code spans of a column of the README's table of architectures.
+    /// The names in code spans of a column of the page's table of architectures.
     fn column(number: usize) -> BTreeSet<&'static str> {
-        let table = README.split("| Architecture |").nth(1).unwrap();
+        let table = PAGE.split("| Architecture |").nth(1).unwrap();
         let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
         let cell = |row: &'static str| row.split('|').nth(number).unwrap();
         rows.flat_map(|row| cell(row).split('`').skip(1).step_by(2)).collect()
     }
 
     #[test]
-    fn the_readme_lists_the_architectures_that_can_be_run() {
+    fn the_guide_lists_the_architectures_that_can_be_run() {
         let gguf: BTreeSet<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
-        assert_eq!(column(2), gguf, "the column of `general.architecture` in README.md");
+        assert_eq!(column(2), gguf, "the column of `general.architecture` in architectures.md");
         let folders: BTreeSet<_> = model_types().collect();
-        assert_eq!(column(3), folders, "the column of `model_type` in README.md");
+        assert_eq!(column(3), folders, "the column of `model_type` in architectures.md");
     }
 }

@@ -70,9 +70,9 @@ fn how_to_quit_stands_on_the_key_line_while_the_key_does_that() {
 
 #[test]
 fn the_readme_has_the_table() {
-    let readme = include_str!("../../../README.md");
+    let readme = include_str!("../../../assets/docs/keys.md");
     let table = markdown_table();
-    assert!(readme.contains(&table), "put this into README.md, under Keys:\n\n{table}");
+    assert!(readme.contains(&table), "put this into assets/docs/keys.md:\n\n{table}");
 }
 
 fn with(changes: &[(&str, &[&str])]) -> Result<Keymap, (usize, KeyProblem)> {
