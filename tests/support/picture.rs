@@ -104,7 +104,8 @@ fn draw(svg: &mut String, row: u16, from: u16, to: u16, look: &Look, words: &str
         let (x, height) = (left, CELL.1);
         writeln!(
             svg,
-            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{paper}\"/>"
+            "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height}\" \
+             fill=\"{paper}\"/>"
         )
         .unwrap();
     }
