@@ -15,7 +15,8 @@ use super::verify::VerifyArgs;
 use crate::settings::{Override, SettingValue};
 use crate::tui::Opening;
 
-/// Chat with a local model: a draft tree from a small model, checked by the big one, live.
+/// Chat with a local model and watch speculative decoding: a small model drafts a tree of tokens
+/// and the large model verifies it in one pass.
 #[derive(Debug, Parser)]
 #[command(
     name = "dovetail",
@@ -23,15 +24,15 @@ use crate::tui::Opening;
     args_conflicts_with_subcommands = true,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
                   loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
-                  DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_THREADS, \
-                  DOVETAIL_CONFIG, DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, \
-                  HF_TOKEN."
+                  DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_VRAM, \
+                  DOVETAIL_GPU_LAYERS, DOVETAIL_PREFILL, DOVETAIL_THREADS, DOVETAIL_CONFIG, \
+                  DOVETAIL_LOG (log filter), NO_COLOR, HF_HOME, HF_ENDPOINT, HF_TOKEN."
 )]
 pub struct Cli {
-    /// What to do; a chat if nothing is said.
+    /// The command; without one, the chat starts.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Flags of the chat, when no command is named.
+    /// Flags of the chat if no command is given.
     #[command(flatten)]
     pub chat: ChatArgs,
 }
@@ -39,33 +40,32 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Talk to the model on a full screen (the default).
+    /// Chat with the model on a full screen (the default).
     Chat(Box<ChatArgs>),
-    /// Answer one prompt and print the text.
+    /// Answer one prompt and print the answer.
     Run(Box<RunArgs>),
-    /// Answer one prompt twice, plain and speculatively, and play both side by side at their own
-    /// measured times.
+    /// Answer a prompt twice, plainly and with speculation, then play both answers side by side at
+    /// their measured speeds.
     Race(Box<RaceArgs>),
-    /// Show what was found on this machine and what was chosen for it, and why.
+    /// Describe this machine, the models and settings chosen for it, and the reason for each
+    /// choice.
     Doctor(Box<DoctorArgs>),
-    /// List the models on this machine: size, whether they fit, how fast they should be here, and
-    /// what drafts for them.
+    /// List the models on this machine: their size, whether they fit in memory, how fast they
+    /// should run and which drafts suit them.
     Models(ModelsArgs),
-    /// Fetch a model from the hub for later, or a pair that belongs together, and print where it
-    /// lies.
+    /// Download a model, or a target with its draft, from the Hugging Face hub and print the path.
     Pull(PullArgs),
-    /// Make a draft head for a model, from a file of chats.
+    /// Train a draft head for a model on a file of chats.
     Train(Box<TrainArgs>),
-    /// Make an n-gram table for a model, from a file of chats: what it held likely after the last
-    /// tokens, to draft from without a draft model.
+    /// Count an n-gram table for a model in a file of chats. It drafts likely next tokens without a
+    /// draft model.
     Ngrams(NgramsArgs),
-    /// Measure the strategies against each other on this machine and its models, every one on the
-    /// same prompts in turn.
+    /// Compare the speed of the strategies on this machine, each on the same prompts in turn.
     Bench(Box<BenchArgs>),
-    /// Decode a record or a saved conversation plainly again, and say whether every token of it is
-    /// the target's own.
+    /// Decode a record or a saved conversation again without speculation and check that every token
+    /// is the target's own.
     Verify(Box<VerifyArgs>),
-    /// Show a record in the panels of the chat, at any pace, without models.
+    /// Play a record in the chat's panels, at any pace and without models.
     Replay(ReplayArgs),
     /// Print a completion script for a shell.
     Completions {
@@ -82,10 +82,10 @@ pub struct ChatArgs {
     /// Flags shared with `run`.
     #[command(flatten)]
     pub shared: SharedArgs,
-    /// Go on with the latest conversation.
+    /// Continue the latest conversation.
     #[arg(long = "continue", conflicts_with = "resume", help_heading = "Conversation")]
     pub latest: bool,
-    /// Go on with the conversation whose title begins like this; without one, choose from the list.
+    /// Continue the conversation whose title begins with TITLE; without TITLE, choose from a list.
     #[arg(
         long,
         value_name = "TITLE",
@@ -94,16 +94,17 @@ pub struct ChatArgs {
         help_heading = "Conversation"
     )]
     pub resume: Option<String>,
-    /// Colours: dark, light or mono.
+    /// Colours: dark, light or mono [default: dark, or mono if NO_COLOR is set].
     #[arg(long, value_name = "NAME", help_heading = "Screen")]
     pub theme: Option<String>,
     /// Do not mark where each token came from.
     #[arg(long, help_heading = "Screen")]
     pub no_marks: bool,
-    /// Least time from round to round, e.g. 0.5s or 500ms, so that a fast model can be watched.
+    /// Minimum time per round, for example 0.5s or 500ms, up to 10s, so that you can watch a fast
+    /// model [default: 0].
     #[arg(long, value_name = "TIME", help_heading = "Screen")]
     pub pace: Option<String>,
-    /// Keep everything that happens in a new file, for `dovetail replay` and `dovetail verify`.
+    /// Record the session in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub record: Option<PathBuf>,
 }
@@ -111,17 +112,17 @@ pub struct ChatArgs {
 /// Flags of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The prompt. What is piped in comes behind it, or in the place of a `-`; parts are joined by
-    /// an empty line.
+    /// The prompt. Piped text is added at the end, or in place of `-`; an empty line separates the
+    /// parts.
     #[arg(value_name = "PROMPT")]
     pub prompt: Vec<String>,
-    /// One JSON line a round, then a summary line, instead of text.
+    /// Print one JSON object per round and a summary, each on its own line, instead of the text.
     #[arg(long)]
     pub json: bool,
-    /// Leave out what a reasoning model thinks; otherwise it goes to stderr.
+    /// Hide a reasoning model's thoughts, which otherwise go to stderr.
     #[arg(long)]
     pub hide_thinking: bool,
-    /// Keep everything that happens in a new file, for `dovetail replay` and `dovetail verify`.
+    /// Record the answer in a new file, for `dovetail replay` and `dovetail verify`.
     #[arg(long, value_name = "FILE", help_heading = "Program")]
     pub record: Option<PathBuf>,
     /// Flags shared with the chat.
@@ -135,7 +136,7 @@ pub struct RaceArgs {
     /// The prompt.
     #[arg(value_name = "PROMPT", required = true)]
     pub prompt: Vec<String>,
-    /// Write the play as an asciicast too, which asciinema shows.
+    /// Also write the race as an asciicast, which asciinema can play.
     #[arg(long, value_name = "FILE")]
     pub cast: Option<PathBuf>,
     /// Flags shared with the chat.
@@ -146,8 +147,8 @@ pub struct RaceArgs {
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Only what to expect of every placement of target and draft on the GPU, measured with some of
-    /// the target's blocks.
+    /// Show only what to expect from each placement of target and draft on the GPU, measured with
+    /// some of the target's blocks.
     #[arg(long)]
     pub placements: bool,
     /// Flags shared with the chat.
@@ -158,13 +159,13 @@ pub struct DoctorArgs {
 /// Flags of `models`.
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
-    /// Show all that is known of one model.
+    /// Show everything known about one model: a name from the list, a file or a folder.
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
-    /// JSON instead of a table.
+    /// Print JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Where the settings are.
+    /// The settings file.
     #[command(flatten)]
     pub file: SettingsFile,
 }
@@ -172,11 +173,11 @@ pub struct ModelsArgs {
 /// Flags of `pull`.
 #[derive(Debug, Args)]
 pub struct PullArgs {
-    /// `owner/name`, with `@revision`, `:file.gguf` or `:Q4_K_M` behind it if needed; or the name
-    /// of a pair that `dovetail models` lists.
+    /// `owner/name`, if needed followed by `@revision`, `:file.gguf` or `:Q4_K_M`; or the name of a
+    /// pair that `dovetail models` lists.
     #[arg(value_name = "HUB-ID|PAIR")]
     pub model: String,
-    /// It is a draft head.
+    /// The model is a draft head.
     #[arg(long)]
     pub head: bool,
 }

@@ -8,55 +8,60 @@ use clap::Args;
 use super::settings_file::SettingsFile;
 use crate::settings::{Override, SettingValue};
 
-/// What chat, `run` and the others that load models have in common.
+/// The flags of every command that loads models.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SharedArgs {
-    /// Target model: a GGUF file, a folder or a hub id [default: the bundled one].
+    /// Target model: a GGUF file, a folder, a hub id or the name of a model on this machine
+    /// [default: the bundled model].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_TARGET", help_heading = "Models")]
     pub target: Option<String>,
-    /// Draft head: a folder, a file or a hub id; `lookup` drafts from the conversation itself,
-    /// `none` without a head. Of several heads (the flag may be given several times) the best that
-    /// fits is taken [default: the head that was made for the target, if there is one].
+    /// Draft head: a file, a folder, a hub id or an installed head's name. `lookup` drafts from the
+    /// conversation instead, `none` uses no head. Repeat the flag to name several heads; the
+    /// fastest that fits is used [default: the head made for the target, if it is installed].
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT", help_heading = "Models")]
     pub draft: Vec<String>,
-    /// Tokens of the target that the draft head scores: the N that its tokenizer merges first, auto
-    /// for a sixth of them, those of a text that occur most often there, at most as many as auto
-    /// takes, or all [default: those it was trained for].
+    /// Tokens that the draft head scores: a number N takes the N tokens that the tokenizer merges
+    /// first, `auto` a sixth of the vocabulary, `text:FILE` the most frequent tokens of a text (at
+    /// most as many as `auto`), `all` every token [default: the tokens the head was trained on].
     #[arg(long, value_name = "N|auto|all|text:FILE", help_heading = "Models")]
     pub draft_vocab: Option<String>,
-    /// A small language model to draft with: a GGUF file, a folder or a hub id. Its vocabulary may
-    /// differ from the target's: what they share is used.
+    /// Small language model to draft with: a GGUF file, a folder, a hub id or the name of a model
+    /// on this machine. Its vocabulary may differ from the target's; only the tokens they share are
+    /// drafted.
     #[arg(long, value_name = "MODEL", env = "DOVETAIL_DRAFT_MODEL", help_heading = "Models")]
     pub draft_model: Option<String>,
-    /// A text to look drafts up in (strategy `rest`); its index is built once.
+    /// Text file to draft from (strategy `rest`). Its index is built once and reused.
     #[arg(long, value_name = "FILE", help_heading = "Models")]
     pub rest_text: Option<String>,
-    /// N-gram table to draft from: a file that `dovetail ngrams` made, or none [default: the one
-    /// that was made for the model, if there is one].
+    /// N-gram table to draft from: a file made by `dovetail ngrams`, `auto` or `none` [default:
+    /// auto, the table made for the target, if it is installed].
     #[arg(long, value_name = "FILE|auto|none", help_heading = "Models")]
     pub ngrams: Option<String>,
-    /// Most tokens of context, at most the model's [default: the model's, at most 4096].
+    /// Context length in tokens, at least 64 and at most the model's own [default: the model's, up
+    /// to 4096].
     #[arg(long, value_name = "N", help_heading = "Models")]
     pub context: Option<String>,
-    /// Precision of the target's KV cache: f32 or f16.
+    /// Precision of the target's KV cache: f32 or f16 [default: f32].
     #[arg(long, value_name = "TYPE", help_heading = "Models")]
     pub kv: Option<String>,
-    /// Where the draft runs: auto, cpu, gpu, gpu:N (numbers as `doctor` lists them), cuda or metal.
+    /// Device for drafting: auto, cpu, gpu, gpu:N (`dovetail doctor` numbers them), cuda or metal
+    /// [default: auto].
     #[arg(long, value_name = "DEVICE", env = "DOVETAIL_DEVICE", help_heading = "Models")]
     pub device: Option<String>,
-    /// Video memory that may be taken, such as 4GiB, where it is not known or less is meant.
+    /// Limit on video memory, for example 4GiB. Also used as its size if the driver does not report
+    /// one.
     #[arg(long, value_name = "BYTES", env = "DOVETAIL_VRAM", help_heading = "Models")]
     pub vram: Option<String>,
-    /// Blocks of the target on the GPU, auto for as many as fit, or all [default: as many as pay,
-    /// which is measured where `device` is left open too].
+    /// Blocks of the target that run on the GPU: a number, `auto` for as many as fit, or `all`
+    /// [default: the fastest number; it is measured unless --device is set].
     #[arg(long, value_name = "N|auto|all", env = "DOVETAIL_GPU_LAYERS", help_heading = "Models")]
     pub gpu_layers: Option<String>,
-    /// Where long prompts of a target on the CPU are read: cpu, gpu (the blocks are streamed there)
-    /// or auto [default: auto, what is faster by a measurement; never software].
+    /// Device that reads long prompts when the target runs on the CPU: auto, cpu or gpu (streams
+    /// the blocks to it). `auto` measures and takes the faster [default: auto].
     #[arg(long, value_name = "auto|cpu|gpu", env = "DOVETAIL_PREFILL", help_heading = "Models")]
     pub prefill: Option<String>,
-    /// Keep packed weights in the cache folder, at most so many gigabytes, and read them at the
-    /// next start [default: 32; without the flag nothing is kept].
+    /// Keep repacked weights in the cache folder, so that the next start is faster. A number limits
+    /// the space in gigabytes, 1 to 10000 [default: off; 32 if no number is given].
     #[arg(
         long,
         value_name = "GB",
@@ -66,84 +71,96 @@ pub struct SharedArgs {
         help_heading = "Models"
     )]
     pub pack_cache: Option<String>,
-    /// Compute threads [default: one a fast core].
+    /// Compute threads, 1 to 1024 [default: one per fast core].
     #[arg(long, value_name = "N", env = "DOVETAIL_THREADS", help_heading = "Models")]
     pub threads: Option<String>,
 
-    /// How is drafted; `doctor` lists what can run here [default: auto, or pld with
-    /// `--draft lookup`].
+    /// How to draft; `dovetail doctor` lists the strategies that can run here [default: auto, or
+    /// pld with `--draft lookup`].
     #[arg(long, value_name = "NAME", env = "DOVETAIL_STRATEGY", help_heading = "Speculation")]
     pub strategy: Option<String>,
-    /// Nodes of the draft tree, 1 to 128, or auto.
+    /// Maximum number of nodes in the draft tree (γ), 1 to 128, or auto [default: auto].
     #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
     pub gamma: Option<String>,
-    /// Blocks M of the draft head to use, or auto.
+    /// Blocks of the draft head to use (M), 1 to 16, or auto [default: auto].
     #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
     pub blocks: Option<String>,
-    /// Width of the draft tree, 1 to 10, or auto.
+    /// Width of the draft tree (k), 1 to 10, or auto [default: auto].
     #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
     pub width: Option<String>,
-    /// Expansions of the draft tree, 0 to 8, or auto.
+    /// How many times the draft tree is expanded below its first level (D), 0 to 8, or auto
+    /// [default: auto].
     #[arg(long, value_name = "N|auto", help_heading = "Speculation")]
     pub depth: Option<String>,
-    /// No speculation: the same text, one token a pass.
+    /// Turn speculation off: the same text, one token per pass.
     #[arg(long, help_heading = "Speculation")]
     pub plain: bool,
-    /// Draft on while the target verifies, from its likeliest outcome.
+    /// Continue drafting from the most likely outcome while the target verifies.
     #[arg(long, help_heading = "Speculation")]
     pub overlap: bool,
-    /// Threads of a draft that runs beside verification [default: shared out].
+    /// Threads for a draft that runs during verification, 1 to 1024 [default: a share of the
+    /// compute threads].
     #[arg(long, value_name = "N", help_heading = "Speculation")]
     pub draft_threads: Option<String>,
-    /// When sampling, rank drafts by the draft's probability alone, without the target's noise.
+    /// When sampling, rank drafts by the draft's own probabilities, without the target's random
+    /// noise.
     #[arg(long, help_heading = "Speculation")]
     pub no_coupled: bool,
-    /// What automatic control strives for: speed, show (always a tree to look at) or auto.
+    /// What automatic control aims for: speed, show (always draft a tree to look at) or auto
+    /// [default: auto].
     #[arg(long, value_name = "WHAT", help_heading = "Speculation")]
     pub prefer: Option<String>,
 
-    /// 0 takes the likeliest token.
+    /// Sampling temperature, 0 to 5; 0 always takes the most likely token [default: what the model
+    /// recommends, else 0.7; 0 for the bundled model].
     #[arg(long, value_name = "X", help_heading = "Sampling")]
     pub temperature: Option<String>,
-    /// Keep the N likeliest tokens; 0 keeps all.
+    /// Sample from the N most likely tokens; 0 keeps all [default: what the model recommends, else
+    /// 0].
     #[arg(long, value_name = "N", help_heading = "Sampling")]
     pub top_k: Option<String>,
-    /// Keep the likeliest tokens that hold this much probability.
+    /// Sample from the most likely tokens that together have this probability, above 0 and at most
+    /// 1 [default: what the model recommends, else 0.95].
     #[arg(long, value_name = "X", help_heading = "Sampling")]
     pub top_p: Option<String>,
-    /// Keep tokens with at least this share of the likeliest one's probability.
+    /// Drop tokens whose probability is below this share of the most likely token's, 0 to 1
+    /// [default: what the model recommends, else 0].
     #[arg(long, value_name = "X", help_heading = "Sampling")]
     pub min_p: Option<String>,
-    /// Divide the logits of tokens already used by this.
+    /// Divide the logits of tokens already used by this, 0.1 to 10; 1 changes nothing [default:
+    /// what the model recommends, else 1].
     #[arg(long, value_name = "X", help_heading = "Sampling")]
     pub repetition_penalty: Option<String>,
-    /// Subtract this from tokens already used.
+    /// Subtract this from the logits of tokens already used, -10 to 10 [default: what the model
+    /// recommends, else 0].
     #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
     pub presence_penalty: Option<String>,
-    /// Subtract this for every earlier use.
+    /// Subtract this from a token's logit for each time it was used, -10 to 10 [default: what the
+    /// model recommends, else 0].
     #[arg(long, value_name = "X", allow_negative_numbers = true, help_heading = "Sampling")]
     pub frequency_penalty: Option<String>,
-    /// One seed gives one text.
+    /// Random seed; the same seed gives the same text [default: 0].
     #[arg(long, value_name = "N", help_heading = "Sampling")]
     pub seed: Option<String>,
 
-    /// Most tokens of an answer.
+    /// Maximum number of tokens in an answer, 1 to 1000000 [default: 512].
     #[arg(long, value_name = "N", help_heading = "Answer")]
     pub max_tokens: Option<String>,
     /// System prompt.
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub system: Option<String>,
-    /// Whether the model thinks before it answers, where its template can be told: on, off or auto.
+    /// Whether the model thinks before it answers, if its template has a switch for that: on, off
+    /// or auto [default: auto].
     #[arg(long, value_name = "on|off|auto", help_heading = "Answer")]
     pub think: Option<String>,
-    /// A text that ends the answer; may be given several times.
+    /// End the answer at this text; repeat the flag for several.
     #[arg(long, value_name = "TEXT", help_heading = "Answer")]
     pub stop: Vec<String>,
 
-    /// Where the settings are.
+    /// The settings file.
     #[command(flatten)]
     pub file: SettingsFile,
-    /// Write more into the log file.
+    /// Write more detail to the log file.
     #[arg(long, short, help_heading = "Program")]
     pub verbose: bool,
     /// Play a recorded trace instead of running models.
