@@ -33,7 +33,7 @@ impl Exchange {
             "json" => Ok(Self::Json),
             "jsonl" => Ok(Self::ShareGpt),
             _ => Err(format!(
-                "`{name}` does not say the format: end it with .md, .json or .jsonl (ShareGPT)"
+                "cannot tell the format of `{name}`; name it .md, .json or .jsonl (ShareGPT)"
             )),
         }
     }
@@ -72,7 +72,7 @@ impl Exchange {
             }
         };
         if !messages.iter().any(|message| message.role == Role::User) {
-            return Err("nobody asks anything in it".to_owned());
+            return Err("it has no message from a user".to_owned());
         }
         let turn = |message| SavedTurn { message, interrupted: false };
         Ok(messages.into_iter().map(turn).collect::<Vec<_>>().into())
@@ -112,7 +112,7 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
         let marked = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix("-->"));
         if let Some(name) = marked {
             let name = name.trim();
-            let role = Role::named(name).ok_or(format!("the role `{name}` is unknown"))?;
+            let role = Role::named(name).ok_or(format!("unknown role `{name}`"))?;
             messages.push((role, Vec::new()));
         } else if let Some((_, lines)) = messages.last_mut() {
             let quoted = line.trim_start_matches('\\').starts_with(MARK);
@@ -120,7 +120,7 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
         }
     }
     if messages.is_empty() {
-        return Err(format!("it has no lines `{MARK} user -->` that tell messages apart"));
+        return Err(format!("it has no `{MARK} user -->` lines to separate the messages"));
     }
     let content = |(role, lines): (Role, Vec<&str>)| {
         // The heading, an empty line; behind the message an empty line, or the end of the file.
@@ -132,21 +132,20 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
 }
 
 fn parse(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
 /// Messages of an object with `messages`, `conversations` or `conversation`, or of a bare list.
 fn read_json(value: &Value) -> Result<Vec<Message>, String> {
     let fields = ["messages", "conversations", "conversation"];
     let list = fields.iter().find_map(|field| value.get(field)?.as_array());
-    let list = list.or(value.as_array()).ok_or("it has neither `messages` nor `conversations`")?;
+    let list = list.or(value.as_array()).ok_or("it has no `messages` and no `conversations`")?;
     let message = |(at, item): (usize, &Value)| {
         let field = |names: [&str; 2]| {
             names.iter().find_map(|name| item.get(name)?.as_str()).unwrap_or_default()
         };
         let (name, content) = (field(["role", "from"]), field(["content", "value"]));
-        let role =
-            Role::named(name).ok_or(format!("message {}: the role `{name}` is unknown", at + 1))?;
+        let role = Role::named(name).ok_or(format!("message {}: unknown role `{name}`", at + 1))?;
         Ok(Message::new(role, content))
     };
     list.iter().enumerate().map(message).collect()
@@ -195,12 +194,12 @@ mod tests {
     #[test]
     fn what_is_no_conversation_is_refused_with_the_reason() {
         for (way, text, why) in [
-            (Exchange::Markdown, "# Notes", "no lines"),
-            (Exchange::Json, "{", "no JSON"),
-            (Exchange::Json, "{}", "neither"),
+            (Exchange::Markdown, "# Notes", "no `<!-- dovetail: user -->` lines"),
+            (Exchange::Json, "{", "not JSON"),
+            (Exchange::Json, "{}", "no `messages`"),
             (Exchange::Json, r#"[{"role":"tool","content":"x"}]"#, "`tool`"),
-            (Exchange::Json, "[]", "nobody asks"),
-            (Exchange::ShareGpt, "", "no JSON"),
+            (Exchange::Json, "[]", "no message from a user"),
+            (Exchange::ShareGpt, "", "not JSON"),
         ] {
             let error = way.read(text).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");

@@ -58,7 +58,7 @@ impl Forgotten {
         let first = messages.iter_mut().find(|message| message.role == Role::User);
         if let (Some(first), Some(summary)) = (first, &self.summary) {
             first.content =
-                format!("(What we said before, in short: {summary})\n\n{}", first.content);
+                format!("(Summary of our conversation so far: {summary})\n\n{}", first.content);
         }
     }
 }

@@ -29,7 +29,8 @@ pub enum SessionError {
     },
     /// The file is not a session.
     #[error(
-        "{} is not a saved conversation: {reason}; it was left as it is, mend it or move it away",
+        "{} is not a saved conversation: {reason}; repair the file or move it away (it was not \
+        changed)",
         path.display()
     )]
     Corrupt {
@@ -40,11 +41,11 @@ pub enum SessionError {
     },
     /// A name that is no session's.
     #[error(
-        "`{0}` is neither the name of a saved conversation nor how a title begins; /load lists them"
+        "no saved conversation has the name `{0}` or a title that starts with it; /load lists them"
     )]
     Name(String),
     /// No home folder to put sessions in.
-    #[error("no data folder: set HOME, or XDG_DATA_HOME, to a folder that can be written")]
+    #[error("no data folder; set HOME or XDG_DATA_HOME to a folder that you can write to")]
     NoFolder,
 }
 
@@ -63,25 +64,25 @@ impl SessionError {
 fn save_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            "make room on that disk, then save again; the conversation is still on the screen"
+            "free some space on that disk, then save again; the conversation is still on the screen"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "make the folder writable for you, or set XDG_DATA_HOME to one that is"
+            "allow writing to the folder, or set XDG_DATA_HOME to another folder"
         }
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "a file stands where the folder should be; move it away"
+            "a file is in the place of the folder; move it away"
         }
-        ErrorKind::InvalidInput => "go on in another conversation: /new",
+        ErrorKind::InvalidInput => "start a new conversation with /new",
         _ => "check the disk and the folder, then try again",
     }
 }
 
 fn read_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::NotFound => "/load lists what there is",
-        ErrorKind::PermissionDenied => "make it readable for you",
+        ErrorKind::NotFound => "/load lists the saved conversations",
+        ErrorKind::PermissionDenied => "allow reading it",
         ErrorKind::InvalidInput | ErrorKind::IsADirectory | ErrorKind::FileTooLarge => {
-            "it is no saved conversation, move it away"
+            "it is not a saved conversation; move it away"
         }
         _ => "check the disk and the folder, then try again",
     }

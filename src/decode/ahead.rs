@@ -63,14 +63,18 @@ impl AheadOutcome {
     /// What is wrong, in words.
     pub fn check(&self, round: &Round) -> Result<(), String> {
         if self.node >= round.tree.len() || self.labels.len() != self.tree.len() {
-            return Err("an outcome that was drafted ahead is none of its tree".to_owned());
+            return Err("a tree was drafted ahead for an outcome that is not in the round's \
+                tree"
+                .to_owned());
         }
         let Some(root) = self.tree.nodes().first() else {
-            return Err("a tree that was drafted ahead has no root".to_owned());
+            return Err("a tree drafted ahead has no root".to_owned());
         };
         let end = round.accepted.last().copied().unwrap_or(0);
         if self.came && (self.node, root.token) != (end, round.bonus) {
-            return Err("an outcome is said to have come, and the round's is another".to_owned());
+            return Err(
+                "an outcome is marked as the round's, but the round had another one".to_owned()
+            );
         }
         Ok(())
     }
@@ -113,15 +117,18 @@ impl AheadRecord {
     pub fn check(&self, round: &Round) -> Result<(), String> {
         let tokens: usize = self.sequences.iter().map(Vec::len).sum();
         if tokens > self.gamma {
-            return Err(format!("{tokens} tokens were drafted ahead within γ = {}", self.gamma));
+            return Err(format!("{tokens} tokens were drafted ahead with γ = {}", self.gamma));
         }
         if self.sequences.iter().any(Vec::is_empty) {
-            return Err("a sequence that was drafted ahead has no token".to_owned());
+            return Err("a sequence drafted ahead has no tokens".to_owned());
         }
         let Some(adopted) = self.adopted else { return Ok(()) };
         let first = self.sequences.get(adopted).and_then(|sequence| sequence.first());
         if first.map(|first| first.token) != Some(round.bonus) || !round.held() {
-            return Err(format!("sequence {adopted} was adopted, which nothing led to"));
+            return Err(format!(
+                "sequence {adopted} was adopted but does not follow the accepted \
+                tokens"
+            ));
         }
         Ok(())
     }

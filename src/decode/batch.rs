@@ -88,7 +88,7 @@ impl BatchEngine {
         sampler: SamplerSettings,
         names: &dyn TokenText,
     ) -> Result<Option<Answered>, DecodeError> {
-        assert!(self.has_room(), "{} answers under way", self.active);
+        assert!(self.has_room(), "{} answers in progress", self.active);
         let (prompt, capacity) = (&request.prompt, self.capacity());
         if prompt.is_empty() {
             return Err(DecodeError::EmptyPrompt);

@@ -103,7 +103,7 @@ impl DraftThread {
                 Returned { drafter: Some(drafter), failure, spent }
             }
             Err(_) => {
-                let failure = Some("the thread that drafts ahead is gone".to_owned());
+                let failure = Some("the thread that drafts ahead has ended".to_owned());
                 Returned { drafter: None, failure, spent: OverlapTimes::default() }
             }
         }
@@ -138,7 +138,10 @@ impl LazyDraftThread {
         if self.thread.is_none() {
             self.thread = Some(DraftThread::start().map_err(|error| {
                 self.refused = true;
-                Some(format!("{error}: no thread to draft ahead on; drafting goes on in turn"))
+                Some(format!(
+                    "cannot start a thread to draft ahead ({error}); drafting and \
+                    verifying take turns"
+                ))
             })?);
         }
         self.thread.as_ref().ok_or(None)

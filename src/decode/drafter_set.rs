@@ -185,7 +185,8 @@ impl DrafterSet {
         let room = capacity.saturating_sub(self.observed);
         if room == 0 && !*reported_full {
             self.notices.push(format!(
-                "the draft's context of {capacity} tokens is full; decoding goes on without a draft"
+                "the draft's context of {capacity} tokens is full; decoding continues without a \
+                draft"
             ));
         }
         *reported_full = room == 0;
@@ -219,7 +220,7 @@ impl DrafterSet {
         let goes_on = drafter.fall_back().is_ok();
         let now = drafter.describe();
         if goes_on {
-            self.notices.push(format!("{error}; drafting goes on with {now}"));
+            self.notices.push(format!("{error}; drafting continues with {now}"));
         } else {
             self.slots[at].drafter = None;
             self.lost(error, &name);
@@ -230,10 +231,10 @@ impl DrafterSet {
     /// Notes that a drafter is given up.
     fn lost(&mut self, error: &str, name: &str) {
         self.notices.push(if self.any() {
-            format!("{error}; {name} is not used any more")
+            format!("{error}; {name} is no longer used")
         } else {
             self.observed = 0;
-            format!("{error}; decoding goes on without a draft")
+            format!("{error}; decoding continues without a draft")
         });
     }
 
@@ -313,12 +314,15 @@ fn check(tree: Tree, root: u32, budget: &Budget, vocab: usize) -> Result<Tree, S
         return Err(format!("the draft made a tree of {} nodes for γ = {gamma}", tree.len()));
     }
     if tree.nodes()[0].token != root {
-        return Err("the draft's tree has another root".to_owned());
+        return Err("the draft's tree has the wrong root".to_owned());
     }
     match tree.nodes().iter().find(|node| node.token as usize >= vocab) {
         Some(node) => {
             let token = node.token;
-            Err(format!("the draft proposed token {token} outside the vocabulary of {vocab}"))
+            Err(format!(
+                "the draft proposed token {token}, which is outside the vocabulary of \
+                {vocab}"
+            ))
         }
         None => Ok(tree),
     }

@@ -31,8 +31,8 @@ pub enum DecodeError {
     EmptyPrompt,
     /// The prompt does not fit the KV cache.
     #[error(
-        "the prompt has {tokens} tokens, the context holds {capacity}; shorten the conversation \
-         or raise `context`"
+        "the prompt has {tokens} tokens, but the context holds {capacity}; shorten the \
+        conversation or raise `context`"
     )]
     PromptTooLong {
         /// Of the prompt.
@@ -186,7 +186,7 @@ impl Engine {
         let goes_on = match self.target.fall_back() {
             Ok(goes_on) => goes_on,
             Err(why) => {
-                tracing::warn!("the target stays where it failed: {why}");
+                tracing::warn!("the target cannot move to another device: {why}");
                 return Err(error);
             }
         };

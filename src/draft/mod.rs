@@ -101,8 +101,8 @@ pub enum DraftError {
     Device(String),
     /// The target gives other features than the drafter reads.
     #[error(
-        "the draft reads {expected} numbers a token and the target gives {found}; take a draft \
-         made for this target"
+        "the draft reads {expected} numbers per token, but the target gives {found}; use a draft \
+        that was made for this target"
     )]
     Features {
         /// Numbers of a feature that was given.
@@ -201,7 +201,7 @@ pub trait Drafter: Send {
     /// # Errors
     /// [`DraftError`] if there is nowhere to go: decode without a draft.
     fn fall_back(&mut self) -> Result<(), DraftError> {
-        Err(DraftError::Device("this drafter has no other device".into()))
+        Err(DraftError::Device("this drafter has no other device to run on".into()))
     }
     /// Bytes held on the drafter's device: weights and caches.
     fn device_bytes(&self) -> u64 {

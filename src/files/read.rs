@@ -18,7 +18,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // Another file may have replaced it.
     regular(metadata.file_type())?;
     let within = |length: u64| {
-        let problem = || format!("it has {}; at most {} are read", size(length), size(limit));
+        let problem = || format!("it has {}, and the limit is {}", size(length), size(limit));
         if length > limit {
             Err(io::Error::new(ErrorKind::FileTooLarge, problem()))
         } else {
@@ -40,7 +40,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read_regular(path, limit)?).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        io::Error::new(ErrorKind::InvalidData, format!("it is no UTF-8 text from byte {at} on"))
+        io::Error::new(ErrorKind::InvalidData, format!("it is not UTF-8 text (byte {at})"))
     })
 }
 
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(read_regular(&path, 7).unwrap(), b"seven b");
         let error = read_regular(&path, 6).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
-        assert_eq!(error.to_string(), "it has 7 bytes; at most 6 bytes are read");
+        assert_eq!(error.to_string(), "it has 7 bytes, and the limit is 6 bytes");
         assert_eq!(
             read_regular(&folder.path().join("b"), 9).unwrap_err().kind(),
             ErrorKind::NotFound
@@ -110,7 +110,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 40).unwrap();
         let error = read_regular(file.path(), 64_000_000).unwrap_err().to_string();
-        assert_eq!(error, "it has 1099511 MB; at most 64 MB are read");
+        assert_eq!(error, "it has 1099511 MB, and the limit is 64 MB");
     }
 
     #[test]

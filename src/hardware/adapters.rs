@@ -31,7 +31,7 @@ impl AdapterKind {
             Self::Discrete => "discrete",
             Self::Integrated => "integrated",
             Self::Virtual => "virtual",
-            Self::Unknown => "of unknown kind",
+            Self::Unknown => "unknown type",
             Self::Software => "software",
         }
     }

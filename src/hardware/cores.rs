@@ -81,7 +81,7 @@ impl PerformanceCores {
             let most = rustix::thread::CpuSet::MAX_CPU;
             self.threads.iter().filter(|&&cpu| cpu < most).for_each(|&cpu| set.set(cpu));
             if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-                tracing::debug!("the fast cores cannot be chosen: {error}");
+                tracing::debug!("cannot select the fast cores: {error}");
             }
         }
         #[cfg(not(target_os = "linux"))]

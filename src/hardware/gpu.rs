@@ -31,7 +31,7 @@ pub enum GpuFinding {
     Found(Gpu),
     /// There is none that could be used.
     Absent {
-        /// For people, e.g. `no NVIDIA GPU: its driver is not installed`.
+        /// For people, e.g. `no NVIDIA GPU: the driver is not installed`.
         reason: String,
     },
 }
@@ -94,16 +94,16 @@ impl Probe {
             .ok_or("no NVIDIA GPU: CUDA_VISIBLE_DEVICES hides all of them")?;
         let nvml = Nvml::init().map_err(|error| match error {
             NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
-                "no NVIDIA GPU: its driver is not installed".to_owned()
+                "no NVIDIA GPU: the driver is not installed".to_owned()
             }
-            NvmlError::DriverNotLoaded => "no NVIDIA GPU: its driver is not running".to_owned(),
-            other => format!("no NVIDIA GPU: the driver answers \"{other}\""),
+            NvmlError::DriverNotLoaded => "no NVIDIA GPU: the driver is not running".to_owned(),
+            other => format!("no NVIDIA GPU: the driver reports \"{other}\""),
         })?;
         if nvml.device_count().unwrap_or(0) == 0 {
-            return Err("no NVIDIA GPU: the driver is there but finds no device".into());
+            return Err("no NVIDIA GPU: the driver is installed but finds no device".into());
         }
         let probe = Self { nvml, which };
-        probe.device().map_err(|error| format!("no NVIDIA GPU: the driver answers \"{error}\""))?;
+        probe.device().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))?;
         Ok(probe)
     }
 
@@ -151,7 +151,7 @@ impl Probe {
 /// Looks for the GPU once.
 pub(super) fn find() -> GpuFinding {
     let found = Probe::open().and_then(|probe| {
-        probe.describe().map_err(|error| format!("no NVIDIA GPU: the driver answers \"{error}\""))
+        probe.describe().map_err(|error| format!("no NVIDIA GPU: the driver reports \"{error}\""))
     });
     match found {
         Ok(gpu) => GpuFinding::Found(gpu),

@@ -153,7 +153,7 @@ impl KvCache {
         let m = keys.len() / row / caches.len();
         for cache in caches.iter() {
             let first = cache.len + rows;
-            assert!(first + m <= cache.capacity, "{m} rows behind {first} of {}", cache.capacity);
+            assert!(first + m <= cache.capacity, "{m} rows after {first} of {}", cache.capacity);
             assert_eq!(cache.shape(), shape, "caches of one shape");
         }
         let places: Vec<(usize, Planes)> =

@@ -167,7 +167,7 @@ impl Format {
     /// The name, and whether products are slowed by expanding its blocks.
     pub fn described(self) -> String {
         match self.storage() {
-            Storage::Expanded => format!("{self} (expanded in use)"),
+            Storage::Expanded => format!("{self} (unpacked when used)"),
             Storage::Floats | Storage::Packed => self.to_string(),
         }
     }

@@ -14,7 +14,7 @@ use super::tile::Layout;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
     /// A row is no whole number of blocks.
-    #[error("rows of {inputs} weights cannot be {format}: its blocks hold {block}")]
+    #[error("rows of {inputs} weights cannot be {format}, which stores blocks of {block}")]
     RowLength {
         /// The format.
         format: Format,
@@ -25,8 +25,8 @@ pub enum PackError {
     },
     /// There are more or fewer bytes than the shape needs.
     #[error(
-        "{got} bytes for a {format} matrix of {outputs} × {inputs}, which takes {expected}: \
-         the file is damaged or its shape is misread"
+        "a {format} matrix of {outputs} × {inputs} has {got} bytes instead of {expected}; the \
+        file is damaged, or the program misreads its shape"
     )]
     Bytes {
         /// The format.

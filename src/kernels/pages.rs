@@ -14,8 +14,8 @@ const LINE: usize = 64;
 /// The system could not give the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{bytes} bytes of memory could not be had; \
-     close other programs or choose a smaller model or context"
+    "cannot allocate {bytes} bytes of memory; close other programs, or choose a smaller model or \
+    context"
 )]
 pub struct OutOfMemory {
     /// Bytes asked for.

@@ -96,6 +96,6 @@ mod tests {
         assert_eq!(llama.short(), "6.7B");
         assert_eq!(llama.detail(), "6.7 B parameters, Q4_K, 4.1 GB");
         let small = of([weight(Format::Iq2Xs, 6_738_415_616, 1_948_000_000)].into_iter());
-        assert_eq!(small.detail(), "6.7 B parameters, IQ2_XS (expanded in use), 1.9 GB");
+        assert_eq!(small.detail(), "6.7 B parameters, IQ2_XS (unpacked when used), 1.9 GB");
     }
 }

@@ -259,7 +259,7 @@ mod tests {
         assert!(small.reason.contains("needs 400 MiB beside the draft's 2700"), "{}", small.reason);
         let unlisted = placed_on(Setting::Auto, &machine(8192 * MIB, Vec::new()));
         assert!(unlisted.reason.contains("no Vulkan driver"), "{}", unlisted.reason);
-        let reason = "no NVIDIA GPU: its driver is not installed".to_owned();
+        let reason = "no NVIDIA GPU: the driver is not installed".to_owned();
         let bare = Machine { gpu: GpuFinding::Absent { reason }, ..machine(0, vec!["cuda"]) };
         let absent = placed_on(Setting::Auto, &bare);
         assert_eq!((absent.device, absent.layers), (DraftDevice::Cpu, 0));

@@ -18,7 +18,7 @@ fn cpu(cores: usize, features: &[&'static str]) -> Cpu {
 
 fn machine(cpu: Cpu, gpu: Option<(u64, f64)>, built_with: &[&'static str]) -> Machine {
     let gpu = match gpu {
-        None => GpuFinding::Absent { reason: "no NVIDIA GPU: its driver is not installed".into() },
+        None => GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
         Some((vram, bandwidth)) => GpuFinding::Found(Gpu {
             name: "TestForce 1".into(),
             driver: "1".into(),

@@ -130,7 +130,7 @@ pub fn unloaded() -> ScreenState {
         system: None,
         max_tokens: 512,
         thinking: None,
-        gpu: "no NVIDIA GPU: its driver is not installed".to_string(),
+        gpu: "no NVIDIA GPU: the driver is not installed".to_string(),
         mouse: false,
         keys: Default::default(),
         first_run: false,

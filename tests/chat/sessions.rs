@@ -93,7 +93,7 @@ fn a_full_disk_keeps_what_was_saved_before() {
                 break error.to_string();
             }
         };
-        assert!(error.contains("make room"), "{error}");
+        assert!(error.contains("free some space"), "{error}");
         assert!(unfinished(Path::new(&folder)).is_empty());
         let head = &store.list().unwrap().sessions[0];
         assert_eq!(head.messages, turns.len() - 1);

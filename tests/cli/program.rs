@@ -88,7 +88,7 @@ fn an_error_tells_its_cause_once() {
         (&["doctor", "--target", "/no-such.gguf"], "/no-such.gguf", "/no-such.gguf"),
         (&["run", "hi", "--config", "/no-such.toml"], gone, "name another with --config"),
         (&["run", "hi", "--config", folder], "it is a folder", "move it away or name another"),
-        (&["run", "hi", "--config", latin], "it is no UTF-8 text", "save it as UTF-8"),
+        (&["run", "hi", "--config", latin], "it is not UTF-8 text", "save it as UTF-8"),
     ] {
         let (_, _, err) = outcome(&mut home.command(args));
         assert_eq!(err.matches(cause).count(), 1, "{args:?}: {err}");

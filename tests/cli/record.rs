@@ -108,7 +108,7 @@ fn a_conversation_that_was_forgotten_in_part_is_checked_with_what_was_left() {
         outcome(&mut home.command(&["verify", path]))
     };
     let (river, sun) = (ask("Tell me about a river."), ask("What is the sun?"));
-    let short = "(What we said before, in short: rivers)\n\nWhat is the sun?";
+    let short = "(Summary of our conversation so far: rivers)\n\nWhat is the sun?";
     let after = ask(short);
     for (second, summary) in [(&sun, None), (&after, Some("rivers"))] {
         let forgotten = serde_json::json!({"messages": 2, "summary": summary});

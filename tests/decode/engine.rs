@@ -224,13 +224,13 @@ fn a_failing_draft_is_reported_once_and_changes_no_token() {
     assert!(goes_on && rounds <= best + 1, "{rounds} rounds, {best} without a failure");
     assert_eq!(
         notices,
-        ["the draft device failed: out of memory; drafting goes on with toy (Knowing)"]
+        ["the draft device failed: out of memory; drafting continues with toy (Knowing)"]
     );
     let (rounds, notices, goes_on) = run(0, &[5]);
     assert!(!goes_on && rounds > best);
     assert_eq!(
         notices,
-        ["the draft device failed: out of memory; decoding goes on without a draft"]
+        ["the draft device failed: out of memory; decoding continues without a draft"]
     );
 }
 
@@ -261,7 +261,7 @@ fn a_lost_drafter_leaves_the_others() {
     let mut alone = self::engine(Toy::new(3, 30, 500), None);
     let wanted = decode(&mut alone, &Letters, request(&[1, 2], 60), plain(greedy())).0;
     assert_eq!(outcome, wanted);
-    let lost = "the draft device failed: out of memory; toy (Knowing) is not used any more";
+    let lost = "the draft device failed: out of memory; toy (Knowing) is no longer used";
     assert_eq!(notices, [lost]);
     assert_eq!([0, 1, 2].map(|at| engine.drafter(at).is_some()), [true, false, true]);
 }
@@ -275,7 +275,7 @@ fn a_drafter_without_room_is_left_out_with_a_notice() {
         decode(&mut engine, &Letters, request(&[1, 2], 60), |_| options(SHAPE, true, greedy()));
     assert_eq!(
         notices,
-        ["the draft's context of 20 tokens is full; decoding goes on without a draft"]
+        ["the draft's context of 20 tokens is full; decoding continues without a draft"]
     );
     // A shorter conversation has room again.
     let (_, summary, notices) =

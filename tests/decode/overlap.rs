@@ -205,7 +205,7 @@ fn a_drafter_that_fails_or_panics_ahead_is_reported_once_and_changes_no_token() 
                 "the draft device failed: lost"
             };
             let then = match reserves {
-                0 => "decoding goes on without a draft",
+                0 => "decoding continues without a draft",
                 _ => "drafting goes on with toy (Knowing)",
             };
             assert_eq!(notices, [format!("{what}; {then}")]);

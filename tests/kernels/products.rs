@@ -107,9 +107,9 @@ fn several_matrices_in_one_dispatch_are_the_same_as_one_by_one() {
 fn damaged_shapes_are_refused_with_their_figures() {
     let pool = Pool::new(1);
     let error = Matrix::pack(Format::Q4K, 2, 100, &[0; 10], &pool).unwrap_err().to_string();
-    assert_eq!(error, "rows of 100 weights cannot be Q4_K: its blocks hold 256");
+    assert_eq!(error, "rows of 100 weights cannot be Q4_K, which stores blocks of 256");
     let error = Matrix::pack(Format::Q8_0, 2, 64, &[0; 10], &pool).unwrap_err().to_string();
-    assert!(error.starts_with("10 bytes for a Q8_0 matrix of 2 × 64, which takes 136"), "{error}");
+    assert!(error.starts_with("a Q8_0 matrix of 2 × 64 has 10 bytes instead of 136"), "{error}");
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
                 let bytes = tensor.bytes[..tensor.bytes.len() - 1].to_vec().into();
                 Some(RawTensor { bytes, ..tensor })
             }),
-            "model.gguf: tensor `model.layers.0.self_attn.k_proj.weight`: 139263 bytes for a \
-             Q8_0 matrix",
+            "model.gguf: tensor `model.layers.0.self_attn.k_proj.weight`: a Q8_0 \
+             matrix of 256 × 512 has 139263 bytes",
         ),
     ];
     for (name, change, message) in cases {

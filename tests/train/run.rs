@@ -305,7 +305,7 @@ fn bad_lines_are_named_and_survived() {
     for told in [
         "line 1 is no use: not JSON, or torn",
         "line 2 is no use: the chat is empty",
-        "line 3 is no use: message 1: the role `oracle` is unknown",
+        "line 3 is no use: message 1: unknown role `oracle`",
         "line 4 is no use: the first answer begins at token",
         "24 of 28 chats, 1 held out, 0 cut at the window, 4 of no use",
         "training: ",
@@ -314,7 +314,7 @@ fn bad_lines_are_named_and_survived() {
         assert!(err.contains(told), "{told} is missing from\n{err}");
     }
     let card = fs::read_to_string(bench.head().join("README.md")).unwrap();
-    assert!(card.contains("- line 3: message 1: the role `oracle` is unknown"), "{card}");
+    assert!(card.contains("- line 3: message 1: unknown role `oracle`"), "{card}");
     assert!(!bench.head().join("work").exists());
     let (code, _, err) = ended(bench.program(&[]).output().unwrap());
     assert_eq!(code, 2, "{err}");

@@ -287,7 +287,7 @@ fn failures_are_told_and_survived() {
     assert!(error.contains("200 tokens"), "{error}");
     worker.generate(job(3, "hello", 40));
     let answer = rest(&events);
-    let lost = "the draft device failed: out of memory; decoding goes on without a draft";
+    let lost = "the draft device failed: out of memory; decoding continues without a draft";
     assert!(answer.contains(&Event::Notice(lost.into())));
     assert_eq!(tokens(&answer), wanted("hello", 40, SamplerSettings::default()));
 }

@@ -63,13 +63,13 @@ impl RenderMeter {
     }
 
     fn too_large(&self) -> Error {
-        self.over(format!("it makes a text or list of more than {} bytes", self.one))
+        self.over(format!("it builds a text or list of more than {} bytes", self.one))
     }
 
     fn spend(&self, bytes: usize) -> Result<(), Error> {
         let made = self.made.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if made > self.all {
-            return Err(self.over(format!("it makes more than {} bytes in all", self.all)));
+            return Err(self.over(format!("it builds more than {} bytes in total", self.all)));
         }
         if Instant::now() > self.until {
             return Err(self.over(format!("it takes longer than {} s", PATIENCE.as_secs())));
@@ -86,7 +86,7 @@ impl RenderMeter {
 
     fn weigh(&self, value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
         if depth > DEEPEST {
-            return Err(self.over(format!("values nested deeper than {DEEPEST}")));
+            return Err(self.over(format!("it nests values more than {DEEPEST} levels deep")));
         }
         let own = value.as_bytes().map_or(0, <[u8]>::len) + EACH;
         *left = left.checked_sub(own).ok_or_else(|| self.too_large())?;
@@ -148,7 +148,7 @@ impl RenderMeter {
         }
         let value = self.bounded(value)?;
         if holds_namespace(&value, 0)? {
-            return Err(self.over("a namespace within a namespace".to_owned()));
+            return Err(self.over("it puts a namespace inside a namespace".to_owned()));
         }
         Ok(value)
     }
@@ -182,7 +182,7 @@ impl RenderMeter {
         let width = args.iter().skip(1).filter_map(width).max().unwrap_or(4);
         let lines = text.matches('\n').count() + 1;
         if width > WIDEST {
-            return Err(self.over(format!("an indentation by {width}")));
+            return Err(self.over(format!("it indents by {width} columns")));
         }
         let size = lines.saturating_mul(width).saturating_add(text.len());
         if size > self.one { Err(self.too_large()) } else { Ok(()) }
@@ -193,7 +193,7 @@ impl RenderMeter {
         let text = format.as_str().unwrap_or_default();
         let wide = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 4);
         if wide || text.contains('*') {
-            return Err(self.over("a format with a width of more than four digits".to_owned()));
+            return Err(self.over("it formats with a width of more than four digits".to_owned()));
         }
         Ok(())
     }

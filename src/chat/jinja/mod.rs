@@ -56,7 +56,10 @@ impl Jinja {
     pub(super) fn new(source: String) -> Result<Self, Fault> {
         if source.len() > LONGEST_SOURCE {
             let size = source.len();
-            return Err(Fault::Limit(format!("its {size} bytes are more than {LONGEST_SOURCE}")));
+            return Err(Fault::Limit(format!(
+                "it has {size} bytes, and the limit is \
+                {LONGEST_SOURCE}"
+            )));
         }
         let config = config()?;
         check_nesting(&source, &config)?;
@@ -129,7 +132,7 @@ fn check_nesting(source: &str, config: &TemplateConfig) -> Result<(), Fault> {
         }
         let line = span.start_line;
         if tokens > LONGEST_TAG {
-            let limit = format!("line {line}: an expression of more than {LONGEST_TAG} parts");
+            let limit = format!("line {line}: an expression has more than {LONGEST_TAG} parts");
             return Err(Fault::Limit(limit));
         }
         if branches > MOST_BRANCHES {
@@ -144,9 +147,9 @@ fn apart<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, F
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("template".to_owned()).stack_size(STACK);
         let thread = thread.spawn_scoped(scope, || caught(work));
-        let thread =
-            thread.map_err(|error| Fault::Refused(format!("no thread for it: {error}")))?;
-        let failed = || Err(Fault::Refused("the Jinja library failed on it".to_owned()));
+        let thread = thread
+            .map_err(|error| Fault::Refused(format!("cannot start a thread for it: {error}")))?;
+        let failed = || Err(Fault::Refused("the Jinja library crashed on it".to_owned()));
         thread.join().ok().flatten().unwrap_or_else(failed)
     })
 }
@@ -163,7 +166,7 @@ fn environment(meter: &Arc<RenderMeter>, now: u64) -> Environment<'static> {
     let limit = Arc::clone(meter);
     environment.add_function("strftime_now", move |format: String| {
         if format.len() > LONGEST_DATE {
-            return Err(limit.over(format!("a date format of {} bytes", format.len())));
+            return Err(limit.over(format!("its date format has {} bytes", format.len())));
         }
         Ok(clock::local(now, &format))
     });

@@ -56,7 +56,7 @@ impl SessionStore {
             if now.saturating_sub(time) > KEPT
                 && let Err(error) = fs::remove_file(&file)
             {
-                tracing::warn!("{} is not removed: {error}", file.display());
+                tracing::warn!("cannot remove {}: {error}", file.display());
             }
         }
     }

@@ -197,7 +197,7 @@ impl SessionStore {
     pub fn clean(&self) {
         let removed = remove_leftovers(&self.folder);
         if removed > 0 {
-            tracing::info!("{removed} unfinished files of a killed program were removed");
+            tracing::info!("removed {removed} unfinished files of a killed program");
         }
         self.clean_deleted();
     }

@@ -8,8 +8,8 @@ use super::super::jinja::Fault;
 pub enum TemplateError {
     /// The template is not valid Jinja.
     #[error(
-        "the chat template of {origin} cannot be read: {reason}; \
-         take another conversion of the model, or give a template of your own"
+        "the chat template of {origin} has an error: {reason}; use another conversion of the \
+        model, or your own template"
     )]
     Syntax {
         /// File the template came from.
@@ -18,7 +18,7 @@ pub enum TemplateError {
         reason: String,
     },
     /// The template refused this conversation or failed on it.
-    #[error("the chat template of {origin} refuses this conversation: {reason}")]
+    #[error("the chat template of {origin} rejects this conversation: {reason}")]
     Render {
         /// File the template came from.
         origin: String,
@@ -27,8 +27,8 @@ pub enum TemplateError {
     },
     /// The template asks for more than a template may.
     #[error(
-        "the chat template of {origin} goes beyond a limit: {limit}; \
-         take another conversion of the model"
+        "the chat template of {origin} exceeds a limit: {limit}; use another conversion of the \
+        model"
     )]
     Limit {
         /// File the template came from.

@@ -139,7 +139,7 @@ impl ChatTemplate {
         }
         let texts = messages.iter().flat_map(Message::texts);
         let Some(sign) = prompt::unused_sign(texts.chain(plain.as_deref().ok())) else {
-            return Err(self.refused("the messages use up the characters to mark them by"));
+            return Err(self.refused("the messages contain every character that could mark them"));
         };
         let read = |marks| {
             let marked = prompt::marked(messages, sign, marks);
@@ -158,7 +158,7 @@ impl ChatTemplate {
         // tokens are marked. Then it must not make any out of the rest.
         let prompt = read(Marks::Controls(controls))?;
         if prompt.own_controls(controls) != every.own_controls(controls) {
-            return Err(self.refused("it makes control tokens out of what the messages say"));
+            return Err(self.refused("it turns text of the messages into control tokens"));
         }
         Ok(prompt)
     }

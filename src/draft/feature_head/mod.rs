@@ -294,7 +294,7 @@ impl Drafter for FeatureHead {
         let make = self
             .fallback
             .take()
-            .ok_or_else(|| DraftError::Device("there is no other device to draft on".into()))?;
+            .ok_or_else(|| DraftError::Device("no other device can draft".into()))?;
         self.backend = make().map_err(lost)?;
         self.held.fill(0);
         self.clear_scratch();

@@ -36,7 +36,7 @@ pub struct NgramTable {
 
 /// The parts of a table do not fit each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{checks} slots with {tokens} tokens and {costs} probabilities, and not {KEPT} of each")]
+#[error("{checks} slots with {tokens} tokens and {costs} probabilities instead of {KEPT} of each")]
 pub struct UnevenTable {
     checks: usize,
     tokens: usize,

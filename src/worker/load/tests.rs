@@ -16,7 +16,7 @@ pub(super) fn machine() -> Machine {
             features: vec!["AVX2"],
         },
         memory: Memory { total: 8 << 30, free: 6 << 30 },
-        gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: its driver is not installed".into() },
+        gpu: GpuFinding::Absent { reason: "no NVIDIA GPU: the driver is not installed".into() },
         adapters: Vec::new(),
         built_with: Vec::new(),
     }

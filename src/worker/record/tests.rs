@@ -260,9 +260,13 @@ fn edits_by_hand_are_found_by_line() {
         (|r| r.tree = Tree::root(12_345), "labels"),
         (|r| r.ahead = Some(ahead(3, &[&[7, 8], &[9, 9]], None)), "4 tokens were drafted ahead"),
         (|r| r.ahead = Some(ahead(4, &[&[7, 8], &[]], None)), "no token"),
-        (|r| r.outcomes = vec![outcome(r, 99, false)], "none of its tree"),
-        (|r| r.outcomes = vec![outcome(r, 0, true)], "the round's is another"),
-        (|r| r.ahead = Some(ahead(4, &[&[r.bonus + 1]], Some(0))), "which nothing led to"),
+        (|r| r.outcomes = vec![outcome(r, 99, false)], "not in the round's tree"),
+        (|r| r.outcomes = vec![outcome(r, 0, true)], "the round had another one"),
+        (
+            |r| r.ahead = Some(ahead(4, &[&[r.bonus + 1]], Some(0))),
+            "does not follow the accepted \
+            tokens",
+        ),
     ];
     for (change, words) in edits {
         let error = edited(change);

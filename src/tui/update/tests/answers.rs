@@ -91,7 +91,7 @@ fn a_question_that_does_not_fit_the_context_changes_nothing() {
     type_keys(&mut state, "more<enter>");
     assert!(state.rounds.is_empty());
     say(&mut state, Event::Prefill { generation: 2, done: 0, total: 2100 });
-    let error = "the prompt has 2100 tokens, the context holds 2048".to_string();
+    let error = "the prompt has 2100 tokens, but the context holds 2048".to_string();
     say(&mut state, Event::Failed { generation: Some(2), error });
     assert!(matches!(state.overlay, Some(Overlay::Full { .. })), "there is something to forget");
     type_keys(&mut state, "<down><down><enter>");
