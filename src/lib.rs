@@ -30,6 +30,7 @@
 //! | 1 | [`kernels`] | skinny matrix products, attention, packed weights, the compute pool |
 //! | 0 | [`caught`] | panics of libraries, as errors |
 //! | 0 | [`files`] | files written whole or not at all, read within limits |
+//! | 0 | [`guide`] | the guide's pages, compiled in |
 //!
 //! A token's way: keyboard → `tui::update` → `worker::Command` → `worker` → `decode`
 //! (draft → tree → target → accept) → `worker::Event` → `tui::state` → `tui::view`.
@@ -42,6 +43,7 @@ pub mod cli;
 pub mod decode;
 pub mod draft;
 pub mod files;
+pub mod guide;
 pub mod hardware;
 pub mod kernels;
 pub mod library;

@@ -21,8 +21,9 @@ use crate::tui::Opening;
 #[command(
     name = "dovetail",
     version,
+    disable_help_subcommand = true,
     args_conflicts_with_subcommands = true,
-    after_help = "Exit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
+    after_help = "Guide: `dovetail help` lists its topics.\nExit codes: 0 done, 1 failed, 2 wrong flags or settings, 3 a model could not be \
                   loaded, 130 interrupted.\nEnvironment: DOVETAIL_TARGET, DOVETAIL_DRAFT, \
                   DOVETAIL_DRAFT_MODEL, DOVETAIL_STRATEGY, DOVETAIL_DEVICE, DOVETAIL_VRAM, \
                   DOVETAIL_GPU_LAYERS, DOVETAIL_PREFILL, DOVETAIL_THREADS, DOVETAIL_CONFIG, \
@@ -67,6 +68,12 @@ pub enum Command {
     Verify(Box<VerifyArgs>),
     /// Play a record in the chat's panels, at any pace and without models.
     Replay(ReplayArgs),
+    /// Read the guide: its topics, a topic, or a command's help.
+    Help {
+        /// A topic or a command; without one, the topics are listed.
+        #[arg(value_name = "TOPIC|COMMAND")]
+        words: Vec<String>,
+    },
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -228,6 +235,7 @@ impl Cli {
                 | Command::Ngrams(_)
                 | Command::Train(_)
                 | Command::Replay(_)
+                | Command::Help { .. }
                 | Command::Completions { .. }
                 | Command::Man,
             ) => false,

@@ -25,6 +25,16 @@ pub fn watch(on_signal: impl Fn() -> bool + Send + 'static) {
     }
 }
 
+/// Leaves Ctrl-C to the program that has the terminal meanwhile, such as a pager.
+pub fn ignore_ctrl_c() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    // Without the thread Ctrl-C ends this program, and the other one goes on.
+    let _ = std::thread::Builder::new().name("dovetail-signals".into()).spawn(move || {
+        runtime.block_on(async { while tokio::signal::ctrl_c().await.is_ok() {} });
+    });
+}
+
 #[cfg(unix)]
 async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};

@@ -8,12 +8,14 @@ mod chat;
 mod doctor;
 mod download_bar;
 mod exit;
+mod help;
 mod interrupt;
 mod logging;
 mod manual;
 mod models;
 mod ngrams;
 mod output;
+mod pager;
 mod pull;
 mod race;
 #[cfg(test)]
@@ -64,6 +66,7 @@ fn dispatch(cli: &Cli) -> CommandResult {
         Some(Command::Verify(args)) => verify::verify(args),
         Some(Command::Replay(args)) => replay::replay(args),
         Some(Command::Completions { shell }) => manual::completions(*shell),
+        Some(Command::Help { words }) => help::help(words),
         Some(Command::Man) => manual::man(),
     }
 }

@@ -5,37 +5,28 @@ use std::collections::BTreeSet;
 use clap::{Command, CommandFactory, Parser};
 
 use super::args::Cli;
+use crate::guide::TOPICS;
 
 /// The README and the pages of the guide.
-const README: &str = concat!(
-    include_str!("../../README.md"),
-    include_str!("../../assets/docs/architectures.md"),
-    include_str!("../../assets/docs/benchmarks.md"),
-    include_str!("../../assets/docs/command-line.md"),
-    include_str!("../../assets/docs/exactness.md"),
-    include_str!("../../assets/docs/gpu.md"),
-    include_str!("../../assets/docs/keys.md"),
-    include_str!("../../assets/docs/models.md"),
-    include_str!("../../assets/docs/platforms.md"),
-    include_str!("../../assets/docs/screen.md"),
-    include_str!("../../assets/docs/settings.md"),
-    include_str!("../../assets/docs/strategies.md"),
-    include_str!("../../assets/docs/training.md"),
-);
+fn texts() -> Vec<&'static str> {
+    let pages = TOPICS.iter().map(|topic| topic.text);
+    [include_str!("../../README.md")].into_iter().chain(pages).collect()
+}
+
 /// Flags of cargo that the README names.
 const CARGO: [&str; 3] = ["release", "features", "path"];
 
-/// The lines of the README's shell blocks without their comments.
-fn shell_lines() -> Vec<&'static str> {
-    let blocks = README.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+/// The lines of a text's shell blocks without their comments.
+fn shell_lines(text: &str) -> Vec<&str> {
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let lines = blocks.flat_map(str::lines);
     lines.filter_map(|line| line.split("  #").next()).map(str::trim).collect()
 }
 
 /// Commands of the program within a pipeline, or in a code span.
-fn commands() -> Vec<Vec<String>> {
-    let spans = README.split('`').skip(1).step_by(2).filter(|span| !span.contains('\n'));
-    let all = shell_lines().into_iter().flat_map(|line| line.split('|')).chain(spans);
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let spans = text.split('`').skip(1).step_by(2).filter(|span| !span.contains('\n'));
+    let all = shell_lines(text).into_iter().flat_map(|line| line.split('|')).chain(spans);
     all.map(str::trim).filter(|command| command.starts_with("dovetail ")).map(words).collect()
 }
 
@@ -67,7 +58,7 @@ fn flags(command: &Command, all: &mut BTreeSet<String>) {
 
 #[test]
 fn every_command_parses() {
-    let commands = commands();
+    let commands: Vec<_> = texts().into_iter().flat_map(commands).collect();
     assert!(commands.len() >= 10, "{commands:?}");
     for command in commands {
         if let Err(error) = Cli::try_parse_from(&command) {
@@ -81,9 +72,12 @@ fn every_flag_exists() {
     let mut known: BTreeSet<String> = CARGO.map(str::to_owned).into();
     flags(&Cli::command(), &mut known);
     let mut seen = 0;
-    for (at, _) in README.match_indices("--") {
-        let free = !README[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-');
-        let rest = &README[at + 2..];
+    for (text, (at, _)) in texts()
+        .into_iter()
+        .flat_map(|text| text.match_indices("--").map(move |found| (text, found)))
+    {
+        let free = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '-');
+        let rest = &text[at + 2..];
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(rest.len());
         let flag = &rest[..end];
         if free && flag.starts_with(|c: char| c.is_ascii_lowercase()) {

@@ -5,6 +5,7 @@ mod drafts;
 mod fetch;
 mod gpu;
 mod guards;
+mod help;
 mod models;
 mod program;
 mod race;

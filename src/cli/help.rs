@@ -1,0 +1,173 @@
+//! `dovetail help`: the pages of the guide and the commands' own help. Must never name a flag.
+
+use anyhow::anyhow;
+use clap::{Command, CommandFactory};
+
+use super::args::Cli;
+use super::exit::{Code, CommandResult, Failure};
+use super::pager;
+use crate::guide::{TOPICS, Topic};
+use crate::tui::markdown::{Document, Logical, Look, Origins, SpanRole, StyledSpan, TextRow, wrap};
+
+/// Shows the list of topics, a topic, or a command's help.
+pub fn help(words: &[String]) -> CommandResult {
+    let named = match words {
+        [] => return pager::show(&index(usize::MAX, plain), |width| index(width, styled)),
+        [word] => Topic::named(word),
+        _ => None,
+    };
+    if let Some(topic) = named {
+        let page = |text: String| text + &flags_of(topic.name);
+        return pager::show(&page(topic.text.to_owned()), |width| {
+            laid_out(&page(topic.with_addresses()), width).iter().map(|row| styled(row)).collect()
+        });
+    }
+    let command = command(words).ok_or_else(|| unknown(&words.join(" ")))?;
+    let text = command.clone().render_long_help();
+    pager::show(&text.to_string(), |_| text.ansi().to_string())
+}
+
+/// The rows of a page at a width.
+pub(super) fn laid_out(text: &str, width: usize) -> Vec<TextRow> {
+    Document::default().lay_out(text, &Origins::default(), width).to_vec()
+}
+
+/// The command that these words call.
+fn command(words: &[String]) -> Option<Command> {
+    let mut root = Cli::command();
+    root.build();
+    let found = words.iter().try_fold(&root, |command, word| command.find_subcommand(word))?;
+    Some(found.clone())
+}
+
+/// The commands that have help.
+fn commands() -> Vec<String> {
+    let root = Cli::command();
+    let shown = root.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_owned()).collect()
+}
+
+/// Where a topic has the name of a command, the way to that command's help.
+fn flags_of(name: &str) -> String {
+    match commands().iter().any(|command| command == name) {
+        true => format!("\nThe flags of the command: `dovetail {name} --help`.\n"),
+        false => String::new(),
+    }
+}
+
+fn unknown(given: &str) -> Failure {
+    let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let commands = commands();
+    let all = topics.iter().copied().chain(commands.iter().map(String::as_str));
+    let near = all
+        .map(|name| (strsim::normalized_damerau_levenshtein(given, name), name))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .filter(|(likeness, _)| *likeness >= 0.5)
+        .map(|(_, name)| format!("; did you mean \"{name}\"?"))
+        .unwrap_or_default();
+    let (topics, commands) = (topics.join(", "), commands.join(", "));
+    let words = format!(
+        "\"{given}\" is neither a topic nor a command{near}\ntopics: {topics}\ncommands: {commands}"
+    );
+    Failure::new(Code::Usage, anyhow!(words))
+}
+
+/// The topics with their summaries, each row of at most `width` columns.
+fn index(width: usize, row: impl Fn(&[StyledSpan]) -> String) -> String {
+    let strong = Look { role: SpanRole::Heading, ..Look::default() };
+    let span = |text: String, look| StyledSpan { text, look, origin: None, at: None };
+    let name_width = TOPICS.iter().map(|topic| topic.name.len()).max().unwrap_or(0) + 4;
+    let mut lines = vec![Logical::default()];
+    lines[0].push("Topics of the guide", (strong, None));
+    for topic in TOPICS {
+        let name = format!("{:<name_width$}", format!("  {}", topic.name));
+        let mut line = Logical {
+            first: vec![span(name, Look { strong: true, ..Look::default() })],
+            rest: vec![span(" ".repeat(name_width), Look::default())],
+            ..Logical::default()
+        };
+        line.push(&topic.summary().replace('`', ""), (Look::default(), None));
+        lines.push(line);
+    }
+    for text in [
+        "",
+        "dovetail help TOPIC      read a topic",
+        "dovetail help COMMAND    what a command does, and its flags",
+        "dovetail --help          the commands, and the flags of the chat",
+    ] {
+        let mut line = Logical::default();
+        line.push(text, (Look::default(), None));
+        lines.push(line);
+    }
+    lines.iter().flat_map(|line| wrap(line, width)).map(|spans| row(&spans)).collect()
+}
+
+/// A row without styles.
+pub(super) fn plain(row: &[StyledSpan]) -> String {
+    row.iter().map(|span| span.text.as_str()).collect::<String>() + "\n"
+}
+
+/// A row with the terminal's codes for its styles.
+fn styled(row: &[StyledSpan]) -> String {
+    let span = |span: &StyledSpan| {
+        let mut codes = match span.look.role {
+            SpanRole::Text => vec![],
+            SpanRole::Heading => vec!["1"],
+            SpanRole::Comment | SpanRole::Markup => vec!["2"],
+            _ => vec!["36"],
+        };
+        codes.extend(span.look.strong.then_some("1"));
+        codes.extend(span.look.emphasis.then_some("3"));
+        if super::settings_file::no_color() {
+            codes.retain(|code| *code != "36");
+        }
+        match codes.as_slice() {
+            [] => span.text.clone(),
+            codes => format!("\x1b[{}m{}\x1b[0m", codes.join(";"), span.text),
+        }
+    };
+    row.iter().map(span).collect::<String>() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_by_their_words() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for found in ["run", "bench quality", "man"] {
+            assert!(command(&words(found)).is_some(), "{found}");
+        }
+        assert!(command(&words("run quality")).is_none());
+        let help = command(&words("run")).unwrap().render_long_help().to_string();
+        assert!(help.contains("Usage: dovetail run"), "{help}");
+    }
+
+    #[test]
+    fn the_list_names_every_topic_within_the_width() {
+        for width in [40, 80, usize::MAX] {
+            let list = index(width, plain);
+            for topic in TOPICS {
+                assert!(list.contains(&format!("\n  {} ", topic.name)), "{list}");
+            }
+            assert!(list.lines().all(|line| line.chars().count() <= width), "{list}");
+        }
+        assert!(index(usize::MAX, plain).contains(TOPICS[0].summary()));
+    }
+
+    #[test]
+    fn a_page_is_styled_and_fits() {
+        let rows = laid_out("# Title\n\nSome `code` in a **long** line of words.\n", 20);
+        let shown: String = rows.iter().map(|row| styled(row)).collect();
+        assert!(shown.starts_with("\x1b[1mTitle\x1b[0m\n\nSome "), "{shown:?}");
+        assert!(shown.contains("\x1b[1mlong\x1b[0m"), "{shown:?}");
+        assert!(rows.iter().all(|row| plain(row).trim_end().len() <= 20));
+    }
+
+    #[test]
+    fn a_topic_with_a_commands_name_leads_to_its_flags() {
+        assert!(flags_of("models").contains("dovetail models --help"));
+        assert_eq!(flags_of("exactness"), "");
+    }
+}
