@@ -18,6 +18,7 @@ macro_rules! page {
 
 /// Every page, in the order in which a reader may want them.
 pub const TOPICS: &[Topic] = &[
+    page!("getting-started"),
     page!("screen"),
     page!("command-line"),
     page!("models"),
@@ -26,6 +27,7 @@ pub const TOPICS: &[Topic] = &[
     page!("strategies"),
     page!("exactness"),
     page!("benchmarks"),
+    page!("papers"),
     page!("training"),
     page!("settings"),
     page!("keys"),
