@@ -1,6 +1,6 @@
-//! Two pools on the same cores: one borrows the threads of the other while only one of them works
-//! at a time, and takes a part of the cores for itself while both work at once. Knows threads, not
-//! what they compute.
+//! Two pools on the same cores. The borrowing pool uses the lender's threads while only one of the
+//! two has work, and takes some of the cores for itself while both work at the same time. This file
+//! deals with threads, not with what they compute.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,19 +8,19 @@ use std::sync::atomic::Ordering;
 use super::pool::Pool;
 
 impl Pool {
-    /// A pool that normally works on all threads of `lender`. While the guard that
-    /// [`Self::work_apart`] returns lives, it works on `threads` threads of its own (at least one:
-    /// the caller), and `lender` on as many fewer (at least one).
+    /// A pool that normally works on all threads of `lender`. While the guard returned by
+    /// [`Self::work_apart`] lives, it works on `threads` threads of its own (at least one: the
+    /// caller), and `lender` gives up as many (but keeps at least one).
     pub fn borrowing(lender: Arc<Self>, threads: usize) -> Self {
         let mut pool = Self::with_isa(threads, lender.isa());
-        // Until it works apart its own threads are parked.
+        // Its own threads stay parked until it works apart.
         pool.keep_to(1);
         pool.lender = Some(lender);
         pool
     }
 
-    /// Separates this pool from its lender until the returned guard is dropped. To be called by
-    /// one thread at a time; does nothing for a pool without a lender or already separate.
+    /// Separates this pool from its lender until the returned guard is dropped. Only one thread may
+    /// call it at a time. It does nothing if the pool has no lender or is already separate.
     #[must_use = "the pool works apart until this is dropped"]
     pub fn work_apart(&self) -> Apart<'_> {
         let parted = self.lender.as_deref().filter(|_| !self.apart.swap(true, Ordering::SeqCst));
@@ -33,18 +33,18 @@ impl Pool {
     }
 }
 
-/// While it lives, a pool and its lender each keep to their own cores.
+/// While this guard lives, a pool and its lender each keep to their own cores.
 #[derive(Debug)]
 pub struct Apart<'a> {
     pool: &'a Pool,
-    /// `None` if this guard did not separate anything.
+    /// `None` if this guard separated nothing.
     lender: Option<&'a Pool>,
 }
 
 impl Drop for Apart<'_> {
     fn drop(&mut self) {
         if let Some(lender) = self.lender {
-            // Its own threads park before the lender's come back to the same cores.
+            // Park our own threads before the lender's return to the same cores.
             self.pool.keep_to(1);
             self.pool.apart.store(false, Ordering::SeqCst);
             lender.keep_to(lender.own_threads());
@@ -61,7 +61,7 @@ mod tests {
     use std::thread::ThreadId;
     use std::time::Duration;
 
-    /// The ids of `threads` threads of `pool`: each task waits until all have one.
+    /// The ids of `threads` threads of `pool`: each task waits until every thread has taken one.
     fn gather(pool: &Pool, threads: usize) -> HashSet<ThreadId> {
         let (seen, all) = (Mutex::new(HashSet::new()), Barrier::new(threads));
         pool.run(threads, |_| {
@@ -71,7 +71,7 @@ mod tests {
         seen.into_inner().unwrap()
     }
 
-    /// Those that take part in a job with work for many.
+    /// The threads that take part in a job with enough work for all of them.
     fn takers(pool: &Pool) -> HashSet<ThreadId> {
         let seen = Mutex::new(HashSet::new());
         pool.run(64, |_| {
@@ -94,9 +94,9 @@ mod tests {
             let (of_lender, own) = (gather(&lender, 2), gather(&pool, 2));
             assert!(of_lender.is_subset(&all) && takers(&lender).is_subset(&of_lender));
             assert!(takers(&pool).is_subset(&own));
-            // Both have the caller, here the same thread.
+            // The caller takes part in both, and here it is the same thread.
             assert_eq!(own.intersection(&all).count(), 1);
-            // A second guard changes nothing, nor does its end.
+            // A second guard changes nothing, and dropping it changes nothing either.
             drop(pool.work_apart());
             assert_eq!((lender.threads(), pool.threads()), (2, 2));
             drop(apart);
@@ -121,7 +121,7 @@ mod tests {
         let count = AtomicUsize::new(0);
         let work = |pool: &Pool, rounds: usize| {
             for i in 0..rounds {
-                // Now and then long enough for the workers to park.
+                // Pause now and then, long enough for the workers to park.
                 if i % 50 == 0 {
                     std::thread::sleep(Duration::from_micros(400));
                 }

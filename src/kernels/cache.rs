@@ -1,9 +1,9 @@
-//! The KV cache of all layers: allocated once, filled row by row, compacted in place. Knows
+//! The KV cache of all layers: allocated once, filled row by row, compacted in place. It deals with
 //! positions, not tokens.
 //!
-//! Keys lie in tiles of 16 positions, dimension by dimension, like weight rows in a product;
-//! values lie position by position. Positions `0..len` are committed; the rows of the pass in
-//! flight lie in the slots behind them until [`KvCache::commit`] keeps a path.
+//! Keys are stored in tiles of 16 positions, dimension by dimension, like weight rows in a product;
+//! values are stored position by position. Positions `0..len` are committed. The rows of the pass
+//! in flight occupy the slots after them until [`KvCache::commit`] keeps a path.
 
 use super::lanes::element::{Element, F16, F32, Stored};
 use super::lanes::{self, LANES, Lanes, Work};
@@ -13,7 +13,7 @@ use super::pool::{Pool, Shareable};
 /// The number format of cached keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvFormat {
-    /// 16-bit floats: half the memory, rounded once when written.
+    /// 16-bit floats: half the memory; each number is rounded once, when it is written.
     #[default]
     F16,
     /// 32-bit floats.
@@ -21,7 +21,7 @@ pub enum KvFormat {
 }
 
 impl KvFormat {
-    /// Bytes of a number.
+    /// Bytes per number.
     pub fn size(self) -> usize {
         match self {
             KvFormat::F16 => F16::SIZE,
@@ -45,8 +45,8 @@ pub struct KvCache {
 }
 
 impl KvCache {
-    /// An empty cache for `capacity` slots (positions and rows in flight together) of `heads` key
-    /// and value heads of `head_dim` dimensions in each of `layers` layers.
+    /// An empty cache with `capacity` slots, which committed positions and rows in flight share.
+    /// Each of `layers` layers has `heads` key and value heads of `head_dim` dimensions.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -66,57 +66,57 @@ impl KvCache {
         Ok(Self { layers, heads, head_dim, capacity, len: 0, format, keys, values })
     }
 
-    /// Committed positions.
+    /// How many positions are committed.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is committed.
+    /// Whether no position is committed.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Slots, rounded up to whole tiles of 16.
+    /// How many slots there are, rounded up to whole tiles of 16.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Layers.
+    /// How many layers there are.
     pub fn layers(&self) -> usize {
         self.layers
     }
 
-    /// Key and value heads.
+    /// How many key and value heads there are.
     pub fn heads(&self) -> usize {
         self.heads
     }
 
-    /// Dimensions of a head.
+    /// How many dimensions a head has.
     pub fn head_dim(&self) -> usize {
         self.head_dim
     }
 
-    /// The number format.
+    /// The number format of keys and values.
     pub fn format(&self) -> KvFormat {
         self.format
     }
 
-    /// Bytes allocated; resident only as far as written.
+    /// Bytes allocated; only those already written are resident.
     pub fn bytes(&self) -> usize {
         self.keys.len() + self.values.len()
     }
 
     /// Writes the keys and values of a pass's rows, `[m, heads · head_dim]` each, into the slots
-    /// behind the committed positions of `layer`; row i is the pass's row i.
+    /// after the committed positions of `layer`, in the order of the rows.
     ///
     /// # Panics
-    /// If the layer does not exist, the shapes differ or are no whole rows, or the rows have no
-    /// room (ask [`KvCache::capacity`] first).
+    /// If the layer does not exist, the shapes differ or are not whole rows, or there is no room
+    /// for the rows (check [`KvCache::capacity`] first).
     pub fn write(&mut self, pool: &Pool, layer: usize, keys: &[f32], values: &[f32]) {
         self.write_behind(pool, layer, 0, keys, values);
     }
 
-    /// The same behind `rows` rows of earlier passes that stay in flight.
+    /// Does the same, but after `rows` rows of earlier passes that are still in flight.
     ///
     /// # Panics
     /// As [`KvCache::write`].
@@ -131,12 +131,13 @@ impl KvCache {
         Self::write_each(pool, std::slice::from_mut(self), (layer, rows), keys, values);
     }
 
-    /// [`KvCache::write_behind`] of several caches of one shape in one dispatch: the first of the
-    /// rows go to the first cache, as many as to each of the others. `layer` with the rows in
-    /// flight of every cache.
+    /// [`KvCache::write_behind`] for several caches of one shape in one dispatch. The rows are
+    /// divided equally: the first share goes to the first cache, and so on. `layer` comes with the
+    /// number of rows in flight, which is the same in every cache.
     ///
     /// # Panics
-    /// As [`KvCache::write`], and if the caches differ in shape or the rows do not share out.
+    /// As [`KvCache::write`], and if the caches differ in shape or the rows cannot be divided
+    /// equally.
     pub fn write_each(
         pool: &Pool,
         caches: &mut [Self],
@@ -175,12 +176,12 @@ impl KvCache {
         });
     }
 
-    /// What caches must have alike for one pass: layers, heads, their dimensions, the format.
+    /// What must be equal in all caches of one pass: layers, heads, their dimensions, the format.
     pub(super) fn shape(&self) -> (usize, usize, usize, KvFormat) {
         (self.layers, self.heads, self.head_dim, self.format)
     }
 
-    /// Commits the rows of `path` (ascending rows of the last pass) as the next positions, in all
+    /// Commits the rows in `path` (ascending rows of the last pass) as the next positions, in all
     /// layers, in place. The other rows of the pass are dropped.
     ///
     /// # Panics
@@ -190,11 +191,12 @@ impl KvCache {
         assert!(path.iter().all(|&p| self.len + p < self.capacity), "rows within the cache");
         let first = self.len;
         let planes = self.planes();
-        // An ascending path moves rows only down, so the next to be read is never overwritten.
+        // An ascending path only moves rows to lower slots, so no row is overwritten before it is
+        // read.
         if path.iter().enumerate().any(|(i, &p)| i != p) {
             pool.run(self.layers * self.heads, |plane| {
                 for (i, &p) in path.iter().enumerate().filter(|&(i, &p)| i != p) {
-                    // SAFETY: both slots are below the capacity; each plane is one task's.
+                    // SAFETY: both slots are below the capacity; each plane belongs to one task.
                     unsafe { planes.copy(plane, first + p, first + i) };
                 }
             });
@@ -207,7 +209,7 @@ impl KvCache {
         self.len = self.len.min(len);
     }
 
-    /// Key and value that a slot of one layer holds, `[heads · head_dim]` each.
+    /// The key and the value in a slot of one layer, `[heads · head_dim]` each.
     ///
     /// # Panics
     /// If there is no such layer or slot.
@@ -285,7 +287,7 @@ pub(super) struct Plane {
     pub(super) values: *const u8,
 }
 
-/// The cache's memory as tasks write to it, each task to planes of its own.
+/// The cache's memory as tasks write to it; each task writes to its own planes.
 struct Planes {
     keys: Shareable<u8>,
     values: Shareable<u8>,
@@ -304,11 +306,11 @@ impl Planes {
     }
 
     /// # Safety
-    /// The plane and both slots exist and are this task's alone.
+    /// The plane and both slots exist, and only this task uses them.
     unsafe fn copy(&self, plane: usize, from: usize, to: usize) {
         let size = self.format.size();
         let (key_from, key_to) = (self.key(plane, from), self.key(plane, to));
-        // SAFETY: the caller's promise. Slots differ, so the two places never overlap.
+        // SAFETY: the caller's promise. The slots differ, so the two ranges never overlap.
         unsafe {
             for d in (0..self.head_dim * LANES).step_by(LANES) {
                 let keys = self.keys.get();
@@ -326,7 +328,7 @@ impl Planes {
     }
 }
 
-/// One row into one slot of a plane; both exist, and the plane is one task's alone.
+/// Writes one row into one slot of a plane. Both exist, and only one task uses the plane.
 struct Write<'a> {
     planes: &'a Planes,
     plane: usize,
@@ -355,8 +357,8 @@ impl Write<'_> {
         let mut rounded = [0u32; LANES];
         for d in (0..self.keys.len()).step_by(LANES) {
             let lanes = LANES.min(self.keys.len() - d);
-            // SAFETY: the slot exists and is ours; a value's place is padded to whole vectors, a
-            // key's ends with its last dimension; `rounded` has room for 16 numbers.
+            // SAFETY: the slot exists and is ours; the space of a value is padded to whole vectors,
+            // that of a key ends with its last dimension; `rounded` has room for 16 numbers.
             unsafe {
                 let to = self.planes.values.get().add((value + d) * E::SIZE);
                 E::store::<L>(to, sixteen::<L>(&self.values[d..d + lanes]));
@@ -372,7 +374,7 @@ impl Write<'_> {
     }
 }
 
-/// Up to sixteen floats, the rest zero.
+/// Up to sixteen floats, padded with zeros.
 #[inline(always)]
 fn sixteen<L: Lanes>(x: &[f32]) -> L::F {
     let mut all = [0.0; LANES];

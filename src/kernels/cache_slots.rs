@@ -1,15 +1,15 @@
-//! The committed positions of one layer of a KV cache side by side, as a device takes them. Must
-//! never know which device.
+//! Reads the committed positions of one layer of a KV cache, one after the other, as a device takes
+//! them. It must not depend on which device that is.
 
 use super::cache::{KvCache, KvFormat, key_index, value_index};
 use super::lanes::LANES;
 
 impl KvCache {
-    /// The first `count` slots of a layer, one behind the other: of each the keys of all heads,
-    /// then their values, every number as it lies in memory.
+    /// The first `count` slots of a layer, one after the other. Each slot is the keys of all heads
+    /// and then their values, every number as it lies in memory.
     ///
     /// # Panics
-    /// If there is no such layer, or there are fewer slots.
+    /// If there is no such layer, or it has fewer slots.
     pub fn slots(&self, layer: usize, count: usize) -> Vec<u8> {
         assert!(layer < self.layers(), "layer {layer} of {}", self.layers());
         assert!(count <= self.capacity(), "{count} slots of {}", self.capacity());
@@ -22,7 +22,7 @@ impl KvCache {
         out
     }
 
-    /// Fills `out` with slots of numbers of so many bytes.
+    /// Fills `out` with slots whose numbers are `SIZE` bytes each.
     fn gather<const SIZE: usize>(&self, layer: usize, out: &mut [u8]) {
         let (heads, dim) = (self.heads(), self.head_dim());
         let (keys, values) = (self.keys.as_chunks::<SIZE>().0, self.values.as_chunks::<SIZE>().0);

@@ -1,9 +1,10 @@
-//! The formats of 32-weight blocks with codes of four or five bits, each described once for packing
-//! and for products. Knows neither loop.
+//! The formats of 32-weight blocks with codes of four or five bits. Each is described once, for
+//! packing and for products. It does not depend on either of those loops.
 //!
-//! In a file a block is its scale, then its minimum, the fifth bits of its codes and 16 bytes of
-//! their low bits, as far as the format has them. In a tile the blocks of a group share the lines
-//! of scales and of minima; then each has its line of fifth bits and its low bits.
+//! In a file, a block is its scale, its minimum, the fifth bits of its codes and then 16 bytes of
+//! their low bits, without the parts that the format does not have. In a tile, the blocks of a
+//! group share the lines of scales and of minima; then come, for each block, its line of fifth bits
+//! and its low bits.
 
 use half::f16;
 
@@ -11,21 +12,20 @@ use super::block::{FP4_LEVELS, IQ4_LEVELS, LINE, LOW, half_at};
 use super::format::Format;
 use super::lanes::{LANES, Lanes};
 
-/// One such format. A weight is scale · (code or its level − zero point) + minimum.
+/// A weight is scale · (code or its level − zero point) + minimum.
 pub(super) trait Codes: 'static {
-    /// The format.
     const FORMAT: Format;
-    /// Blocks of a group.
+    /// Blocks in a group.
     const BLOCKS: usize = 2;
-    /// Bytes of a scale, in a file and in a tile.
+    /// Bytes of a scale, both in a file and in a tile.
     const SCALE: usize = 2;
     /// Whether blocks have minima.
     const MINIMA: bool = false;
     /// Whether codes have a fifth bit.
     const FIFTH: bool = false;
-    /// The zero point of the codes, or of the moved levels that they stand for.
+    /// The zero point of the codes, or of the shifted levels that they stand for.
     const ZERO: u8;
-    /// What codes stand for, if not for themselves.
+    /// The levels that codes stand for; `None` if a code stands for itself.
     const LEVELS: Option<&'static Levels> = None;
 
     /// Bytes of a group before its codes.
@@ -35,7 +35,7 @@ pub(super) trait Codes: 'static {
     /// Bytes of a group.
     const BYTES: usize = Self::HEAD + Self::BLOCKS * Self::CODES;
 
-    /// The scale of which `bytes` begin.
+    /// The scale at the start of `bytes`.
     fn scale(bytes: &[u8]) -> f32 {
         half_at(bytes, 0)
     }
@@ -51,15 +51,16 @@ pub(super) trait Codes: 'static {
     }
 }
 
-/// Levels that codes of four bits stand for.
+/// The levels that 4-bit codes stand for.
 pub(super) struct Levels {
-    /// As they are.
+    /// The levels themselves.
     pub(super) exact: [i8; 16],
-    /// Moved up to be unsigned, four times over: what a product looks up.
+    /// The levels shifted up to be unsigned, repeated four times: the table in which a product
+    /// looks them up.
     pub(super) moved: [u8; LINE],
 }
 
-/// Those of IQ4_NL and IQ4_XS.
+/// The levels of IQ4_NL and IQ4_XS.
 pub(super) static IQ4: Levels = Levels::new(IQ4_LEVELS, 128);
 static FP4: Levels = Levels::new(FP4_LEVELS, 16);
 
@@ -119,7 +120,7 @@ impl Codes for Mxfp4 {
     const ZERO: u8 = 16;
     const LEVELS: Option<&'static Levels> = Some(&FP4);
 
-    /// Half of 2 to the power of the byte − 127, as the levels are doubled.
+    /// Half of 2^(byte − 127), because the levels are doubled.
     fn scale(bytes: &[u8]) -> f32 {
         f32::from_bits(match bytes[0] {
             exponent @ (0 | 1) => 0x0020_0000 << exponent,

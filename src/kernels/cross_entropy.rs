@@ -1,22 +1,22 @@
-//! Rows of logits against the distribution that was wanted: softmax, cross-entropy and its
-//! gradient. Knows no models and no threads: rows do not depend on each other, so whoever has many
-//! shares them out.
+//! Compares rows of logits with the wanted distribution: softmax, cross-entropy and its gradient.
+//! It does not depend on models or threads. The rows are independent, so a caller with many of them
+//! can divide them among threads.
 
 use super::isa::Isa;
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 
-/// What [`softmax_less`] found in a row.
+/// What [`softmax_less`] measured in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RowLoss {
     /// ln Σ exp(logits) − Σ wanted · logits, in nats.
     pub cross_entropy: f32,
-    /// Logits above that of the token in question: its rank, from 0 on.
+    /// How many logits are above that of the given token: its rank, starting at 0.
     pub above: u32,
 }
 
-/// Turns `logits` into softmax(logits) and returns the index of the greatest, the lowest among
-/// equals; 0 if there is none.
+/// Turns `logits` into softmax(logits) and returns the index of the greatest logit (the lowest
+/// index if several are equal), or 0 if there are none.
 pub fn softmax(logits: &mut [f32]) -> usize {
     softmax_by(Isa::best(), logits)
 }
@@ -29,11 +29,11 @@ fn softmax_by(isa: Isa, logits: &mut [f32]) -> usize {
     likeliest
 }
 
-/// Turns `logits` into softmax(logits) − `wanted`, the gradient of the cross-entropy by the logits.
-/// The rank is that of `token`.
+/// Turns `logits` into softmax(logits) − `wanted`, the gradient of the cross-entropy with respect
+/// to the logits. The returned rank is that of `token`.
 ///
 /// # Panics
-/// If there is not one `wanted` for each, or no such token.
+/// If `wanted` and `logits` differ in length, or there is no such token.
 pub fn softmax_less(logits: &mut [f32], wanted: &[f32], token: usize) -> RowLoss {
     softmax_less_by(Isa::best(), logits, wanted, token)
 }
@@ -48,7 +48,7 @@ fn softmax_less_by(isa: Isa, logits: &mut [f32], wanted: &[f32], token: usize) -
     RowLoss { cross_entropy: peak + sum.ln() - expected, above }
 }
 
-/// The last few numbers of a row as a vector, with `rest` behind them.
+/// The last few numbers of a row as a vector, padded with `rest`.
 #[inline(always)]
 fn padded<L: Lanes>(x: &[f32], rest: f32) -> L::F {
     let mut room = [rest; LANES];
@@ -75,7 +75,7 @@ impl Work for Peak<'_> {
     }
 }
 
-/// How many are above the mark.
+/// How many numbers are above the mark.
 struct Above<'a> {
     x: &'a [f32],
     mark: f32,
@@ -111,7 +111,7 @@ impl Work for Product<'_> {
     }
 }
 
-/// x = e^(x − peak); gives their sum.
+/// x = e^(x − peak); returns their sum.
 struct Exponents<'a> {
     x: &'a mut [f32],
     peak: f32,
@@ -144,7 +144,7 @@ impl Work for Exponents<'_> {
     }
 }
 
-/// x = x · factor − wanted; all of `wanted` is 0 where it is empty.
+/// x = x · factor − wanted; an empty `wanted` counts as all zeros.
 struct Shares<'a> {
     x: &'a mut [f32],
     factor: f32,
@@ -174,7 +174,7 @@ mod tests {
         (0..n).map(|i| ((i as f64 * 0.7 + phase).sin() * 9.0) as f32).collect()
     }
 
-    /// In double precision, one element after another.
+    /// The same in double precision, element by element.
     fn plain(logits: &[f32]) -> (Vec<f64>, f64) {
         let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();
         (logits.iter().map(|&x| f64::from(x).exp() / sum).collect(), sum.ln())

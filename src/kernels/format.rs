@@ -1,5 +1,5 @@
 //! The weight formats: one table that the kernels, the readers of files, `bench verify` and the
-//! documentation share. Knows no tile and no file.
+//! documentation share. It does not depend on tiles or files.
 
 use std::fmt;
 
@@ -67,18 +67,18 @@ pub enum Format {
 /// How a matrix of a format is held and multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
-    /// Floats, multiplied as they are.
+    /// Floats, multiplied without conversion.
     Floats,
-    /// Codes and scales in the order that the format's own kernel reads; at most 5 % above the
-    /// file.
+    /// Codes and scales in the order in which the format's own kernel reads them; at most 5 %
+    /// larger than in the file.
     Packed,
-    /// The file's own blocks, expanded to 8-bit codes each time a product reads them: as small as
-    /// the file, and with one row of activations 7 to 45 times slower than Q4_K for as many
-    /// weights.
+    /// The file's own blocks, which a product expands to 8-bit codes each time it reads them. They
+    /// are as small as in the file, but with one row of activations a product takes 7 to 45 times
+    /// as long as with Q4_K for the same number of weights.
     Expanded,
 }
 
-/// What a product reads as activations.
+/// The form in which a product reads activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     /// The floats themselves.
@@ -95,9 +95,9 @@ struct Info {
     name: &'static str,
     /// The type's number in GGUF files.
     ggml: u32,
-    /// Weights a block.
+    /// Weights per block.
     block: usize,
-    /// Bytes a block.
+    /// Bytes per block.
     bytes: usize,
     storage: Storage,
 }
@@ -159,12 +159,12 @@ impl Format {
         all
     };
 
-    /// As GGUF's tools call it, e.g. `Q4_K`.
+    /// The name that GGUF's tools use, e.g. `Q4_K`.
     pub fn name(self) -> &'static str {
         TABLE[self as usize].name
     }
 
-    /// The name, and whether products are slowed by expanding its blocks.
+    /// The name, with a note if products are slow because they expand the blocks.
     pub fn described(self) -> String {
         match self.storage() {
             Storage::Expanded => format!("{self} (unpacked when used)"),
@@ -172,7 +172,7 @@ impl Format {
         }
     }
 
-    /// The format of a type number in a GGUF file.
+    /// The format that has this type number in GGUF files.
     pub fn from_ggml(number: u32) -> Option<Self> {
         TABLE.iter().find(|info| info.ggml == number).map(|info| info.format)
     }
@@ -182,12 +182,12 @@ impl Format {
         TABLE[self as usize].ggml
     }
 
-    /// The format of this name, in capitals or not.
+    /// The format with this name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
-    /// All names in a line, for messages.
+    /// All names on one line, for messages.
     pub fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }
@@ -215,11 +215,11 @@ impl Format {
             .flatten()
     }
 
-    /// The form of activations its product reads: integers with a scale for every 32 columns where
-    /// the weights have one, for every 256 where their inner scales are integers or they are
-    /// expanded. With activations in which one channel of 131 is twelve times the others, products
-    /// are off the exact ones by 1.0 % (every 32) and 2.5 % (every 256) of their root mean square,
-    /// as candle's are.
+    /// The form in which its product reads activations. They are integers, with a scale for every
+    /// 32 columns where the weights have one for every 32, and with a scale for every 256 where the
+    /// weights' inner scales are integers or the weights are expanded. If one channel in 131 is
+    /// twelve times as large as the others, products differ from the exact ones by 1.0 % (every 32)
+    /// or 2.5 % (every 256) of their root mean square, as candle's do.
     pub(super) fn operand(self) -> Operand {
         match (self.storage(), self.block()) {
             (Storage::Floats, _) => Operand::Float,

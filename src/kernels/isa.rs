@@ -1,5 +1,5 @@
-//! Which instruction set the kernels use, chosen when the program runs: a build for plain x86-64 or
-//! plain 64-bit ARM holds all of its own. Knows no kernel.
+//! Which instruction set the kernels use. The choice is made when the program runs: a build for
+//! plain x86-64 or plain 64-bit ARM contains all of its family's. It does not depend on any kernel.
 
 use std::sync::OnceLock;
 
@@ -16,18 +16,18 @@ pub enum Isa {
     Neon,
     /// NEON with the dot products of ARMv8.2.
     NeonDot,
-    /// NEON with these and the mixed-sign ones (i8mm) of ARMv8.6.
+    /// NEON with the dot products of ARMv8.2 and the mixed-sign ones (i8mm) of ARMv8.6.
     NeonI8mm,
 }
 
 impl Isa {
-    /// All of them, each family's slowest first.
+    /// All instruction sets, the slowest of each family first.
     pub const ALL: [Isa; 6] =
         [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::NeonDot, Isa::NeonI8mm];
 
-    /// The fastest one that this machine has, or the one that the environment variable
-    /// `DOVETAIL_ISA` names (`portable`, `avx2`, `avx512`, `neon`, `neon-dot`, `neon-i8mm`) if the
-    /// machine has it.
+    /// The fastest instruction set that this machine has, unless the environment variable
+    /// `DOVETAIL_ISA` names another one that it has (`portable`, `avx2`, `avx512`, `neon`,
+    /// `neon-dot`, `neon-i8mm`).
     pub fn best() -> Isa {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -38,7 +38,7 @@ impl Isa {
         })
     }
 
-    /// Lower-case name.
+    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Portable => "portable",
@@ -77,7 +77,7 @@ impl Isa {
             Isa::NeonI8mm => {
                 Isa::NeonDot.available() && std::arch::is_aarch64_feature_detected!("i8mm")
             }
-            // Another family's.
+            // An instruction set of the other family.
             _ => false,
         }
     }

@@ -1,14 +1,15 @@
-//! Functions of sixteen lanes that no instruction computes, made of operations that every
-//! instruction set rounds alike. Knows no rows.
+//! Functions of sixteen lanes that no instruction computes, built from operations that every
+//! instruction set rounds the same way. It does not depend on rows.
 
 use super::lanes::{LANES, Lanes};
 
-/// Where a float's steps are 1: adding it rounds to the nearest integer (ties to even).
+/// At this size neighbouring floats differ by 1, so adding it rounds to the nearest integer (ties
+/// to even).
 pub(super) const UNIT: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
 
-/// eˣ within 2 units in the last place for x in −87..=88, and its ends outside.
+/// eˣ within 2 units in the last place for x in −87..=88; x outside is clamped to these bounds.
 #[inline(always)]
 pub(super) fn exp<L: Lanes>(x: L::F) -> L::F {
     let x = L::min(L::max(x, L::splat(-87.0)), L::splat(88.0));
@@ -41,7 +42,7 @@ pub(super) fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
     }
 }
 
-/// The sum of the lanes, in an order that does not depend on how they are held.
+/// The sum of the lanes, in an order that does not depend on the instruction set.
 #[inline(always)]
 pub(super) fn sum<L: Lanes>(x: L::F) -> f32 {
     let mut x = spread::<L>(x);

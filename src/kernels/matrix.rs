@@ -1,4 +1,5 @@
-//! A weight matrix, packed once into tiles. Knows formats and tiles, not what the weights mean.
+//! A weight matrix, packed once into tiles. It deals with formats and tiles, not with what the
+//! weights mean.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,14 +14,14 @@ use super::tile::Layout;
 /// Why a matrix cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackError {
-    /// A row is no whole number of blocks.
+    /// A row is not a whole number of blocks.
     #[error("rows of {inputs} weights cannot be {format}, which stores blocks of {block}")]
     RowLength {
         /// The format.
         format: Format,
-        /// Weights a row.
+        /// Weights per row.
         inputs: usize,
-        /// Weights a block.
+        /// Weights per block.
         block: usize,
     },
     /// There are more or fewer bytes than the shape needs.
@@ -35,18 +36,18 @@ pub enum PackError {
         outputs: usize,
         /// Columns.
         inputs: usize,
-        /// Bytes the shape takes.
+        /// Bytes that the shape needs.
         expected: usize,
         /// Bytes given.
         got: usize,
     },
-    /// No memory for the tiles.
+    /// There is not enough memory for the tiles.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
 }
 
-/// Weights `[outputs, inputs]` in the memory layout of the products, held once. Rows are padded to
-/// whole tiles of 16; the quantised formats cost what they cost in a file, and up to 5 % more.
+/// Weights `[outputs, inputs]` in the memory layout that products read, held once. Rows are padded
+/// to whole tiles of 16. The quantised formats take as much memory as in a file, plus up to 5 %.
 pub struct Matrix {
     format: Format,
     outputs: usize,
@@ -57,7 +58,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Packs `bytes`: rows one after the other as GGUF and safetensors hold them, little-endian.
+    /// Packs `bytes`: rows one after the other, little-endian, as in GGUF and safetensors files.
     ///
     /// # Errors
     /// [`PackError`].
@@ -77,12 +78,12 @@ impl Matrix {
         Self::pack_rows(format, outputs, inputs, |i| &bytes[i * row..(i + 1) * row], pool)
     }
 
-    /// Packs `outputs` rows that `row(i)` gives (each of [`Format::row_bytes`]): for weights whose
-    /// rows lie elsewhere or in another order, such as several tensors made one or a head for a
-    /// part of the vocabulary.
+    /// Packs `outputs` rows, each of [`Format::row_bytes`], which `row(i)` returns. This is for
+    /// weights whose rows are stored elsewhere or in another order, such as several tensors joined
+    /// into one, or a head for part of the vocabulary.
     ///
     /// # Errors
-    /// [`PackError`], for a single row too.
+    /// [`PackError`], which may concern a single row.
     pub fn pack_rows<'a>(
         format: Format,
         outputs: usize,
@@ -103,9 +104,10 @@ impl Matrix {
         })
     }
 
-    /// A matrix of which [`Matrix::packed`] gave the bytes before: `read(at, part)` fills the part
-    /// that begins at `at`, of [`Matrix::PART`] bytes or what is left, and says whether it could.
-    /// `None` if it could not, or there is no memory or no such matrix.
+    /// Restores a matrix from the bytes that [`Matrix::packed`] returned earlier. `read(at, part)`
+    /// fills the part that begins at `at`, which has [`Matrix::PART`] bytes or, at the end, what
+    /// remains, and returns whether it succeeded. `None` if it failed, if memory is short, or if
+    /// there is no such matrix.
     pub fn from_packed(
         format: Format,
         outputs: usize,
@@ -125,16 +127,15 @@ impl Matrix {
         whole.into_inner().then_some(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
     }
 
-    /// Bytes of a part of [`Matrix::packed`]: few enough to stay in a core's cache.
+    /// Bytes in a part of [`Matrix::packed`]: few enough to stay in a core's cache.
     pub const PART: usize = 256 << 10;
 
-    /// All bytes, as this version of the layout ([`LAYOUT_VERSION`](super::LAYOUT_VERSION)) has
-    /// them.
+    /// All bytes, in this version of the layout ([`LAYOUT_VERSION`](super::LAYOUT_VERSION)).
     pub fn packed(&self) -> &[u8] {
         &self.data
     }
 
-    /// Whether its first, middle and last sixteen rows are what packing these rows gives.
+    /// Whether its first, middle and last sixteen rows equal what packing these rows gives.
     pub fn agrees_with<'a>(&self, row: impl Fn(usize) -> &'a [u8]) -> bool {
         let layout = Layout::of(self.format);
         let last = self.tiles().saturating_sub(1);
@@ -150,7 +151,7 @@ impl Matrix {
         })
     }
 
-    /// Weights drawn from `seed`, of about the size that keeps activations at theirs: for
+    /// Random weights drawn from `seed`, scaled so that activations keep their size: for
     /// measurements without a file.
     ///
     /// # Errors
@@ -180,7 +181,7 @@ impl Matrix {
         write: impl Fn(&Layout, Range<usize>, &mut [u8]) + Sync,
     ) -> Result<Self, PackError> {
         let layout = Layout::of(format);
-        // A size beyond all numbers fails like one beyond the memory.
+        // A size that overflows fails in the same way as a size that does not fit in memory.
         let tile_bytes = layout.tile_bytes(inputs).unwrap_or(usize::MAX);
         let bytes = outputs.div_ceil(LANES).saturating_mul(tile_bytes);
         let mut data = Pages::zeroed(bytes)?;
@@ -190,25 +191,24 @@ impl Matrix {
         Ok(Self { format, outputs, inputs, tile_bytes, data, scale: 1.0 })
     }
 
-    /// The matrix times a number, which every product and row is multiplied by at its end: weights
-    /// in NVFP4 come with one.
+    /// Multiplies every product and row by this number at its end: weights in NVFP4 come with one.
     #[must_use]
     pub fn scaled(mut self, by: f32) -> Self {
         self.scale *= by;
         self
     }
 
-    /// What products are multiplied by.
+    /// The factor that products are multiplied by.
     pub(super) fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// Rows: numbers that a product gives for each row of activations.
+    /// Rows: how many numbers a product returns for each row of activations.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Columns: numbers in a row of activations.
+    /// Columns: how many numbers a row of activations has.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
@@ -218,7 +218,7 @@ impl Matrix {
         self.format
     }
 
-    /// Bytes held; what a product reads.
+    /// Bytes held, all of which a product reads.
     pub fn bytes(&self) -> usize {
         self.data.len()
     }
@@ -227,7 +227,7 @@ impl Matrix {
     /// matrix's scale.
     ///
     /// # Panics
-    /// If `i` is not a row or `out` is not of [`Matrix::inputs`] floats.
+    /// If there is no row `i`, or `out` does not have [`Matrix::inputs`] floats.
     pub fn row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.outputs, "row {i} of a matrix of {}", self.outputs);
         assert_eq!(out.len(), self.inputs, "a row's floats");

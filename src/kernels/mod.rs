@@ -1,9 +1,9 @@
-//! The CPU's skinny matrix products and tree attention, packed weights, the compute pool,
-//! dispatch by CPU feature. Must never know models.
+//! The CPU's skinny matrix products and tree attention, packed weights, the compute pool, and the
+//! choice of the instruction set. It must not depend on models.
 //!
 //! The attention mask of a pass is a [`TreeMask`] (a causal mask is the special case of a chain),
 //! activations are quantised once into [`QuantizedRows`] for all products that read them, and
-//! [`Roofline`] measures what the machine could do at most.
+//! [`Roofline`] measures how fast the machine could be at best.
 //!
 //! One layer of a pass over m rows, in these calls:
 //!
@@ -33,13 +33,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Exactness: every function gives a row the same bits whatever the other rows, the number of
-//! threads and the instruction set ([`Isa`]). The operations of `lanes` carry that: exact integers
-//! or single IEEE roundings, in an order that is written down once for all instruction sets.
+//! Exactness: the bits that a function computes for a row do not depend on the other rows, on the
+//! number of threads or on the instruction set ([`Isa`]). The operations of `lanes` ensure this:
+//! they are exact on integers or round once (IEEE) on floats, in an order that is written once for
+//! all instruction sets.
 //!
-//! Instructions that a product of one row executes on 64-bit ARM for one output and 256 columns,
-//! all included (counted by `tests/cross/count.sh` on an emulator, which says nothing of times; the
-//! compiler makes NEON of the portable loops where it can):
+//! All instructions that a product of one row executes on 64-bit ARM for one output and 256
+//! columns. `tests/cross/count.sh` counts them on an emulator, so they say nothing about times. The
+//! compiler turns the portable loops into NEON where it can.
 //!
 //! | | portable | NEON | with dot products | with i8mm |
 //! |---|---|---|---|---|
@@ -49,7 +50,7 @@
 //! | Q8_0 | 452 | 182 | 95 | 79 |
 //! | BF16 | 244 | 240 | 240 | 240 |
 
-// Packed weights, vector instructions and threads that share a buffer need unsafe; every block
+// Packed weights, vector instructions and threads that share a buffer need unsafe code; every block
 // says why it is sound.
 #![allow(unsafe_code)]
 

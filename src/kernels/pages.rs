@@ -1,5 +1,5 @@
-//! Zeroed memory for weights and caches, in 2 MiB pages where the system gives them: the same bytes
-//! are read about twice as fast as through 4 KiB pages. Knows bytes only.
+//! Zeroed memory for weights and caches, in 2 MiB pages where the system provides them: reading the
+//! same bytes is then about twice as fast as through 4 KiB pages. It deals with bytes only.
 
 use std::ops::{Deref, DerefMut};
 #[cfg(unix)]
@@ -11,7 +11,7 @@ use super::slab::{self, Slab};
 /// Alignment of every allocation: a cache line.
 const LINE: usize = 64;
 
-/// The system could not give the memory.
+/// The system could not provide the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot allocate {bytes} bytes of memory; close other programs, or choose a smaller model or \
@@ -22,8 +22,8 @@ pub struct OutOfMemory {
     pub bytes: usize,
 }
 
-/// An owned, zeroed, cache-line-aligned block of bytes. Pages are touched (and so resident) only
-/// once written or read.
+/// An owned, zeroed, cache-line-aligned block of bytes. A page becomes resident only when it is
+/// written or read.
 pub struct Pages {
     start: *mut u8,
     len: usize,
@@ -62,7 +62,7 @@ impl Pages {
         Ok(Self { start, len, origin: Origin::Heap })
     }
 
-    /// A block of 2 MiB pages, if it is worth one and the system gives it.
+    /// A block of 2 MiB pages, if it is large enough and the system provides it.
     #[cfg(unix)]
     fn mapped(len: usize) -> Option<Self> {
         let (slab, start) = slab::take(len)?;
@@ -80,12 +80,12 @@ impl Drop for Pages {
         match &self.origin {
             Origin::Heap => {
                 if let Some(layout) = layout(self.len) {
-                    // SAFETY: allocated in `zeroed` with this very layout.
+                    // SAFETY: allocated in `zeroed` with the same layout.
                     unsafe { std::alloc::dealloc(self.start, layout) };
                 }
             }
             #[cfg(unix)]
-            // SAFETY: `mapped` took this block from this slab, and nobody else has it.
+            // SAFETY: `mapped` took this block from this slab, and nothing else uses it.
             Origin::Mapped(slab) => unsafe { slab.give_back(self.start, self.len) },
         }
     }
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn an_allocation_that_fails_is_an_error() {
         let bytes = usize::MAX / 4;
-        // An unused allocation is no allocation to an optimiser.
+        // Without this the optimiser would remove the unused allocation.
         let pages = std::hint::black_box(Pages::zeroed(bytes));
         assert_eq!(pages.err(), Some(OutOfMemory { bytes }));
     }

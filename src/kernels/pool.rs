@@ -1,10 +1,11 @@
-//! The compute pool: threads that the kernels own. Knows tasks as numbers and nothing of what
-//! they compute.
+//! The compute pool: threads that belong to the kernels. To the pool a task is a number; it does
+//! not depend on what the task computes.
 //!
 //! Workers spin for a fraction of a millisecond after each job, because the next product of a
-//! forward pass follows within microseconds, and then park, so an idle program costs no CPU.
-//! Pools share nothing, unless one borrows the threads of another: see [`Pool::borrowing`]. While
-//! other programs want a worker's core, it works in turns: see [`Turns`].
+//! forward pass follows within microseconds. Then they park, so an idle program uses no CPU time.
+//! Pools share nothing, except where a pool borrows threads from its lender: see
+//! [`Pool::borrowing`]. While other programs want a worker's core, the worker takes turns with
+//! them: see [`Turns`].
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -24,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(150);
 /// Iterations of a spin loop between two looks at the clock.
 const TURNS: u32 = 64;
 
-// The job word: participants in the low bits, then two flags, then the job's number.
+// The job word: the number of participants in the low bits, then two flags, then the job's number.
 const PARTICIPANTS: u64 = 0xffff;
 const OPEN: u64 = 1 << 16;
 const STOP: u64 = 1 << 17;
@@ -35,23 +36,24 @@ type Task = dyn Fn(usize) + Sync;
 #[derive(Clone, Copy)]
 struct Job {
     task: *const Task,
-    /// Threads whose shares hold the tasks.
+    /// How many threads have a share of the tasks.
     threads: usize,
 }
 
 pub(super) struct Shared {
-    /// Which job is open and how many workers have joined it: one word, so that joining and
-    /// closing cannot pass each other.
+    /// Which job is open and how many workers have joined it. Both are in one word, so that a
+    /// worker cannot join a job while it is being closed.
     word: Padded<AtomicU64>,
-    /// One for each thread, the caller's first. Set while no worker has joined.
+    /// One share per thread, the caller's first. Set while no worker has joined.
     shares: Box<[Share]>,
-    /// Written by the caller while no job is open and no worker has joined; read by workers that
-    /// have joined.
+    /// Written by the caller while no job is open and no worker has joined; read by the workers
+    /// that have joined.
     job: UnsafeCell<Option<Job>>,
     sleepers: AtomicUsize,
-    /// Threads that take part, the caller included; those beyond it park until they are recalled.
+    /// How many threads take part, including the caller; the others stay parked until they are
+    /// recalled.
     active: AtomicUsize,
-    /// The core that the caller began its last job on; `usize::MAX` where that is not known.
+    /// The core on which the caller began its last job; `usize::MAX` if unknown.
     callers_core: AtomicUsize,
     lock: Mutex<()>,
     wake: Condvar,
@@ -59,23 +61,24 @@ pub(super) struct Shared {
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-// SAFETY: `job` is the only field that is not already Send + Sync. It is written only by the one
-// caller that holds `Pool::caller`, while the word shows no open job and no participant, and read
-// only by participants; the word's release and acquire orderings separate the two. The pointer in
-// it outlives the job, because the caller leaves `run` only when no participant is left.
+// SAFETY: `job` is the only field that is not already Send + Sync. Only the caller that holds
+// `Pool::caller` writes it, and only while the word shows no open job and no participant. Only
+// participants read it. The word's release and acquire orderings separate the two. The job outlives
+// the pointer in it, because the caller leaves `run` only when no participant is left.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 thread_local! {
-    /// Whether this thread is inside a task: a nested `run` then works inline, it cannot wait for
-    /// the pool that waits for it.
+    /// Whether this thread is inside a task. A nested `run` then works inline, because it cannot
+    /// wait for the pool that is waiting for it.
     static IN_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A fixed set of compute threads; the thread that calls [`Pool::run`] is one of them.
 ///
-/// The pool also says with which instruction set its kernels run, so that tests can compare them.
+/// The pool also determines which instruction set its kernels use, so that tests can compare
+/// instruction sets.
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -83,19 +86,19 @@ pub struct Pool {
     isa: Isa,
     /// The pool whose threads this one uses, except while it works apart.
     pub(super) lender: Option<Arc<Pool>>,
-    /// Whether it works apart from its lender just now.
+    /// Whether it currently works apart from its lender.
     pub(super) apart: AtomicBool,
 }
 
 impl Pool {
-    /// A pool of `threads` threads (at least one: the caller), on the best instruction set that
-    /// the machine has (see [`Isa::best`]). Threads that the system refuses to start are missing
-    /// from [`Pool::threads`]; results do not depend on their number.
+    /// A pool of `threads` threads (at least one: the caller), on the best instruction set that the
+    /// machine has (see [`Isa::best`]). [`Pool::threads`] does not count threads that the system
+    /// refuses to start; results do not depend on the number of threads.
     pub fn new(threads: usize) -> Self {
         Self::with_isa(threads, Isa::best())
     }
 
-    /// The same on a given instruction set; one that the machine lacks becomes the portable one.
+    /// The same with a given instruction set, or the portable one if the machine does not have it.
     pub fn with_isa(threads: usize, isa: Isa) -> Self {
         let threads = threads.clamp(1, PARTICIPANTS as usize);
         let shared = Arc::new(Shared {
@@ -124,7 +127,7 @@ impl Pool {
         Self { shared, workers, caller: Mutex::new(()), isa, lender: None, apart }
     }
 
-    /// Threads that share the work just now, the caller included.
+    /// How many threads currently share the work, including the caller.
     pub fn threads(&self) -> usize {
         match self.lent() {
             Some(lender) => lender.threads(),
@@ -132,18 +135,19 @@ impl Pool {
         }
     }
 
-    /// Threads that the pool was made with, the caller included.
+    /// How many threads the pool was created with, including the caller.
     pub(super) fn own_threads(&self) -> usize {
         self.workers.len() + 1
     }
 
-    /// The pool that does this one's work just now.
+    /// The pool that currently does this one's work.
     fn lent(&self) -> Option<&Self> {
         let lender = self.lender.as_deref()?;
         (!self.apart.load(Ordering::Relaxed)).then_some(lender)
     }
 
-    /// Lets only the first `threads` threads take part from the next job on; the others park.
+    /// Lets only the first `threads` threads take part, starting with the next job; the others
+    /// park.
     pub(super) fn keep_to(&self, threads: usize) {
         let before = self.shared.active.swap(threads, Ordering::SeqCst);
         if threads > before {
@@ -157,13 +161,13 @@ impl Pool {
         self.isa
     }
 
-    /// Calls `task(i)` once for every `i` in `0..tasks`, on all threads, in no order, and returns
-    /// when all are done. Each thread begins with a run of neighbours; one that is through takes
-    /// tasks of the others, so uneven tasks balance themselves.
-    /// Calls from several threads wait for each other; a call from inside a task works inline.
+    /// Calls `task(i)` once for every `i` in `0..tasks`, on all threads, in no particular order,
+    /// and returns when all are done. Each thread begins with a run of neighbouring tasks. A thread
+    /// that finishes early takes tasks from the others, so that uneven tasks are balanced. Calls
+    /// from several threads wait for each other; a call from inside a task works inline.
     ///
     /// # Panics
-    /// If a task panics, with its payload, after the other tasks have ended.
+    /// If a task panics, with the same payload, after the other tasks have ended.
     pub fn run(&self, tasks: usize, task: impl Fn(usize) + Sync) {
         if let Some(lender) = self.lent() {
             return lender.run(tasks, task);
@@ -176,20 +180,21 @@ impl Pool {
         }
         let _caller = lock(&self.caller);
         let job = Job { task: erase(&task), threads };
-        // SAFETY: this thread holds `caller` and the last `run` left no participant, so nobody
-        // else reads or writes the job.
+        // SAFETY: this thread holds `caller` and the last `run` left no participant, so no other
+        // thread reads or writes the job.
         unsafe { *self.shared.job.get() = Some(job) };
         let start = |thread: usize| (u64::from(count) * thread as u64 / threads as u64) as u32;
         for (thread, share) in self.shared.shares[..threads].iter().enumerate() {
             share.set(start(thread)..start(thread + 1));
         }
         let core = turns::core().unwrap_or(usize::MAX);
-        // Workers look at the fields beside it all the time: it is written only when it changes.
+        // Workers read the neighbouring fields all the time, so this one is written only when it
+        // changes.
         if self.shared.callers_core.load(Ordering::Relaxed) != core {
             self.shared.callers_core.store(core, Ordering::Relaxed);
         }
         let number = (self.shared.word.0.load(Ordering::Relaxed) >> JOB) + 1;
-        // SeqCst here and in `rest` so that either the sleeper sees the job or we see the sleeper.
+        // SeqCst here and in `rest`, so that either the sleeper sees the job or we see the sleeper.
         self.shared.word.0.store(number << JOB | OPEN, Ordering::SeqCst);
         if self.shared.sleepers.load(Ordering::SeqCst) > 0 {
             let _held = lock(&self.shared.lock);
@@ -220,7 +225,7 @@ impl Pool {
         self.run(len.div_ceil(size), |i| {
             let start = i * size;
             // SAFETY: chunk `i` covers start..min(start + size, len) of `data`, which is borrowed
-            // mutably for the whole call, and each `i` is handed out once, so chunks never overlap.
+            // mutably for the whole call. Each `i` is handed out once, so chunks never overlap.
             let chunk = unsafe {
                 std::slice::from_raw_parts_mut(base.get().add(start), size.min(len - start))
             };
@@ -268,8 +273,8 @@ impl Shared {
         }
     }
 
-    /// Waits, first spinning and then parked, for a job other than `last` or for the end. Where
-    /// others want the core, and the turn is over, it sleeps a moment before.
+    /// Waits, first spinning and then parked, for a job other than `last` or for shutdown. If other
+    /// programs want the core and the turn is over, the worker first sleeps for a moment.
     fn rest(&self, last: u64, index: usize, turns: &mut Turns) -> u64 {
         let included = || index < self.active.load(Ordering::SeqCst);
         let news =
@@ -303,7 +308,7 @@ impl Shared {
                 return word;
             }
             if !included() {
-                // Not among the sleepers, so that the jobs of the others leave it alone.
+                // This worker does not count as a sleeper, so that the others' jobs do not wake it.
                 held = wait(&self.recall, held);
                 continue;
             }
@@ -315,8 +320,8 @@ impl Shared {
         }
     }
 
-    /// A worker that wakes up on the caller's core, as happens where others keep all cores busy,
-    /// would only take it from the caller.
+    /// While other programs keep all cores busy, a worker may wake up on the caller's core. Staying
+    /// there would only take time from the caller.
     fn leave_callers_core(&self) {
         if let Some(core) = turns::core()
             && core == self.callers_core.load(Ordering::Relaxed)
@@ -346,17 +351,17 @@ impl Shared {
         }
     }
 
-    /// Does the tasks of thread `index`, then the last of the others', until none is left. A panic
-    /// ends this thread's work only.
+    /// Does the tasks of thread `index` and then the last tasks of the other threads, until none is
+    /// left. A panic ends only this thread's work.
     fn work(&self, job: Job, index: usize) {
         IN_TASK.set(true);
         let share = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the closure outlives the job: `run` returns only after every participant
-            // has left.
+            // SAFETY: the closure outlives the job, because `run` returns only after every
+            // participant has left.
             let task = unsafe { &*job.task };
             let shares = &self.shares[..job.threads];
             for step in 0..job.threads {
-                // A thread that was sent to rest since may have no share of its own.
+                // A thread that has been parked in the meantime may have no share of its own.
                 let share = &shares[(index + step) % job.threads];
                 let own = step == 0 && index < job.threads;
                 while let Some(i) = share.take(!own) {
@@ -373,15 +378,15 @@ impl Shared {
     fn wait_for_participants(&self) {
         let start = Instant::now();
         loop {
-            // Each turn takes 40 to 140 cycles: to look at the end of all of them alone would cost
-            // a forward pass of hundreds of jobs half a millisecond.
+            // Each iteration takes 40 to 140 cycles. If workers alone noticed the end of a job, a
+            // forward pass of hundreds of jobs would take half a millisecond longer.
             for _ in 0..TURNS {
                 if self.word.0.load(Ordering::Acquire) & PARTICIPANTS == 0 {
                     return;
                 }
                 std::hint::spin_loop();
             }
-            // With more threads than free cores the participant may be waiting for ours.
+            // If there are more threads than free cores, the participant may be waiting for ours.
             if start.elapsed() > SPIN {
                 std::thread::yield_now();
             }
@@ -389,18 +394,18 @@ impl Shared {
     }
 }
 
-/// Forgets the closure's lifetime; [`Pool::run`] keeps it by waiting for all participants.
+/// Erases the closure's lifetime. [`Pool::run`] upholds it by waiting for all participants.
 fn erase<'a>(task: &'a (dyn Fn(usize) + Sync + 'a)) -> *const Task {
     // SAFETY: only the lifetime bound of the trait object changes, not the layout of the pointer.
     unsafe { std::mem::transmute::<*const (dyn Fn(usize) + Sync + 'a), *const Task>(task) }
 }
 
-/// No invariant is ever broken while one of these locks is held, so poisoning is ignored.
+/// No invariant is ever broken while these locks are held, so poisoning is ignored.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A pointer that tasks may share because each writes to places of its own.
+/// A pointer that tasks may share because each of them writes to its own places.
 pub(super) struct Shareable<T>(pub(super) *mut T);
 
 impl<T> Shareable<T> {
@@ -410,7 +415,8 @@ impl<T> Shareable<T> {
     }
 }
 
-// SAFETY: the wrapper only carries the address; every dereference states why it is alone.
+// SAFETY: the wrapper only carries the address; every dereference says why no other thread uses the
+// place.
 unsafe impl<T: Send> Send for Shareable<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shareable<T> {}

@@ -1,8 +1,8 @@
-//! Activations quantised for products: once for all matrices that read them (query, key and value;
-//! gate and up). Knows formats only by the form of activations their products read.
+//! Activations, quantised once for all products that read them (query, key and value; gate and up).
+//! It depends on formats only through the form in which their products read activations.
 //!
-//! A row is cut into blocks of 256 columns, and the same block of all rows lies side by side: the
-//! addresses that one step of a product reads then do not compete for one cache set.
+//! A row is cut into blocks of 256 columns, and the same block of all rows is stored contiguously.
+//! The addresses that a product reads together then do not compete for one cache set.
 
 use super::block::BLOCK;
 use super::format::{Format, Operand};
@@ -10,17 +10,17 @@ use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::{Pool, Shareable};
 
-/// `m` rows of activations, in the forms that the formats of their products read. Kept from one
-/// product to the next, it allocates nothing.
+/// `m` rows of activations, in the forms that the formats of their products read. Reusing it for
+/// the next product saves the allocations.
 #[derive(Debug, Default)]
 pub struct QuantizedRows {
     count: usize,
     inputs: usize,
     /// `[block][row][256]`, if a product reads floats.
     pub(super) floats: Vec<f32>,
-    /// A scale for every 32 columns.
+    /// One scale for every 32 columns.
     pub(super) fine: Codes,
-    /// A scale for every 256.
+    /// One scale for every 256 columns.
     pub(super) coarse: Codes,
     float: bool,
 }
@@ -32,32 +32,33 @@ pub(super) struct Codes {
     pub(super) codes: Vec<i8>,
     /// `[block][row][8]` if fine, `[block][row]` if coarse.
     pub(super) scales: Vec<f32>,
-    /// Corrections for the zero point of unsigned weights: for 8 bits (fine) −128 · the sums of 32
-    /// codes `[block][row][8]`; for 6 bits (coarse) −32 · the sums of 16 `[block][row][16]`.
+    /// Corrections for the zero point of unsigned weights. For 8 bits (fine): −128 · the sums of 32
+    /// codes, `[block][row][8]`. For 6 bits (coarse): −32 · the sums of 16 codes,
+    /// `[block][row][16]`.
     pub(super) wide: Vec<i32>,
-    /// The same for 4 bits (fine): −8 · the sums of 32 codes `[block][row][8]`; for 3 bits (coarse)
-    /// −4 · the sums of 16 `[block][row][16]`.
+    /// The same for fewer bits. For 4 bits (fine): −8 · the sums of 32 codes, `[block][row][8]`.
+    /// For 3 bits (coarse): −4 · the sums of 16 codes, `[block][row][16]`.
     pub(super) narrow: Vec<i32>,
     /// For minima (fine): scale · the sum of 32 codes, `[block][row][8]`.
     pub(super) offsets: Vec<f32>,
     /// For minima (coarse): the sums of 32 codes, `[block][row][8]`.
     pub(super) sums: Vec<i16>,
-    /// The same of 16 codes, `[block][row][16]`.
+    /// The sums of 16 codes, `[block][row][16]`.
     pub(super) run_sums: Vec<i16>,
     ready: bool,
 }
 
 impl QuantizedRows {
-    /// An empty set.
+    /// An empty set of rows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes `x`, `[m, inputs]`, in the forms that products with matrices of these formats read.
-    /// Replaces what was held before.
+    /// Stores `x`, `[m, inputs]`, in the forms that products with matrices of these formats read.
+    /// The rows held before are replaced.
     ///
     /// # Panics
-    /// If `x` is no whole number of rows, or `inputs` is 0.
+    /// If `x` is not a whole number of rows, or `inputs` is 0.
     pub fn prepare(
         &mut self,
         pool: &Pool,
@@ -89,12 +90,12 @@ impl QuantizedRows {
         self.fill(pool, x);
     }
 
-    /// Rows held.
+    /// How many rows it holds.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Columns of each.
+    /// How many columns a row has.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
@@ -104,7 +105,7 @@ impl QuantizedRows {
         self.inputs.div_ceil(BLOCK)
     }
 
-    /// Whether a product with this format can read what was prepared.
+    /// Whether a product with this format can read the prepared rows.
     pub(super) fn ready_for(&self, format: Format) -> bool {
         match format.operand() {
             Operand::Float => self.float,
@@ -114,7 +115,7 @@ impl QuantizedRows {
     }
 
     fn fill(&mut self, pool: &Pool, x: &[f32]) {
-        // A cell is one block of one row; a task takes enough of them to be worth a dispatch.
+        // A cell is one block of one row; a task takes enough cells to be worth a dispatch.
         const CELLS: usize = 16;
         let (count, inputs) = (self.count, self.inputs);
         let cells = count * self.blocks();
@@ -135,7 +136,7 @@ impl QuantizedRows {
                     }
                 };
                 if let Some(floats) = &floats {
-                    // SAFETY: the vector holds `cells` blocks, and each cell is one task's alone.
+                    // SAFETY: the vector holds `cells` blocks, and only one task writes each cell.
                     unsafe { floats.get().add(cell * BLOCK).cast::<[f32; BLOCK]>().write(*from) };
                 }
                 for (to, fine) in [(&fine, true), (&coarse, false)] {
@@ -185,7 +186,8 @@ struct Parts {
     run_sums: Shareable<i16>,
 }
 
-/// One block of one row into its cell, which exists in `to` and is this work's alone.
+/// Quantises one block of one row into its cell, which exists in `to` and belongs to this work
+/// alone.
 struct Quantise<'a> {
     x: &'a [f32; BLOCK],
     to: &'a Parts,
@@ -212,14 +214,14 @@ impl Work for Quantise<'_> {
         if !self.fine {
             peaks = [peaks.iter().fold(0f32, |a, &b| a.max(b)); 8];
         }
-        // Infinities and NaN must not be quantised to finite numbers: they make their block's
-        // products NaN.
+        // Infinities and NaN must not become finite numbers when they are quantised, so they make
+        // their block's products NaN.
         if L::total(odd) != 0.0 {
             peaks = [f32::NAN; 8];
         }
         let unit = L::splat(math::UNIT);
         let scales = peaks.map(|peak| peak / 127.0);
-        // Below the bound the reciprocal would overflow; such a block is zero.
+        // Below this bound the reciprocal would overflow; such a block becomes zero.
         let inverses = peaks.map(|peak| if peak > 1e-30 { 127.0 / peak } else { 0.0 });
         // SAFETY: the cell exists.
         let codes = unsafe { self.to.codes.get().add(self.cell * BLOCK) };
@@ -237,7 +239,7 @@ impl Work for Quantise<'_> {
 }
 
 impl Quantise<'_> {
-    /// Writes the scales and the corrections made of the sums of 16 codes.
+    /// Writes the scales and the corrections computed from the sums of 16 codes.
     ///
     /// # Safety
     /// The cell exists and is ours.

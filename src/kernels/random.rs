@@ -1,10 +1,11 @@
-//! Random weights in the bytes of a file, for measurements and tests. Knows no model.
+//! Random weights in the bytes of a file, for measurements and tests. It does not depend on a
+//! model.
 
 use half::{bf16, f16};
 
 use super::format::{Format, Storage};
 
-/// A row of `inputs` weights, centred near 0 with a deviation near 1/√inputs.
+/// A row of `inputs` weights with a mean near 0 and a standard deviation near 1/√inputs.
 pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
     let mut bits = Bits(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let deviation = 1.0 / (inputs.max(1) as f32).sqrt();
@@ -29,14 +30,14 @@ pub fn row(format: Format, inputs: usize, seed: u64) -> Vec<u8> {
     row
 }
 
-/// Sets the scale of a block of random codes and inner scales so that its weights deviate by
-/// `deviation`, and the minimum so that it takes the codes' mean off.
+/// Sets the scale of a block of random codes and inner scales so that its weights have the standard
+/// deviation `deviation`, and the minimum so that their mean is 0.
 fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
     let mut put = |at: usize, x: f32| {
         block[at..at + 2].copy_from_slice(&f16::from_f32(x).to_le_bytes());
     };
-    // The divisors are the deviation of the weights at scale 1: a uniform code of n bits deviates
-    // by 2ⁿ/√12, a six-bit scale is about 36 at the root of its mean square, a signed byte 74.
+    // The divisors are the standard deviations of the weights at scale 1. A uniform code of n bits
+    // has 2ⁿ/√12; the root mean square of a six-bit scale is about 36, that of a signed byte 74.
     match format {
         Format::F32 | Format::F16 | Format::BF16 => {}
         Format::Q8_0 => put(0, deviation / 74.0),
@@ -73,7 +74,7 @@ fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
         Format::Tq2_0 => put(64, deviation / 1.22),
         Format::Q1_0 => put(0, deviation),
         Format::Q2_0 => put(0, deviation / 1.22),
-        // Its scale lies in the high bits of four words.
+        // Its scale is in the high bits of four words.
         Format::Iq1M => {
             let d = f16::from_f32(deviation / 7.2).to_bits();
             for i in 0..4 {
@@ -81,18 +82,18 @@ fn set_scale(format: Format, block: &mut [u8], deviation: f32) {
                 *byte = *byte & 15 | ((d >> (4 * i) & 15) as u8) << 4;
             }
         }
-        // Exponents: the nearest power of two.
+        // The scale is an exponent: the nearest power of two.
         Format::Mxfp4 => block[0] = (128.0 + (deviation / 5.85).log2().round()) as u8,
         Format::Nvfp4 => block[..4].fill(ue4m3(2.0 * deviation / 5.85)),
     }
 }
 
-/// The unsigned 8-bit float of 4 exponent and 3 mantissa bits below a number under 1.
+/// Rounds a number under 1 down to an unsigned 8-bit float of 4 exponent and 3 mantissa bits.
 fn ue4m3(x: f32) -> u8 {
     let (exponent, fraction) = (x.to_bits() >> 23, x.to_bits() >> 20 & 7);
     match exponent {
         121.. => ((exponent - 120) << 3 | fraction) as u8,
-        // Steps of 2⁻⁹.
+        // Here neighbouring values differ by 2⁻⁹.
         _ => (x * 512.0) as u8,
     }
 }
@@ -108,7 +109,7 @@ impl Bits {
         self.0
     }
 
-    /// In −1..1.
+    /// A uniform number in −1..1.
     fn uniform(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }

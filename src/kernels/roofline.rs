@@ -1,5 +1,5 @@
-//! The machine's roofline, measured when asked for: the memory bandwidth and the arithmetic rate
-//! that bound every matrix product. Knows no formats and no models.
+//! The machine's roofline, measured on request: the memory bandwidth and the arithmetic rate that
+//! bound every matrix product. It does not depend on formats or models.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use super::pool::Pool;
 /// The upper bounds for all threads of a pool together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roofline {
-    /// Bytes read from memory, in 10⁹ a second.
+    /// Bytes read from memory, in 10⁹ per second.
     pub read_gb_s: f64,
-    /// 8-bit multiplications and additions from registers, in 10⁹ a second.
+    /// 8-bit multiplications and additions from registers, in 10⁹ per second.
     pub int8_gop_s: f64,
 }
 
@@ -21,12 +21,12 @@ impl Roofline {
     /// Measures for about half a second.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if there is no block to read that no cache holds.
+    /// [`OutOfMemory`] if there is not enough memory for a block too large for the caches.
     pub fn measure(pool: &Pool) -> Result<Self, OutOfMemory> {
         Ok(Self { read_gb_s: read(pool)?, int8_gop_s: multiply(pool) })
     }
 
-    /// [`Roofline::read_gb_s`] alone, in half the time.
+    /// Measures [`Roofline::read_gb_s`] only, in half the time.
     ///
     /// # Errors
     /// [`OutOfMemory`] as [`Roofline::measure`].
@@ -35,8 +35,8 @@ impl Roofline {
     }
 }
 
-/// The best rate among as many runs as fit a tenth of a second (two at least), each of `units` of
-/// work.
+/// The best rate among as many runs, each of `units` of work, as fit in a tenth of a second (two at
+/// least).
 fn best(units: f64, run: impl Fn()) -> f64 {
     let (begin, mut best, mut runs) = (Instant::now(), f64::INFINITY, 0);
     while runs < 2 || begin.elapsed() < Duration::from_millis(100) {
@@ -52,7 +52,8 @@ fn read(pool: &Pool) -> Result<f64, OutOfMemory> {
     const BYTES: usize = 1 << 29;
     const TASK: usize = 1 << 22;
     let mut block = Pages::zeroed(BYTES)?;
-    // Written once: the system maps all untouched pages to a single page of zeros.
+    // The block is written once, because the system maps all untouched pages to a single page of
+    // zeros.
     pool.chunks(&mut block, TASK, |i, chunk| chunk.fill(i as u8));
     let block = &block;
     Ok(best(BYTES as f64, || {
@@ -74,7 +75,7 @@ fn multiply(pool: &Pool) -> f64 {
 struct Sum<'a>(&'a [u8]);
 
 impl Sum<'_> {
-    /// Bytes between a line that is prefetched and the one that is read.
+    /// Bytes between the line that is prefetched and the line that is read.
     const PREFETCH: usize = 4 << 10;
     /// Independent sums.
     const SUMS: usize = 4;
@@ -91,8 +92,8 @@ impl Work for Sum<'_> {
             for (i, sum) in sums.iter_mut().enumerate() {
                 let line = lines[64 * i..].as_ptr();
                 L::prefetch(line.wrapping_add(Sum::PREFETCH));
-                // SAFETY: 64 bytes of the block, four activations. The sums may wrap: they are
-                // not used.
+                // SAFETY: 64 bytes of the block, four activations. The sums may wrap because they
+                // are not used.
                 *sum = unsafe { L::dot(*sum, L::load_b(line), ones.as_ptr()) };
             }
         }
@@ -106,7 +107,7 @@ impl Work for Sum<'_> {
     }
 }
 
-/// Dot products of registers, in as many independent sums as hide their latency.
+/// Dot products of registers, in enough independent sums to hide their latency.
 struct Dots;
 
 impl Dots {
@@ -129,7 +130,7 @@ impl Work for Dots {
             let x = black_box(x.as_ptr());
             for step in 0..Dots::STEPS {
                 for sum in &mut sums {
-                    // SAFETY: four activations a step; weights at most 127.
+                    // SAFETY: four activations at each step; weights at most 127.
                     *sum = unsafe { L::dot(*sum, w, x.add(4 * step)) };
                 }
             }

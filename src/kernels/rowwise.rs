@@ -1,12 +1,12 @@
 //! Element-wise and row-wise operations: RMS norm, rotary position embedding (RoPE), gated
-//! activations, sums. Each result depends on its own row only and is computed in a fixed order.
-//! Must never know layers or models.
+//! activations, sums. Each result depends only on its own row and is computed in a fixed order. It
+//! must not depend on layers or models.
 
 use super::lanes::{self, LANES, Lanes, Work};
 use super::math;
 use super::pool::Pool;
 
-/// Elements per task: fewer cost more to dispatch than to compute.
+/// Elements per task: with fewer, the dispatch would take longer than the computation.
 const WORTH: usize = 8192;
 
 /// Root-mean-square norm of each row of `x`, `[m, n]`, times `weight`, `[n]`:
@@ -24,7 +24,7 @@ pub fn rms_norm(pool: &Pool, x: &[f32], weight: &[f32], eps: f32, out: &mut [f32
 }
 
 /// Layer norm of each row of `x`, `[m, n]`: out = (x − mean) / √(variance + eps) · weight + bias,
-/// with `weight` and `bias` `[n]`. Sums in f64, in the order of the row.
+/// with `weight` and `bias` `[n]`. The sums are computed in f64, in the order of the row.
 ///
 /// # Panics
 /// If the shapes disagree.
@@ -44,8 +44,9 @@ pub fn layer_norm(pool: &Pool, x: &[f32], weight: &[f32], bias: &[f32], eps: f32
     });
 }
 
-/// Rotates each head of each row of `x`, `[m, heads · head_dim]`, in place: dimensions d and
-/// d + head_dim/2 by the angle whose cosine and sine are `cos` and `sin`, `[m, head_dim/2]`.
+/// Rotates each head of each row of `x`, `[m, heads · head_dim]`, in place: dimensions d and d +
+/// head_dim/2 are rotated by the angle whose cosine and sine are in `cos` and `sin`, `[m,
+/// head_dim/2]`.
 ///
 /// # Panics
 /// If the shapes disagree or `head_dim` is odd.
@@ -53,8 +54,8 @@ pub fn rope(pool: &Pool, x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32
     partial_rope(pool, x, head_dim, head_dim, cos, sin);
 }
 
-/// [`rope`] on the first `rotary_dim` dimensions of each head alone; `cos` and `sin` are
-/// `[m, rotary_dim/2]`.
+/// [`rope`] on only the first `rotary_dim` dimensions of each head; `cos` and `sin` are `[m,
+/// rotary_dim/2]`.
 ///
 /// # Panics
 /// If the shapes disagree or `rotary_dim` is odd or above `head_dim`.
@@ -98,9 +99,9 @@ pub enum Activation {
     /// gpt-oss's clamped SwiGLU: min(x, limit) · σ(alpha · min(x, limit)), times up clipped to
     /// ±limit, plus 1.
     ClampedSwiGlu {
-        /// Factor inside σ.
+        /// The factor inside σ.
         alpha: f32,
-        /// Greatest gate, and greatest absolute value of up.
+        /// The upper bound of the gate, and of the absolute value of up.
         limit: f32,
     },
 }
@@ -117,7 +118,7 @@ pub fn gated(pool: &Pool, activation: Activation, gate: &mut [f32], up: &[f32]) 
     });
 }
 
-/// gate = silu(gate) · up, element by element: [`gated`] by [`Activation::Silu`].
+/// gate = silu(gate) · up, element by element: [`gated`] with [`Activation::Silu`].
 ///
 /// # Panics
 /// If the lengths differ.
@@ -125,7 +126,7 @@ pub fn silu_mul(pool: &Pool, gate: &mut [f32], up: &[f32]) {
     gated(pool, Activation::Silu, gate, up);
 }
 
-/// x = activation(x), element by element: an MLP without a gate.
+/// x = activation(x), element by element, for an MLP without a gate.
 pub fn activate(pool: &Pool, activation: Activation, x: &mut [f32]) {
     pool.chunks(x, WORTH, |_, x| {
         lanes::run(pool.isa(), Gate { activation, gate: x, up: None });
@@ -249,8 +250,9 @@ impl Work for Gate<'_> {
     }
 }
 
-/// The choice stands inside the loop: a function that is handed over is compiled on its own,
-/// without the instruction set of its caller, and every operation of a lane becomes a call.
+/// The choice is made inside the loop. A function passed as an argument would be compiled on its
+/// own, without the instruction set of its caller, and every operation of a lane would become a
+/// call.
 #[inline(always)]
 fn apply<L: Lanes>(activation: Activation, gate: &mut [f32; LANES], up: &[f32; LANES]) {
     // SAFETY: 16 floats each.

@@ -1,26 +1,26 @@
-//! The committed positions of a KV cache as bytes, and back. The numbers stay as they lie in
-//! memory: what is taken back is the same bits. Must never know where the bytes go.
+//! The committed positions of a KV cache as bytes, and back. The numbers are stored as they lie in
+//! memory, so a restored cache has the same bits. It must not depend on where the bytes go.
 
 use super::cache::KvCache;
 use super::lanes::LANES;
 
 impl KvCache {
-    /// Bytes of the keys and of the values that one plane has of `len` positions: the keys' tiles
-    /// whole.
+    /// Bytes of the keys and of the values of one plane with `len` positions; the keys are whole
+    /// tiles.
     fn saved_sizes(&self, len: usize) -> (usize, usize) {
         let size = self.format().size();
         let keys = len.next_multiple_of(LANES) * self.head_dim() * size;
         (keys, len * self.head_dim().next_multiple_of(LANES) * size)
     }
 
-    /// Bytes that [`KvCache::saved`] gives for the committed positions.
+    /// How many bytes [`KvCache::saved`] returns for the committed positions.
     pub fn saved_bytes(&self) -> usize {
         let (keys, values) = self.saved_sizes(self.len());
         self.layers() * self.heads() * (keys + values)
     }
 
-    /// The committed positions of all layers: of each plane (one head of one layer) its keys, then
-    /// its values.
+    /// The committed positions of all layers. For each plane (one head of one layer) come its keys
+    /// and then its values.
     pub fn saved(&self) -> Vec<u8> {
         let (keys, values) = self.saved_sizes(self.len());
         let mut out = Vec::with_capacity(self.saved_bytes());
@@ -32,9 +32,9 @@ impl KvCache {
         out
     }
 
-    /// Takes `len` positions that a cache of the same layers, heads and format gave, in the place
-    /// of all there are; it may have another capacity. `false`: they do not fit, and nothing is
-    /// changed.
+    /// Replaces all positions by `len` positions saved from a cache of the same layers, heads and
+    /// format; its capacity may have been different. Returns `false`, and changes nothing, if they
+    /// do not fit.
     pub fn restore(&mut self, len: usize, bytes: &[u8]) -> bool {
         if len == 0 || len > self.capacity() {
             return false;
@@ -53,7 +53,7 @@ impl KvCache {
         true
     }
 
-    /// Bytes at which a plane's keys and its values begin.
+    /// The bytes at which a plane's keys and values begin.
     fn plane_starts(&self, plane: usize) -> (usize, usize) {
         let size = self.format().size() * self.capacity() * plane;
         (size * self.head_dim(), size * self.head_dim().next_multiple_of(LANES))
@@ -64,7 +64,7 @@ impl KvCache {
 pub(super) mod tests {
     use crate::kernels::{Format, KvCache, KvFormat, Pool, random_row};
 
-    /// With `rows` committed positions, 2 heads of 24 numbers, in each of 3 layers.
+    /// A cache with `rows` committed positions and 2 heads of 24 numbers in each of 3 layers.
     pub(in crate::kernels) fn filled(capacity: usize, rows: usize, format: KvFormat) -> KvCache {
         let (pool, width) = (Pool::new(1), 2 * 24);
         let mut cache = KvCache::new(3, 2, 24, capacity, format).unwrap();

@@ -1,21 +1,20 @@
-//! A thread's share of a job's tasks, from which others take what it has not begun. Must never know
-//! a thread.
+//! A thread's share of a job's tasks, from which other threads take tasks that it has not begun. It
+//! must not depend on threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// On cache lines of its own (processors fetch them in pairs), so that threads which write
-/// neighbours do not wait for each other.
+/// A value on cache lines of its own (processors fetch them in pairs), so that threads that write
+/// to neighbouring values do not wait for each other.
 #[repr(align(128))]
 pub(super) struct Padded<T>(pub(super) T);
 
-/// The tasks that one thread has still to begin, first and end in one word. The thread takes them
-/// from the front, in order: its neighbours in memory stay its own. Threads with nothing left to
-/// do take the last.
+/// The tasks that one thread has not begun yet: the first and the end, in one word. The thread
+/// takes them from the front, in order, so that it works on neighbouring memory. Threads that have
+/// run out of tasks take the last ones.
 pub(super) struct Share(Padded<AtomicU64>);
 
 impl Share {
-    /// No tasks.
     pub(super) fn none() -> Self {
         Self(Padded(AtomicU64::new(0)))
     }
@@ -26,7 +25,7 @@ impl Share {
         self.0.0.store(word, Ordering::Relaxed);
     }
 
-    /// Takes the first task, or the last.
+    /// Takes the last task if `last`, otherwise the first.
     #[inline]
     pub(super) fn take(&self, last: bool) -> Option<usize> {
         let mut word = self.0.0.load(Ordering::Relaxed);

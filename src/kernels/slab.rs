@@ -1,6 +1,6 @@
-//! Mappings of 2 MiB pages, from which blocks are taken: a large block has one of its own; those
-//! that are smaller than a page, as the matrices of a small model are, lie side by side in one.
-//! Knows addresses and lengths only.
+//! Mappings of 2 MiB pages, from which blocks are taken. A large block has a mapping of its own.
+//! Blocks smaller than a page, such as the matrices of a small model, share one. It deals with
+//! addresses and lengths only.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,29 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The page that mappings are aligned to.
 const HUGE: usize = 2 << 20;
 
-/// Bytes that blocks share. Pages of it that no block has reached cost address space only.
+/// Bytes of a mapping that blocks share. Pages that no block has reached cost only address space.
 const SHARED: usize = 32 << 20;
 
-/// Blocks below this come from the heap: they are too small to matter.
+/// Blocks smaller than this come from the heap: they are too small to matter.
 const LEAST: usize = 32 << 10;
 
 /// Alignment of blocks: two cache lines, which processors fetch together.
 const ALIGN: usize = 128;
 
-/// The mapping that small blocks are taken from; gone when its last block is.
+/// The mapping from which small blocks are taken; it ends with its last block.
 static CURRENT: Mutex<Weak<Slab>> = Mutex::new(Weak::new());
 
-/// A private mapping, zeroed, of which blocks are parts. It ends with the last of them.
+/// A private, zeroed mapping that is divided into blocks. It ends with the last of them.
 pub(super) struct Slab {
     /// The whole mapping.
     mapping: *mut u8,
     mapped: usize,
-    /// The part behind its first 2 MiB boundary.
+    /// The part after its first 2 MiB boundary.
     start: *mut u8,
     len: usize,
     /// Whether several blocks are taken from it.
     shared: bool,
-    /// Bytes from `start` on that were given out. They are not given out again: a block is zero.
+    /// How many bytes from `start` on have been handed out. They are not handed out again, because
+    /// a block must be zero.
     used: AtomicUsize,
 }
 
@@ -40,8 +41,8 @@ unsafe impl Send for Slab {}
 // SAFETY: as above.
 unsafe impl Sync for Slab {}
 
-/// `len` zero bytes and the mapping that they are a part of; `None` if they are too few or the
-/// system refuses.
+/// `len` zero bytes and the mapping that they belong to; `None` if they are too few or the system
+/// refuses.
 pub(super) fn take(len: usize) -> Option<(Arc<Slab>, *mut u8)> {
     if len < LEAST {
         return None;
@@ -81,10 +82,10 @@ impl Slab {
             return None;
         }
         let mapping = mapping.cast::<u8>();
-        // SAFETY: the boundary is less than HUGE away, so it and `len` bytes behind it lie within
-        // the mapping of len + HUGE bytes.
+        // SAFETY: the boundary is less than HUGE away, so it and the `len` bytes from there lie
+        // within the mapping of len + HUGE bytes.
         let start = unsafe { mapping.add(mapping.align_offset(HUGE)) };
-        // If the advice is refused, only speed is lost, so its result is ignored.
+        // If the advice is refused, only speed is lost, so the result is ignored.
         #[cfg(target_os = "linux")]
         // SAFETY: start..start + len lies within the mapping.
         unsafe {
@@ -93,7 +94,7 @@ impl Slab {
         Some(Self { mapping, mapped, start, len, shared, used: AtomicUsize::new(0) })
     }
 
-    /// The next `len` bytes, if there are as many left.
+    /// The next `len` bytes, if that many are left.
     fn part(&self, len: usize) -> Option<*mut u8> {
         let taken = |used: usize| {
             let end = used.checked_add(len)?;
@@ -104,23 +105,23 @@ impl Slab {
         Some(unsafe { self.start.add(at) })
     }
 
-    /// Gives the memory of a block back to the system at once, except the pages that it shares
-    /// with its neighbours; their address space ends with the mapping.
+    /// Returns the memory of a block to the system at once, except the pages that it shares with
+    /// its neighbours. The address space is returned with the mapping.
     ///
     /// # Safety
-    /// [`take`] gave out `len` bytes from `start` on, and nobody uses them any more.
+    /// [`take`] handed out `len` bytes from `start` on, and nothing uses them any more.
     pub(super) unsafe fn give_back(&self, start: *mut u8, len: usize) {
         if !self.shared {
-            // The mapping is about to end.
+            // The whole mapping is about to end.
             return;
         }
-        // SAFETY: a question without arguments in memory.
+        // SAFETY: the call takes no pointers.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(HUGE);
         let first = start.align_offset(page);
         let whole = len.saturating_sub(first) / page * page;
         if whole > 0 {
-            // SAFETY: whole pages inside of the caller's block. If the advice is refused, the
-            // memory comes back with the rest of the mapping.
+            // SAFETY: whole pages inside the caller's block. If the advice is refused, the memory
+            // is returned with the rest of the mapping.
             unsafe {
                 libc::madvise(start.add(first).cast(), whole, libc::MADV_DONTNEED);
             }
@@ -130,7 +131,7 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, of which no block is left.
+        // SAFETY: this mapping was made in `map`, and none of its blocks is left.
         unsafe {
             libc::munmap(self.mapping.cast(), self.mapped);
         }
@@ -141,7 +142,7 @@ impl Drop for Slab {
 mod tests {
     use super::*;
 
-    /// Whether two blocks lie in one mapping.
+    /// Whether two blocks are in the same mapping.
     fn together(a: &Arc<Slab>, b: &Arc<Slab>) -> bool {
         Arc::ptr_eq(a, b)
     }
@@ -189,7 +190,7 @@ mod tests {
             unsafe { slab.give_back(*start, len) };
         }
         for (_, start) in blocks.iter().skip(1).step_by(2) {
-            // SAFETY: blocks that are still taken.
+            // SAFETY: these blocks are still taken.
             let block = unsafe { std::slice::from_raw_parts(*start, len) };
             assert!(block.iter().all(|&b| b == 3));
         }

@@ -1,18 +1,18 @@
-//! The tree attention mask: which rows of a pass a row attends to. Knows a tree only by its rows'
-//! parents.
+//! The tree attention mask: which rows of a pass a row attends to. It depends on a tree only
+//! through the parents of its rows.
 
 /// The attention mask of a pass over a draft tree: each row attends to the committed positions and
-/// to the rows on its path from the root, itself included. A causal mask is that of a chain.
+/// to the rows on its path from the root, including itself. A causal mask is the mask of a chain.
 ///
-/// Held as lists of visible rows, because attention sums over a row's path in order; a matrix of
-/// flags would have to be searched for them.
+/// It is stored as lists of visible rows, because attention sums over a row's path in order; a
+/// matrix of flags would have to be searched for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeMask {
     /// Rows in flight before the first row of this pass.
     first: usize,
-    /// Where each row's path begins in `nodes`, and the end of the last path.
+    /// Where each row's path begins in `nodes`, followed by the end of the last path.
     starts: Vec<usize>,
-    /// The visible rows of all rows, one path after the other.
+    /// The visible rows of every row, one path after the other.
     nodes: Vec<u32>,
 }
 
@@ -35,14 +35,14 @@ impl TreeMask {
         mask
     }
 
-    /// The causal mask, for rows that follow one another as in a prompt: each sees all before it.
+    /// The causal mask, for rows that follow one another as in a prompt: each row sees all rows
+    /// before it.
     pub fn causal(rows: usize) -> Self {
         Self::tree((0..rows).map(|row| row.saturating_sub(1)))
     }
 
-    /// The mask of one level of a tree whose levels run in passes of their own: `first` rows of
-    /// the levels above are in flight, and each row sees those in its list (ascending), then
-    /// itself.
+    /// The mask of one level of a tree when each level runs in a pass of its own. `first` rows of
+    /// the levels above are in flight; each row sees the rows in its list (ascending), then itself.
     ///
     /// # Panics
     /// If a row sees one that is not of a level above.
@@ -57,27 +57,27 @@ impl TreeMask {
         mask
     }
 
-    /// Rows in flight before this pass: the number of its first row among all in flight.
+    /// How many rows are in flight before this pass, which is also the index of its first row.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// Number of rows of this pass.
+    /// How many rows this pass has.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Whether there is no row.
+    /// Whether this pass has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The rows in flight that `row` attends to, root first, itself last.
+    /// The rows in flight that `row` attends to, from the root to itself.
     pub fn visible(&self, row: usize) -> &[u32] {
         &self.nodes[self.starts[row]..self.starts[row + 1]]
     }
 
-    /// Length of the longest common prefix of the paths of `rows`.
+    /// The length of the longest common prefix of the paths of `rows`.
     pub(super) fn common_prefix(&self, rows: std::ops::RangeInclusive<usize>) -> usize {
         let first = self.visible(*rows.start());
         rows.skip(1).fold(first.len(), |common, row| {

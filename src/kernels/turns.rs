@@ -1,56 +1,58 @@
-//! How a worker shares its core with other programs. A job ends with its slowest thread, and one
-//! that loses its core in the middle of a task comes back after milliseconds, about what a whole
-//! pass of a small model takes. So a worker whose core is wanted works in short turns and sleeps a
-//! moment between two jobs: there the system lets the other program compute, while the threads that
-//! are left do the work, and the worker has no turn long enough to be cut off. Knows neither jobs
-//! nor tasks.
+//! How a worker shares its core with other programs. A job ends with its slowest thread, and a
+//! thread that loses its core in the middle of a task gets it back only after milliseconds, about
+//! as long as a whole pass of a small model. So a worker whose core is wanted works in short turns
+//! and sleeps for a moment between two jobs. During these pauses the system lets the other program
+//! compute while the remaining threads do the work, and no turn is long enough to be interrupted.
+//! It does not depend on jobs or tasks.
 
 use std::time::{Duration, Instant};
 
-/// After so long a worker that nothing disturbs compares the time with what it computed.
+/// How often an undisturbed worker compares the elapsed time with its CPU time.
 const LOOK: Duration = Duration::from_micros(1000);
-/// How long a worker whose core is wanted computes in one go: less than the shortest time that
-/// Linux leaves a thread on its core (0.7 ms and more).
+/// How long a worker whose core is wanted computes in one turn: less than the shortest time for
+/// which Linux leaves a thread on its core (0.7 ms and more).
 const TURN: Duration = Duration::from_micros(600);
-/// How long it sleeps then, at least: the other program goes on until the system sees fit.
+/// How long it then sleeps, at least; the other program runs until the system switches back.
 pub(super) const PAUSE: Duration = Duration::from_micros(60);
-/// A core that was away no longer than this was not taken: interrupts and the system's own work
-/// stay below. (A wait for the disk counts as well; beside it the pauses are nothing.)
+/// An absence no longer than this does not count as losing the core: interrupts and the system's
+/// own work are shorter. (Waiting for the disk counts too, but compared with it the pauses are
+/// negligible.)
 const LOSS: Duration = Duration::from_micros(400);
-/// For how long a core counts as wanted once it was taken, and at most where it is taken again
-/// right after: each attempt to do without turns may cost some milliseconds.
+/// How long a core counts as wanted after it was taken: at first, and at most if it is taken again
+/// immediately. Each attempt to do without turns may cost some milliseconds.
 const FIRST: Duration = Duration::from_millis(30);
 const MOST: Duration = Duration::from_secs(1);
-/// An attempt has succeeded after so long.
+/// An attempt without turns has succeeded after this long.
 const CALM: Duration = Duration::from_millis(30);
 
-/// The turns of one thread. It is told when the thread slept: such time is not lost.
+/// The turns of one thread. The thread reports when it slept, because that time does not count as
+/// lost.
 #[derive(Debug)]
 pub(super) struct Turns {
     begun: Instant,
-    /// What the thread had computed then; `None` where the system does not tell.
+    /// How much CPU time the thread had used by then; `None` if the system does not say.
     computed: Option<Duration>,
     wanted: Wanted,
 }
 
 impl Turns {
-    /// A turn that begins now.
+    /// Starts the first turn.
     pub(super) fn new() -> Self {
         Self { begun: Instant::now(), computed: computed(), wanted: Wanted::default() }
     }
 
-    /// A turn begins now; what went before is not looked at, since the thread slept.
+    /// Starts a turn. The time before it is ignored, because the thread slept.
     pub(super) fn begin(&mut self) {
         (self.begun, self.computed) = (Instant::now(), computed());
     }
 
-    /// Whether the turn has been long enough at `now`, so that [`Self::end`] is to be asked.
+    /// Whether the turn has been long enough at `now` that [`Self::end`] should be called.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now - self.begun > if self.wanted.until.is_some() { TURN } else { LOOK }
     }
 
-    /// Ends the turn at `now` and begins the next. Whether the thread should sleep before it, for
-    /// [`PAUSE`], since others want its core.
+    /// Ends the turn at `now` and begins the next. Returns whether the thread should first sleep
+    /// for [`PAUSE`] because others want its core.
     pub(super) fn end(&mut self, now: Instant) -> bool {
         let (spent, before) = (now - self.begun, self.computed);
         (self.begun, self.computed) = (now, computed());
@@ -62,18 +64,18 @@ impl Turns {
     }
 }
 
-/// Whether others want a core, by what was lost of it.
+/// Whether other programs want a core, judged by how much of its time was lost.
 #[derive(Debug, Default)]
 struct Wanted {
-    /// Until when it counts as wanted; `None` while nobody wants it. Afterwards the thread attempts
-    /// to go on without pauses, for [`CALM`].
+    /// Until when the core counts as wanted; `None` while no other program wants it. Afterwards the
+    /// thread attempts to work without pauses for [`CALM`].
     until: Option<Instant>,
-    /// How long it counted as wanted last.
+    /// How long it counted as wanted the last time.
     hold: Duration,
 }
 
 impl Wanted {
-    /// A turn ended in which the core was away for `lost`; whether to pause.
+    /// Notes that a turn ended in which the core was away for `lost`; returns whether to pause.
     fn turn_ended(&mut self, now: Instant, lost: Duration) -> bool {
         let attempts = self.until.is_some_and(|until| now > until);
         if lost > LOSS {
@@ -90,7 +92,7 @@ impl Wanted {
     }
 }
 
-/// What the calling thread has computed since it began.
+/// The CPU time that the calling thread has used so far.
 #[cfg(unix)]
 fn computed() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -100,16 +102,16 @@ fn computed() -> Option<Duration> {
     (status == 0).then_some(Duration::new(seconds.ok()?, nanos.ok()?))
 }
 
-/// Windows counts it in steps of 16 ms, too coarse to be of use.
+/// Windows counts CPU time in units of 16 ms, which is too coarse.
 #[cfg(not(unix))]
 fn computed() -> Option<Duration> {
     None
 }
 
-/// The core that the calling thread is on, where the system tells.
+/// The core that the calling thread runs on, if the system says.
 #[cfg(target_os = "linux")]
 pub(super) fn core() -> Option<usize> {
-    // SAFETY: the call only asks.
+    // SAFETY: the call only reads.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
@@ -118,8 +120,8 @@ pub(super) fn core() -> Option<usize> {
     None
 }
 
-/// Moves the calling thread from `core` to another one that it may run on, if there is any. It may
-/// run on the same cores afterwards as before.
+/// Moves the calling thread from `core` to another core that it may run on, if there is one.
+/// Afterwards it may again run on all the cores it could use before.
 #[cfg(target_os = "linux")]
 pub(super) fn leave(core: usize) {
     let size = size_of::<libc::cpu_set_t>();
@@ -133,10 +135,10 @@ pub(super) fn leave(core: usize) {
         return;
     }
     let mut others = allowed;
-    // SAFETY: the core's bit is inside the set, as asked above.
+    // SAFETY: the core's bit is inside the set, as checked above.
     unsafe { libc::CPU_CLR(core, &mut others) };
-    // SAFETY: the calls read the sets and change only where this thread runs. A refusal (there is
-    // no other core) changes nothing.
+    // SAFETY: the calls read the sets and change only where this thread runs. If there is no other
+    // core, they refuse and change nothing.
     unsafe {
         if libc::sched_setaffinity(0, size, &raw const others) == 0 {
             libc::sched_setaffinity(0, size, &raw const allowed);
@@ -160,11 +162,11 @@ mod tests {
         assert!(!wanted.turn_ended(start, LOSS), "an interrupt");
         assert!(wanted.turn_ended(start, LONG));
         assert!(wanted.turn_ended(start + FIRST, Duration::ZERO));
-        // Then it is attempted without pauses, and if nothing is lost it is over.
+        // Then the thread tries without pauses, and it is over if nothing is lost.
         let after = start + FIRST + LOSS;
         assert!(!wanted.turn_ended(after, Duration::ZERO) && wanted.until.is_some());
         assert!(!wanted.turn_ended(after + CALM, Duration::ZERO) && wanted.until.is_none());
-        // The next time counts as the first.
+        // The next loss counts as the first.
         assert!(wanted.turn_ended(after + CALM, LONG));
         assert_eq!(wanted.hold, FIRST);
     }
@@ -175,12 +177,12 @@ mod tests {
         let (mut wanted, mut losses) = (Wanted::default(), 0);
         for turn in 0..20_000 {
             let now = start + TURN * turn;
-            // What is attempted without pauses fails at once.
+            // Every attempt without pauses fails at once.
             let lost = wanted.until.is_none_or(|until| now > until);
             losses += usize::from(lost);
             assert!(wanted.turn_ended(now, if lost { LONG } else { Duration::ZERO }));
         }
-        // Twelve seconds: six holds that double, then one a second.
+        // Twelve seconds: six holds that double, then one per second.
         assert!((14..20).contains(&losses), "{losses}");
     }
 
@@ -197,7 +199,7 @@ mod tests {
                 libc::CPU_SET(core, &mut set);
                 assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);
             }
-            // There is no other core to go to.
+            // There is no other core to move to.
             leave(core);
             assert_eq!(super::core(), Some(core));
             let mut turns = Turns::new();

@@ -1,11 +1,11 @@
-//! Tree attention of a pass's rows over the KV cache: the [`TreeMask`] lets each row attend to the
-//! committed prefix and then to its path in the tree, and it sums over them in that order. A node
-//! of a tree and the same token in plain decoding therefore agree in every bit. Knows heads and
-//! positions, not models.
+//! Tree attention of a pass's rows over the KV cache. The [`TreeMask`] lets each row attend to the
+//! committed prefix and then to its path in the tree, and the row sums over them in that order. A
+//! node of a tree and the same token in plain decoding therefore agree in every bit. It deals with
+//! heads and positions, not models.
 //!
-//! A lane is a position in the products of queries and keys and a dimension in those of weights and
-//! values, so no order of summation depends on the instruction set. Query heads that share a key
-//! head (GQA) are computed in groups, each query with its own sums.
+//! A lane is a position in the products of queries and keys, and a dimension in those of weights
+//! and values, so no order of summation depends on the instruction set. Query heads that share a
+//! key head (GQA) are computed in groups, each query with its own sums.
 
 mod steps;
 
@@ -19,31 +19,31 @@ use super::pool::{Pool, Shareable};
 use super::tree_mask::TreeMask;
 use steps::{Keys, Values};
 
-/// Queries of one key head that are computed together.
+/// How many queries of one key head are computed together.
 const GROUP: usize = 8;
 
-/// Tasks for each thread, if the key heads alone are not enough.
+/// Tasks per thread, if there are too few key heads.
 const TASKS: usize = 4;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a family adds to softmax attention. The default is plain causal attention.
+/// What a model family adds to softmax attention. The default is plain causal attention.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AttentionOptions<'a> {
-    /// Factor of the scores; `None` is 1/√head_dim.
+    /// The factor of the scores; `None` means 1/√head_dim.
     pub scale: Option<f32>,
-    /// Soft cap c of the scores: s becomes c · tanh(s / c) (Gemma 2).
+    /// The soft cap c of the scores: s becomes c · tanh(s / c) (Gemma 2).
     pub softcap: Option<f32>,
     /// Sliding window: a row sees itself and `window` − 1 positions before it.
     pub window: Option<usize>,
-    /// One more score for each query head, `[heads]`, whose value is nothing (gpt-oss's attention
-    /// sinks): it takes weight and adds none to the result.
+    /// One more score for each query head, `[heads]`, without a value (gpt-oss's attention sinks):
+    /// it takes weight but adds nothing to the result.
     pub sinks: Option<&'a [f32]>,
 }
 
-/// [`attention_with`] under the default options.
+/// [`attention_with`] with the default options.
 ///
 /// # Panics
 /// As [`attention_with`].
@@ -58,14 +58,14 @@ pub fn attention(
     attention_with(pool, cache, layer, queries, mask, &AttentionOptions::default(), out);
 }
 
-/// Softmax attention of the rows that [`KvCache::write_behind`] has put behind the committed
-/// positions of `layer` and behind `mask.first()` rows in flight: `queries` and `out` are
-/// `[m, heads · head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h
-/// reads key head h · `cache.heads()` / heads.
+/// Softmax attention of the rows that [`KvCache::write_behind`] wrote after the committed positions
+/// of `layer` and after `mask.first()` rows in flight. `queries` and `out` are `[m, heads ·
+/// head_dim]` with m = `mask.len()`. Scores are scaled by 1/√head_dim; query head h reads key head
+/// h · `cache.heads()` / heads.
 ///
 /// # Panics
-/// If shapes disagree, the heads are no multiple of the cache's, rows lie beyond the cache, or a
-/// window is 0.
+/// If shapes disagree, the number of heads is not a multiple of the cache's, rows lie beyond the
+/// cache, or a window is 0.
 pub fn attention_with(
     pool: &Pool,
     cache: &KvCache,
@@ -79,9 +79,9 @@ pub fn attention_with(
     attention_each(pool, caches, layer, queries, mask, options, out);
 }
 
-/// [`attention_with`] over several caches of one shape in one dispatch: each has as many rows, on
-/// the same `mask`, the first cache the first of `queries`. A row's result is the same bits as
-/// with its cache alone.
+/// [`attention_with`] over several caches of one shape in one dispatch. Every cache has the same
+/// number of rows, on the same `mask`; the first cache has the first of `queries`. A row's result
+/// has the same bits as with its cache alone.
 ///
 /// # Panics
 /// As [`attention_with`], and if the caches differ in shape.
@@ -110,8 +110,8 @@ pub fn attention_each(
     if let Some(sinks) = options.sinks {
         assert_eq!(sinks.len(), heads * shared, "a sink for each query head");
     }
-    // A task that holds all queries of a head reads its keys and values from memory once; a head
-    // is split into several tasks only if there are too few heads for the threads.
+    // A task that computes all queries of a head reads its keys and values from memory only once. A
+    // head is split into several tasks only if there are too few heads for the threads.
     let parts = (pool.threads() * TASKS).div_ceil(heads * caches.len());
     let part = (m * shared).div_ceil(parts).next_multiple_of(GROUP);
     let parts = (m * shared).div_ceil(part);
@@ -131,7 +131,7 @@ pub fn attention_each(
             options,
             first,
             count: part.min(m * shared - first),
-            // SAFETY: there are `size` results for each cache.
+            // SAFETY: each cache has `size` results.
             out: unsafe { out.get().add(index * size) },
         };
         SCRATCH.with_borrow_mut(|scratch| match cache.format() {
@@ -178,9 +178,9 @@ impl<E: Element> Work for Group<'_, E> {
         for part in 0..parts {
             let left = self.work.first + self.work.count - first;
             let n = left.div_ceil(parts - part);
-            // Additions to one sum depend on each other, so the fewer queries there are, the more
-            // tiles and dimensions are summed side by side to hide the latency.
-            // SAFETY: `attention` has checked the shapes, and these queries are this task's.
+            // Additions to one sum depend on each other. So the fewer queries there are, the more
+            // tiles and dimensions are summed in parallel to hide the latency. SAFETY: `attention`
+            // has checked the shapes, and these queries belong to this task.
             unsafe {
                 if const { L::ROWS > 4 } {
                     match n {
@@ -206,12 +206,12 @@ impl<E: Element> Work for Group<'_, E> {
 
 /// Buffers for the intermediate numbers of a few queries.
 struct Scratch<'a> {
-    /// `[M][head_dim]`: scaled.
+    /// `[M][head_dim]`, scaled.
     query: &'a mut [f32],
     /// `[M][stride]`: scores, then weights, in logical order.
     weights: &'a mut [f32],
     stride: usize,
-    /// `[M][16 · tiles]`: scores of the slots from the last whole tile of the prefix on.
+    /// `[M][16 · tiles]`: scores of the slots, starting at the last whole tile of the prefix.
     tree: &'a mut [f32],
     /// `[M][16 · V]`.
     sums: &'a mut [f32],
@@ -219,14 +219,14 @@ struct Scratch<'a> {
 
 /// Which results are summed together.
 struct Part<'a> {
-    /// The first query and how many there are.
+    /// The first query and the number of queries.
     first: usize,
     n: usize,
     /// The first dimension.
     d: usize,
-    /// The first position that any of the queries sees, or one before it.
+    /// The first position that any of the queries sees, or an earlier one.
     from: usize,
-    /// The path that all of them share.
+    /// The path that all of the queries share.
     common: &'a [u32],
 }
 
@@ -257,12 +257,12 @@ impl Attend<'_> {
         (i / self.shared * heads + self.head(i)) * self.cache.head_dim()
     }
 
-    /// `n` queries from `first` on, at most M at once (missing ones are zero); T tiles of keys and
-    /// V vectors of a value side by side.
+    /// Computes `n` queries from `first` on, at most M together (the missing ones are zero), with T
+    /// tiles of keys and V vectors of a value in parallel.
     ///
     /// # Safety
-    /// The plane is one of `cache`, of format E; shapes are as `attention` demands; nobody else
-    /// writes these queries' results.
+    /// The plane belongs to `cache`, whose format is E; the shapes are as `attention` demands; no
+    /// other task writes these queries' results.
     #[inline(always)]
     unsafe fn few<L: Lanes, E: Element, const M: usize, const T: usize, const V: usize>(
         &self,
@@ -274,14 +274,15 @@ impl Attend<'_> {
         let len = self.cache.len();
         let rows = (first / self.shared)..=((first + n - 1) / self.shared);
         let whole = len / LANES;
-        // No row sees one after itself.
+        // No row sees a later row.
         let slots = len + self.mask.first() + rows.end() + 1;
         let tree_tiles = slots.div_ceil(LANES) - whole;
         let longest = rows.clone().map(|row| self.mask.visible(row).len()).max().unwrap_or(0);
-        // An odd number of lines, so that the queries' weights fall on different cache sets.
+        // An odd number of lines, so that the weights of different queries use different cache
+        // sets.
         let stride = ((len + longest).div_ceil(LANES) | 1) * LANES;
 
-        // Tiles before every query's window are neither scored nor summed.
+        // Tiles before the window of every query are neither scored nor summed.
         let skip = (first..first + n).map(|i| self.begin(i)).min().unwrap_or(0);
         let skip = (skip / LANES).min(whole);
 
@@ -329,7 +330,7 @@ impl Attend<'_> {
                     *to = tree[len % LANES + node as usize];
                 }
                 let (begin, end) = (self.begin(first + i), len + path.len());
-                // From a whole vector on, so that a position's lane does not depend on the window.
+                // Start at a whole vector, so that a position's lane does not depend on the window.
                 let vector = begin / LANES * LANES;
                 if let Some(cap) = self.options.softcap {
                     math::softcap::<L>(&mut weights[vector..end.next_multiple_of(LANES)], cap);
@@ -337,8 +338,8 @@ impl Attend<'_> {
                 weights[vector..begin].fill(f32::NEG_INFINITY);
                 let sink = self.options.sinks.map(|sinks| sinks[self.head(first + i)]);
                 totals[i] = steps::softmax::<L>(&mut weights[vector..], end - vector, sink);
-                // Adding 0 · v to a sum that is still 0 leaves 0, so it does not matter where the
-                // group's sums begin.
+                // Adding 0 · v to a sum that is still 0 leaves it 0, so it does not matter where
+                // the group's sums begin.
                 weights[skip * LANES..begin].fill(0.0);
             } else {
                 weights.fill(0.0);
@@ -363,8 +364,9 @@ impl Attend<'_> {
         }
     }
 
-    /// V vectors of the results of a part: the prefix and the path that all queries
-    /// share for all together, then each query's own rest of its path, divided by its total.
+    /// V vectors of the results of a part. The prefix and the path that all queries share are
+    /// summed for all of them together; then each query adds the rest of its own path and is
+    /// divided by its total.
     ///
     /// # Safety
     /// As `few`; the dimensions exist.
@@ -378,7 +380,7 @@ impl Attend<'_> {
         let dim = self.cache.head_dim();
         let len = self.cache.len();
         // SAFETY: the caller's promise; the slots lie in the cache, `weights` holds M × stride and
-        // `sums` M × V × 16 floats, and the result is this task's.
+        // `sums` M × V × 16 floats, and the result belongs to this task.
         unsafe {
             let row = dim.next_multiple_of(LANES) * E::SIZE;
             let values = Values { start: self.plane.values.add(d * E::SIZE), row, from, len };

@@ -1,5 +1,5 @@
 //! The steps of attention for M queries that share a head's keys and values: scores, softmax,
-//! weighted sums. Knows slots of the cache, not rows or trees.
+//! weighted sums. It deals with slots of the cache, not with rows or trees.
 
 use std::ops::Range;
 
@@ -11,22 +11,22 @@ use crate::kernels::math;
 pub(super) struct Keys {
     pub(super) tiles: *const u8,
     pub(super) dim: usize,
-    /// The first tile's values, and the bytes of a tile of them: they are wanted right after the
-    /// scores, so they are prefetched beside the keys.
+    /// The values of the first tile, and how many bytes of values a tile has. They are needed right
+    /// after the scores, so they are prefetched together with the keys.
     pub(super) values: *const u8,
     pub(super) value_tile: usize,
 }
 
-/// Bytes between the keys that are read and those that are prefetched: bandwidth times latency of
-/// the memory.
+/// Bytes between the keys that are read and those that are prefetched: the bandwidth times the
+/// latency of the memory.
 const PREFETCH_DISTANCE: usize = 4 << 10;
 
 impl Keys {
-    /// Dot products of M queries, `[M][dim]`, with the keys of `tiles`; query i's go to
-    /// `to + i · stride`. T tiles pass side by side.
+    /// Dot products of M queries, `[M][dim]`, with the keys of `tiles`; the scores of query i go to
+    /// `to + i · stride`. T tiles are computed in parallel.
     ///
     /// # Safety
-    /// The tiles exist and the results have room.
+    /// The tiles exist, and there is room for the results.
     #[inline(always)]
     pub(super) unsafe fn scores<L: Lanes, E: Element, const M: usize, const T: usize>(
         &self,
@@ -101,8 +101,8 @@ impl Keys {
     }
 }
 
-/// A head's values from some dimension on: slots are `row` bytes apart, the first `len` committed,
-/// of which those before `from` have no weight.
+/// A head's values from some dimension on. Slots are `row` bytes apart; the first `len` are
+/// committed, and those before `from` have no weight.
 pub(super) struct Values {
     pub(super) start: *const u8,
     pub(super) row: usize,
@@ -111,11 +111,11 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Weighted sums of V vectors over the committed positions and then `path`, to `[M][V][16]`.
-    /// Query i's weights lie at `weights + i · stride`, in the order of the sum.
+    /// Weighted sums of V vectors over the committed positions and then `path`, written to
+    /// `[M][V][16]`. The weights of query i are at `weights + i · stride`, in the order of the sum.
     ///
     /// # Safety
-    /// The slots exist; the weights cover them; the results have room.
+    /// The slots exist, the weights cover them, and there is room for the results.
     #[inline(always)]
     pub(super) unsafe fn sums<L: Lanes, E: Element, const M: usize, const V: usize>(
         &self,
@@ -142,7 +142,7 @@ impl Values {
         }
     }
 
-    /// Goes on with one query's sums, `[V][16]`, over its path from the `from`-th row on.
+    /// Continues one query's sums, `[V][16]`, over its path from the `from`-th row on.
     ///
     /// # Safety
     /// As `sums`.
@@ -199,15 +199,15 @@ impl Values {
     }
 }
 
-/// Floor of the scores relative to the greatest: e⁻⁴⁰ of its weight is far below one rounding of
-/// the sum however long the context, and times the least half float it is still a normal number.
-/// Without the floor a peaked softmax makes its row's sums subnormal, which some machines add a
-/// hundred times more slowly.
+/// The lowest score relative to the greatest. The weight e⁻⁴⁰ is far below one rounding of the sum,
+/// however long the context is, and times the smallest half float it is still a normal number.
+/// Without this floor a peaked softmax makes its row's sums subnormal, and some machines add
+/// subnormal numbers a hundred times more slowly.
 const LOWEST_SCORE: f32 = -40.0;
 
-/// Turns the first `n` scores into unnormalised weights and returns their sum: sixteen sums over
-/// every sixteenth, then one of those, then the weight of the `sink`, a score without a value. The
-/// rest of the last sixteen is overwritten.
+/// Turns the first `n` scores into unnormalised weights and returns their sum. Each of sixteen sums
+/// adds every sixteenth weight; these are added up, and then the weight of the `sink`, a score
+/// without a value. The rest of the last sixteen is overwritten.
 #[inline(always)]
 pub(super) fn softmax<L: Lanes>(scores: &mut [f32], n: usize, sink: Option<f32>) -> f32 {
     let end = n.next_multiple_of(LANES);

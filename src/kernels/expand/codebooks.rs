@@ -1,10 +1,11 @@
 //! The codebooks of ggml's IQ formats (ggml, MIT licence): groups of four or eight levels, which
-//! the formats name by their index. Constants of the file format; knows no block.
+//! the formats name by their index. They are constants of the file format and do not depend on
+//! blocks.
 //!
 //! Each codebook is sorted, so only the step from one entry to the next is written down; an entry
-//! is a number whose digits, the lowest first, choose the levels.
+//! is a number whose digits, the lowest first, select the levels.
 
-/// The levels of the codebooks of three.
+/// The levels of the codebooks that have three.
 const IQ2_LEVELS: [u8; 3] = [8, 25, 43];
 /// −8, 0 and 8 in two's complement: eight times the levels, since the formats shift them by an
 /// eighth.

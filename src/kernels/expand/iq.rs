@@ -1,4 +1,4 @@
-//! The formats whose weights are groups from a codebook. Knows blocks only.
+//! The formats whose weights are groups from a codebook. It deals with blocks only.
 
 use super::codebooks::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS};
 use super::{Blocks, parts_of_32, u16_at};
@@ -13,17 +13,17 @@ pub(in crate::kernels) struct Iq3S;
 pub(in crate::kernels) struct Iq1S;
 pub(in crate::kernels) struct Iq1M;
 
-/// Eight signs of which seven are stored: the number of minus signs is even.
+/// Eight signs, of which seven are stored: the number of minus signs is even.
 fn even_signs(seven: u32) -> u8 {
     let seven = (seven & 127) as u8;
     seven | ((seven.count_ones() & 1) << 7) as u8
 }
 
-/// Levels with a minus where the bit of `signs` is set.
+/// Writes levels, negated where the bit of `signs` is set.
 fn put(to: &mut [i8], levels: &[u8], signs: u8) {
     for (i, (to, &level)) in to.iter_mut().zip(levels).enumerate() {
         let minus = (signs >> i & 1) as i8;
-        // x ^ −1 + 1 is −x.
+        // (x ^ −1) + 1 is −x.
         *to = (level as i8 ^ -minus) + minus;
     }
 }
@@ -58,8 +58,8 @@ impl Blocks for Iq2Xs {
     }
 }
 
-/// 82 bytes: d, 32 low bytes of indices, 32 bytes of signs, 2 more bits of each index, 16 scales of
-/// 4 bits.
+/// 82 bytes: d, 32 low bytes of indices, 32 bytes of signs, 2 more bits of each index, and 16
+/// scales of 4 bits.
 impl Blocks for Iq2S {
     const FORMAT: Format = Format::Iq2S;
 
@@ -81,7 +81,7 @@ fn four_bit_scales(d: f32, packed: &[u8], scales: &mut [f32]) {
     }
 }
 
-/// 98 bytes: d, 64 indices, then for every 32 columns a word of 4 × 7 signs and a scale.
+/// 98 bytes: d, 64 indices, then for every 32 columns a word with 4 × 7 signs and a scale.
 impl Blocks for Iq3Xxs {
     const FORMAT: Format = Format::Iq3Xxs;
 
@@ -100,7 +100,7 @@ impl Blocks for Iq3Xxs {
     }
 }
 
-/// 110 bytes: d, 64 low bytes of indices, a ninth bit of each, 32 bytes of signs, a scale of 4 bits
+/// 110 bytes: d, 64 low bytes of indices, a ninth bit of each, 32 bytes of signs, and a 4-bit scale
 /// for every 32 columns.
 impl Blocks for Iq3S {
     const FORMAT: Format = Format::Iq3S;
@@ -119,7 +119,7 @@ impl Blocks for Iq3S {
     }
 }
 
-/// Eight times the levels, moved by an eighth of one up or down.
+/// Writes eight times the levels, shifted by an eighth of a level up or down.
 fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
     let step = if down { -1 } else { 1 };
     for (to, &level) in to.iter_mut().zip(levels) {
@@ -127,8 +127,8 @@ fn put_moved(to: &mut [i8], levels: &[u8], down: bool) {
     }
 }
 
-/// 50 bytes: d, 32 low bytes of indices, then for every 32 columns a word of 4 × 3 more bits, a
-/// scale of 3 bits and the direction of the shift.
+/// 50 bytes: d, 32 low bytes of indices, then for every 32 columns a word with 4 × 3 more bits, a
+/// 3-bit scale and the direction of the shift.
 impl Blocks for Iq1S {
     const FORMAT: Format = Format::Iq1S;
 
@@ -146,8 +146,8 @@ impl Blocks for Iq1S {
     }
 }
 
-/// 56 bytes: 32 low bytes of indices, 4 bits for each (three more bits, the direction of the
-/// shift), four words of 4 × 3-bit scales and a quarter of d each.
+/// 56 bytes: 32 low bytes of indices, 4 bits for each (three more bits of it and the direction of
+/// the shift), then four words, each with 4 × 3-bit scales and a quarter of d.
 impl Blocks for Iq1M {
     const FORMAT: Format = Format::Iq1M;
 

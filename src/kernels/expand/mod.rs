@@ -1,8 +1,9 @@
-//! Formats that are held as the blocks of their file and expanded while a product runs: a
+//! Formats that stay in memory as the blocks of their file and are expanded while a product runs. A
 //! superblock of sixteen rows at a time becomes 8-bit codes in the packed order with a float scale
-//! for every 16 columns, which all rows of activations then share. Knows blocks, not products.
+//! for every 16 columns, which all rows of activations then share. It deals with blocks, not
+//! products.
 //!
-//! Every value of these formats is code · scale with a whole code within ±62, exactly.
+//! Every value of these formats is exactly code · scale with an integer code within ±62.
 
 mod codebooks;
 mod iq;
@@ -18,16 +19,15 @@ pub(super) use plain::{Nvfp4, Q1_0, Q2_0, Tq1_0, Tq2_0};
 /// Columns that share a scale.
 pub(super) const RUN: usize = 16;
 
-/// What is added to a code to make it unsigned.
+/// The number added to a code to make it unsigned.
 const BIAS: u32 = 64;
 
 /// The blocks of one format.
 pub(super) trait Blocks: 'static {
-    /// The format.
     const FORMAT: Format;
-    /// Weights a block.
+    /// Weights per block.
     const COLUMNS: usize = Self::FORMAT.block();
-    /// Bytes a block.
+    /// Bytes per block.
     const BYTES: usize = Self::FORMAT.block_bytes();
 
     /// Writes [`Blocks::COLUMNS`] codes and the scale of every [`RUN`] of them.
@@ -37,7 +37,7 @@ pub(super) trait Blocks: 'static {
 /// An expanded superblock of sixteen rows.
 #[repr(C, align(64))]
 pub(super) struct Expanded {
-    /// Four columns of each row in a line; a code is moved up by 64 to be unsigned.
+    /// A line holds four columns of each row; 64 is added to a code to make it unsigned.
     codes: [[u32; LANES]; BLOCK / 4],
     scales: [[f32; LANES]; BLOCK / RUN],
 }
@@ -49,8 +49,8 @@ impl Expanded {
     pub(super) const ZERO: Self =
         Self { codes: [[0; LANES]; BLOCK / 4], scales: [[0.0; LANES]; BLOCK / RUN] };
 
-    /// Expands `raw`, the blocks of up to 256 columns, `[block][row][bytes]`. Columns behind them
-    /// get the scale 0.
+    /// Expands `raw`, the blocks of up to 256 columns, `[block][row][bytes]`. The columns after
+    /// them get the scale 0.
     pub(super) fn fill<B: Blocks>(&mut self, raw: &[u8]) {
         let (quads, runs) = (B::COLUMNS / 4, B::COLUMNS / RUN);
         let mut filled = 0;
@@ -62,7 +62,8 @@ impl Expanded {
                 let to = &mut self.codes[b * quads..(b + 1) * quads];
                 for (to, quad) in to.iter_mut().zip(codes.as_chunks().0) {
                     let quad = u32::from_le_bytes(quad.map(|code: i8| code as u8));
-                    // Byte by byte: the sign bit turned is an offset of 128, of which 64 go.
+                    // For each byte: flipping the sign bit adds 128, of which 64 are subtracted
+                    // again.
                     let offset = (quad ^ 0x8080_8080) - (128 - BIAS) * 0x0101_0101;
                     to[lane] = u32::from_ne_bytes(offset.to_le_bytes());
                 }
@@ -105,7 +106,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The parts of 32 columns: their number, codes and two scales.
+/// For each 32 columns: their index, codes and two scales.
 fn parts_of_32<'a>(
     codes: &'a mut [i8],
     scales: &'a mut [f32],

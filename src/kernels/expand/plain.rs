@@ -1,4 +1,4 @@
-//! Ternary weights, signs, two bits and NVFP4. Knows blocks only.
+//! Ternary weights, signs, two bits and NVFP4. It deals with blocks only.
 
 use super::{Blocks, RUN};
 use crate::kernels::block::{FP4_LEVELS, half_at};
@@ -10,14 +10,14 @@ pub(in crate::kernels) struct Nvfp4;
 pub(in crate::kernels) struct Q1_0;
 pub(in crate::kernels) struct Q2_0;
 
-/// The `digit`-th ternary digit of a byte that holds five as a fraction of 256, minus 1.
+/// The `digit`-th ternary digit, minus 1, of a byte that holds five digits as a fraction of 256.
 fn trit(byte: u8, digit: usize) -> i8 {
     const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
     let shifted = byte.wrapping_mul(POWERS[digit]);
     ((u16::from(shifted) * 3) >> 8) as i8 - 1
 }
 
-/// 54 bytes: 48 of five digits (32, then 16 side by side), 4 of four digits, d.
+/// 54 bytes: 48 of five digits each (32, then 16 contiguous), 4 of four digits each, d.
 impl Blocks for Tq1_0 {
     const FORMAT: Format = Format::Tq1_0;
 
@@ -36,7 +36,7 @@ impl Blocks for Tq1_0 {
     }
 }
 
-/// 66 bytes: 64 of four weights, 32 columns apart, d.
+/// 66 bytes: 64 of four weights each, which are 32 columns apart, and d.
 impl Blocks for Tq2_0 {
     const FORMAT: Format = Format::Tq2_0;
 
@@ -80,7 +80,7 @@ impl Blocks for Q2_0 {
     }
 }
 
-/// 36 bytes: four scales, then 8 bytes for each 16 columns: the low halves, then the high ones.
+/// 36 bytes: four scales, then 8 bytes for every 16 columns: the low halves, then the high ones.
 impl Blocks for Nvfp4 {
     const FORMAT: Format = Format::Nvfp4;
 
@@ -97,8 +97,8 @@ impl Blocks for Nvfp4 {
     }
 }
 
-/// Half of an unsigned 8-bit float of 4 exponent and 3 mantissa bits, as the levels are doubled.
-/// The pattern that is no number counts as 0.
+/// Half of an unsigned 8-bit float of 4 exponent and 3 mantissa bits, because the levels are
+/// doubled. The NaN pattern counts as 0.
 fn half_of_ue4m3(byte: u8) -> f32 {
     let (exponent, mantissa) = (i32::from(byte >> 3 & 15), f32::from(byte & 7));
     match (byte, exponent) {

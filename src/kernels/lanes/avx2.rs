@@ -1,10 +1,10 @@
-//! Lanes as pairs of AVX2 registers, with FMA and F16C. Knows no kernel.
+//! Lanes as pairs of AVX2 registers, with FMA and F16C. It does not depend on any kernel.
 
 use std::arch::x86_64::*;
 
 use super::{LANES, Lanes, Work};
 
-/// Two registers a vector: lanes 0 to 7, lanes 8 to 15.
+/// Two registers per vector: lanes 0 to 7, lanes 8 to 15.
 #[derive(Clone, Copy)]
 pub(super) struct Avx2;
 
@@ -17,14 +17,15 @@ pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
     work.run::<Avx2>()
 }
 
-/// Four signed bytes in every lane.
+/// The same four signed bytes in every lane.
 #[inline(always)]
 unsafe fn quad(x: *const i8) -> __m256i {
     // SAFETY: the caller gives four readable bytes and a machine with AVX2.
     unsafe { _mm256_set1_epi32(x.cast::<i32>().read_unaligned()) }
 }
 
-/// acc + the sums of four products a lane, `a` unsigned, where no two of them pass 2^15.
+/// acc + the sums of four products per lane, with `a` unsigned, if no two of the products add up to
+/// more than 2^15.
 #[inline(always)]
 unsafe fn dot8(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
     // SAFETY: the caller gives a machine with AVX2.
@@ -34,8 +35,8 @@ unsafe fn dot8(acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
     }
 }
 
-/// As [`Lanes::dot_biased`]. Bytes up to 255 would saturate the pairs, so the bias comes off first
-/// and each sign of w moves to x: |w| is at most 128, x at least -127.
+/// As [`Lanes::dot_biased`]. Bytes up to 255 would saturate the pairs, so the bias is subtracted
+/// first and the sign of each w is moved to x: |w| is at most 128, x at least -127.
 #[inline(always)]
 unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
     // SAFETY: the caller gives a machine with AVX2.
@@ -48,7 +49,7 @@ unsafe fn dot_signed(acc: __m256i, w: __m256i, x: __m256i) -> __m256i {
 /// As [`Lanes::power`].
 #[inline(always)]
 fn power(x: __m256) -> __m256 {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let one = _mm256_set1_epi32(1.0f32.to_bits() as i32);
         let shifted = _mm256_slli_epi32::<23>(_mm256_castps_si256(x));
@@ -59,7 +60,7 @@ fn power(x: __m256) -> __m256 {
 /// As [`Lanes::fifth`]. Shifts of 16-bit pairs carry bits between bytes; the mask drops them.
 #[inline(always)]
 fn fifth<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let bits = match BIT {
             0 => _mm256_slli_epi16::<4>(plane),
@@ -78,7 +79,7 @@ fn fifth<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
 /// As [`Lanes::sixth`].
 #[inline(always)]
 fn sixth<const PAIR: u32>(low: __m256i, plane: __m256i) -> __m256i {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let bits = match PAIR {
             0 => _mm256_slli_epi16::<4>(plane),
@@ -93,7 +94,7 @@ fn sixth<const PAIR: u32>(low: __m256i, plane: __m256i) -> __m256i {
 /// As [`Lanes::third`].
 #[inline(always)]
 fn third<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let bits = match BIT {
             6 => _mm256_srli_epi16::<4>(plane),
@@ -106,7 +107,7 @@ fn third<const BIT: u32>(low: __m256i, plane: __m256i) -> __m256i {
 /// As [`Lanes::three`].
 #[inline(always)]
 fn three<const PLACE: u32>(x: __m256i) -> __m256i {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let bits = if PLACE == 0 { x } else { _mm256_srli_epi16::<3>(x) };
         _mm256_and_si256(bits, _mm256_set1_epi8(7))
@@ -116,7 +117,7 @@ fn three<const PLACE: u32>(x: __m256i) -> __m256i {
 /// As [`Lanes::pair`].
 #[inline(always)]
 fn pair<const PAIR: u32>(x: __m256i) -> __m256i {
-    // SAFETY: used under `run` alone.
+    // SAFETY: used only under `run`.
     unsafe {
         let bits = match PAIR {
             0 => x,
@@ -128,7 +129,7 @@ fn pair<const PAIR: u32>(x: __m256i) -> __m256i {
     }
 }
 
-/// As [`Lanes::load_half_e8m0`]. Exponents below 2 give numbers below the normal ones.
+/// As [`Lanes::load_half_e8m0`]. Exponents below 2 give subnormal numbers.
 #[inline(always)]
 unsafe fn half_e8m0(p: *const u8) -> __m256 {
     // SAFETY: the caller gives eight readable bytes and a machine with AVX2.
@@ -142,7 +143,7 @@ unsafe fn half_e8m0(p: *const u8) -> __m256 {
 }
 
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
-// instructions, and pointers are the caller's promise (see the trait).
+// instructions, and the caller vouches for pointers (see the trait).
 impl Lanes for Avx2 {
     type F = [__m256; 2];
     type I = [__m256i; 2];
@@ -230,7 +231,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     unsafe fn store_i8(p: *mut i8, x: Self::F) {
         // SAFETY: see the impl. Packing works within each half of a register, so the quarters are
-        // put back in order between the two steps.
+        // reordered between the two steps.
         unsafe {
             let wide = _mm256_packs_epi32(_mm256_cvtps_epi32(x[0]), _mm256_cvtps_epi32(x[1]));
             let wide = _mm256_permute4x64_epi64::<0b11_01_10_00>(wide);
@@ -265,7 +266,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn max(a: Self::F, b: Self::F) -> Self::F {
-        // SAFETY: see the impl. The instruction gives b for a pair that has no order.
+        // SAFETY: see the impl. If a or b is NaN, the instruction returns b.
         unsafe { [_mm256_max_ps(a[0], b[0]), _mm256_max_ps(a[1], b[1])] }
     }
 
@@ -312,13 +313,14 @@ impl Lanes for Avx2 {
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         unsafe {
-            // Two runs a register, a half each, as four sums of four bytes.
+            // Two runs per register, one in each half, as four sums of four bytes.
             let fours = |i: usize| {
                 let bytes = _mm256_loadu_si256(p.add(32 * i).cast());
                 let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes);
                 _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
             };
-            // Eight runs: of either half those of four registers, put in order by the permutation.
+            // Eight runs: each half has those of four registers, which the permutation puts in
+            // order.
             let eight = |i: usize| {
                 let a = _mm256_hadd_epi32(fours(i), fours(i + 1));
                 let b = _mm256_hadd_epi32(fours(i + 2), fours(i + 3));
@@ -405,7 +407,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I {
-        // SAFETY: see the impl. With w at most 127 a pair's sum stays below 2^15.
+        // SAFETY: see the impl. With w at most 127, the sum of a pair stays below 2^15.
         unsafe {
             let x = quad(x);
             [dot8(acc[0], w[0], x), dot8(acc[1], w[1], x)]
@@ -458,7 +460,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn halves(w: Self::I) -> (Self::I, Self::I) {
-        // SAFETY: see the impl. With nothing above a half, `add_half` adds one product.
+        // SAFETY: see the impl. The upper half of a lane is zero, so `add_half` adds one product.
         unsafe {
             let low = _mm256_set1_epi32(0xffff);
             (
@@ -481,8 +483,8 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn prefetch(p: *const u8) {
-        // Assembly, because around the intrinsic the compiler spills registers.
-        // SAFETY: a prefetch never faults and changes nothing.
+        // Assembly, because the compiler spills registers around the intrinsic. SAFETY: a prefetch
+        // never faults and changes nothing.
         unsafe {
             std::arch::asm!(
                 "prefetcht0 [{0}]",

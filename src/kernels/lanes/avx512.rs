@@ -1,10 +1,10 @@
-//! Lanes as AVX-512 registers, with VNNI's dot products. Knows no kernel.
+//! Lanes as AVX-512 registers, with VNNI's dot products. It does not depend on any kernel.
 
 use std::arch::x86_64::*;
 
 use super::{LANES, Lanes, Work};
 
-/// One register a vector.
+/// One register per vector.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512;
 
@@ -18,7 +18,7 @@ pub(super) unsafe fn run<W: Work>(work: W) -> W::Output {
 }
 
 // SAFETY of every block below: the type is used only under `run`, on a machine that has the
-// instructions, and pointers are the caller's promise (see the trait).
+// instructions, and the caller vouches for pointers (see the trait).
 impl Lanes for Avx512 {
     type F = __m512;
     type I = __m512i;
@@ -68,7 +68,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     unsafe fn load_half_e8m0(p: *const u8) -> __m512 {
-        // SAFETY: see the impl. Exponents below 2 give numbers below the normal ones.
+        // SAFETY: see the impl. Exponents below 2 give subnormal numbers.
         unsafe {
             let e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast()));
             let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
@@ -128,7 +128,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn max(a: __m512, b: __m512) -> __m512 {
-        // SAFETY: see the impl. The instruction gives b for a pair that has no order.
+        // SAFETY: see the impl. If a or b is NaN, the instruction returns b.
         unsafe { _mm512_max_ps(a, b) }
     }
 
@@ -164,12 +164,12 @@ impl Lanes for Avx512 {
     unsafe fn run_sums(p: *const i8) -> [i32; LANES] {
         // SAFETY: see the impl.
         unsafe {
-            // Four runs a register, a quarter each, as four sums of four bytes.
+            // Four runs per register, one in each quarter, as four sums of four bytes.
             let fours = |i: usize| {
                 let bytes = _mm512_loadu_si512(p.add(64 * i).cast());
                 _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes)
             };
-            // Of every quarter the halves of the runs of two registers.
+            // Each quarter gets the halves of the runs of two registers.
             let halves =
                 |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
             let (a, b) = (halves(fours(0), fours(1)), halves(fours(2), fours(3)));
@@ -326,7 +326,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn halves(w: __m512i) -> (__m512i, __m512i) {
-        // SAFETY: see the impl. With nothing above a half, `add_half` adds one product.
+        // SAFETY: see the impl. The upper half of a lane is zero, so `add_half` adds one product.
         unsafe { (_mm512_and_si512(w, _mm512_set1_epi32(0xffff)), _mm512_srli_epi32::<16>(w)) }
     }
 
@@ -338,9 +338,9 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn prefetch(p: *const u8) {
-        // Assembly, because around the intrinsic the compiler spills registers and the loop takes
-        // twice as long. Into the second-level cache, which has room for more lines under way.
-        // SAFETY: a prefetch never faults and changes nothing.
+        // Assembly, because the compiler spills registers around the intrinsic and the loop takes
+        // twice as long. The prefetch goes to the second-level cache, which can wait for more lines
+        // at a time. SAFETY: a prefetch never faults and changes nothing.
         unsafe {
             std::arch::asm!(
                 "prefetcht1 [{0}]",

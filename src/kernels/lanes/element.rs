@@ -1,10 +1,10 @@
-//! Float formats as the lanes read them. Knows no instruction set.
+//! Float formats as the lanes read them. It does not depend on the instruction set.
 
 use super::Lanes;
 
 /// A float format in memory.
 pub(in crate::kernels) trait Element: 'static {
-    /// Bytes of a number.
+    /// Bytes per number.
     const SIZE: usize;
 
     /// 16 numbers at `p`, as f32.
@@ -14,7 +14,7 @@ pub(in crate::kernels) trait Element: 'static {
     unsafe fn load<L: Lanes>(p: *const u8) -> L::F;
 }
 
-/// A float format that is written too.
+/// A float format that is also written.
 pub(in crate::kernels) trait Stored: Element {
     /// Writes 16 numbers, rounded to nearest.
     ///

@@ -1,9 +1,9 @@
-//! Vectors of sixteen lanes: the few operations that every kernel is written in, once, and their
-//! implementations. A lane is a weight row, a cache position or a dimension; lanes are never
-//! added up in an order that an implementation could choose. Knows no kernel.
+//! Vectors of sixteen lanes: the few operations with which every kernel is written, once, and their
+//! implementations. A lane is a weight row, a cache position or a dimension. Lanes are never added
+//! up in an order that an implementation could choose. It does not depend on any kernel.
 //!
-//! Every operation is exact (integers) or one IEEE rounding (floats), so the implementations agree
-//! in every bit and the portable one defines the result.
+//! Every operation is exact (integers) or rounded once as IEEE prescribes (floats), so the
+//! implementations agree in every bit. The portable one defines the result.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -18,14 +18,15 @@ use super::isa::Isa;
 
 pub(super) use element::Element;
 
-/// Lanes of a vector, and rows of a weight tile.
+/// How many lanes a vector has, and how many rows a weight tile has.
 pub(super) const LANES: usize = 16;
 
-/// One instruction set. Pointers need no alignment beyond their type's.
+/// One instruction set. Pointers need no alignment beyond that of their type.
 ///
 /// # Safety
 /// The pointer operations read or write the stated number of elements at `p`, which must be valid
-/// for that. Everything must run on a machine that has the instructions: only [`run`] chooses.
+/// for that. Everything must run on a machine that has the instructions; only [`run`] makes that
+/// choice.
 pub(super) trait Lanes: Copy + 'static {
     /// 16 × f32.
     type F: Copy;
@@ -34,9 +35,10 @@ pub(super) trait Lanes: Copy + 'static {
     /// 16 × 4 bytes: four columns of sixteen weight rows.
     type B: Copy;
 
-    /// Activation rows that a kernel holds in registers at once.
+    /// How many activation rows a kernel holds in registers at once.
     const ROWS: usize;
-    /// Blocks of 32 columns whose integer sums it holds there for all these rows, 1 or 2.
+    /// For how many blocks of 32 columns, 1 or 2, it holds the integer sums of all these rows
+    /// there.
     const BLOCKS: usize;
 
     /// The same float in every lane.
@@ -51,13 +53,13 @@ pub(super) trait Lanes: Copy + 'static {
     unsafe fn load_u8(p: *const u8) -> Self::F;
     /// 16 signed bytes as floats.
     unsafe fn load_i8(p: *const i8) -> Self::F;
-    /// 16 bytes that are exponents, as half of 2 to the power of the byte − 127.
+    /// 16 bytes read as exponents: half of 2^(byte − 127).
     unsafe fn load_half_e8m0(p: *const u8) -> Self::F;
     /// 16 floats.
     unsafe fn store(p: *mut f32, x: Self::F);
     /// 16 floats, rounded to the nearest half floats.
     unsafe fn store_f16(p: *mut u16, x: Self::F);
-    /// 16 whole numbers within −128..=127, as bytes.
+    /// 16 integers within −128..=127, as bytes.
     unsafe fn store_i8(p: *mut i8, x: Self::F);
     /// a + b.
     fn add(a: Self::F, b: Self::F) -> Self::F;
@@ -69,24 +71,24 @@ pub(super) trait Lanes: Copy + 'static {
     fn div(a: Self::F, b: Self::F) -> Self::F;
     /// a · b + c, rounded once.
     fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// a where a > b, else b (so b where either is not a number).
+    /// a where a > b, else b (so b if either is NaN).
     fn max(a: Self::F, b: Self::F) -> Self::F;
     /// a where a < b, else b.
     fn min(a: Self::F, b: Self::F) -> Self::F;
     /// 2ⁿ for a float x = 1.5·2²³ + n, n in −126..=127: the exponent is made from its low bits.
     fn power(x: Self::F) -> Self::F;
 
-    /// The greatest lane of numbers.
+    /// The greatest lane; no lane is NaN.
     fn greatest(x: Self::F) -> f32;
-    /// The sum of whole numbers whose sums are exact in any order; no number if a lane is none.
+    /// The sum of integers whose sums are exact in any order; NaN if a lane is NaN.
     fn total(x: Self::F) -> f32;
 
-    /// The sums of 16 signed bytes each, of 256 at `p`.
+    /// The sums of each 16 of the 256 signed bytes at `p`.
     unsafe fn run_sums(p: *const i8) -> [i32; LANES];
 
     /// The same integer in every lane.
     fn splat_i(x: i32) -> Self::I;
-    /// To the nearest float.
+    /// Converts to the nearest float.
     fn float(x: Self::I) -> Self::F;
     /// 64 bytes.
     unsafe fn load_b(p: *const u8) -> Self::B;
@@ -104,23 +106,24 @@ pub(super) trait Lanes: Copy + 'static {
     fn third<const BIT: u32>(low: Self::B, plane: Self::B) -> Self::B;
     /// Bits `2·PAIR` and above it of every byte.
     fn pair<const PAIR: u32>(x: Self::B) -> Self::B;
-    /// For every byte of `index`, all below 16, that byte of `table`, which holds 16 bytes four
-    /// times.
+    /// For every byte of `index`, all below 16, that byte of `table`, which holds the same 16 bytes
+    /// four times.
     fn lookup(table: Self::B, index: Self::B) -> Self::B;
-    /// acc + w · x over four columns: w unsigned and at most 127, x four signed bytes from −127.
+    /// acc + w · x over four columns; w is unsigned and at most 127, x is four signed bytes, each
+    /// at least −127.
     unsafe fn dot(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
-    /// What a sum of [`Lanes::dot_biased`] starts from, given −128 · the sum of x over all its
-    /// columns. Only the pair has a meaning: together they give the sum of (w − 128) · x.
+    /// The start of a sum of [`Lanes::dot_biased`], given −128 · the sum of x over all its columns.
+    /// The two only make sense together: they give the sum of (w − 128) · x.
     fn biased(minus_128_sums: i32) -> Self::I;
-    /// One step of that sum over four columns, w any bytes, x signed bytes from −127.
+    /// One step of that sum over four columns; w is any bytes, x signed bytes of at least −127.
     unsafe fn dot_biased(acc: Self::I, w: Self::B, x: *const i8) -> Self::I;
-    /// 32 unsigned bytes, two a lane, as pairs of i16.
+    /// 32 unsigned bytes, two per lane, as pairs of i16.
     unsafe fn load_pairs(p: *const u8) -> Self::I;
-    /// acc + the two products of a lane's pair of i16 with the two at `x`.
+    /// acc + the two products of a lane's pair of i16 with the pair at `x`.
     unsafe fn dot_pairs(acc: Self::I, w: Self::I, x: *const i16) -> Self::I;
-    /// Pairs of i16, each less x.
+    /// Pairs of i16 with x subtracted from each.
     fn pairs_less(w: Self::I, x: i16) -> Self::I;
-    /// The two numbers of each lane's pair of i16, for [`Lanes::add_half`] alone.
+    /// The two numbers of each lane's pair of i16, for use with [`Lanes::add_half`] only.
     fn halves(w: Self::I) -> (Self::I, Self::I);
     /// acc + x · half, x within i16.
     fn add_half(acc: Self::I, x: Self::I, half: Self::I) -> Self::I;
@@ -128,12 +131,10 @@ pub(super) trait Lanes: Copy + 'static {
     fn prefetch(p: *const u8);
 }
 
-/// A piece of work written over any lanes. `run` and all it calls must be inlined (so that the
-/// code takes the instruction set of the caller in [`run`]).
+/// A piece of work written for any lanes. `run` and everything it calls must be inlined, so that
+/// the code is compiled for the instruction set of the caller in [`run`].
 pub(super) trait Work {
-    /// What it gives.
     type Output;
-    /// Does it.
     fn run<L: Lanes>(self) -> Self::Output;
 }
 

@@ -1,8 +1,8 @@
-//! Lanes as four NEON registers, for every 64-bit ARM processor. What differs between them is how
-//! four bytes are multiplied at once ([`Dot`]): by widening products on any of them, by the dot
-//! instructions of ARMv8.2, or by the mixed-sign ones of ARMv8.6. Knows no kernel.
+//! Lanes as four NEON registers, for every 64-bit ARM processor. The processors differ in how they
+//! multiply four bytes at once ([`Dot`]): any of them can use widening products, ARMv8.2 has dot
+//! instructions, ARMv8.6 mixed-sign ones. It does not depend on any kernel.
 //!
-//! Assembly stands where the intrinsics are not stable yet (half floats, dot products).
+//! Assembly is used where the intrinsics are not stable yet (half floats, dot products).
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -10,23 +10,23 @@ use std::marker::PhantomData;
 
 use super::{LANES, Lanes, Work};
 
-/// Four registers a vector: lanes 0 to 3, 4 to 7 and so on. Bytes lie four to a lane.
+/// Four registers per vector: lanes 0 to 3, 4 to 7 and so on. A lane holds four bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Neon<D>(PhantomData<D>);
 
-/// Products of four bytes a lane.
+/// Products of four bytes per lane.
 pub(super) trait Dot: Copy + 'static {
-    /// What a sum of [`Dot::biased`] starts from; see [`Lanes::biased`].
+    /// The start of a sum of [`Dot::biased`]; see [`Lanes::biased`].
     #[inline(always)]
     fn start(_: i32) -> i32 {
         0
     }
-    /// acc + the sums of four products a lane: w at most 127, x signed from −127.
+    /// acc + the sums of four products per lane; w is at most 127, x signed and at least −127.
     ///
     /// # Safety
     /// The machine must have the instructions.
     unsafe fn dot(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t;
-    /// One step of the sum of (w − 128) · x, w any bytes; see [`Lanes::dot_biased`].
+    /// One step of the sum of (w − 128) · x, where w is any bytes; see [`Lanes::dot_biased`].
     ///
     /// # Safety
     /// The machine must have the instructions.
@@ -45,7 +45,7 @@ pub(super) struct Widening;
 #[derive(Clone, Copy)]
 pub(super) struct DotProduct;
 
-/// `usdot` beside it: ARMv8.6, or ARMv8.2 with i8mm.
+/// `usdot` as well: ARMv8.6, or ARMv8.2 with i8mm.
 #[derive(Clone, Copy)]
 pub(super) struct MixedSign;
 
@@ -64,13 +64,13 @@ fn less_128(w: uint8x16_t) -> uint8x16_t {
     unsafe { veorq_u8(w, vdupq_n_u8(0x80)) }
 }
 
-// SAFETY of every block in the three impls: NEON is part of 64-bit ARM, and the dot instructions
-// are there by the caller's promise.
+// SAFETY of every block in the three impls: NEON is part of 64-bit ARM, and the caller promises
+// that the machine has the dot instructions.
 impl Dot for Widening {
     #[inline(always)]
     unsafe fn dot(acc: int32x4_t, w: uint8x16_t, x: int8x16_t) -> int32x4_t {
-        // SAFETY: see above. A byte of w is from −128 to 127, one of x from −127, so the sum of two
-        // products stays below 2^15.
+        // SAFETY: see above. A byte of w is from −128 to 127 and one of x at least −127, so the sum
+        // of two products stays below 2^15.
         unsafe {
             let w = vreinterpretq_s8_u8(w);
             let low = vmull_s8(vget_low_s8(w), vget_low_s8(x));
@@ -133,20 +133,20 @@ fn each<T: Copy, U>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
     [f(x[0]), f(x[1]), f(x[2]), f(x[3])]
 }
 
-/// Applies `f` to registers of two vectors.
+/// Applies `f` to each pair of registers of two vectors.
 #[inline(always)]
 fn both<A: Copy, B: Copy, C>(a: [A; 4], b: [B; 4], f: impl Fn(A, B) -> C) -> [C; 4] {
     [f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])]
 }
 
-/// Bytes moved left by `by` bits (right where it is negative), of which those of `mask` are kept.
+/// Bytes shifted left by `by` bits (right if it is negative), masked with `mask`.
 #[inline(always)]
 fn moved(x: uint8x16_t, by: i8, mask: u8) -> uint8x16_t {
     // SAFETY: see `impl Lanes`.
     unsafe { vandq_u8(vshlq_u8(x, vdupq_n_s8(by)), vdupq_n_u8(mask)) }
 }
 
-/// Four unsigned 16-bit numbers each, of sixteen bytes.
+/// Sixteen bytes as 16-bit unsigned numbers, four per register.
 #[inline(always)]
 fn widened(x: uint8x16_t) -> [uint16x4_t; 4] {
     // SAFETY: see `impl Lanes`.
@@ -199,8 +199,8 @@ fn add_pairs(acc: int32x4_t, a: int32x4_t, b: int16x8_t) -> int32x4_t {
     }
 }
 
-// SAFETY of every block below: NEON is part of 64-bit ARM, the type is used only under `run`, whose
-// caller promises what `D` needs, and pointers are the caller's promise (see the trait).
+// SAFETY of every block below: NEON is part of 64-bit ARM; the type is used only under `run`, whose
+// caller promises what `D` needs; and the caller vouches for pointers (see the trait).
 impl<D: Dot> Lanes for Neon<D> {
     type F = [float32x4_t; 4];
     type I = [int32x4_t; 4];
@@ -263,7 +263,7 @@ impl<D: Dot> Lanes for Neon<D> {
 
     #[inline(always)]
     unsafe fn load_half_e8m0(p: *const u8) -> Self::F {
-        // SAFETY: see the impl. Exponents below 2 give numbers below the normal ones.
+        // SAFETY: see the impl. Exponents below 2 give subnormal numbers.
         unsafe {
             each(widened(vld1q_u8(p)), |x| {
                 let e = vmovl_u16(x);
@@ -345,7 +345,7 @@ impl<D: Dot> Lanes for Neon<D> {
 
     #[inline(always)]
     fn max(a: Self::F, b: Self::F) -> Self::F {
-        // SAFETY: see the impl. Not the instruction for it, which prefers what is not a number.
+        // SAFETY: see the impl. The dedicated instruction would prefer NaN, so it is not used.
         both(a, b, |a, b| unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) })
     }
 

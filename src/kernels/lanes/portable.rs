@@ -1,8 +1,9 @@
-//! Lanes in plain Rust: what every other implementation must equal, bit for bit. Knows no machine.
+//! Lanes in plain Rust, which every other implementation must equal bit for bit. It does not depend
+//! on the machine.
 
 use super::{LANES, Lanes};
 
-/// Arrays of sixteen; compilers make vectors of them where they can.
+/// Arrays of sixteen, which compilers turn into vectors where they can.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
@@ -74,7 +75,7 @@ impl Lanes for Portable {
         // SAFETY: the caller gives 16 readable bytes.
         let bytes = unsafe { p.cast::<[u8; LANES]>().read_unaligned() };
         each(|i| match u32::from(bytes[i]) {
-            // Below the normal numbers.
+            // Subnormal numbers.
             e @ 0..2 => f32::from_bits(0x0020_0000 << e),
             e => f32::from_bits((e - 1) << 23),
         })

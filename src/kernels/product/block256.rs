@@ -1,13 +1,14 @@
-//! Weights in superblocks of 256 columns with integer scales, and 8-bit activations with a scale
-//! for every 256. Knows where the parts of a superblock lie, not how they were packed. Integer dot
-//! products are exact, so only the order of the sums over blocks counts:
+//! Products of weights in superblocks of 256 columns with integer scales and 8-bit activations with
+//! a scale for every 256 columns. It depends on where the parts of a superblock are, not on how
+//! they were packed. Integer dot products are exact, so only the order of the sums over blocks
+//! matters:
 //!
 //! - Q4_K, Q5_K: block = Σ dot · scale over 8 sub-blocks, then sum += block · (d · x's scale) and
-//!   sum −= (minima · x's sums) · (dmin · x's scale). Q2_K: the same over 16 sub-blocks.
-//! - Q3_K, Q6_K: the same over 16 sub-blocks, IQ4_XS over 8, without minima.
+//!   sum −= (minima · x's sums) · (dmin · x's scale). For Q2_K it is the same over 16 sub-blocks.
+//! - Q3_K, Q6_K: the same over 16 sub-blocks without minima; IQ4_XS: over 8.
 //!
-//! Where the products of a sub-block fit 16 bits (Q2_K, Q3_K), the sum over sub-blocks is one of
-//! integers too.
+//! Where the products of a sub-block fit in 16 bits (Q2_K, Q3_K), the sum over sub-blocks is also
+//! computed in integers.
 
 use super::steps::{
     Blocks, Prefetch, add_block, add_scaled, code_dots, dots, fifth_dots, level_dots, pair_dots,
@@ -35,7 +36,7 @@ impl Kernel for Q5K {
     }
 }
 
-/// Q4_K (`PLANE` 0) and Q5_K (`PLANE` a line of fifth bits before each sub-block).
+/// Q4_K (`PLANE` is 0) and Q5_K (`PLANE` is the line of fifth bits before each sub-block).
 ///
 /// # Safety
 /// As [`Kernel::block`].
@@ -70,7 +71,7 @@ unsafe fn with_minima<L: Lanes, const M: usize, const PLANE: usize>(step: &Step,
     }
 }
 
-/// block += dot · scale of `B` sub-blocks from the `j`-th, one where there are fifth bits.
+/// block += dot · scale for `B` sub-blocks from the `j`-th on; `B` is 1 if there are fifth bits.
 ///
 /// # Safety
 /// As [`Kernel::block`]; `codes` are the superblock's.
@@ -134,7 +135,7 @@ impl Kernel for Q6K {
     }
 }
 
-/// Scales or minima of 16 sub-blocks as bytes, two of a row side by side.
+/// The scales or minima of 16 sub-blocks as bytes, in adjacent pairs for each row.
 #[repr(align(64))]
 struct Bytes([u8; 16 * LANES]);
 
@@ -174,10 +175,10 @@ unsafe fn two_bits<L: Lanes, const M: usize>(line: *const u8, x: *const i8) -> [
     }
 }
 
-/// What sums over 16 columns of codes less a middle start from, for M rows.
+/// The start of sums over 16 columns of codes minus a middle, for M rows.
 ///
 /// # Safety
-/// `starts` has minus the middle times the sum of these columns for each row, 16 apart.
+/// `starts` has, for each row, minus the middle times the sum of these columns, 16 apart.
 #[inline(always)]
 unsafe fn below<L: Lanes, const M: usize>(starts: *const i32) -> [L::I; M] {
     let mut dot = [L::splat_i(0); M];
@@ -188,8 +189,8 @@ unsafe fn below<L: Lanes, const M: usize>(starts: *const i32) -> [L::I; M] {
     dot
 }
 
-/// Sums as floats. A loop, since `map` would call [`Lanes::float`] as a function compiled without
-/// the instruction set of its caller.
+/// Converts sums to floats. It is a loop because `map` would call [`Lanes::float`] as a function
+/// compiled without the instruction set of its caller.
 #[inline(always)]
 fn floats<L: Lanes, const M: usize>(sums: [L::I; M]) -> [L::F; M] {
     let mut floats = [L::splat(0.0); M];
@@ -199,7 +200,7 @@ fn floats<L: Lanes, const M: usize>(sums: [L::I; M]) -> [L::F; M] {
     floats
 }
 
-/// block += dot · scale. Sums of 16 products of codes up to 7 fit 16 bits.
+/// block += dot · scale. Sums of 16 products of codes up to 7 fit in 16 bits.
 #[inline(always)]
 fn scaled<L: Lanes, const M: usize>(block: &mut [L::I; M], scale: L::I, dot: [L::I; M]) {
     for r in 0..M {

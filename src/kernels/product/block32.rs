@@ -1,6 +1,7 @@
-//! Weights in blocks of 32 with a scale each, and 8-bit activations with a scale for every 32
-//! columns. For every block in order: sum += dot · (d · x's scale), the dot product an exact
-//! integer; then, with minima, sum += m · (x's scale · the sum of x's codes). Knows no packing.
+//! Products of weights in blocks of 32 with a scale each and 8-bit activations with a scale for
+//! every 32 columns. For every block in order: sum += dot · (d · x's scale), where the dot product
+//! is an exact integer; then, with minima, sum += m · (x's scale · the sum of x's codes). It does
+//! not depend on packing.
 
 use std::marker::PhantomData;
 
@@ -133,7 +134,8 @@ unsafe fn pairs<L: Lanes, const M: usize, W: Codes>(step: &Step, sums: *mut f32)
         let mut group = step.weights;
         let mut prefetch = Prefetch::of(step);
         let mut total = load_sums::<L, M>(sums);
-        // Addresses are counted up: indices would need a register in every product's operand.
+        // The pointer is incremented, because an index would take a register in the operand of
+        // every product.
         let end = group.add(step.columns / 64 * W::BYTES);
         while group < end {
             prefetch.lines::<L>(W::HEAD / LINE);

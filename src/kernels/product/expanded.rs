@@ -1,6 +1,6 @@
-//! Weights expanded to 8-bit codes with a float scale for every 16 columns, and activations with a
-//! scale for every 256: block = Σ dot · scale over 16 runs in order, then sum += block · x's scale.
-//! Must never know a format's blocks.
+//! Products of weights expanded to 8-bit codes with a float scale for every 16 columns and
+//! activations with a scale for every 256 columns: block = Σ dot · scale over 16 runs in order,
+//! then sum += block · x's scale. It must not depend on the blocks of a format.
 
 use super::steps::{add_scaled, dots, load_sums, store_sums};
 use super::{Kernel, Step};
@@ -8,7 +8,7 @@ use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::expand::{RUN, SCALES};
 use crate::kernels::lanes::Lanes;
 
-/// The product of every format that is expanded.
+/// The product of every expanded format.
 pub(super) struct AnyExpanded;
 
 impl Kernel for AnyExpanded {
@@ -25,7 +25,7 @@ impl Kernel for AnyExpanded {
             for j in 0..BLOCK / RUN {
                 let mut dot = [L::splat_i(0); M];
                 for (r, dot) in dot.iter_mut().enumerate() {
-                    // −64 · the sum of 16 codes, from −32 times.
+                    // −64 · the sum of 16 codes, computed from −32 times that sum.
                     *dot = L::splat_i(2 * *starts.add(r * 16 + j));
                 }
                 for g in 0..RUN / 4 {

@@ -1,6 +1,6 @@
-//! Float weights with float activations: within a superblock 64 columns at a time, each run of 64
-//! summed from zero by fused multiply-adds in column order, the runs added in order. Must never
-//! know packing.
+//! Products of float weights and float activations. Within a superblock, each run of 64 columns is
+//! summed from zero by fused multiply-adds in column order, and the runs are added in order. It
+//! must not depend on packing.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use super::{Kernel, Step};
 use crate::kernels::block::{BLOCK, LINE};
 use crate::kernels::lanes::{Element, LANES, Lanes};
 
-/// Columns of a run.
+/// Columns in a run.
 const RUN: usize = 64;
 
 /// Weights of a float format.
@@ -22,8 +22,8 @@ impl<W: Element> Kernel for Float<W> {
         // from the cell on.
         unsafe {
             let mut total = load_sums::<L, M>(sums);
-            // With few rows the additions of one run, which depend on each other, leave the machine
-            // idle, so four runs are summed side by side.
+            // With few rows the machine would idle, because the additions of one run depend on each
+            // other. So four runs are summed in parallel.
             if M <= 2 && step.columns == BLOCK {
                 runs::<L, W, M, 4>(step, 0, RUN, &mut total);
             } else {
@@ -63,7 +63,8 @@ unsafe fn runs<L: Lanes, W: Element, const M: usize, const R: usize>(
                     *sum = L::fma(w, L::splat(*x.add(r * BLOCK + c)), *sum);
                 }
             }
-            // One line for each line read; two columns of 16-bit weights share one.
+            // One line is prefetched for each line read; two columns of 16-bit weights share a
+            // line.
             if W::SIZE == 4 || c % 2 == 0 {
                 for _ in 0..R {
                     L::prefetch(prefetch);

@@ -1,9 +1,9 @@
-//! The skinny product y = x · Wᵀ for a few rows of activations: every weight is read once and
-//! used for all rows. Knows no model.
+//! The skinny product y = x · Wᵀ for a few rows of activations: every weight is read once and used
+//! for all rows. It does not depend on models.
 //!
-//! Row-invariant: a result is the sum over a row's superblocks of 256 columns in order, each
-//! block's part in an order that its format fixes; lanes, rows, tiles and threads only decide
-//! where it is computed. So a row gives the same bits alone and in a batch.
+//! It is row-invariant: a result is the sum over a row's superblocks of 256 columns in order, and
+//! each block is summed in an order that its format fixes. Lanes, rows, tiles and threads only
+//! decide where it is computed. So a row gives the same bits alone and in a batch.
 
 mod block256;
 mod block32;
@@ -28,26 +28,26 @@ use super::quantized_rows::QuantizedRows;
 use super::tile;
 use super::tile::Layout;
 
-/// Rows whose sums a thread keeps while it goes through a tile. Longer batches pass in parts, each
-/// reading the thread's tiles from the second-level cache again.
+/// How many rows a thread keeps sums for while it works through a tile. Longer batches are computed
+/// in parts, each of which reads the thread's tiles from the second-level cache again.
 const PART: usize = 64;
 
-/// Tasks for each thread: enough that the others can take over from a thread that is delayed.
+/// Tasks per thread: enough that the others can take over from a thread that is delayed.
 const TASKS: usize = 24;
 
-/// Bytes between the weights that are read and those that are prefetched: bandwidth times latency
-/// of the memory.
+/// Bytes between the weights that are read and those that are prefetched: the bandwidth times the
+/// latency of the memory.
 const PREFETCH_DISTANCE: usize = 6 << 10;
 
-/// Bytes of weights in a task that goes through them more than once.
+/// Bytes of weights in a task that reads them more than once.
 const KEPT: usize = 256 << 10;
 
 /// Multiplies the prepared rows with each matrix: `y` becomes `[rows.count(), matrix.outputs()]`.
-/// One dispatch for all of them; matrices may differ in format and outputs.
+/// All products run in one dispatch; matrices may differ in format and outputs.
 ///
 /// # Panics
 /// If a matrix does not have `rows.inputs()` inputs, the rows were not prepared for its format, or
-/// a result has another size.
+/// a result has the wrong size.
 pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mut [f32])]) {
     let count = rows.count();
     let tiles: usize = products.iter().map(|(matrix, _)| matrix.tiles()).sum();
@@ -74,12 +74,12 @@ pub fn multiply(pool: &Pool, rows: &QuantizedRows, products: &mut [(&Matrix, &mu
     });
 }
 
-/// A run of tiles of one matrix with all rows.
+/// A run of tiles of one matrix, to be multiplied with all rows.
 struct Tiles<'a> {
     matrix: &'a Matrix,
     rows: &'a QuantizedRows,
     tiles: std::ops::Range<usize>,
-    /// `[rows, outputs]`; this work writes the columns of its tiles alone.
+    /// `[rows, outputs]`; this work writes only the columns of its tiles.
     y: *mut f32,
 }
 
@@ -88,8 +88,8 @@ impl Work for Tiles<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        // SAFETY: `multiply` has checked the shapes, that the rows are prepared, and gives each
-        // tile to one work only.
+        // SAFETY: `multiply` has checked the shapes and that the rows are prepared, and it gives
+        // each tile to only one work.
         unsafe {
             match self.matrix.format() {
                 Format::F32 => self.each::<L, Float<element::F32>>(),
@@ -125,9 +125,9 @@ impl Work for Tiles<'_> {
     }
 }
 
-/// How one format multiplies one superblock.
+/// How one format multiplies a superblock.
 trait Kernel {
-    /// Whether [`Kernel::block`] reads an [`Expanded`] in place of the matrix itself.
+    /// Whether [`Kernel::block`] reads an [`Expanded`] instead of the matrix itself.
     const EXPANDED: bool = false;
 
     /// Adds the products of a superblock of sixteen weight rows with `M` rows of activations to
@@ -141,20 +141,20 @@ trait Kernel {
 /// Where one step of a product reads.
 struct Step<'a> {
     rows: &'a QuantizedRows,
-    /// The superblock, or what it was expanded to.
+    /// The superblock, possibly expanded.
     weights: *const u8,
-    /// Its columns that exist; a multiple of 64 for the integer formats.
+    /// How many of its columns exist; a multiple of 64 for the integer formats.
     columns: usize,
     /// Index of the first row's cell, `block · rows + row`.
     cell: usize,
     /// Where to prefetch from: one line for each line read, `stride` bytes apart. The groups of
-    /// rows that read the same superblock each prefetch a part of the lines.
+    /// rows that read the same superblock each prefetch some of the lines.
     prefetch: *const u8,
     stride: usize,
 }
 
-/// Sums of a part, a line each. Those of rows that a part lacks are never written: most parts are
-/// short, and to clear all of them would cost a short task much of its time.
+/// The sums of a part, one line per row. Rows beyond the part's length are never written: most
+/// parts are short, and clearing all lines would take much of a short task's time.
 #[repr(align(64))]
 struct Sums([MaybeUninit<[f32; LANES]>; PART]);
 
@@ -176,7 +176,7 @@ impl Tiles<'_> {
         }
     }
 
-    /// One tile with `part` rows from `start`.
+    /// Computes one tile with `part` rows from `start`.
     ///
     /// # Safety
     /// As `each`.
@@ -229,14 +229,15 @@ impl Tiles<'_> {
         let scale = self.matrix.scale();
         if scale != 1.0 {
             for sum in &mut sums.0[..part] {
-                // SAFETY: written above, as all of the part.
+                // SAFETY: written above, like the whole part.
                 unsafe { sum.assume_init_mut() }.iter_mut().for_each(|sum| *sum *= scale);
             }
         }
         let outputs = self.matrix.outputs();
         let lanes = LANES.min(outputs - t * LANES);
         for (r, sum) in sums.0[..part].iter().enumerate() {
-            // SAFETY: row start + r, columns of tile t, within [rows, outputs]; ours alone.
+            // SAFETY: row start + r and the columns of tile t are within [rows, outputs] and belong
+            // to us alone.
             unsafe {
                 let y = self.y.add((start + r) * outputs + t * LANES);
                 if lanes == LANES {
@@ -255,8 +256,8 @@ impl Tiles<'_> {
 /// As [`Kernel::block`].
 #[inline(always)]
 unsafe fn block_of<L: Lanes, K: Kernel>(m: usize, step: &Step, sums: *mut f32) {
-    // SAFETY: the caller's promise. The constants keep row counts that an instruction set never
-    // uses from being compiled for it.
+    // SAFETY: the caller's promise. The constants keep the compiler from compiling row counts that
+    // an instruction set never uses.
     unsafe {
         if const { L::ROWS > 1 } {
             match m {

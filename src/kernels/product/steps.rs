@@ -1,4 +1,4 @@
-//! The steps that the kernels of several formats share. Knows no format.
+//! The steps that the kernels of several formats share. It does not depend on any format.
 
 use super::Step;
 use crate::kernels::block::{BLOCK, LINE};
@@ -69,7 +69,7 @@ pub(super) unsafe fn dots<L: Lanes, const M: usize>(dot: &mut [L::I; M], w: L::B
     }
 }
 
-/// dot += (w − 128) · x for M rows, on the terms of [`Lanes::dot_biased`].
+/// dot += (w − 128) · x for M rows, under the conditions of [`Lanes::dot_biased`].
 ///
 /// # Safety
 /// As [`dots`].
@@ -85,7 +85,7 @@ pub(super) unsafe fn biased_dots<L: Lanes, const M: usize>(
     }
 }
 
-/// What a sum of [`biased_dots`] over all columns of M rows starts from.
+/// The start of a sum of [`biased_dots`] over all columns of M rows.
 ///
 /// # Safety
 /// `minus_128_sums` has a number for each row, `stride` apart.
@@ -102,15 +102,15 @@ pub(super) unsafe fn biased<L: Lanes, const M: usize>(
     dot
 }
 
-/// Where the codes of neighbouring blocks of 32 columns lie, four bits each in four lines, and the
-/// columns that they meet.
+/// Where to find the codes of neighbouring blocks of 32 columns, four bits each in four lines, and
+/// the columns that they are multiplied with.
 #[derive(Clone, Copy)]
 pub(super) struct Blocks {
     /// The first block.
     pub(super) lines: *const u8,
-    /// Bytes from a block to the next.
+    /// Bytes from one block to the next.
     pub(super) stride: usize,
-    /// The first of 32 columns a block in the first of M rows, 256 codes apart.
+    /// The first 32 columns (one block) of the first of M rows, which are 256 codes apart.
     pub(super) x: *const i8,
 }
 
@@ -138,11 +138,11 @@ impl Blocks {
         }
     }
 
-    /// dot += w · x for four columns, `column` behind the first, of each of `B` blocks.
+    /// dot += w · x for four columns, from `column` on, of each of `B` blocks.
     ///
     /// # Safety
     /// There are M rows of that many columns.
-    // Rows in the outer loop: a sum's next step is as far away as can be.
+    // The rows are the outer loop, so that the next step of a sum comes as late as possible.
     #[allow(clippy::needless_range_loop)]
     #[inline(always)]
     unsafe fn dots<L: Lanes, const M: usize, const B: usize>(
@@ -161,8 +161,8 @@ impl Blocks {
     }
 }
 
-/// dot + codes · x over 32 columns for M rows, of `B` blocks at once: more sums under way than
-/// those of the rows of one, since a product takes several cycles.
+/// dot + codes · x over 32 columns for M rows, for `B` blocks at once. A product takes several
+/// cycles, so it helps to have more sums in progress than the rows of one block.
 ///
 /// # Safety
 /// The lines and columns are readable.
@@ -183,8 +183,8 @@ pub(super) unsafe fn code_dots<L: Lanes, const M: usize, const B: usize>(
     dot
 }
 
-/// The same with codes of five bits, a block at a time: fifth bits take the registers of a second.
-/// Before its four lines of low bits a block has a line of fifth ones.
+/// The same with codes of five bits, one block at a time, because the fifth bits take the registers
+/// of a second block. A block has a line of fifth bits before its four lines of low bits.
 ///
 /// # Safety
 /// The lines are readable; `x` is 32 columns of the first of M rows, 256 codes apart.
@@ -210,7 +210,7 @@ pub(super) unsafe fn fifth_dots<L: Lanes, const M: usize>(
 /// One line of low bits: groups A and B = A + 1 of four columns.
 ///
 /// # Safety
-/// As [`fifth_dots`], `lines` the low bits.
+/// As [`fifth_dots`]; `lines` are the low bits.
 #[inline(always)]
 unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     dot: &mut [L::I; M],
@@ -228,7 +228,7 @@ unsafe fn fifth_bits<L: Lanes, const M: usize, const A: u32, const B: u32>(
     }
 }
 
-/// As [`code_dots`], a block at a time, with codes that stand for `levels`; where those are moved
+/// As [`code_dots`], one block at a time, with codes that stand for `levels`; if those are shifted
 /// up by 128, as [`biased_dots`].
 ///
 /// # Safety
@@ -288,7 +288,7 @@ pub(super) fn add_scaled<L: Lanes, const M: usize>(
     }
 }
 
-/// sums += block · (d · x's scale), then, where there are minima, sums −= low · (dmin · x's scale).
+/// sums += block · (d · x's scale); then, if there are minima, sums −= low · (dmin · x's scale).
 ///
 /// # Safety
 /// As [`super::Kernel::block`].

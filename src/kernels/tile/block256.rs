@@ -1,5 +1,5 @@
-//! Formats of 256-weight blocks: a float or two, then integer scales for every 16 or 32 columns.
-//! Knows where their parts lie, not how they are multiplied.
+//! Formats of 256-weight blocks: one or two floats, then integer scales for every 16 or 32 columns.
+//! It determines where their parts are, not how they are multiplied.
 
 use half::f16;
 
@@ -13,7 +13,7 @@ use crate::kernels::lanes::LANES;
 
 /// Bytes before the codes of a Q4_K, Q5_K or Q6_K superblock.
 pub(in crate::kernels) const K_HEAD: usize = 320;
-/// Where the scales of these and of Q2_K and IQ4_XS begin.
+/// Where the scales of these formats and of Q2_K and IQ4_XS begin.
 pub(in crate::kernels) const K_SCALES: usize = 64;
 /// Where the minima of a Q4_K or Q5_K superblock begin.
 pub(in crate::kernels) const K_MINIMA: usize = 192;
@@ -32,12 +32,14 @@ pub(in crate::kernels) struct Q5K;
 pub(in crate::kernels) struct Q6K;
 pub(in crate::kernels) struct Iq4Xs;
 
-/// Where the `j`-th byte of a row lies among those of sixteen rows, two of a row side by side.
+/// Where the `j`-th byte of a row is among the bytes of sixteen rows, which are stored in pairs per
+/// row.
 fn paired(j: usize, lane: usize) -> usize {
     2 * LANES * (j / 2) + 2 * lane + j % 2
 }
 
-/// Writes two bits of 16 codes: four columns in each of a byte's pairs.
+/// Writes two bits of each of 16 codes: each pair of bits of a byte belongs to another four
+/// columns.
 fn put_pairs(codes: &[u8], lane: usize, lines: &mut [u8], line: usize) {
     let quads = (0..2).fold(0, |quads, i| {
         let eight = eight(codes, 8 * i) & 0x0303_0303_0303_0303;
@@ -46,14 +48,14 @@ fn put_pairs(codes: &[u8], lane: usize, lines: &mut [u8], line: usize) {
     put_quad(lines, line, lane, quads);
 }
 
-/// Two bits of one of 16 codes.
+/// Reads two bits of one of 16 codes.
 fn pair_of(lines: &[u8], line: usize, lane: usize, column: usize) -> u8 {
     byte_of(lines, line, lane, column) >> (column / 4 % 4 * 2) & 3
 }
 
-/// Writes three bits of 32 codes into three lines. A byte has two codes of four columns each, and
-/// above them the low bits of the third or the last four columns, whose high bits end the last
-/// line: a product takes six of eight groups out with a shift and a mask.
+/// Writes three bits of each of 32 codes into three lines. A byte holds two codes, of four columns
+/// each, and above them the low bits of the third or the last four columns, whose high bits are at
+/// the end of the last line. A product extracts six of eight groups with a shift and a mask.
 fn put_threes(codes: &[u8; 32], lane: usize, lines: &mut [u8]) {
     let [a, b, c, d, e, f, g, h] =
         std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| codes[4 * i + j])));
@@ -64,7 +66,7 @@ fn put_threes(codes: &[u8; 32], lane: usize, lines: &mut [u8]) {
     put_quad(lines, 2, lane, f | g << 3 | high(d) << 6 | high(h) << 7);
 }
 
-/// Three bits of one of 32 codes.
+/// Reads three bits of one of 32 codes.
 fn three_of(lines: &[u8], lane: usize, column: usize) -> u8 {
     let byte = |line| byte_of(lines, line, lane, column);
     match column / 4 {
@@ -79,7 +81,7 @@ fn three_of(lines: &[u8], lane: usize, column: usize) -> u8 {
     }
 }
 
-/// Codes of two bits: 32 bytes hold 128 columns, 32 columns apart.
+/// Reads codes of two bits: 32 bytes hold 128 columns; the codes of a byte are 32 columns apart.
 fn two_bit_codes(bytes: &[u8]) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     for (bytes, codes) in bytes.chunks_exact(32).zip(codes.chunks_exact_mut(128)) {
@@ -92,7 +94,7 @@ fn two_bit_codes(bytes: &[u8]) -> [u8; BLOCK] {
     codes
 }
 
-/// 84 bytes: 16 bytes of a scale and a minimum, 64 of codes, d, dmin.
+/// 84 bytes: 16 bytes of a scale and a minimum each, 64 of codes, d, dmin.
 impl Packed for Q2K {
     const FORMAT: Format = Format::Q2K;
     const BYTES: usize = Q2_HEAD + 16 * LINE;
@@ -121,7 +123,8 @@ impl Packed for Q2K {
     }
 }
 
-/// 110 bytes: 32 of third bits (columns 32 apart side by side), 64 of two bits, 12 of scales, d.
+/// 110 bytes: 32 of third bits (a byte holds those of columns 32 apart), 64 of two bits, 12 of
+/// scales, d.
 impl Packed for Q3K {
     const FORMAT: Format = Format::Q3K;
     const BYTES: usize = Q3_HEAD + 8 * (3 * LINE);
@@ -130,8 +133,9 @@ impl Packed for Q3K {
     fn write(block: &[u8], _: usize, lane: usize, to: &mut [u8]) {
         put(to, 2 * lane, &block[108..110]);
         let scales = &block[96..108];
-        // Line 1: bits 4 and 5 of scale 4 · i + k in the i-th pair of byte k; lines 2 and 3: their
-        // low bits, those of i = 0 and 2 below those of 1 and 3.
+        // Line 1 has bits 4 and 5 of scale 4 · i + k in the i-th pair of byte k. Lines 2 and 3 have
+        // the low bits: those of i = 0 and 2 in the low halves, those of 1 and 3 in the high
+        // halves.
         for j in 0..16 {
             let (i, k) = (j / 4, j % 4);
             let high = scales[8 + k] >> (2 * i) & 3;
@@ -168,7 +172,8 @@ impl Packed for Q3K {
     }
 }
 
-/// The eight scales and eight minima of six bits that begin at byte 4 of a Q4_K or Q5_K block.
+/// Reads the eight scales and eight minima of six bits that begin at byte 4 of a Q4_K or Q5_K
+/// block.
 fn six_bit_scales(block: &[u8]) -> ([u8; 8], [u8; 8]) {
     let packed = &block[4..16];
     let (mut scales, mut minima) = ([0; 8], [0; 8]);
@@ -181,7 +186,7 @@ fn six_bit_scales(block: &[u8]) -> ([u8; 8], [u8; 8]) {
     (scales, minima)
 }
 
-/// The head of a Q4_K or Q5_K superblock.
+/// Writes the head of a Q4_K or Q5_K superblock.
 #[inline(always)]
 fn put_head(block: &[u8], lane: usize, to: &mut [u8]) {
     put(to, 2 * lane, &block[..2]);
@@ -201,8 +206,8 @@ fn head_of(from: &[u8], j: usize, lane: usize) -> (f32, f32) {
     (d * f32::from(scale), dmin * f32::from(minimum))
 }
 
-/// Writes 32 bytes of two sub-blocks' low bits, the first in the low halves; `lines` is where the
-/// first begins, the second follows `stride` bytes later.
+/// Writes 32 bytes with the low bits of two sub-blocks, the first in the low halves. The first
+/// begins at `lines`, the second `stride` bytes later.
 #[inline(always)]
 fn put_halves(bytes: &[u8], lane: usize, lines: &mut [u8], stride: usize) {
     let (first, second) = lines.split_at_mut(stride);
@@ -213,7 +218,8 @@ fn put_halves(bytes: &[u8], lane: usize, lines: &mut [u8], stride: usize) {
     }
 }
 
-/// 144 bytes: d, dmin, 12 of scales and minima, 128 of codes, two sub-blocks in 32 bytes.
+/// 144 bytes: d, dmin, 12 of scales and minima, 128 of codes, with two sub-blocks in every 32
+/// bytes.
 impl Packed for Q4K {
     const FORMAT: Format = Format::Q4K;
     const BYTES: usize = K_HEAD + 8 * LOW;
@@ -237,7 +243,7 @@ impl Packed for Q4K {
     }
 }
 
-/// 176 bytes: as Q4_K, with the fifth bits of the eight sub-blocks side by side in 32 bytes.
+/// 176 bytes: as Q4_K, with 32 bytes for the fifth bits of the eight sub-blocks.
 impl Packed for Q5K {
     const FORMAT: Format = Format::Q5K;
     const BYTES: usize = K_HEAD + 8 * (LINE + LOW);
@@ -267,8 +273,8 @@ impl Packed for Q5K {
     }
 }
 
-/// 210 bytes: two halves of 128 columns, 64 bytes of low bits each, then 32 of high bits each, 16
-/// signed scales, d.
+/// 210 bytes: two halves of 128 columns, with 64 bytes of low bits each, then 32 of high bits each,
+/// 16 signed scales, d.
 impl Packed for Q6K {
     const FORMAT: Format = Format::Q6K;
     const BYTES: usize = K_HEAD + 8 * (2 * LINE + LOW);
@@ -282,7 +288,8 @@ impl Packed for Q6K {
         }
         let lines = to[K_HEAD..].chunks_exact_mut(2 * LINE + LOW);
         for (j, lines) in lines.enumerate() {
-            // Sub-block j: bytes 32 · (j % 2) of its half's low bits, below in the first two.
+            // Sub-block j: bytes 32 · (j % 2) of its half's low bits; the first two use the low
+            // four bits.
             let (half, quarter) = (j / 4, j % 4);
             let low = &block[64 * half + 32 * (quarter % 2)..][..32];
             let high = &block[128 + 32 * half..][..32];
@@ -313,7 +320,8 @@ impl Packed for Q6K {
     }
 }
 
-/// 136 bytes: d, 2 of scales' high bits, 4 of their low bits, 128 of codes, 16 bytes a sub-block.
+/// 136 bytes: d, 2 with the high bits of the scales, 4 with their low bits, 128 of codes, 16 bytes
+/// per sub-block.
 impl Packed for Iq4Xs {
     const FORMAT: Format = Format::Iq4Xs;
     const BYTES: usize = IQ4_HEAD + 8 * LOW;

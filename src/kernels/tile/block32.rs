@@ -1,5 +1,5 @@
 //! Formats of 32-weight blocks with a scale each. Two blocks (MXFP4: four) share a line of scales.
-//! Knows where their parts lie, not how they are multiplied.
+//! It determines where their parts are, not how they are multiplied.
 
 use std::marker::PhantomData;
 
@@ -9,15 +9,15 @@ use crate::kernels::codes32::Codes;
 use crate::kernels::format::Format;
 use crate::kernels::lanes::LANES;
 
-/// Bytes of two blocks of Q8_0, scales first.
+/// Bytes of two blocks of Q8_0; the scales come first.
 pub(in crate::kernels) const PAIR_8: usize = LINE + 2 * CODES_8;
 
-/// Bytes of 32 columns of 8-bit codes.
+/// Bytes of the 8-bit codes of 32 columns.
 const CODES_8: usize = 512;
 
 pub(super) struct Q8_0;
 
-/// Where a row's scale or minimum of `size` bytes lies in the line of a group.
+/// Where a row's scale or minimum of `size` bytes is in the line of a group.
 fn place(at: usize, lane: usize, size: usize) -> usize {
     (at * LANES + lane) * size
 }
@@ -33,7 +33,7 @@ impl Packed for Q8_0 {
         put(group, place(at, lane, 2), &block[..2]);
         let lines = &mut group[LINE + at * CODES_8..][..CODES_8];
         for line in 0..8 {
-            // Moved up by 128 to be unsigned.
+            // 128 is added to make the codes unsigned.
             put_quad(lines, line, lane, u32_at(block, 2 + 4 * line) ^ 0x8080_8080);
         }
     }
@@ -92,7 +92,7 @@ impl<W: Codes> Packed for Block32<W> {
     }
 }
 
-/// Bits 4 of the 32 columns, from a word of them in column order.
+/// Writes bit 4 of the 32 codes, from a word that has them in column order.
 fn put_fifth(word: u32, lane: usize, to: &mut [u8]) {
     let mut codes = [0; 32];
     for (i, code) in codes.iter_mut().enumerate() {

@@ -1,7 +1,8 @@
 //! The packed layout: tiles of 16 weight rows, cut into superblocks of 256 columns that a product
 //! reads strictly forward, scales first. Four columns of all sixteen rows share a cache line (one
-//! operand of a dot-product instruction); 4-bit codes put two such groups in one line, 2-bit codes
-//! four; further bits lie in planes beside them. No byte is stored twice. Knows no product.
+//! operand of a dot-product instruction). A line holds two such groups of 4-bit codes, or four of
+//! 2-bit codes; further bits are in separate planes. No byte is stored twice. It does not depend on
+//! products.
 //!
 //! | format | superblock |
 //! |---|---|
@@ -29,15 +30,16 @@ pub(super) use block32::PAIR_8;
 pub(super) use block256::{IQ4_HEAD, K_HEAD, K_MINIMA, K_SCALES, Q2_HEAD, Q3_HEAD};
 pub(super) use block256::{Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 
-/// Changes with the packed bytes of any format: packed weights that were kept on a disk are of one
-/// version. A test holds the bytes against it.
+/// The version of the packed bytes of all formats; packed weights stored on disk carry it. It
+/// changes when the bytes of any format do, which a test checks.
 pub const LAYOUT_VERSION: u32 = 2;
 
 /// How the tiles of one format are laid out.
 pub(super) struct Layout {
-    /// Columns that are laid out together; a tile's columns are padded to a multiple.
+    /// How many columns are laid out together; the columns of a tile are padded to a multiple of
+    /// this.
     columns: usize,
-    /// Bytes that they take.
+    /// Bytes that these columns take.
     bytes: usize,
     write: fn(&[&[u8]], &mut [u8]),
     read: fn(&[u8], usize, &mut [f32]),
@@ -45,7 +47,6 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a format.
     pub(super) fn of(format: Format) -> Self {
         use block32::{Block32, Q8_0};
         use block256::*;
@@ -116,7 +117,7 @@ impl Layout {
         BLOCK / self.columns * self.bytes
     }
 
-    /// Bytes of a tile of `inputs` columns, or `None` if there is no such number.
+    /// Bytes of a tile of `inputs` columns, or `None` if they overflow.
     pub(super) fn tile_bytes(&self, inputs: usize) -> Option<usize> {
         inputs.div_ceil(self.columns).checked_mul(self.bytes)
     }
@@ -126,7 +127,7 @@ impl Layout {
         (self.write)(rows, tile);
     }
 
-    /// Expands a superblock, or as much of one as a tile ends with, if the format is expanded.
+    /// If the format is expanded, expands a superblock, or the part of one at the end of a tile.
     pub(super) fn expand(&self, superblock: &[u8], to: &mut Expanded) {
         if let Some(expand) = self.expand {
             expand(to, superblock);
@@ -141,15 +142,14 @@ impl Layout {
 
 /// The packed order of one quantised format.
 trait Packed {
-    /// The format.
     const FORMAT: Format;
-    /// Weights a block.
+    /// Weights per block.
     const COLUMNS: usize = Self::FORMAT.block();
     /// Bytes of a block in a file.
     const BLOCK_BYTES: usize = Self::FORMAT.block_bytes();
-    /// Blocks that are laid out together.
+    /// How many blocks are laid out together.
     const BLOCKS: usize = 1;
-    /// Bytes of as many blocks of sixteen rows.
+    /// Bytes of these blocks for sixteen rows.
     const BYTES: usize;
 
     /// Writes a row's block, the `at`-th of its group.
@@ -158,7 +158,8 @@ trait Packed {
     fn read(group: &[u8], at: usize, lane: usize, out: &mut [f32]);
 }
 
-/// Group after group, all rows of each, so that what is written stays in the first-level cache.
+/// Writes group after group, with all rows of each, so that the written lines stay in the
+/// first-level cache.
 fn write_packed<P: Packed>(rows: &[&[u8]], tile: &mut [u8]) {
     for (g, group) in tile.chunks_exact_mut(P::BYTES).enumerate() {
         for (lane, row) in rows.iter().enumerate().take(LANES) {
@@ -223,14 +224,15 @@ fn float_at(bytes: &[u8], at: usize) -> f32 {
     f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Eight codes at `at`, the first in the lowest byte.
+/// Eight codes starting at `at`, the first in the lowest byte.
 fn eight(codes: &[u8], at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&codes[at..at + 8]);
     u64::from_le_bytes(bytes)
 }
 
-/// The low halves of eight bytes in a line's four: the first four bytes' below, the others' above.
+/// Packs the low halves of eight bytes into four bytes: the first four bytes give the low halves,
+/// the others the high halves.
 fn fold(eight: u64) -> u32 {
     let low = eight & 0x0f0f_0f0f_0f0f_0f0f;
     (low | low >> 28) as u32
@@ -247,7 +249,7 @@ fn byte_of(lines: &[u8], line: usize, lane: usize, column: usize) -> u8 {
     lines[line * LINE + lane * 4 + column % 4]
 }
 
-/// Writes 16 bytes of two codes each, the first 16 columns below, into four lines.
+/// Writes 16 bytes of two codes each (the low halves are the first 16 columns) into four lines.
 fn put_nibbles(bytes: &[u8], lane: usize, to: &mut [u8]) {
     for i in 0..2 {
         let eight = eight(bytes, 8 * i);
@@ -261,7 +263,7 @@ fn low_of(lines: &[u8], lane: usize, column: usize) -> u8 {
     byte_of(lines, column / 8, lane, column) >> (column / 4 % 2 * 4) & 15
 }
 
-/// One bit of each of 32 codes, a bit plane for every four columns, in the four bytes of a line.
+/// One bit of each of 32 codes, in the four bytes of a line: one bit plane for every four columns.
 fn bit_planes(codes: &[u8], bit: u32) -> u32 {
     (0..4).fold(0, |planes, i| {
         let pair = eight(codes, 8 * i) >> bit & 0x0101_0101_0101_0101;
@@ -269,7 +271,7 @@ fn bit_planes(codes: &[u8], bit: u32) -> u32 {
     })
 }
 
-/// The bit of a column in the planes of 32.
+/// Reads the bit of a column from the planes of 32 columns.
 fn plane_bit(line: &[u8], lane: usize, column: usize) -> u8 {
     byte_of(line, 0, lane, column) >> (column / 4) & 1
 }
