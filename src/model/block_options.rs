@@ -1,5 +1,6 @@
 //! What a family's decoder block does differently from Llama's, as numbers: one description that
-//! the forward pass reads, instead of a copy of the pass for each family. Knows no tensor names.
+//! the forward pass reads, instead of a copy of the pass for each family. It does not depend on
+//! tensor names.
 
 use super::ConfigError;
 use crate::kernels::{Activation, Pool, softcap};
@@ -8,7 +9,7 @@ use crate::kernels::{Activation, Pool, softcap};
 /// SwiGLU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockOptions {
-    /// The kind of every norm but those of q and k.
+    /// The kind of every norm except those of q and k.
     pub norm: NormKind,
     /// What is added to every stored norm weight: 1 in Gemma's Hugging Face checkpoints.
     pub norm_offset: f32,
@@ -17,7 +18,8 @@ pub struct BlockOptions {
     /// Whether the outputs of attention and MLP pass a norm before they are added to the stream
     /// (Gemma 2 and 3, OLMo 2).
     pub output_norms: bool,
-    /// Whether the norms of q and k span all heads at once, before RoPE (OLMo 2), instead of each.
+    /// Whether the norms of q and k span all heads at once, before RoPE (OLMo 2), instead of each
+    /// head alone.
     pub qk_norm_over_heads: bool,
     /// The MLP's activation function.
     pub activation: Activation,
@@ -25,29 +27,30 @@ pub struct BlockOptions {
     pub gated: bool,
     /// Whether the MLP's matrices have biases (StarCoder2).
     pub mlp_bias: bool,
-    /// Factor of the embeddings (Gemma: √H; Granite).
+    /// The factor of the embeddings (Gemma: √H; Granite).
     pub embedding_scale: f32,
-    /// Factor of what attention and MLP add to the stream (Granite).
+    /// The factor of what attention and MLP add to the stream (Granite).
     pub residual_scale: f32,
-    /// Divisor of the logits (Granite).
+    /// The divisor of the logits (Granite).
     pub logit_divisor: f32,
-    /// Factor of the attention scores; `None` is 1/√d.
+    /// The factor of the attention scores; `None` means 1/√d.
     pub attention_scale: Option<f32>,
-    /// Soft cap of the attention scores (Gemma 2).
+    /// The soft cap of the attention scores (Gemma 2).
     pub attention_softcap: Option<f32>,
-    /// Soft cap of the logits (Gemma 2).
+    /// The soft cap of the logits (Gemma 2).
     pub final_softcap: Option<f32>,
     /// Sliding-window attention in some or all layers.
     pub window: Option<SlidingWindow>,
-    /// Dimensions of a head that are rotated, the first ones; `None` is all.
+    /// How many dimensions of a head are rotated, starting with the first; `None` means all.
     pub rotary_dim: Option<usize>,
-    /// Base of the rotary frequencies in layers with a window, unscaled there (Gemma 3).
+    /// The base of the rotary frequencies in layers with a window, where they are not scaled
+    /// (Gemma 3).
     pub local_rope_theta: Option<f64>,
-    /// Every so many layers one has no rotary positions (SmolLM3: 4); 0 is never.
+    /// Every how many layers one has no rotary positions (SmolLM3: 4); 0 means never.
     pub no_rope_every: usize,
     /// Whether each query head has an attention sink (gpt-oss).
     pub sinks: bool,
-    /// A mixture of experts in place of the MLP.
+    /// A mixture of experts instead of the MLP.
     pub experts: Option<Experts>,
     /// Multi-head latent attention (DeepSeek V2 and V3).
     pub latent: Option<LatentAttention>,
@@ -84,47 +87,47 @@ impl Default for BlockOptions {
 /// How a norm centres and scales.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NormKind {
-    /// By the root of the mean square, without a bias.
+    /// Divides by the root of the mean square, without a bias.
     #[default]
     Rms,
-    /// By mean and variance, with a bias (StarCoder2).
+    /// Uses mean and variance, with a bias (StarCoder2).
     Layer,
 }
 
-/// Sliding-window attention: a position sees itself and `size` − 1 before it.
+/// Sliding-window attention: a position sees itself and the `size` − 1 positions before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingWindow {
-    /// Positions seen.
+    /// How many positions are seen.
     pub size: usize,
-    /// For each layer whether it has the window; the others see everything.
+    /// For each layer, whether it has the window; a layer without it sees everything.
     pub layers: Vec<bool>,
 }
 
 /// A mixture of experts: a router chooses some MLPs for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experts {
-    /// E: experts of a layer.
+    /// E: how many experts a layer has.
     pub count: usize,
-    /// Experts that a row uses.
+    /// How many experts a row uses.
     pub used: usize,
-    /// Width of an expert.
+    /// The width of an expert.
     pub intermediate: usize,
-    /// Layers at the start with a plain MLP.
+    /// How many layers at the start have a plain MLP.
     pub dense_layers: usize,
     /// How the router's logits become weights.
     pub gating: Gating,
-    /// Whether the weights of the chosen are divided by their sum.
+    /// Whether the weights of the chosen experts are divided by their sum.
     pub normalised: bool,
-    /// Factor of the weights.
+    /// The factor of the weights.
     pub scale: f32,
-    /// Experts are chosen within the best groups: (groups, groups used). A group's worth is its
-    /// best score, or with [`Self::selection_bias`] the sum of its two best.
+    /// Experts are chosen within the best groups: (groups, groups used). The score of a group is
+    /// its best expert's score, or with [`Self::selection_bias`] the sum of its two best.
     pub groups: Option<(usize, usize)>,
-    /// Width of the expert that every row uses beside the chosen; 0 is none.
+    /// The width of the expert that every row uses in addition to the chosen ones; 0 means none.
     pub shared_intermediate: usize,
     /// Whether router and experts have biases (gpt-oss).
     pub bias: bool,
-    /// Whether a bias is added to the router's scores for the choice alone (DeepSeek V3).
+    /// Whether a bias is added to the router's scores for the choice only (DeepSeek V3).
     pub selection_bias: bool,
 }
 
@@ -139,21 +142,22 @@ pub enum Gating {
     Sigmoid,
 }
 
-/// Multi-head latent attention. Keys and values of all heads are products of one latent vector of
-/// the position, and a rotated part of the key is common to all heads. Run in its absorbed form:
-/// the cache holds latent and rotated part as the one key head, and queries are brought to them, so
-/// that [`super::Config::head_dim`] is `rope_dim + kv_rank` and there is one key head.
+/// Multi-head latent attention. The keys and values of all heads are products of one latent vector
+/// per position, and all heads share the rotated part of the key. It runs in its absorbed form: the
+/// cache holds the latent and the rotated part as the only key head, and queries are projected to
+/// match. So [`super::Config::head_dim`] is `rope_dim + kv_rank` and there is one key head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatentAttention {
-    /// Width of the latent that queries are made from; `None` makes them from the stream (Lite).
+    /// The width of the latent from which queries are computed; `None` computes them from the
+    /// stream (Lite).
     pub q_rank: Option<usize>,
-    /// Width of the latent that keys and values are made from.
+    /// The width of the latent from which keys and values are computed.
     pub kv_rank: usize,
-    /// Dimensions of a head without rotation.
+    /// How many dimensions of a head are not rotated.
     pub nope_dim: usize,
-    /// Dimensions of a head with rotation.
+    /// How many dimensions of a head are rotated.
     pub rope_dim: usize,
-    /// Dimensions of a head's value.
+    /// How many dimensions the value of a head has.
     pub value_dim: usize,
 }
 
@@ -169,14 +173,14 @@ impl BlockOptions {
         self.experts.as_ref().filter(|experts| layer >= experts.dense_layers)
     }
 
-    /// What the family does to a token's embedding.
+    /// Scales a token's embedding as the family does.
     pub(super) fn scale_embedding(&self, row: &mut [f32]) {
         if self.embedding_scale != 1.0 {
             row.iter_mut().for_each(|x| *x *= self.embedding_scale);
         }
     }
 
-    /// What the family does to the LM head's products.
+    /// Scales and caps the products of the LM head as the family does.
     pub(super) fn finish_logits(&self, pool: &Pool, logits: &mut [f32]) {
         if self.logit_divisor != 1.0 {
             logits.iter_mut().for_each(|x| *x /= self.logit_divisor);
@@ -186,7 +190,8 @@ impl BlockOptions {
         }
     }
 
-    /// Whether the block is Llama's but for biases and norms of q and k, which every backend runs.
+    /// Whether the block differs from Llama's only in biases and in norms of q and k, which every
+    /// backend runs.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
@@ -292,7 +297,7 @@ impl LatentAttention {
             ("qk_rope_head_dim", self.rope_dim),
             ("attention.value_length_mla", self.value_dim),
         ] {
-            // Bounds keep the sizes of a lying header from overflowing a product.
+            // These bounds keep the sizes in a corrupt header from overflowing a product.
             if width == 0 || width > (1 << 16) || width.saturating_mul(heads) > 1 << 24 {
                 let reason = "it must be a positive width; is the file damaged?";
                 return Err(ConfigError::new(field, width, reason));

@@ -1,13 +1,13 @@
-//! What a decoder-only transformer is made of, as numbers, and the check that they can be run.
-//! Must never know how a file spells them.
+//! The numbers that define a decoder-only transformer, and the check that we can run it. It must
+//! not depend on how a file spells them.
 
 use super::BlockOptions;
 use super::rope::RopeScaling;
 
 /// The order in which a checkpoint stores the rows of q and k.
 ///
-/// The target itself always rotates halves; rows of an interleaved checkpoint are put in that order
-/// while they are packed, which changes no number, since a row stays whole.
+/// The target itself always rotates halves. Rows of an interleaved checkpoint are put in that order
+/// while they are packed, which changes no number because a row stays whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RopeLayout {
     /// Component i is rotated with i + d/2: Hugging Face checkpoints, GGUF of Qwen2 and Qwen3.
@@ -21,37 +21,37 @@ pub enum RopeLayout {
 /// grouped-query attention with RoPE, SwiGLU), changed by [`BlockOptions`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// V: rows of the embedding and of the head.
+    /// V: rows of the embedding and of the LM head.
     pub vocab: usize,
     /// H: width of the residual stream.
     pub hidden: usize,
     /// I: width of the SwiGLU.
     pub intermediate: usize,
-    /// N: decoder blocks.
+    /// N: number of decoder blocks.
     pub layers: usize,
-    /// Query heads.
+    /// How many query heads there are.
     pub heads: usize,
-    /// Key and value heads; divides `heads`.
+    /// How many key and value heads there are; divides `heads`.
     pub kv_heads: usize,
     /// d: width of a head; even. `heads · head_dim` may differ from `hidden` (Qwen3).
     pub head_dim: usize,
     /// ε of every RMSNorm.
     pub rms_eps: f32,
-    /// Base of the rotary frequencies.
+    /// The base of the rotary frequencies.
     pub rope_theta: f64,
-    /// Change of the rotary frequencies for long contexts.
+    /// How the rotary frequencies are changed for long contexts.
     pub rope_scaling: RopeScaling,
     /// How the checkpoint orders the rows of q and k.
     pub rope_layout: RopeLayout,
     /// Whether q, k and v have biases (Qwen2).
     pub qkv_bias: bool,
-    /// Whether the attention's output projection has one (Llama with `attention_bias`).
+    /// Whether the attention's output projection has a bias (Llama with `attention_bias`).
     pub o_bias: bool,
     /// Whether each head's q and k pass an RMSNorm before RoPE (Qwen3).
     pub qk_norm: bool,
-    /// Whether the head is the embedding matrix.
+    /// Whether the LM head is the embedding matrix.
     pub tied_head: bool,
-    /// Positions the model was made for.
+    /// How many positions the model was made for.
     pub max_positions: usize,
     /// What the family's blocks do differently from Llama's.
     pub block: BlockOptions,
@@ -63,9 +63,9 @@ pub struct Config {
 pub struct ConfigError {
     /// Name of the field as the checkpoint writes it.
     pub field: &'static str,
-    /// What stands there.
+    /// Its value.
     pub value: String,
-    /// What is wrong with it and what would be right.
+    /// What is wrong with it and which values would be right.
     pub reason: String,
 }
 
@@ -79,7 +79,8 @@ impl ConfigError {
     }
 }
 
-// Far above every known model: they keep the sizes of a lying header from overflowing a product.
+// Far above every known model. These bounds keep the sizes in a corrupt header from overflowing a
+// product.
 const MOST_VOCAB: usize = 1 << 24;
 const MOST_WIDTH: usize = 1 << 20;
 const MOST_LAYERS: usize = 1 << 12;
@@ -88,7 +89,7 @@ const MOST_HEAD_DIM: usize = 1 << 12;
 const MOST_POSITIONS: usize = 1 << 28;
 
 impl Config {
-    /// The same model cut behind its first `layers` blocks: for measuring.
+    /// The same model with only its first `layers` blocks, for measuring.
     #[must_use]
     pub fn with_layers(&self, layers: usize) -> Self {
         let mut cut = Self { layers, ..self.clone() };
@@ -108,13 +109,13 @@ impl Config {
         self.kv_heads * self.head_dim
     }
 
-    /// Dimensions of a head that are rotated.
+    /// How many dimensions of a head are rotated.
     pub fn rotary_dim(&self) -> usize {
         self.block.rotary_dim.unwrap_or(self.head_dim)
     }
 
-    /// Weights of the linear layers, the head included once: what a pass over one row reads. Of a
-    /// mixture of experts only those that the row uses.
+    /// Weights of the linear layers, including the LM head once: what a pass over one row reads. In
+    /// a mixture of experts only the experts that the row uses count.
     pub fn linear_weights(&self) -> u64 {
         let h = self.hidden as u64;
         let mlp = |width: usize| if self.block.gated { 3 } else { 2 } * h * width as u64;

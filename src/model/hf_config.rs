@@ -1,5 +1,5 @@
-//! Reads a Hugging Face `config.json` into a [`Config`]; refuses what would run wrong.
-//! Must never know files.
+//! Reads a Hugging Face `config.json` into a [`Config`], and refuses what would run incorrectly. It
+//! must not depend on files.
 
 use serde_json::Value;
 
@@ -12,9 +12,11 @@ impl Config {
     /// Reads the `config.json` of a checkpoint of one of the families in `Family::ALL`.
     ///
     /// # Errors
-    /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
+    /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
+    /// supported.
     pub fn from_hf_json(json: &Value) -> Result<Self, ConfigError> {
-        // Models that also see keep their text part's configuration in a part of its own.
+        // Models that also take images keep the configuration of their text model in a separate
+        // object.
         let fields = Fields(json.get("text_config").unwrap_or(json));
         let family = family(&fields)?;
         refuse_variants(&fields, family)?;
@@ -76,7 +78,6 @@ impl Config {
     }
 }
 
-/// The family of a checkpoint.
 fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let known = || {
         let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
@@ -89,7 +90,7 @@ fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     named.ok_or_else(|| ConfigError::new("model_type", value, known()))
 }
 
-/// Fields that turn a known family into something else.
+/// Refuses fields that turn a known family into something else.
 fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigError> {
     for field in ["hidden_activation", "hidden_act"] {
         if let Some(value) = fields.get(field)
@@ -98,7 +99,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
             let reason = format!("this family's is {}", family.activations().join(" or "));
             return Err(ConfigError::new(field, value, reason));
         }
-        // Gemma's older field of the second name is not what it runs.
+        // Of Gemma's two fields, the older one (the second) is not what it runs.
         if fields.get(field).is_some() {
             break;
         }
@@ -131,8 +132,8 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that
-/// newer checkpoints have in their place.
+/// θ and scaling, from `rope_theta` and `rope_scaling`, or from the `rope_parameters` that newer
+/// checkpoints have instead.
 fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling), ConfigError> {
     let parameters = fields.get("rope_parameters");
     let inner = parameters.map(|p| number(p, "rope_theta", "rope_theta")).transpose()?.flatten();
@@ -166,7 +167,7 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
                 beta_slow: optional("beta_slow")?.unwrap_or(1.0),
                 attention_factor: match optional("attention_factor")? {
                     Some(factor) => factor,
-                    // DeepSeek's part of the temperature that is not in the scores' scale.
+                    // The part of DeepSeek's temperature that is not in the scale of the scores.
                     None => match (optional("mscale")?, optional("mscale_all_dim")?) {
                         (Some(part), Some(all)) if part != 0.0 && all != 0.0 => {
                             yarn_temperature(factor, part) / yarn_temperature(factor, all)
@@ -183,7 +184,7 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
                 None => need("original_max_position_embeddings")? as usize,
             };
             let stretch = max_positions as f64 / original.max(1) as f64;
-            // LongRoPE, equation for the attention temperature.
+            // LongRoPE's equation for the attention temperature.
             let turns = libm::log(stretch.max(1.0)) / libm::log(original.max(2) as f64);
             let temperature = (1.0 + turns).sqrt();
             RopeScaling::Long {
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Llama-3.2-1B's config, shortened to what is read.
+    /// Llama-3.2-1B's config, reduced to the fields that are read.
     fn llama() -> Value {
         json!({
             "model_type": "llama", "hidden_act": "silu", "attention_bias": false,

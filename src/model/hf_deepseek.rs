@@ -1,5 +1,5 @@
-//! The blocks of DeepSeek V2 and V3, from their `config.json`: latent attention and a mixture of
-//! experts behind the first dense layers. Must never know tensors.
+//! The blocks of DeepSeek V2 and V3, from their `config.json`: latent attention, and a mixture of
+//! experts after the first dense layers. It must not depend on tensors.
 
 use super::hf_fields::Fields;
 use super::rope::yarn_temperature;
@@ -49,9 +49,10 @@ fn experts(fields: &Fields<'_>) -> Result<Experts, ConfigError> {
     let groups = fields.optional_size("n_group")?.filter(|&groups| groups > 1);
     let (groups, selection_bias) = match text("topk_method") {
         Some("greedy") | None => (None, false),
-        // V3's: groups by the sum of their best two, with a bias that affects the choice alone.
+        // V3 ranks groups by the sum of their two best experts, with a bias that affects only the
+        // choice.
         Some("noaux_tc") => (groups, true),
-        // DeepSeek-V2's (not V2-Lite's): groups by their best one.
+        // DeepSeek-V2 (not V2-Lite) ranks groups by their best expert.
         Some("group_limited_greedy") => (groups, false),
         Some(other) => {
             let reason = "it must be greedy, group_limited_greedy or noaux_tc";

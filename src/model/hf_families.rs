@@ -1,5 +1,5 @@
-//! The families of Hugging Face checkpoints: what each does differently from Llama, by the fields
-//! of its `config.json`. The one place in `model` that knows families by name.
+//! The families of Hugging Face checkpoints: what each does differently from Llama, according to
+//! the fields of its `config.json`. This is the only place in `model` that knows families by name.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub(crate) fn model_types() -> impl Iterator<Item = &'static str> {
 }
 
 impl Family {
-    /// All of them by `model_type`.
+    /// All families by `model_type`.
     pub(super) const ALL: [(&str, Self); 16] = [
         ("llama", Self::Llama),
         ("mistral", Self::Mistral),
@@ -61,7 +61,7 @@ impl Family {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, family)| family)
     }
 
-    /// The head's width where `config.json` has none, whatever the hidden size.
+    /// The width of a head if `config.json` does not give it, independent of the hidden size.
     pub(super) fn default_head_dim(self) -> Option<usize> {
         match self {
             Self::Qwen3 | Self::Qwen3Moe => Some(128),
@@ -82,7 +82,7 @@ impl Family {
         )
     }
 
-    /// Whether the head is the embedding where `config.json` does not say.
+    /// Whether the LM head is the embedding if `config.json` does not say.
     pub(super) fn ties_by_default(self) -> bool {
         matches!(self, Self::Gemma2 | Self::Gemma3 | Self::SmolLm3 | Self::StarCoder2)
     }
@@ -187,7 +187,7 @@ impl Family {
         let in_use = match self {
             Self::Mistral | Self::Mixtral | Self::Phi3 | Self::StarCoder2 => true,
             Self::Gemma2 | Self::Gemma3 | Self::GptOss => true,
-            // Their configurations name a window that is not used unless they say so.
+            // Their configurations name a window, but it is only used if they say so.
             Self::Qwen2 | Self::Qwen3 | Self::Qwen3Moe | Self::SmolLm3 => {
                 fields.flag("use_sliding_window")?.unwrap_or(false)
             }
@@ -197,7 +197,7 @@ impl Family {
         let Some(size) = fields.optional_size("sliding_window")?.filter(|_| in_use) else {
             return Ok(None);
         };
-        // A lying count is refused by the check of the configuration.
+        // The check of the configuration refuses a wrong count later.
         let layers = fields.size("num_hidden_layers")?.min(1 << 12);
         if let Some(kinds) = fields.get("layer_types").and_then(Value::as_array) {
             let local = |kind: &Value| kind.as_str() == Some("sliding_attention");

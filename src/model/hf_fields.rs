@@ -1,5 +1,5 @@
-//! The fields of a Hugging Face `config.json`, each read as what it must be. Must never know what
-//! they mean or which family has them.
+//! The fields of a Hugging Face `config.json`, each read as the type that it must have. It must not
+//! depend on what they mean or which family has them.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::ConfigError;
 pub(super) struct Fields<'a>(pub(super) &'a Value);
 
 impl<'a> Fields<'a> {
-    /// The field; a JSON null is as good as absent.
+    /// The field; a JSON null counts as absent.
     pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
         self.0.get(field).filter(|value| !value.is_null())
     }
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The number called `name` in `object`, a part of `field`; a JSON null is as good as absent.
+/// The number called `name` in `object`, a part of `field`; a JSON null counts as absent.
 pub(super) fn number(
     object: &Value,
     name: &str,

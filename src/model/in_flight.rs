@@ -1,14 +1,14 @@
-//! The rows of a growing tree that lie in flight behind the committed positions of a small model:
-//! which of them each sees, what may be run further, and which stay when a path is kept. The same
-//! for every backend. Must never know a cache.
+//! The rows of a growing tree that a small model has in flight after its committed positions: which
+//! of them each row sees, what can be run next, and which rows stay when a path is kept. It is the
+//! same for every backend. It must not depend on a cache.
 
 use crate::kernels::TreeMask;
 use crate::model::{DraftRow, TargetError};
 
-/// Cache slots behind the positions, for rows in flight: more than any tree has.
+/// Cache slots after the positions, for rows in flight: more than any tree has.
 pub(super) const SLOTS: usize = 1024;
 
-/// How much a small model and its cache can take.
+/// What a small model and its cache have room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Rows of the embedding.
@@ -22,7 +22,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Whether `tokens` can be run with the last of them at position `last`.
+    /// Whether `tokens` can be run if the last of them is at position `last`.
     pub fn check(
         &self,
         tokens: impl IntoIterator<Item = u32>,
@@ -40,11 +40,11 @@ impl Bounds {
     }
 }
 
-/// For each row in flight the rows it sees, from the first level down, itself last.
+/// For each row in flight, the rows that it sees, from the first level down to itself.
 #[derive(Debug, Default)]
 pub(super) struct RowsInFlight(Vec<Vec<usize>>);
 
-/// Rows that are to be run behind those in flight.
+/// Rows that are to be run after those in flight.
 pub(super) struct Further {
     pub tokens: Vec<u32>,
     pub mask: TreeMask,
@@ -52,17 +52,16 @@ pub(super) struct Further {
 }
 
 impl RowsInFlight {
-    /// How many there are.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets all.
+    /// Forgets all rows.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// What is to be run for `rows`, each behind its parent.
+    /// What is to be run for `rows`, each of which follows its parent.
     ///
     /// # Errors
     /// [`TargetError`] if that is out of bounds.
@@ -96,12 +95,12 @@ impl RowsInFlight {
         self.0.extend(run.paths);
     }
 
-    /// Keeps `path` and what descends from its last row, which is numbered anew in the same order.
-    /// Returns the old number of each row that stays in flight; all ascend, as rows come after
-    /// their parents. Of an empty path nothing changes.
+    /// Keeps `path` and the descendants of its last row, which are renumbered in the same order.
+    /// Returns the old number of each row that stays in flight; the numbers ascend, because rows
+    /// come after their parents. An empty path changes nothing.
     ///
     /// # Panics
-    /// If `path` is no path from the first level down.
+    /// If `path` is not a path from the first level down.
     pub fn keep(&mut self, path: &[usize]) -> Vec<usize> {
         let Some(&last) = path.last() else { return (0..self.count()).collect() };
         assert_eq!(self.0[last], path, "rows from the first level down");

@@ -1,4 +1,4 @@
-//! Why a model could not be loaded, on whatever backend. Must never know files.
+//! Why a model could not be loaded, on any backend. It must not depend on files.
 
 use super::WeightError;
 use crate::kernels::OutOfMemory;
@@ -9,30 +9,30 @@ pub enum LoadError {
     /// A weight is missing, misshapen or unreadable.
     #[error(transparent)]
     Weights(#[from] WeightError),
-    /// No memory for the KV cache.
+    /// There is not enough memory for the KV cache.
     #[error("the KV cache for {capacity} positions: {error}")]
     Cache {
-        /// Positions asked for.
+        /// The requested number of positions.
         capacity: usize,
-        /// Why.
+        /// The reason.
         error: OutOfMemory,
     },
-    /// The device that was to hold the first blocks cannot.
+    /// The device that was to hold the first blocks cannot do so.
     #[error("{layers} blocks of the target on the GPU: {reason}; lower or leave out `gpu_layers`")]
     Device {
-        /// Blocks asked for.
+        /// The requested number of blocks.
         layers: usize,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A context that the model was not made for.
+    /// The requested context is longer than the model was made for.
     #[error(
         "a context of {capacity} was asked for; this model takes 1 to {most}: change `context`"
     )]
     Capacity {
-        /// Positions asked for.
+        /// The requested number of positions.
         capacity: usize,
-        /// Positions the model was made for.
+        /// How many positions the model was made for.
         most: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! What a model is loaded from and for, on whatever backend. Must never know files.
+//! What a model is loaded from and for, on any backend. It must not depend on files.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ pub struct LoadRequest<'a> {
     pub config: &'a Config,
     /// The weights.
     pub source: &'a dyn WeightSource,
-    /// Threads that pack them and then compute.
+    /// The threads that pack the weights and then compute.
     pub pool: Arc<Pool>,
-    /// Positions of the KV cache.
+    /// How many positions the KV cache holds.
     pub capacity: usize,
-    /// Elements of the KV cache.
+    /// The number format of the KV cache.
     pub kv: KvFormat,
 }
 

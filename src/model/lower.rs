@@ -1,15 +1,15 @@
-//! What may stand in front of the CPU's blocks: the first blocks of the same model on another
-//! device, or nothing. Must never know a backend.
+//! What can run before the CPU's blocks: the first blocks of the same model on another device, or
+//! nothing. It must not depend on a backend.
 
 use crate::kernels::TreeMask;
 use crate::model::taps::Taps;
 use crate::model::{TargetError, TrafficMeter};
 
-/// The first blocks of a target, with their own KV cache behind the same committed positions.
+/// The first blocks of a target, with their own KV cache for the same committed positions.
 pub(in crate::model) trait Lower: Send {
-    /// Runs the embedded rows `[rows, H]` through the blocks in place; row i stands at
-    /// `positions[i]` and sees the committed positions and `mask.visible(i)`. Gives `taps` the
-    /// states that enter its blocks. Commits nothing.
+    /// Runs the embedded rows `[rows, H]` through the blocks in place; row i is at `positions[i]`
+    /// and sees the committed positions and `mask.visible(i)`. Gives `taps` the states that enter
+    /// its blocks. Commits nothing.
     fn pass(
         &mut self,
         stream: &mut [f32],
@@ -23,7 +23,7 @@ pub(in crate::model) trait Lower: Send {
     fn truncate(&mut self, len: usize);
     /// Bytes of weights and caches on its device.
     fn bytes(&self) -> u64;
-    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }

@@ -1,10 +1,11 @@
 //! The decoder-only transformer as functions of tensors: configuration, KV cache, RoPE, tree
 //! attention, the target and a small model on the CPU, the draft head, what two vocabularies share.
-//! Must never know files or chat.
+//! It must not depend on files or chat.
 //!
-//! One folder a backend: `cpu`, `gpu` and `candle`, each with its block, KV cache and weights; what
-//! the backends share lies beside them. [`head`] puts a draft head on either, `split` puts a
-//! target's first blocks on one and the rest on the other, `prefill` its long prompts.
+//! Each backend has a folder, `cpu`, `gpu` and `candle`, with its block, KV cache and weights; the
+//! files next to these folders hold what the backends share. [`head`] puts a draft head on any
+//! backend. `split` puts a target's first blocks on a GPU and the rest on the CPU; `prefill` reads
+//! its long prompts on a GPU.
 
 mod block_options;
 mod candle;

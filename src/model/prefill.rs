@@ -1,11 +1,12 @@
-//! A target on the CPU whose long prompts are read on a GPU, to which the blocks are streamed:
-//! their keys and values come back to main memory, and every token of an answer is computed on the
-//! CPU. Must never know why prompts go there.
+//! A target on the CPU whose long prompts are read on a GPU, to which the blocks are streamed. The
+//! prompt's keys and values come back to main memory, and every token of an answer is computed on
+//! the CPU. It must not depend on why prompts go there.
 //!
-//! A row that the GPU has computed is not the CPU's bits. So which rows go there hangs on the
-//! prompt alone: of each run that was asked, not answered, the same part, whatever was decoded
-//! before and however. Rows that were computed elsewhere than this prompt has them are read again,
-//! so that a text is the same with speculation and without, and in another run.
+//! A row computed on the GPU does not have the CPU's bits. So which rows go there depends only on
+//! the prompt, not on what was decoded before or how: it is the same part of each run that comes
+//! from the user or the system and not from an answer. Rows that were computed on another device
+//! than this prompt requires are read again. The text is therefore the same with and without
+//! speculation, and in every run.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,12 +19,13 @@ use super::{
 };
 use crate::speculate::Tree;
 
-/// The shortest part of a run that is worth sending all blocks to the GPU for.
+/// The shortest part of a run for which it is worth sending all blocks to the GPU.
 const LEAST: usize = 128;
-/// A run's part on the GPU is a multiple of this: that changes seldom where a template writes a
-/// run's end otherwise once an answer follows.
+/// The GPU's part of a run is a multiple of this. It then seldom changes where a template writes
+/// the end of a run differently once an answer follows.
 const GRAIN: usize = 64;
-/// Rows at a run's end that stay on the CPU: the last are read anew for another answer.
+/// How many rows at the end of a run stay on the CPU, because the last ones are read again for
+/// another answer.
 const TAIL: usize = 16;
 
 /// A target on the CPU that reads long prompts on a GPU.
@@ -32,29 +34,30 @@ pub struct PrefillTarget {
     /// `None` once it has failed.
     gpu: Option<GpuPrefill>,
     meter: TrafficMeter,
-    /// Rows of the prompt at hand that are the GPU's, ascending.
+    /// The rows of the current prompt that go to the GPU, ascending.
     planned: Vec<Range<usize>>,
-    /// Committed rows that the GPU has computed, ascending.
+    /// The committed rows that the GPU computed, ascending.
     computed: Vec<Range<usize>>,
 }
 
 impl PrefillTarget {
     /// The shortest part of a prompt that goes to the GPU.
     pub const LEAST: usize = LEAST;
-    /// Most rows of a slice, on devices with room for such buffers.
+    /// The most rows in a slice, on devices with room for such buffers.
     pub const MOST_ROWS: usize = STREAMED_SLICE;
 
-    /// Tokens of the shortest prompt of which `rows` go to the GPU, a multiple of 64.
+    /// The length in tokens of the shortest prompt for which `rows` rows, a multiple of 64, go to
+    /// the GPU.
     pub const fn tokens_for(rows: usize) -> usize {
         rows + TAIL
     }
 
-    /// `cpu`, with all blocks encoded for `gpu` as well, in main memory; `request` is what `cpu`
-    /// was loaded with.
+    /// Wraps `cpu` and also encodes all its blocks for `gpu`, in main memory; `request` is the one
+    /// that `cpu` was loaded with.
     ///
     /// # Errors
-    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks, with the
-    /// target as it was.
+    /// [`LoadError::Device`] if the device has no room or no kernels for such blocks; the target is
+    /// returned unchanged.
     pub fn load(
         cpu: CpuTarget,
         gpu: &Arc<Gpu>,
@@ -75,7 +78,7 @@ impl PrefillTarget {
         &self.cpu
     }
 
-    /// The target, to be measured.
+    /// The target, for measuring it.
     pub fn cpu_mut(&mut self) -> &mut CpuTarget {
         &mut self.cpu
     }
@@ -85,27 +88,27 @@ impl PrefillTarget {
         self.cpu
     }
 
-    /// Name of the GPU.
+    /// The name of the GPU.
     pub fn gpu_name(&self) -> Option<&str> {
         self.gpu.as_ref().map(|gpu| gpu.gpu().name())
     }
 
-    /// Most rows of a slice.
+    /// The most rows in a slice.
     pub fn slice_rows(&self) -> usize {
         self.gpu.as_ref().map_or(0, GpuPrefill::rows)
     }
 
-    /// Bytes on the GPU.
+    /// Bytes held on the GPU.
     pub fn device_bytes(&self) -> u64 {
         self.gpu.as_ref().map_or(0, GpuPrefill::bytes)
     }
 
-    /// Bytes of blocks that every slice sends there.
+    /// Bytes of blocks that each slice sends to the GPU.
     pub fn streamed_bytes(&self) -> u64 {
         self.gpu.as_ref().map_or(0, GpuPrefill::host_bytes)
     }
 
-    /// Committed rows that the GPU has computed, ascending.
+    /// The committed rows that the GPU computed, ascending.
     pub fn computed_there(&self) -> &[Range<usize>] {
         &self.computed
     }
@@ -127,7 +130,7 @@ impl PrefillTarget {
         Ok(read)
     }
 
-    /// The device of the next row, and how many rows stay on it.
+    /// Whether the next row goes to the GPU, and how many rows stay on the same device.
     fn next_part(&self) -> (bool, usize) {
         let at = self.cpu.len();
         match self.planned.iter().find(|part| part.end > at) {
@@ -144,7 +147,7 @@ fn part_of(run: &Range<usize>) -> Option<Range<usize>> {
     (rows >= LEAST).then(|| run.start..run.start + rows)
 }
 
-/// How many of the first `most` rows are in either list alike.
+/// How many of the first `most` rows both lists assign to the same device.
 fn alike(a: &[Range<usize>], b: &[Range<usize>], most: usize) -> usize {
     let ends = a.iter().chain(b).flat_map(|part| [part.start, part.end]);
     let mut ends: Vec<usize> = ends.filter(|&at| at < most).collect();
@@ -230,7 +233,7 @@ impl Target for PrefillTarget {
         if self.gpu.take().is_none() {
             return Err(TargetError::Device("there is no other device for it".to_owned()));
         }
-        // What the CPU goes on with is its own, as if the GPU had never been there.
+        // From here on the CPU computes everything, as if the GPU had never been there.
         self.planned.clear();
         self.truncate(0);
         Ok("prompts are read on the CPU from here on")
@@ -257,13 +260,14 @@ impl Target for PrefillTarget {
     }
 }
 
-/// Parts as numbers of eight bytes, their count last.
+/// Encodes parts as numbers of eight bytes, with their count at the end.
 fn tail_bytes(parts: &[Range<usize>]) -> Vec<u8> {
     let numbers = parts.iter().flat_map(|part| [part.start, part.end]).chain([parts.len()]);
     numbers.flat_map(|number| (number as u64).to_le_bytes()).collect()
 }
 
-/// What [`tail_bytes`] put behind rows of `len` positions; `None` if it did not.
+/// Decodes what [`tail_bytes`] appended after rows of `len` positions; `None` if there is no such
+/// tail.
 fn parted(bytes: &[u8], len: usize) -> Option<(&[u8], Vec<Range<usize>>)> {
     let (rest, count) = bytes.split_last_chunk::<8>()?;
     let count = usize::try_from(u64::from_le_bytes(*count)).ok()?;

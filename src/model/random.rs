@@ -1,5 +1,6 @@
-//! Random weights of any shape and format, made tensor by tensor as they are packed: for measuring
-//! without a model and for tests that must hold for every model. Must never know files.
+//! Random weights of any shape and format, generated tensor by tensor while they are packed. They
+//! serve measurements without a model and tests that must hold for every model. It must not depend
+//! on files.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,8 +20,8 @@ pub struct RandomWeights {
 }
 
 impl RandomWeights {
-    /// Weights for `config`; matrices in `format`, norms and biases in F32. Values spread so that
-    /// activations keep their size from layer to layer, as in a trained model.
+    /// Weights for `config`: matrices in `format`, norms and biases in F32. The values are scaled
+    /// so that activations keep their size from layer to layer, as in a trained model.
     pub fn new(config: &Config, format: Format, seed: u64) -> Self {
         let numbered = tensors(config).into_iter().zip(1..);
         let shapes = numbered.map(|((name, shape), number)| (name, (number, shape))).collect();
@@ -38,7 +39,8 @@ impl WeightSource for RandomWeights {
         // Far enough apart for the rows of any matrix.
         let seed = self.seed.wrapping_add(number << 32);
         let (format, bytes) = match *shape.as_slice() {
-            // Norms and biases are rows whose deviation is 1/√length; norms sit around 1.
+            // Norms and biases are rows with a standard deviation of 1/√length; norms have a mean
+            // of 1.
             [length] => {
                 let centre = if name.ends_with(".bias") { 0.0 } else { 1.0 };
                 let row = random_row(Format::F32, length, seed);
@@ -74,7 +76,7 @@ pub enum KnownShape {
 }
 
 impl KnownShape {
-    /// All of them, smallest first.
+    /// All shapes, smallest first.
     pub const ALL: [KnownShape; 5] = [Self::M68, Self::M160, Self::B1, Self::B7, Self::B13];
 
     /// Its name on the command line.

@@ -1,14 +1,13 @@
-//! A target that can come back to the CPU when the device that holds a part of it fails. Must never
-//! know where its weights are read from, and never what was committed: whoever decodes knows the
-//! text.
+//! A target that can return to the CPU when the device that holds a part of it fails. It must not
+//! depend on where its weights come from, or on what was committed: its caller knows the text.
 
 use super::{CpuTarget, FeatureSource, Target, TargetError, TrafficMeter, Verified};
 use crate::speculate::Tree;
 
-/// Loads the whole target on the CPU; the error is for the user.
+/// Loads the whole target on the CPU; the error is shown to the user.
 pub type TargetFallback = Box<dyn FnOnce() -> Result<CpuTarget, String> + Send>;
 
-/// A target on some device with the way back.
+/// A target on some device, and the way to load it on the CPU instead.
 pub struct RecoverableTarget {
     target: Box<dyn Target>,
     fallback: Option<TargetFallback>,
@@ -16,7 +15,7 @@ pub struct RecoverableTarget {
 }
 
 impl RecoverableTarget {
-    /// `target`, for which `fallback` loads the same model on the CPU.
+    /// Wraps `target`; `fallback` loads the same model on the CPU.
     pub fn new(target: Box<dyn Target>, fallback: TargetFallback) -> Self {
         Self { target, fallback: Some(fallback), features: FeatureSource::default() }
     }

@@ -1,68 +1,70 @@
 //! Rotary positions ("rotate half"): frequencies, their scalings for long contexts, and the angles
-//! of a pass's rows. Must never know a backend.
+//! of a pass's rows. It must not depend on a backend.
 //!
-//! Powers and logarithms come from the crate `libm`: the system's own library rounds them otherwise
-//! on another system, and a text would not be the same there. Cosines and sines are still the
-//! system's.
+//! Powers and logarithms come from the crate `libm`, because system libraries round them
+//! differently and texts would then differ between systems. Cosines and sines still come from the
+//! system.
 
 use super::ConfigError;
 
 /// How the rotary frequencies are changed for contexts longer than the model was first trained on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// They are not changed.
     #[default]
     None,
     /// Positions are divided by `factor`.
     Linear {
-        /// How many times the context was stretched.
+        /// By how much the context was stretched.
         factor: f64,
     },
-    /// Llama 3: low frequencies are divided by `factor`, high ones kept, those between blended.
+    /// Llama 3: low frequencies are divided by `factor`, high frequencies are kept, and those
+    /// between are blended.
     Llama3 {
-        /// Divisor of the low frequencies.
+        /// The divisor of the low frequencies.
         factor: f64,
         /// Wavelengths above `original_positions / low_freq_factor` are low frequencies.
         low_freq_factor: f64,
         /// Wavelengths below `original_positions / high_freq_factor` are high frequencies.
         high_freq_factor: f64,
-        /// Context before the stretching.
+        /// The context length before stretching.
         original_positions: usize,
     },
     /// A divisor for each frequency, `[rotary_dim / 2]` (the `rope_freqs.weight` of GGUF files).
     Factors(Vec<f32>),
-    /// YaRN (Peng et al. 2023): frequencies that turn often are kept, slow ones divided by
+    /// YaRN (Peng et al. 2023): frequencies that turn often are kept, slow ones are divided by
     /// `factor`, with a ramp over the pairs between.
     Yarn {
-        /// Divisor of the slow frequencies.
+        /// The divisor of the slow frequencies.
         factor: f64,
-        /// Context before the stretching.
+        /// The context length before stretching.
         original_positions: usize,
-        /// Turns over the original context above which a pair is kept.
+        /// How many turns over the original context a pair must make to be kept.
         beta_fast: f64,
-        /// Turns below which a pair is divided.
+        /// Below how many turns a pair is divided.
         beta_slow: f64,
-        /// Factor of cosines and sines.
+        /// The factor of cosines and sines.
         attention_factor: f64,
-        /// Whether the ramp begins and ends at whole pairs; gpt-oss's authors' does not.
+        /// Whether the ramp begins and ends at whole pairs; in gpt-oss it does not.
         whole_pairs: bool,
     },
-    /// LongRoPE (Phi-3): divisors by pair for contexts above `original_positions` and others for
-    /// those up to it, `[rotary_dim / 2]` each. The *configured* context decides, not the text.
+    /// LongRoPE (Phi-3): one set of divisors by pair for contexts up to `original_positions` and
+    /// one for longer contexts, `[rotary_dim / 2]` each. The *configured* context decides, not the
+    /// text.
     Long {
-        /// Divisors up to the original context.
+        /// Divisors for contexts up to the original length.
         short: Vec<f32>,
-        /// Divisors above it.
+        /// Divisors for longer contexts.
         long: Vec<f32>,
-        /// Context before the stretching.
+        /// The context length before stretching.
         original_positions: usize,
-        /// Factor of cosines and sines.
+        /// The factor of cosines and sines.
         attention_factor: f64,
     },
 }
 
 impl RopeScaling {
-    /// Refuses numbers that give no frequencies.
+    /// Refuses numbers from which no frequencies can be computed.
     pub(super) fn check(&self, head_dim: usize) -> Result<(), ConfigError> {
         let refuse =
             |reason: &str| Err(ConfigError::new("rope_scaling", format!("{self:?}"), reason));
@@ -118,7 +120,7 @@ impl RopeScaling {
         }
     }
 
-    /// Factor of cosines and sines.
+    /// The factor of cosines and sines.
     fn attention_factor(&self) -> f32 {
         match self {
             Self::Yarn { attention_factor, .. } | Self::Long { attention_factor, .. } => {
@@ -129,19 +131,19 @@ impl RopeScaling {
     }
 }
 
-/// What one pass turns heads by: angle per position of each pair of components, and the factor of
+/// How a pass rotates heads: the angle per position of each pair of components, and the factor of
 /// cosines and sines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeTable {
     /// `[rotary_dim / 2]`.
     pub frequencies: Vec<f32>,
-    /// Factor of cosines and sines; 1 but for YaRN and LongRoPE.
+    /// The factor of cosines and sines; 1 except for YaRN and LongRoPE.
     pub scale: f32,
 }
 
 impl RopeTable {
-    /// The tables of a model run with a context of `capacity` positions: the first for layers that
-    /// see everything, the second, if there is one, for layers with a window.
+    /// The tables of a model that runs with a context of `capacity` positions: the first is for
+    /// layers that see everything, the second, if there is one, for layers with a window.
     pub fn of(config: &super::Config, capacity: usize) -> Vec<Self> {
         let dim = config.rotary_dim();
         let scaling = &config.rope_scaling;
@@ -161,14 +163,14 @@ impl RopeTable {
     }
 }
 
-/// YaRN's temperature of attention (Peng et al. 2023, section 3.4), of which DeepSeek puts a `part`
+/// YaRN's attention temperature (Peng et al. 2023, section 3.4). DeepSeek puts one `part` of it
 /// into cosines and sines and another into the scale of the scores.
 pub(super) fn yarn_temperature(factor: f64, part: f64) -> f64 {
     1.0 + 0.1 * part * libm::log(factor.max(1.0))
 }
 
-/// Angle per position of each pair of components, `[head_dim / 2]`, scaling applied. Of LongRoPE
-/// the divisors of short contexts ([`RopeTable::of`] chooses by context).
+/// The angle per position of each pair of components, `[head_dim / 2]`, with scaling applied. For
+/// LongRoPE it uses the divisors of short contexts ([`RopeTable::of`] chooses by context).
 pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f32> {
     (0..head_dim / 2)
         .map(|i| {
@@ -207,7 +209,7 @@ pub fn frequencies(head_dim: usize, theta: f64, scaling: &RopeScaling) -> Vec<f3
                     high_freq_factor: high,
                     original_positions,
                 } => {
-                    // Turns that this pair makes over the original context.
+                    // How many turns this pair makes over the original context.
                     let turns = original_positions as f64 * plain / (2.0 * std::f64::consts::PI);
                     // 0 for low frequencies, 1 for high ones.
                     let blend = ((turns - low) / (high - low)).clamp(0.0, 1.0);
@@ -235,7 +237,8 @@ impl Rotations {
         self.sin.resize(rows * self.half, 0.0);
     }
 
-    /// Sets row `row` to `position`. The angle is rounded to f32 as the reference does.
+    /// Sets row `row` to `position`. The angle is rounded to f32, as the reference implementation
+    /// does.
     ///
     /// # Panics
     /// If there is no such row.
@@ -286,7 +289,7 @@ mod tests {
         assert_eq!(scaled[0], plain[0]);
         let last = plain.len() - 1;
         assert!((scaled[last] * 8.0 / plain[last] - 1.0).abs() < 1e-6);
-        // Between the two the divisor only grows.
+        // Between these two frequencies the divisor only grows.
         let divisors: Vec<f32> = plain.iter().zip(&scaled).map(|(p, s)| p / s).collect();
         assert!(divisors.windows(2).all(|w| w[1] >= w[0] - 1e-6), "{divisors:?}");
         assert!(divisors.iter().any(|&d| d > 1.5 && d < 7.5));
@@ -311,7 +314,7 @@ mod tests {
     }
 
     proptest! {
-        /// What RoPE is for: a product of two rotated heads depends on their distance alone.
+        /// The point of RoPE: the product of two rotated heads depends only on their distance.
         #[test]
         fn products_depend_on_distance(
             q in prop::collection::vec(-1.0f32..1.0, 16),

@@ -1,11 +1,12 @@
-//! A target split over two devices (method.md, Split target): its first blocks on a GPU, the
-//! others, the final norm and the head on the CPU. Only the residual stream travels, H floats a
-//! row.
+//! A target split over two devices (method.md, Split target): its first blocks are on a GPU; the
+//! others, the final norm and the LM head are on the CPU. Only the residual stream is transferred,
+//! H floats per row.
 //!
-//! Our own shaders are row-invariant, as the CPU's kernels are: a target split by them gives the
-//! same text with speculation and without, bit for bit. The matrix products that candle does on a
-//! GPU are not: a target split by it is exact in law. Either text may differ from that of the same
-//! model on the CPU alone. Must never know why the first blocks were put elsewhere.
+//! Our own shaders are row-invariant, as the CPU's kernels are: a target split with them gives the
+//! same text with and without speculation, bit for bit. Candle's matrix products on a GPU are not
+//! row-invariant: a target split with candle is only exact in distribution. Either text may differ
+//! from that of the same model on the CPU alone. It must not depend on why the first blocks are on
+//! another device.
 
 use std::sync::Arc;
 
@@ -25,11 +26,11 @@ pub struct SplitTarget {
 }
 
 impl SplitTarget {
-    /// Puts as many of the first `layers` blocks on `gpu` as it takes with `spare` bytes left for
-    /// others, and says why not all of them. The rest is as in [`Self::load_on_gpu`].
+    /// Puts as many of the first `layers` blocks on `gpu` as fit while `spare` bytes remain free
+    /// for others, and says why not all of them fit. The rest is as in [`Self::load_on_gpu`].
     ///
     /// # Errors
-    /// As for [`Self::load_on_gpu`] if it takes none.
+    /// As for [`Self::load_on_gpu`] if none fits.
     pub fn load_fitting(
         gpu: &Arc<Gpu>,
         layers_and_spare: (usize, u64),
@@ -42,8 +43,8 @@ impl SplitTarget {
         Ok((Self { lower: Box::new(lower), upper }, refused))
     }
 
-    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, the rest as
-    /// [`CpuTarget::load`] does.
+    /// Puts the first `lower_layers.layers` blocks on `lower_layers.device`, and the rest on the
+    /// CPU as [`CpuTarget::load`] does.
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or cannot run such blocks.
@@ -57,8 +58,8 @@ impl SplitTarget {
         Ok(Self { lower: Box::new(lower), upper })
     }
 
-    /// Puts the first `layers` blocks on `gpu`, in the precision that the checkpoint stores them
-    /// in, and the rest as [`CpuTarget::load`] does.
+    /// Puts the first `layers` blocks on `gpu`, in the precision in which the checkpoint stores
+    /// them, and the rest on the CPU as [`CpuTarget::load`] does.
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for such
@@ -74,12 +75,12 @@ impl SplitTarget {
         Ok(Self { lower: Box::new(lower), upper })
     }
 
-    /// The part on the CPU: embedding and head of the whole.
+    /// The part on the CPU, which has the embedding and the LM head of the whole model.
     pub fn cpu(&self) -> &CpuTarget {
         &self.upper
     }
 
-    /// Blocks on the other device.
+    /// How many blocks are on the other device.
     pub fn lower_layers(&self) -> usize {
         self.upper.config().layers - self.upper.layers()
     }

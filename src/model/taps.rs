@@ -1,5 +1,6 @@
-//! What a target gives as the feature of a position: the output of its final norm, or states of its
-//! residual stream tapped on the way (method.md, EAGLE-3). Must never know who reads them.
+//! What a target returns as the feature of a position: the output of its final norm, or states of
+//! its residual stream tapped on the way (method.md, EAGLE-3). It must not depend on who reads
+//! them.
 
 /// What `prefill` and `verify` of a target return as features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -7,13 +8,13 @@ pub enum FeatureSource {
     /// The output of the final norm.
     #[default]
     FinalNorm,
-    /// These states side by side, ascending. State i is the residual stream that enters block i,
-    /// so that state 0 is the embedding and the last one what enters the final norm.
+    /// These states, concatenated, ascending. State i is the residual stream that enters block i,
+    /// so state 0 is the embedding and the last state is what enters the final norm.
     States(Vec<usize>),
 }
 
 impl FeatureSource {
-    /// Numbers of a position's feature, in a model `hidden` wide.
+    /// How many numbers the feature of a position has, in a model `hidden` wide.
     pub fn width(&self, hidden: usize) -> usize {
         match self {
             Self::FinalNorm => hidden,
@@ -21,7 +22,7 @@ impl FeatureSource {
         }
     }
 
-    /// The states; none for the final norm, which is no state.
+    /// The states; none for the final norm, which is not a state.
     pub fn states(&self) -> &[usize] {
         match self {
             Self::FinalNorm => &[],
@@ -30,7 +31,7 @@ impl FeatureSource {
     }
 }
 
-/// Collects states of the rows of a pass. Of a state that the model does not have, zeros remain.
+/// Collects states of the rows of a pass. A state that the model does not have is left as zeros.
 pub(in crate::model) struct Taps<'a> {
     states: &'a [usize],
     hidden: usize,
@@ -54,7 +55,7 @@ impl<'a> Taps<'a> {
         self.states.contains(&state)
     }
 
-    /// Takes the stream `[rows, hidden]` as it is at `state`, if that is one of them.
+    /// Stores the stream `[rows, hidden]` as it is at `state`, if that state is wanted.
     pub(in crate::model) fn take(&mut self, state: usize, stream: &[f32]) {
         let Some(slot) = self.states.iter().position(|&tapped| tapped == state) else { return };
         let (width, at) = (self.states.len() * self.hidden, slot * self.hidden);

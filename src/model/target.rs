@@ -1,4 +1,4 @@
-//! What decoding needs of a target model, whatever it is made of. Must never know a backend.
+//! What decoding needs of any target model. It must not depend on a backend.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use crate::speculate::Tree;
 pub struct Verified {
     /// `[rows, vocab]` raw logits.
     pub logits: Vec<f32>,
-    /// `[rows, feature width]`: what [`Target::set_features`] asked for, else the output of the
-    /// final norm, the LM head's input (method.md, Features).
+    /// `[rows, feature width]`: what [`Target::set_features`] requested, otherwise the output of
+    /// the final norm, which is the input of the LM head (method.md, Features).
     pub features: Vec<f32>,
 }
 
-/// Why a pass could not be made.
+/// Why a pass failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The KV cache has no room.
@@ -24,9 +24,9 @@ pub enum TargetError {
          conversation or raise `context`"
     )]
     ContextFull {
-        /// Positions the pass would need.
+        /// How many positions the pass would need.
         needed: usize,
-        /// Positions the cache was allocated for.
+        /// How many positions the cache was allocated for.
         capacity: usize,
     },
     /// A token id outside the vocabulary.
@@ -42,7 +42,7 @@ pub enum TargetError {
     Device(String),
 }
 
-/// Counts `tokens` if they can be run behind `len` positions of a target of these bounds.
+/// Counts `tokens`, if they can be run after `len` positions of a target with these bounds.
 ///
 /// # Errors
 /// [`TargetError::Token`] or [`TargetError::ContextFull`].
@@ -65,8 +65,8 @@ pub(super) fn count_runnable(
     Ok(count)
 }
 
-/// A target model with its KV cache. Positions 0..`len` are committed; the rows of a tree lie
-/// behind them until `commit` keeps a path or the next pass overwrites them.
+/// A target model with its KV cache. Positions 0..`len` are committed. The rows of a tree come
+/// after them until `commit` keeps a path or the next pass overwrites them.
 pub trait Target: Send {
     /// Vocabulary size V.
     fn vocab(&self) -> usize;
@@ -74,13 +74,13 @@ pub trait Target: Send {
     fn hidden(&self) -> usize;
     /// Chooses what passes return as features.
     fn set_features(&mut self, source: FeatureSource);
-    /// Numbers of a position's feature.
+    /// How many numbers the feature of a position has.
     fn feature_width(&self) -> usize;
-    /// Positions the KV cache can hold.
+    /// How many positions the KV cache can hold.
     fn capacity(&self) -> usize;
-    /// Committed positions.
+    /// How many positions are committed.
     fn len(&self) -> usize;
-    /// Whether nothing is committed.
+    /// Whether no position is committed.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -88,14 +88,15 @@ pub trait Target: Send {
     fn splits_prompts(&self) -> bool {
         false
     }
-    /// Says which runs of a prompt that is to be read are no part of an answer, ascending, where
-    /// the first `common` of the committed positions are its beginning. Returns how many of these
-    /// are what they would be if all of it were read anew; the others are to be forgotten.
+    /// Announces a prompt that is about to be read: `asked` are the runs of it that do not belong
+    /// to an answer, ascending, and the first `common` of the committed positions are its
+    /// beginning. Returns how many of these equal what reading the whole prompt again would give;
+    /// the caller must roll the others back.
     fn begin_prompt(&mut self, asked: &[Range<usize>], common: usize) -> usize {
         let _ = asked;
         common
     }
-    /// Rows of the prompt to be read next at a time, by one that would take `rows`.
+    /// How many rows of the prompt to read next in one go, for a caller that would read `rows`.
     fn next_rows(&self, rows: usize) -> usize {
         rows
     }
@@ -111,33 +112,33 @@ pub trait Target: Send {
     /// # Errors
     /// [`TargetError`]; the committed prefix is then unchanged.
     fn verify(&mut self, tree: &Tree) -> Result<Verified, TargetError>;
-    /// Keeps the KV rows of `path` (ascending node indices of the last verified tree, root first,
-    /// each the parent of the next) as the next committed positions.
+    /// Keeps the KV rows of `path` as the next committed positions. The path is ascending node
+    /// indices of the last verified tree, root first, each the parent of the next.
     fn commit(&mut self, path: &[usize]);
     /// Rolls the KV cache back: forgets every position from `len` on.
     fn truncate(&mut self, len: usize);
     /// After [`TargetError::Device`]: moves to another device, if there is one, with nothing
-    /// committed there. Returns how it goes on, a clause.
+    /// committed there. Returns a clause that says how decoding continues.
     ///
     /// # Errors
-    /// [`TargetError::Device`] if there is nowhere to go.
+    /// [`TargetError::Device`] if there is no other device.
     fn fall_back(&mut self) -> Result<&'static str, TargetError> {
         Err(TargetError::Device("this target has no other device".to_owned()))
     }
-    /// The KV rows of the committed positions, for [`Self::restore_kv`] of the same target in
-    /// another run; `None` where they are out of reach (on a GPU) or more than `most` bytes.
+    /// The KV rows of the committed positions, for [`Self::restore_kv`] of the same target in a
+    /// later run; `None` if they cannot be read (on a GPU) or take more than `most` bytes.
     fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
         let _ = most;
         None
     }
-    /// Commits `len` positions that [`Self::saved_kv`] gave, in the place of all there are.
-    /// `false`: they do not fit, and nothing is changed. Whoever calls it answers for it that they
-    /// are this target's.
+    /// Replaces all committed positions by `len` positions that [`Self::saved_kv`] returned.
+    /// Returns `false`, and changes nothing, if they do not fit. The caller must ensure that they
+    /// come from the same target.
     fn restore_kv(&mut self, len: usize, bytes: &[u8]) -> bool {
         let _ = (len, bytes);
         false
     }
-    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }

@@ -1,46 +1,47 @@
 //! What two vocabularies have in common, token by token, so that a small model can draft for a
-//! target: a token means the same if it spells the same bytes, whatever its id.
+//! target. Two tokens are the same if they spell the same bytes, even with different ids.
 //!
-//! A drafted token without a counterpart is never proposed. A committed one is spelled out in the
-//! small model's own tokens, the longest first, so that the model still reads the text; a mark
-//! (such as `<|im_start|>`) that it does not know has no spelling and is left out.
+//! A drafted token without a counterpart is never proposed. A committed token without a counterpart
+//! is spelled in the small model's own tokens, the longest first, so that the model still reads the
+//! text. A control token (such as `<|im_start|>`) that the small model does not have cannot be
+//! spelled and is left out.
 
 use std::collections::HashMap;
 
-/// What a token is to a reader.
+/// How a token is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PieceKind {
     /// Text.
     Text,
-    /// One byte, for what the vocabulary cannot spell otherwise.
+    /// One byte, for what the vocabulary can only spell byte by byte.
     Byte,
-    /// A control mark, known by its name.
+    /// A control token, identified by its name.
     Special,
 }
 
-/// What a token stands for.
+/// What a token means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// Text, byte or mark.
+    /// Whether it is text, a byte or a control token.
     pub kind: PieceKind,
     /// The bytes of its text, or its name.
     pub bytes: Vec<u8>,
 }
 
-/// A target's vocabulary against a small model's.
+/// A target's vocabulary compared with a small model's.
 #[derive(Clone, Debug)]
 pub struct SharedVocabulary {
-    /// By target id, the small model's.
+    /// The small model's token for each target id.
     counterparts: Vec<Option<u32>>,
     /// (small model's id, target's id) of every token that may be proposed.
     pairs: Vec<(u32, u32)>,
-    /// The first n ids of both are the same tokens, and there are no others.
+    /// Whether the first n ids of both are the same tokens, and there are no others.
     identical: bool,
-    /// By target id what has no counterpart; empty for the rest.
+    /// The bytes of each target token that has no counterpart; empty for the rest.
     strange: HashMap<u32, Vec<u8>>,
-    /// The small model's text by its bytes.
+    /// The small model's text tokens by their bytes.
     spellings: HashMap<Vec<u8>, u32>,
-    /// Bytes of the longest spelling.
+    /// The length in bytes of the longest spelling.
     longest: usize,
 }
 
@@ -58,9 +59,9 @@ impl SharedVocabulary {
         }
     }
 
-    /// Compares two vocabularies; `None` stands for an id without a token. A token is matched with
-    /// the same piece, of several with the one of its own id, else the first; a byte and a text of
-    /// one byte match if nothing else does.
+    /// Compares two vocabularies; `None` is an id without a token. A token is matched with a token
+    /// of the same piece. If there are several, it is the one with the same id, otherwise the
+    /// first. A byte and a text of one byte match if nothing else does.
     pub fn new(target: &[Option<Piece>], small: &[Option<Piece>]) -> Self {
         let counterparts = counterparts(target, small);
         let pairs = pairs(&counterparts);
@@ -90,8 +91,8 @@ impl SharedVocabulary {
         }
     }
 
-    /// Reads the target's `token` as the small model's `own`, if it has no counterpart: for marks
-    /// that do the same under other names. Neither is proposed for the other.
+    /// Makes the small model read the target's `token` as its `own` token if it has no counterpart:
+    /// for control tokens that do the same under other names. Neither is proposed for the other.
     pub fn read_as(&mut self, token: u32, own: u32) {
         if let Some(none @ None) = self.counterparts.get_mut(token as usize) {
             *none = Some(own);
@@ -108,19 +109,19 @@ impl SharedVocabulary {
         self.pairs.iter().map(|&(own, _)| own)
     }
 
-    /// Whether a token of the one is the same token of the other, id by id.
+    /// Whether every id means the same token in both vocabularies.
     pub fn is_identical(&self) -> bool {
         self.identical
     }
 
-    /// The small model's token for one of the target's.
+    /// The small model's token for a token of the target.
     pub fn counterpart(&self, token: u32) -> Option<u32> {
         self.counterparts.get(token as usize).copied().flatten()
     }
 
     /// Appends a token of the target as the small model reads it: its counterpart, or the tokens
-    /// that spell it. Nothing for marks that the small model does not have, or bytes that it cannot
-    /// spell.
+    /// that spell it. It appends nothing for control tokens that the small model does not have, or
+    /// for bytes that it cannot spell.
     pub fn translate(&self, token: u32, to: &mut Vec<u32>) {
         if let Some(counterpart) = self.counterpart(token) {
             to.push(counterpart);
@@ -136,8 +137,8 @@ impl SharedVocabulary {
         }
     }
 
-    /// A row of the small model's logits in the target's order: what is not shared is minus
-    /// infinity. `room` is overwritten if the orders differ.
+    /// A row of the small model's logits in the target's order, with minus infinity for tokens that
+    /// are not shared. `room` is overwritten if the orders differ.
     pub fn in_targets_order<'a>(&self, row: &'a [f32], room: &'a mut Vec<f32>) -> &'a [f32] {
         if self.identical {
             return &row[..row.len().min(self.pairs.len())];
@@ -153,7 +154,7 @@ impl SharedVocabulary {
     }
 }
 
-/// By target id, the same token of the small model.
+/// For each target id, the same token of the small model.
 fn counterparts(target: &[Option<Piece>], small: &[Option<Piece>]) -> Vec<Option<u32>> {
     let mut by_piece: HashMap<&Piece, u32> = HashMap::with_capacity(small.len());
     for (id, piece) in (0..).zip(small) {
@@ -177,8 +178,9 @@ fn counterparts(target: &[Option<Piece>], small: &[Option<Piece>]) -> Vec<Option
     (0..).zip(target).map(find).collect()
 }
 
-/// (small model's id, target's id), by the former. Several of the target's tokens may have one
-/// counterpart: it is proposed as the one of its own id, else as the first.
+/// (small model's id, target's id), sorted by the small model's id. Several of the target's tokens
+/// may have the same counterpart; it is then proposed as the one with its own id, otherwise as the
+/// first.
 fn pairs(counterparts: &[Option<u32>]) -> Vec<(u32, u32)> {
     let mut claims: HashMap<u32, u32> = HashMap::with_capacity(counterparts.len());
     for (id, counterpart) in (0..).zip(counterparts) {
@@ -194,7 +196,7 @@ fn pairs(counterparts: &[Option<u32>]) -> Vec<(u32, u32)> {
     pairs
 }
 
-/// The tokens that are no marks.
+/// The tokens that are not control tokens.
 fn texts(pieces: &[Option<Piece>]) -> impl Iterator<Item = (u32, &Piece)> {
     let all = (0..).zip(pieces).filter_map(|(id, piece)| Some((id, piece.as_ref()?)));
     all.filter(|(_, piece)| piece.kind != PieceKind::Special)
@@ -295,7 +297,7 @@ mod tests {
                     }
                 }
             }
-            // Whatever is proposed comes back as the token that proposed it.
+            // Every proposed token is mapped back to the token that proposed it.
             let logits: Vec<f32> = (0..small.len()).map(|id| id as f32).collect();
             let mut room = Vec::new();
             let row = shared.in_targets_order(&logits, &mut room);

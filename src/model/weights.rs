@@ -1,12 +1,13 @@
-//! How the transformer asks for its weights: by Hugging Face name, as the checkpoint's own bytes.
-//! GGUF files, safetensors and random weights all answer alike. Must never know files.
+//! How the transformer requests its weights: by Hugging Face name, as the checkpoint's own bytes.
+//! GGUF files, safetensors and random weights all answer in the same way. It must not depend on
+//! files.
 
 use std::borrow::Cow;
 
 use super::Config;
 use crate::kernels::{Format, Matrix, PackError, Pool};
 
-/// A tensor as it lies in its file.
+/// A tensor as it is stored in its file.
 #[derive(Clone, Debug)]
 pub struct RawTensor<'a> {
     /// Encoding of the elements.
@@ -38,26 +39,26 @@ impl RawTensor<'_> {
 
 /// Where weights come from.
 pub trait WeightSource {
-    /// Name for messages: the file or folder.
+    /// The name in messages: the file or folder.
     fn describe(&self) -> String;
-    /// The tensor of this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
+    /// The tensor with this Hugging Face name, e.g. `model.layers.0.self_attn.q_proj.weight`.
     fn tensor(&self, name: &str) -> Option<RawTensor<'_>>;
-    /// A number that the whole tensor is multiplied by (NVFP4); 1 for nearly all.
+    /// The number by which the whole tensor is multiplied (NVFP4); 1 for nearly all tensors.
     fn scale(&self, name: &str) -> f32 {
         let _ = name;
         1.0
     }
-    /// Says that `name` was packed and will not be asked for again: a memory map can let its pages
-    /// go, so that weights are not resident twice.
+    /// Reports that `name` has been packed and will not be requested again. A memory map can then
+    /// release its pages, so that weights are not resident twice.
     fn release(&self, name: &str) {
         let _ = name;
     }
-    /// Where the packed weights of this source are kept, if anywhere.
+    /// The cache of packed weights for this source, if it has one.
     fn packed(&self) -> Option<&dyn PackedStore> {
         None
     }
-    /// What tells these weights from all others without reading them; `None` for those that lie in
-    /// no file.
+    /// What distinguishes these weights from all others without reading them; `None` for weights
+    /// that are not in a file.
     fn identity(&self) -> Option<String> {
         None
     }
@@ -65,23 +66,23 @@ pub trait WeightSource {
 
 /// Packed matrices of an earlier load.
 pub trait PackedStore {
-    /// The matrix as it was kept, if it was and is whole.
+    /// The stored matrix, if there is one and it is complete.
     fn get(&self, name: &str, format: Format, shape: [usize; 2], pool: &Pool) -> Option<Matrix>;
-    /// Keeps a matrix.
+    /// Stores a matrix.
     fn put(&self, name: &str, matrix: &Matrix);
-    /// Says that what was kept as `name` is not what the source packs to.
+    /// Reports that the matrix stored as `name` is not what the source packs to.
     fn refuse(&self, name: &str);
 }
 
 /// Why weights cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WeightError {
-    /// The source lacks a tensor.
+    /// A tensor is missing from the source.
     #[error(
         "{origin}: tensor `{name}` is missing; the file is incomplete or not of this architecture"
     )]
     Missing {
-        /// Name asked for.
+        /// The requested name.
         name: String,
         /// The source.
         origin: String,
@@ -98,7 +99,7 @@ pub enum WeightError {
         origin: String,
         /// Shape it has.
         found: Vec<usize>,
-        /// Shape it should have.
+        /// A matrix cannot be packed.
         expected: Vec<usize>,
     },
     /// A matrix cannot be packed.
@@ -108,15 +109,15 @@ pub enum WeightError {
         name: String,
         /// The source.
         origin: String,
-        /// Why.
+        /// The reason.
         error: PackError,
     },
-    /// A device does not take a matrix.
+    /// A device does not accept a matrix.
     #[error("tensor `{name}`: {reason}")]
     Device {
         /// Name of the tensor.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A vector cannot be read in its format.
@@ -133,7 +134,7 @@ pub enum WeightError {
     },
 }
 
-/// Names and shapes of every tensor that a target of this configuration needs, in file order.
+/// Names and shapes of all tensors that a target of this configuration needs, in file order.
 pub fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
     let (h, i) = (config.hidden, config.intermediate);
     let (q, kv, d) = (config.q_width(), config.kv_width(), config.head_dim);
@@ -176,8 +177,9 @@ pub const NORM: &str = "model.norm";
 /// Name of the LM head `[V, H]`.
 pub const HEAD: &str = "lm_head.weight";
 
-/// Part of a layer: the norm of attention's output (Gemma 2 and 3, OLMo 2). Families give it names
-/// of their own, some of which mean the norm before the MLP in others, so it has one here.
+/// Part of a layer: the norm of attention's output (Gemma 2 and 3, OLMo 2). Families give it their
+/// own names, some of which mean the norm before the MLP in other families, so it has a separate
+/// name here.
 pub const ATTENTION_OUT_NORM: &str = "self_attn.out_norm";
 /// Part of a layer: the norm of the MLP's output.
 pub const MLP_OUT_NORM: &str = "mlp.out_norm";

@@ -1,5 +1,5 @@
 //! The decoder block's forward pass as functions of candle tensors, on any device and in any
-//! precision. Must never know whether a head or a target runs it.
+//! precision. It must not depend on whether a draft head or a target runs it.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
@@ -9,23 +9,24 @@ use super::weights::{BlockWeights, Linear};
 use crate::model::rope::Rotations;
 use crate::model::{Config, RopeTable};
 
-/// Where the rows of one pass stand.
+/// The positions of the rows of one pass, and what they see.
 #[derive(Clone, Debug)]
 pub struct Places {
     /// `[rows, d / 2]`.
     cos: Tensor,
     /// `[rows, d / 2]`.
     sin: Tensor,
-    /// `[rows, len]` in f32: 0 where a row sees a KV row, −∞ where not; `None` if all see all.
+    /// `[rows, len]` in f32: 0 where a row sees a KV row, −∞ where it does not; `None` if all rows
+    /// see all KV rows.
     mask: Option<Tensor>,
-    /// First KV row that the pass writes.
+    /// The first KV row that the pass writes.
     at: usize,
-    /// KV rows there are after the pass.
+    /// How many KV rows there are after the pass.
     len: usize,
 }
 
 impl Places {
-    /// Rows at `positions` that write the KV rows from `at` on and then see `mask`'s share of all.
+    /// Rows at `positions` that write the KV rows from `at` on and then see what `mask` allows.
     pub(in crate::model) fn new(
         rope: &RopeTable,
         positions: &[usize],
@@ -45,7 +46,7 @@ impl Places {
     }
 }
 
-/// A decoder block with q, k, v in one product and gate, up in another.
+/// A decoder block that computes q, k and v in one product and gate and up in one product.
 #[derive(Clone, Debug)]
 pub(in crate::model) struct Block {
     input_norm: Option<Tensor>,
@@ -58,7 +59,7 @@ pub(in crate::model) struct Block {
 }
 
 impl Block {
-    /// Joins the products of `weights`, which are those of a block of `config`.
+    /// Joins the products of `weights`, the weights of a block of `config`.
     pub(in crate::model) fn new(
         weights: &BlockWeights,
         config: &Config,
@@ -88,7 +89,7 @@ impl Block {
         places: &Places,
         cache: &BlockCache,
     ) -> candle_core::Result<Tensor> {
-        // Block 0 has no norm of its own: it reads the fused input as it is (method.md, Draft
+        // Block 0 has no norm of its own: it reads the fused input directly (method.md, Draft
         // heads).
         let normed = match &self.input_norm {
             Some(weight) => ops::rms_norm(&x, weight, config.rms_eps)?,
@@ -97,7 +98,7 @@ impl Block {
         self.run_on(&normed, x, config, places, cache)
     }
 
-    /// The same with attention reading `input` `[rows, any width]`; what it gives is added to `x`
+    /// The same, but attention reads `input` `[rows, any width]`; its result is added to `x`
     /// `[rows, H]`.
     pub(in crate::model) fn run_on(
         &self,
@@ -114,7 +115,7 @@ impl Block {
         x + linear(&inner, &self.down, None)?
     }
 
-    /// Attention of `x` `[rows, width]` over the cache and itself, `[rows, heads · d]`.
+    /// Attention of `x` `[rows, width]` over the cache and over `x` itself, `[rows, heads · d]`.
     fn attend(
         &self,
         x: &Tensor,
@@ -126,7 +127,7 @@ impl Block {
         let Config { heads, kv_heads, head_dim, .. } = *config;
         let group = heads / kv_heads;
         let qkv = linear(x, &self.qkv.weight, self.qkv.bias.as_ref())?;
-        // All heads to the front in one copy; then q, k and v are slices of it.
+        // One copy moves all heads to the front; then q, k and v are slices of it.
         let qkv = qkv.reshape((rows, heads + 2 * kv_heads, head_dim))?.transpose(0, 1)?;
         let qkv = qkv.contiguous()?;
         let turned = match &self.qk_norm {
@@ -144,7 +145,7 @@ impl Block {
         cache.write(places.at, &turned.narrow(0, heads, kv_heads)?, &values)?;
         let (keys, values) = cache.read(places.len)?;
 
-        // The query heads of a group are further rows over the same keys.
+        // The query heads of a group are treated as more rows over the same keys.
         let queries = turned.narrow(0, 0, heads)?.reshape((kv_heads, group * rows, head_dim))?;
         let queries = (queries * (head_dim as f64).sqrt().recip())?;
         let scores = queries.matmul(&keys.t()?)?.to_dtype(DType::F32)?;
@@ -159,7 +160,7 @@ impl Block {
         mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))
     }
 
-    /// Weights in all.
+    /// How many weights it has in all.
     pub(in crate::model) fn elements(&self) -> usize {
         let optional = |tensor: &Option<Tensor>| tensor.as_ref().map_or(0, Tensor::elem_count);
         let required = [&self.qkv.weight, &self.o, &self.post_norm, &self.gate_up, &self.down];

@@ -1,10 +1,10 @@
-//! KV caches as candle tensors: one buffer a block, committed rows first, the tree's scratch rows
-//! behind them. How many rows are committed is the caller's knowledge: they
-//! must never know tokens or trees.
+//! KV caches as candle tensors: one buffer per block, with committed rows first and the tree's
+//! scratch rows after them. The caller keeps count of the committed rows. It must not depend on
+//! tokens or trees.
 
 use candle_core::{DType, Device, Tensor};
 
-/// Keys and values of one block, `[kv_heads, room, d]` each, allocated ahead.
+/// Keys and values of one block, `[kv_heads, room, d]` each, allocated in advance.
 #[derive(Clone, Debug)]
 pub struct BlockCache {
     keys: Tensor,
@@ -23,7 +23,7 @@ impl BlockCache {
         Ok(Self { keys: zeros()?, values: zeros()? })
     }
 
-    /// Puts rows `[kv_heads, rows, d]` at `at..at + rows`.
+    /// Writes rows `[kv_heads, rows, d]` to `at..at + rows`.
     ///
     /// # Errors
     /// If they do not fit or the device fails.
@@ -45,7 +45,7 @@ impl BlockCache {
     }
 }
 
-/// The caches of all blocks. Room grows by doubling, so that a long context is paid for only when
+/// The caches of all blocks. They grow by doubling, so that a long context takes memory only when
 /// it is used.
 #[derive(Debug)]
 pub struct TensorCache {
@@ -72,7 +72,7 @@ impl TensorCache {
         Ok(Self { blocks: (0..blocks).map(new).collect::<candle_core::Result<_>>()?, room })
     }
 
-    /// Makes room for `rows` rows in each block; the first `keep` survive.
+    /// Makes room for `rows` rows in each block; the first `keep` rows are preserved.
     ///
     /// # Errors
     /// If the device has no room; the caches are then unchanged.

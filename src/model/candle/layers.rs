@@ -1,5 +1,5 @@
-//! The first blocks of a target as candle tensors on any device, with their KV cache.
-//! Must never know what runs the other blocks.
+//! The first blocks of a target as candle tensors on any device, with their KV cache. It must not
+//! depend on what runs the other blocks.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::model::{Config, LoadError, LoadRequest, Progress, RopeScaling, RopeTa
 
 const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
 
-/// Where the first blocks of a split target are.
+/// Which first blocks of a split target are on another device.
 #[derive(Clone, Debug)]
 pub struct DeviceLayers {
-    /// How many blocks; fewer than the model has, since the head stays on the CPU.
+    /// How many blocks; fewer than the model has, since the LM head stays on the CPU.
     pub layers: usize,
     /// Their device.
     pub device: Device,
@@ -38,7 +38,7 @@ pub(in crate::model) struct TensorLayers {
     dtype: DType,
     /// Committed positions.
     len: usize,
-    /// Why the cache cannot be relied upon, if a commit failed.
+    /// Why the cache cannot be relied on, if a commit failed.
     lost: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl TensorLayers {
         let mut packer = Packer::new(source, pool, total, progress);
         let mut blocks = Vec::with_capacity(layers);
         for index in 0..layers {
-            // Packed first, which checks the shapes and puts q and k in order; then widened.
+            // Packed first, which checks the shapes and reorders q and k; then widened.
             let layer = packer.layer(config, index)?;
             let Some(block) = tensors(layer, device, dtype) else {
                 return Err(failed(ONLY_PLAIN.to_owned()));
@@ -77,7 +77,8 @@ impl TensorLayers {
         }
         let cache = TensorCache::new(layers, config.kv_heads, config.head_dim, dtype, device);
         let mut cache = cache.map_err(|error| failed(error.to_string()))?;
-        // At once: what does not fit must be known before the first answer.
+        // The whole cache is reserved at once, because we must know before the first answer whether
+        // it fits.
         cache.reserve(capacity, 0).map_err(|error| failed(error.to_string()))?;
         Ok(Self {
             rope: RopeTable::of(config, capacity).swap_remove(0),
@@ -125,7 +126,7 @@ impl TensorLayers {
         Ok(())
     }
 
-    /// Moves the kept rows of each block behind the committed ones.
+    /// Moves the kept rows of each block to the end of the committed rows.
     fn gather(&self, path: &[usize]) -> candle_core::Result<()> {
         if path.iter().enumerate().all(|(i, &row)| i == row) {
             return Ok(());
@@ -136,7 +137,7 @@ impl TensorLayers {
         for index in 0..self.blocks.len() {
             let cache = self.cache.block(index);
             let (keys, values) = cache.read(self.len + tail)?;
-            // A copy of the rows in flight, since they are written back over each other.
+            // The rows in flight are copied, because they are then written over each other.
             let kept =
                 |all: Tensor| all.narrow(1, self.len, tail)?.contiguous()?.index_select(&rows, 1);
             cache.write(self.len, &kept(keys)?, &kept(values)?)?;
@@ -161,7 +162,7 @@ impl Lower for TensorLayers {
     }
 
     fn commit(&mut self, path: &[usize]) {
-        // A commit cannot fail for its caller; the next pass will.
+        // A commit does not report failures; the next pass will.
         self.lost = self.gather(path).err().map(|error| error.to_string());
         self.len += path.len();
     }
@@ -183,7 +184,7 @@ fn floats(x: &Tensor) -> candle_core::Result<Vec<f32>> {
     x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
 }
 
-/// A packed block as tensors; `None` if it is not of Llama's kind.
+/// A packed block as tensors; `None` if it is not a block like Llama's.
 fn tensors(
     layer: Layer,
     device: &Device,

@@ -1,6 +1,6 @@
 //! The candle backend: decoder blocks, their KV cache and weights as tensors on any device that
-//! candle has. What a draft head and the first blocks of a split target share. Must never know
-//! fusion, trees or why a device was chosen.
+//! candle supports. A draft head and the first blocks of a split target share it. It must not
+//! depend on fusion, trees or why a device was chosen.
 
 mod block;
 mod cache;

@@ -1,4 +1,4 @@
-//! A matrix that may be packed for the CPU or a tensor already. Must never know what the matrix is
+//! A matrix that is either packed for the CPU or a tensor. It must not depend on what the matrix is
 //! for.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Table {
         }
     }
 
-    /// Whether both are one matrix.
+    /// Whether both are the same matrix.
     pub(in crate::model) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Packed(a), Self::Packed(b)) => Arc::ptr_eq(a, b),
@@ -51,8 +51,8 @@ impl Table {
         Tensor::from_vec(values, (rows.len(), columns), &Device::Cpu)
     }
 
-    /// The matrix as a tensor on `device` in `dtype`. A packed one is widened a few rows at a
-    /// time, so that no second copy of it ever lies in memory.
+    /// The matrix as a tensor on `device` in `dtype`. A packed matrix is widened a few rows at a
+    /// time, so that memory never holds a second copy of it.
     pub(crate) fn to_tensor(&self, device: &Device, dtype: DType) -> candle_core::Result<Tensor> {
         const ROWS: usize = 1024;
         let matrix = match self {

@@ -1,4 +1,4 @@
-//! A decoder block's weights as candle tensors. Must never know tensor names.
+//! A decoder block's weights as candle tensors. It must not depend on tensor names.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -14,11 +14,11 @@ pub struct Linear {
 /// One decoder block.
 #[derive(Clone, Debug)]
 pub struct BlockWeights {
-    /// `[H]`; block 0 has none.
+    /// `[H]`; missing in block 0.
     pub input_norm: Option<Tensor>,
-    /// `[d]` each: norms of every head of q and of k, before the rotation.
+    /// `[d]` each: the norms of every head of q and of k, before the rotation.
     pub qk_norm: Option<[Tensor; 2]>,
-    /// `[heads · d, H]`; what attention reads may be wider than H.
+    /// `[heads · d, H]`; the input of attention may be wider than H.
     pub q: Linear,
     /// `[kv_heads · d, H]`.
     pub k: Linear,

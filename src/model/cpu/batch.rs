@@ -1,6 +1,6 @@
-//! One target with several texts, each with a KV cache of its own: a pass appends one token to each
-//! of them, its products done once for all. A text's logits are the same bits as alone. Must never
-//! know where the tokens came from.
+//! One target with several texts, each with its own KV cache. A pass appends one token to each of
+//! them and computes its products once for all. A text's logits have the same bits as when it runs
+//! alone. It must not depend on where the tokens came from.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::kernels::{KvCache, Pool, TreeMask};
 use crate::model::target::count_runnable;
 use crate::model::{Config, LoadError, TargetError};
 
-/// A target on the CPU with several sequences side by side, numbered from 0.
+/// A target on the CPU with several sequences in parallel, numbered from 0.
 pub struct CpuBatch {
     config: Config,
     pool: Arc<Pool>,
@@ -29,11 +29,11 @@ pub struct CpuBatch {
 }
 
 impl CpuBatch {
-    /// `target` with `sequences` empty texts (at least one), each as long as `target`'s own may
-    /// become.
+    /// `target` with `sequences` empty texts (at least one), each of which may become as long as
+    /// `target`'s own.
     ///
     /// # Errors
-    /// [`LoadError::Cache`] if there is no memory for so many KV caches.
+    /// [`LoadError::Cache`] if there is not enough memory for so many KV caches.
     pub fn new(target: CpuTarget, sequences: usize) -> Result<Self, LoadError> {
         let model = target.model;
         let (config, capacity) = (model.config, model.capacity);
@@ -58,12 +58,12 @@ impl CpuBatch {
         })
     }
 
-    /// Sequences there are.
+    /// How many sequences there are.
     pub fn sequences(&self) -> usize {
         self.caches.len()
     }
 
-    /// Positions of each.
+    /// How many positions each sequence can hold.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -78,12 +78,12 @@ impl CpuBatch {
         &self.pool
     }
 
-    /// Where the time of the last pass went.
+    /// Where the last pass spent its time.
     pub fn last_pass(&self) -> PassTiming {
         self.timing
     }
 
-    /// Committed positions of a sequence.
+    /// How many positions of a sequence are committed.
     ///
     /// # Panics
     /// If there is no such sequence.
@@ -91,7 +91,7 @@ impl CpuBatch {
         self.caches[sequence].len()
     }
 
-    /// Whether nothing of a sequence is committed.
+    /// Whether no position of a sequence is committed.
     ///
     /// # Panics
     /// If there is no such sequence.
@@ -107,7 +107,7 @@ impl CpuBatch {
         self.caches[sequence].truncate(len);
     }
 
-    /// Exchanges the numbers of two sequences.
+    /// Swaps the numbers of two sequences.
     ///
     /// # Panics
     /// If there are no such sequences.
@@ -115,8 +115,8 @@ impl CpuBatch {
         self.caches.swap(a, b);
     }
 
-    /// Commits `tokens` behind a sequence and returns the last one's logits, `[V]`; nothing for no
-    /// tokens.
+    /// Commits `tokens` at the end of a sequence and returns the last token's logits, `[V]`, or
+    /// nothing if there are no tokens.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
@@ -136,7 +136,7 @@ impl CpuBatch {
         Ok(if tokens.is_empty() { &[] } else { &self.logits })
     }
 
-    /// Commits one token behind each of the first `tokens.len()` sequences, in one pass, and
+    /// Commits one token at the end of each of the first `tokens.len()` sequences, in one pass, and
     /// returns their logits, `[rows, V]`.
     ///
     /// # Errors
@@ -156,8 +156,8 @@ impl CpuBatch {
         Ok(&self.logits)
     }
 
-    /// Runs `tokens`, as many behind each of `sequences`, and commits them; writes the logits of
-    /// the rows from `scored` on.
+    /// Runs `tokens`, the same number after each of `sequences`, and commits them; writes the
+    /// logits of the rows from `scored` on.
     fn pass(
         &mut self,
         sequences: std::ops::Range<usize>,

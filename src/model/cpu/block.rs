@@ -1,6 +1,6 @@
-//! One decoder block over some rows: the arithmetic that a target and a draft head share. Every
-//! call gives a row the same bits whatever rows go with it, so the block does too. Must never know
-//! whose block it is.
+//! One decoder block over some rows: the arithmetic that a target and a draft head share. The bits
+//! that a call computes for a row do not depend on the other rows, and so neither do those of the
+//! block. It must not depend on whose block it is.
 
 use super::layer::{Attention, GroupedQuery, Layer, Mlp, Norm};
 use super::scratch::{Blocks, add_bias, products};
@@ -9,8 +9,8 @@ use crate::kernels::{
 };
 
 impl Blocks<'_> {
-    /// Runs the stream through block `index`; the rows' keys and values stay in flight. The rows of
-    /// every cache lie on `mask`.
+    /// Runs the stream through block `index`; the rows' keys and values stay in flight. `mask`
+    /// applies to the rows of every cache.
     pub(in crate::model) fn run(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         self.lap();
         self.norm(layer.attention_norm.as_ref());
@@ -18,8 +18,7 @@ impl Blocks<'_> {
         self.transform(layer);
     }
 
-    /// The same with attention reading `input` `[rows, any width]` in the place of the normed
-    /// stream.
+    /// The same, but attention reads `input` `[rows, any width]` instead of the normed stream.
     pub(in crate::model) fn run_on(
         &mut self,
         index: usize,
@@ -34,7 +33,8 @@ impl Blocks<'_> {
         self.transform(layer);
     }
 
-    /// The attention half of a layer: stream += o(attention(q, k, v)), with q, k and v of `branch`.
+    /// The attention half of a layer: stream += o(attention(q, k, v)), where q, k and v are
+    /// computed from `branch`.
     fn attend(&mut self, index: usize, layer: &Layer, mask: &TreeMask) {
         match &layer.attention {
             Attention::Grouped(weights) => self.grouped(weights, layer.rope),
@@ -100,7 +100,7 @@ impl Blocks<'_> {
         self.timing.other += self.clock.lap();
     }
 
-    /// stream += branch, normed and scaled as the family does it.
+    /// stream += branch, normed and scaled as in the family.
     fn join(&mut self, norm: Option<&Norm>) {
         let s = &mut *self.scratch;
         if let Some(norm) = norm {

@@ -1,6 +1,6 @@
-//! A small language model on the CPU that drafts: the target's own passes, run over the new rows
-//! of a growing tree alone. What the rows above them left in the cache is not computed again. Must
-//! never know what is drafted for.
+//! A small language model on the CPU that drafts. It makes the target's passes, but only over the
+//! new rows of a growing tree; what the rows above them left in the cache is not computed again. It
+//! must not depend on what is drafted for.
 
 use super::CHUNK;
 use super::model::CpuModel;
@@ -46,7 +46,7 @@ impl CpuDraft {
         Bounds { vocab, capacity, slots: self.model.cache.capacity(), len: self.len() }
     }
 
-    /// Runs a row for each of `tokens` on `mask`, which lead behind the committed positions.
+    /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
     fn pass(&mut self, tokens: &[u32], mask: &TreeMask) {
         self.features.resize(tokens.len() * self.model.config.hidden, 0.0);
         let depth = |row: usize| mask.visible(row).len() - 1;
@@ -114,7 +114,7 @@ impl SmallLm for CpuDraft {
     fn keep(&mut self, path: &[usize]) -> Vec<usize> {
         let stay = self.flight.keep(path);
         if !path.is_empty() {
-            // What lies behind the path after the move is in flight again.
+            // The rows after the moved path are in flight again.
             let len = self.len() + path.len();
             self.model.cache.commit(&self.model.pool, &[path, &stay].concat());
             self.model.cache.truncate(len);

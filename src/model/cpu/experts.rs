@@ -1,14 +1,15 @@
-//! A mixture of experts over some rows: the router chooses for each row, rows that share an expert
-//! pass through it together. An expert's rows keep their own sums, and a row adds its experts in
-//! the order of their numbers, so its result does not depend on the other rows. Must
-//! never know what precedes or follows it in the block.
+//! A mixture of experts over some rows. The router chooses experts for each row, and rows that
+//! share an expert pass through it together. Each row of an expert has its own sums, and a row adds
+//! its experts in the order of their numbers, so its result does not depend on the other rows. It
+//! must not depend on what precedes or follows it in the block.
 
 use super::layer::Mixture;
 use super::scratch::{Blocks, add_bias, products};
 use crate::model::{Experts, Gating};
 
 impl Blocks<'_> {
-    /// branch = the weighted sum of what the chosen experts make of `branch`, and the shared one.
+    /// branch = the weighted sum of the outputs of the chosen experts for `branch`, plus the shared
+    /// expert's.
     pub(super) fn experts(&mut self, mixture: &Mixture) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.experts else { return };
@@ -54,7 +55,7 @@ impl Blocks<'_> {
     }
 }
 
-/// The experts of one row and their weights. Of equal scores the lower number is taken.
+/// The experts of one row and their weights. Of equal scores, the one with the lower number wins.
 fn route(shape: &Experts, logits: &[f32], selection_bias: Option<&[f32]>) -> Vec<(usize, f32)> {
     let probabilities = match shape.gating {
         Gating::Softmax => softmax(logits),
@@ -89,8 +90,8 @@ fn best(scores: &[f32], n: usize) -> Vec<usize> {
     order
 }
 
-/// Leaves the experts of the `used` best groups in the choice; a group's worth is the sum of its
-/// `counted` best scores: one in DeepSeek V2 (section 2.2.2 of its paper), two in V3.
+/// Leaves only the experts of the `used` best groups in the choice. A group's score is the sum of
+/// its `counted` best scores: one in DeepSeek V2 (section 2.2.2 of its paper), two in V3.
 fn keep_best_groups(scores: &mut [f32], groups: usize, used: usize, counted: usize) {
     let size = scores.len() / groups;
     let worth: Vec<f32> = scores
@@ -158,7 +159,7 @@ mod tests {
     fn experts_outside_the_best_groups_are_not_chosen() {
         let one = Experts { groups: Some((2, 1)), ..shape(Gating::Sigmoid) };
         let two = Experts { selection_bias: true, ..one.clone() };
-        // The single best expert is in the group whose two best are worse.
+        // The single best expert is in the group whose two best add up to less.
         let chosen = |shape: &Experts| {
             let chosen = route(shape, &[4.0, -9.0, 2.0, 2.5], None);
             chosen.iter().map(|c| c.0).collect::<Vec<_>>()
@@ -168,8 +169,9 @@ mod tests {
     }
 
     proptest! {
-        /// As the paper says it: whatever can be chosen is in a group of which fewer than `used`
-        /// others have a better best one, and is not worse than what was left out there.
+        /// As in the paper: every expert that can be chosen is in a group such that fewer than
+        /// `used` other groups have a better best expert, and it is not worse than those that were
+        /// left out there.
         #[test]
         fn groups_are_ranked_by_their_best_expert(
             logits in prop::collection::vec(-4.0f32..4.0, 12),

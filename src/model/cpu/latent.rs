@@ -1,15 +1,15 @@
-//! Multi-head latent attention (DeepSeek V2, section 2.1) in its absorbed form: the cache holds one
-//! key head, the rotated part and the latent, and each head's query is brought to the latent. The
-//! values are the latent itself, brought back after attention. Must never know the
-//! other kind of attention.
+//! Multi-head latent attention (DeepSeek V2, section 2.1) in its absorbed form. The cache holds one
+//! key head, which is the rotated part and the latent, and each head's query is projected to the
+//! latent. The values are the latent itself, projected back after attention. It must not depend on
+//! the other kind of attention.
 
 use super::layer::Latent;
 use super::scratch::{Blocks, products};
 use crate::kernels::{Matrix, Pool, QuantizedRows, partial_rope};
 
 impl Blocks<'_> {
-    /// Queries, keys and values from `branch`: a head's query and the one key are the rotated part
-    /// and then the latent, the value is the latent and then zeros.
+    /// Computes queries, keys and values from `branch`. A head's query and the only key are the
+    /// rotated part and then the latent; the value is the latent and then zeros.
     pub(super) fn latent_qkv(&mut self, weights: &Latent, rope: Option<usize>) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.latent else { return };
@@ -36,7 +36,7 @@ impl Blocks<'_> {
             }
         }
 
-        // The one key: rotated part, normed latent. The value: normed latent, zeros.
+        // The only key: rotated part, normed latent. The value: normed latent, zeros.
         gather(&l.kv, rank + rot, 0..rank, &mut l.latent);
         l.normed.resize(l.latent.len(), 0.0);
         weights.kv_norm.apply(pool, &l.latent, config.rms_eps, &mut l.normed);
@@ -50,7 +50,7 @@ impl Blocks<'_> {
             value[rank..].fill(0.0);
         }
 
-        // Each head's query: rotated part, then what the head's matrix makes of the other.
+        // Each head's query: the rotated part, then the other part multiplied by the head's matrix.
         let width = config.heads * (rot + rank);
         for (i, matrix) in weights.k_b.iter().enumerate() {
             let nope_at = i * head..i * head + nope;
@@ -71,7 +71,7 @@ impl Blocks<'_> {
         self.timing.products += self.clock.lap();
     }
 
-    /// Each head's value from what attention summed of the latents.
+    /// Computes each head's value from the latents that attention summed.
     pub(super) fn latent_values(&mut self, weights: &Latent) {
         let Self { config, pool, .. } = *self;
         let Some(shape) = &config.block.latent else { return };
@@ -94,7 +94,7 @@ impl Blocks<'_> {
     }
 }
 
-/// The columns `at` of every row of `x`, rows `width` wide, into `to`.
+/// Copies the columns `at` of every row of `x`, whose rows are `width` wide, to `to`.
 fn gather(x: &[f32], width: usize, at: std::ops::Range<usize>, to: &mut Vec<f32>) {
     to.clear();
     to.extend(x.chunks_exact(width).flat_map(|row| &row[at.clone()]));

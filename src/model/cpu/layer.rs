@@ -1,34 +1,34 @@
-//! One decoder block's weights: what a target, a small model and a draft head share, whatever a
-//! matrix is (packed for the CPU unless said otherwise). Knows no names of tensors and no pass.
+//! One decoder block's weights, which a target, a small model and a draft head share, with any type
+//! of matrix (by default packed for the CPU). It does not depend on tensor names or passes.
 
 use crate::kernels::{Matrix, Pool, layer_norm, rms_norm};
 
 /// One decoder block.
 pub(in crate::model) struct Layer<M = Matrix> {
-    /// `None` in the first block of a draft head and where blocks have no input norms.
+    /// `None` in the first block of a draft head and in blocks without input norms.
     pub(in crate::model) attention_norm: Option<Norm>,
     pub(in crate::model) attention: Attention<M>,
     pub(in crate::model) o: M,
     pub(in crate::model) o_bias: Option<Vec<f32>>,
-    /// Of attention's output, before it is added to the stream.
+    /// The norm of attention's output, before it is added to the stream.
     pub(in crate::model) attention_out_norm: Option<Norm>,
     pub(in crate::model) mlp_norm: Option<Norm>,
     pub(in crate::model) mlp: Mlp<M>,
-    /// Of the MLP's output, before it is added to the stream.
+    /// The norm of the MLP's output, before it is added to the stream.
     pub(in crate::model) mlp_out_norm: Option<Norm>,
-    /// Sliding window of this layer.
+    /// The sliding window of this layer.
     pub(in crate::model) window: Option<usize>,
-    /// Index of the layer's [`crate::model::RopeTable`]; `None` rotates nothing.
+    /// The index of the layer's [`crate::model::RopeTable`]; `None` if nothing is rotated.
     pub(in crate::model) rope: Option<usize>,
     /// Attention sinks, `[heads]`.
     pub(in crate::model) sinks: Option<Vec<f32>>,
 }
 
-/// The weights that make queries, keys and values.
+/// The weights that compute queries, keys and values.
 pub(in crate::model) enum Attention<M = Matrix> {
-    /// A matrix each.
+    /// With a matrix for each.
     Grouped(Box<GroupedQuery<M>>),
-    /// By way of latent vectors.
+    /// Through latent vectors.
     Latent(Box<Latent<M>>),
 }
 
@@ -38,22 +38,22 @@ pub(in crate::model) struct GroupedQuery<M = Matrix> {
     pub(in crate::model) k: M,
     pub(in crate::model) v: M,
     pub(in crate::model) qkv_bias: Option<[Vec<f32>; 3]>,
-    /// Norms of q and of k: `[d]` of each head, or as wide as all heads together.
+    /// The norms of q and of k: `[d]` for each head, or as wide as all heads together.
     pub(in crate::model) qk_norm: Option<[Vec<f32>; 2]>,
 }
 
 /// Multi-head latent attention in its absorbed form.
 pub(in crate::model) struct Latent<M = Matrix> {
-    /// Makes the latent of the queries, and its norm; `None` takes the stream.
+    /// Computes the latent of the queries, and its norm; `None` if queries come from the stream.
     pub(in crate::model) q_a: Option<(M, Norm)>,
     /// `[heads · (nope + rope), q_rank or H]`.
     pub(in crate::model) q_b: M,
     /// `[kv_rank + rope, H]`.
     pub(in crate::model) kv_a: M,
     pub(in crate::model) kv_norm: Norm,
-    /// Brings a head's query to the latent, `[kv_rank, nope]` each.
+    /// Projects a head's query to the latent, `[kv_rank, nope]` each.
     pub(in crate::model) k_b: Vec<M>,
-    /// Makes a head's value from the latent, `[value, kv_rank]` each.
+    /// Computes a head's value from the latent, `[value, kv_rank]` each.
     pub(in crate::model) v_b: Vec<M>,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::model) struct Latent<M = Matrix> {
 pub(in crate::model) enum Mlp<M = Matrix> {
     /// One MLP for all rows.
     Dense(Box<Dense<M>>),
-    /// A router and MLPs to choose from.
+    /// A router and the MLPs that it chooses from.
     Experts(Box<Mixture<M>>),
 }
 
@@ -80,7 +80,7 @@ pub(in crate::model) struct Mixture<M = Matrix> {
     /// `[E, H]`.
     pub(in crate::model) router: M,
     pub(in crate::model) router_bias: Option<Vec<f32>>,
-    /// Added to the scores for the choice alone.
+    /// Added to the scores for the choice only.
     pub(in crate::model) selection_bias: Option<Vec<f32>>,
     pub(in crate::model) experts: Vec<Dense<M>>,
     /// The expert that every row uses.
@@ -109,7 +109,7 @@ impl Norm {
 }
 
 impl<M> Dense<M> {
-    /// The gated MLP without biases, Llama's.
+    /// The gated MLP without biases, as in Llama.
     pub(in crate::model) fn gated(gate: M, up: M, down: M) -> Self {
         Self { gate: Some(gate), up, down, gate_bias: None, up_bias: None, down_bias: None }
     }
@@ -142,7 +142,7 @@ impl<M> Layer<M> {
         all
     }
 
-    /// The matrix whose format stands for the layer's: that of most weights in mixed files.
+    /// The matrix whose format represents the layer: in mixed files, the format of most weights.
     pub(in crate::model) fn typical(&self) -> &M {
         match &self.mlp {
             Mlp::Dense(dense) => &dense.up,

@@ -1,9 +1,9 @@
-//! The KV cache of a target as another device that runs its blocks reads and fills it. Must never
-//! know which device.
+//! The KV cache of a target, as another device that runs the target's blocks reads and fills it. It
+//! must not depend on which device.
 
 use crate::kernels::{KvCache, Pool};
 
-/// The positions committed so far, and the rows of a pass behind them, block by block.
+/// The committed positions and the rows of a pass after them, block by block.
 pub(in crate::model) struct LayerRows<'a> {
     pub(super) cache: &'a mut KvCache,
     pub(super) pool: &'a Pool,
@@ -15,7 +15,7 @@ impl LayerRows<'_> {
         self.cache.slots(block, count)
     }
 
-    /// Takes the keys and values of a pass's rows in a block, `[rows, kv width]` each.
+    /// Stores the keys and values of a pass's rows in a block, `[rows, kv width]` each.
     pub(in crate::model) fn keep(&mut self, block: usize, keys: &[f32], values: &[f32]) {
         self.cache.write(self.pool, block, keys, values);
     }

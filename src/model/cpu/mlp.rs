@@ -1,4 +1,5 @@
-//! A dense MLP over some rows: a block's own, or one expert of a mixture. Must never know which.
+//! A dense MLP over some rows: a block's own, or one expert of a mixture. It must not depend on
+//! which of the two.
 
 use super::layer::Dense;
 use super::scratch::{MlpScratch, add_bias, products};
@@ -6,7 +7,7 @@ use crate::kernels::{Pool, QuantizedRows, activate, gated};
 use crate::model::Config;
 
 impl Dense {
-    /// out = down(activation(gate(x)) · up(x)), rows of `x` as they come.
+    /// out = down(activation(gate(x)) · up(x)), for the rows of `x` in their order.
     pub(super) fn run(
         &self,
         pool: &Pool,

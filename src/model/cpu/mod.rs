@@ -1,6 +1,6 @@
 //! Models on the CPU: packed weights, a KV cache allocated once, and passes through the
-//! row-invariant kernels. A token's logits and feature are the same bits whether it came in a
-//! prompt, alone, or as a node of a tree. Must never know files.
+//! row-invariant kernels. A token's logits and feature have the same bits whether it came in a
+//! prompt, alone, or as a node of a tree. It must not depend on files.
 
 mod batch;
 mod block;
@@ -24,6 +24,6 @@ pub use packer::Progress;
 pub use scratch::PassTiming;
 pub use target::CpuTarget;
 
-/// Rows of a prompt that pass together: enough that arithmetic and not memory is the limit, few
+/// How many rows of a prompt pass together: enough that arithmetic and not memory is the limit, few
 /// enough that the buffers stay small.
 const CHUNK: usize = 256;

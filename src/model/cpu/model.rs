@@ -1,5 +1,5 @@
-//! What a target and a drafting model on the CPU have alike: packed weights, a KV cache allocated
-//! once, threads, and passes over them. Must never know what a pass is for.
+//! What a target and a drafting model on the CPU share: packed weights, a KV cache allocated once,
+//! threads, and passes over them. It must not depend on what a pass is for.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ pub(super) struct CpuModel {
     pub(super) pool: Arc<Pool>,
     pub(super) weights: Weights,
     pub(super) cache: KvCache,
-    /// Positions it can be used for; the cache may have slots behind them.
+    /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
     pub(super) scratch: Scratch,
     pub(super) timing: PassTiming,
 }
 
 impl CpuModel {
-    /// Packs the blocks from `first` on and allocates a cache with `in_flight` slots behind the
+    /// Packs the blocks from `first` on and allocates a cache with `in_flight` slots after the
     /// request's positions.
     ///
     /// # Errors
     /// [`LoadError::Capacity`] if the model was not made for so many positions;
-    /// [`LoadError::Cache`] if there is no memory; [`LoadError::Weights`].
+    /// [`LoadError::Cache`] if there is not enough memory; [`LoadError::Weights`].
     pub(super) fn load(
         request: &LoadRequest<'_>,
         first: usize,
@@ -38,7 +38,7 @@ impl CpuModel {
         let &LoadRequest { config, source, ref pool, capacity, kv } = request;
         request.check_capacity()?;
         let (layers, slots) = (config.layers - first, capacity.saturating_add(in_flight));
-        // Before the weights: it fails sooner.
+        // The cache comes before the weights, because it fails sooner.
         let cache = KvCache::new(layers, config.kv_heads, config.head_dim, slots, kv)
             .map_err(|error| LoadError::Cache { capacity: slots, error })?;
         Ok(Self {

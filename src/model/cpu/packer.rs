@@ -1,18 +1,18 @@
-//! Packs a model's tensors, one after the other, into the blocks of a pass: for the CPU, or as
-//! another backend holds matrices. Knows the Hugging Face names by which the weights are asked for,
-//! not where they lie.
+//! Packs a model's tensors, one after the other, into the blocks of a pass: for the CPU, or in the
+//! form of another backend. It uses the Hugging Face names of the weights; it does not depend on
+//! where they are stored.
 
 use super::layer::{Attention, Dense, GroupedQuery, Latent, Layer, Mixture, Mlp, Norm};
 use crate::kernels::{Format, Matrix, PackError, Pool};
 use crate::model::weights::{self, RawTensor, WeightError, WeightSource, layer_name};
 use crate::model::{BlockOptions, Config, Experts, LatentAttention, NormKind, RopeLayout};
 
-/// How far loading has come.
+/// How far loading has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Matrices packed.
     pub done: usize,
-    /// Matrices in all.
+    /// Matrices in total.
     pub total: usize,
     /// Bytes packed so far.
     pub bytes: u64,
@@ -32,18 +32,18 @@ pub(in crate::model) struct Unpacked<'a> {
     tensor: &'a RawTensor<'a>,
     rows: usize,
     cols: usize,
-    /// Row i is row `stored[i]` of the checkpoint's.
+    /// Row i of the matrix is row `stored[i]` of the checkpoint.
     stored: Option<&'a [usize]>,
 }
 
-/// What becomes of a tensor, and the bytes it takes.
+/// Turns a tensor into a matrix, and returns how many bytes that takes.
 type Make<'a, M> = Box<dyn FnMut(&Unpacked<'_>) -> Result<(M, u64), WeightError> + 'a>;
 
-/// Where the checkpoint keeps a row of a matrix.
+/// Where the checkpoint stores a row of a matrix.
 type Order<'a> = &'a dyn Fn(usize) -> usize;
 
 impl<'a> Packer<'a> {
-    /// Will pack `total` matrices of `source` for the CPU.
+    /// Prepares to pack `total` matrices of `source` for the CPU.
     pub(in crate::model) fn new(
         source: &'a dyn WeightSource,
         pool: &'a Pool,
@@ -58,7 +58,7 @@ impl<'a> Packer<'a> {
         Self::making(source, Box::new(make), total, progress)
     }
 
-    /// Matrices of the blocks from `first` on.
+    /// How many matrices the blocks from `first` on have.
     pub(in crate::model) fn count(config: &Config, blocks: std::ops::Range<usize>) -> usize {
         let block = &config.block;
         let dense = if block.gated { 3 } else { 2 };
@@ -77,7 +77,7 @@ impl<'a> Packer<'a> {
 }
 
 impl<'a, M> Packer<'a, M> {
-    /// Will make `total` matrices of tensors of `source`.
+    /// Prepares to make `total` matrices from tensors of `source`.
     pub(in crate::model) fn making(
         source: &'a dyn WeightSource,
         make: Make<'a, M>,
@@ -136,7 +136,7 @@ impl<'a, M> Packer<'a, M> {
         })
     }
 
-    /// A norm by the family's kind.
+    /// A norm of the family's kind.
     pub(in crate::model) fn norm(
         &self,
         block: &BlockOptions,
@@ -300,7 +300,7 @@ impl<'a, M> Packer<'a, M> {
         })
     }
 
-    /// Makes a matrix; row i of it is row `order(i)` of the checkpoint's.
+    /// Makes a matrix whose row i is row `order(i)` of the checkpoint.
     pub(in crate::model) fn matrix(
         &mut self,
         name: &str,
@@ -308,7 +308,7 @@ impl<'a, M> Packer<'a, M> {
         order: Option<Order<'_>>,
     ) -> Result<M, WeightError> {
         let tensor = weights::fetch(self.source, name, &[rows, cols])?;
-        // A table, since threads cannot share a closure that is not known to be `Sync`.
+        // A table, because threads cannot share a closure that may not be `Sync`.
         let stored: Option<Vec<usize>> = order.map(|order| (0..rows).map(order).collect());
         let stored = stored.as_deref();
         let unpacked = Unpacked { name, tensor: &tensor, rows, cols, stored };
@@ -338,7 +338,7 @@ impl Unpacked<'_> {
         [self.rows, self.cols]
     }
 
-    /// Appends some of its rows, in the order of the matrix, as they lie in the file.
+    /// Appends some of its rows, in the order of the matrix, as they are stored in the file.
     ///
     /// # Errors
     /// [`PackError`] if the tensor has more or fewer bytes than its shape needs.
@@ -362,12 +362,12 @@ impl Unpacked<'_> {
         Ok(())
     }
 
-    /// That a device does not take it.
+    /// The error that a device does not accept this tensor.
     pub(in crate::model) fn not_taken(&self, reason: String) -> WeightError {
         WeightError::Device { name: self.name.to_owned(), reason }
     }
 
-    /// That it cannot be packed.
+    /// The error that this tensor cannot be packed.
     pub(in crate::model) fn refused(
         &self,
         source: &dyn WeightSource,
@@ -403,7 +403,8 @@ fn pack(
     Ok(matrix)
 }
 
-/// The matrix as an earlier load packed it, if some of it, packed now, is the same.
+/// The matrix as an earlier load packed it, if a part of it gives the same bytes when it is packed
+/// now.
 fn kept(source: &dyn WeightSource, pool: &Pool, unpacked: &Unpacked<'_>) -> Option<Matrix> {
     let store = source.packed()?;
     let &Unpacked { name, tensor, rows, cols, stored } = unpacked;
@@ -420,8 +421,8 @@ fn kept(source: &dyn WeightSource, pool: &Pool, unpacked: &Unpacked<'_>) -> Opti
     Some(matrix)
 }
 
-/// Where an interleaved checkpoint keeps row `row` of q or k: of the `rotary` components of a head
-/// from `first` on, component (half, i) lies there as (i, half); the others stay.
+/// Where an interleaved checkpoint stores row `row` of q or k. In each head, component (half, i) of
+/// the `rotary` components from `first` on is stored as (i, half); the others stay in place.
 fn stored_row(row: usize, head_dim: usize, first: usize, rotary: usize) -> usize {
     let (head, component) = (row / head_dim, row % head_dim);
     if !(first..first + rotary).contains(&component) {

@@ -1,5 +1,5 @@
-//! One forward pass of the target over some rows: embedding, blocks, final norm, LM head.
-//! Must never know what the rows are for.
+//! One forward pass of the target over some rows: embedding, blocks, final norm, LM head. It must
+//! not depend on what the rows are for.
 
 use super::scratch::Blocks;
 use super::weights::Weights;
@@ -13,9 +13,9 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs one row for each of `tokens`, row i of a cache at position `len + depth(i)` and seeing
-    /// `mask.visible(i)` behind the committed prefix; leaves their keys and values behind it.
-    /// Writes the outputs of the final norm to `features`, `[rows, H]`.
+    /// Runs one row for each of `tokens`. Row i of a cache is at position `len + depth(i)` and sees
+    /// the committed prefix and then `mask.visible(i)`; its keys and values are left after the
+    /// prefix. Writes the outputs of the final norm to `features`, `[rows, H]`.
     pub(super) fn run(
         &mut self,
         tokens: &[u32],
@@ -41,12 +41,12 @@ impl Pass<'_> {
         &mut blocks.scratch.stream
     }
 
-    /// The rest of `run`: the stream through the blocks and the final norm. `taps` get the states
-    /// on the way.
+    /// The rest of `run`: passes the stream through the blocks and the final norm. `taps` get the
+    /// states on the way.
     pub(super) fn transform(&mut self, mask: &TreeMask, features: &mut [f32], taps: &mut Taps<'_>) {
         let Self { weights, blocks } = self;
         let (config, pool) = (blocks.config, blocks.pool);
-        // The first blocks may be elsewhere.
+        // The first blocks may be on another device.
         let below = config.layers - weights.layers.len();
         for (index, layer) in weights.layers.iter().enumerate() {
             taps.take(below + index, &blocks.scratch.stream);

@@ -1,6 +1,6 @@
-//! What the steps of a pass through some blocks work with: the buffers that stay from one pass to
-//! the next, the clock, and the products and biases that every part of a block takes. Must never
-//! know a block's order of steps.
+//! What the steps of a pass through some blocks work with: the buffers that are reused by the next
+//! pass, the clock, and the products and biases that every part of a block needs. It must not
+//! depend on a block's order of steps.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ use crate::kernels::{KvCache, Matrix, Pool, QuantizedRows, multiply};
 use crate::model::rope::Rotations;
 use crate::model::{Config, RopeTable};
 
-/// Where the time of the last pass went.
+/// Where the last pass spent its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassTiming {
-    /// Matrix products, quantising their inputs included.
+    /// Matrix products, including the quantisation of their inputs.
     pub products: Duration,
     /// Attention over the cache.
     pub attention: Duration,
-    /// All else: embedding, norms, rotary positions, cache writes, activation, sums.
+    /// Everything else: embedding, norms, rotary positions, cache writes, activation, sums.
     pub other: Duration,
 }
 
-/// Measures the stretches between its calls.
+/// Measures the time between its calls.
 pub(super) struct Clock(Instant);
 
 impl Clock {
@@ -29,7 +29,7 @@ impl Clock {
     }
 }
 
-/// Buffers of a pass, kept from one to the next: they grow to the most rows ever seen.
+/// Buffers of a pass, reused by the next: they grow to the most rows seen so far.
 #[derive(Default)]
 pub(in crate::model) struct Scratch {
     pub(super) rows: QuantizedRows,
@@ -37,7 +37,7 @@ pub(in crate::model) struct Scratch {
     pub(super) rotations: Vec<Rotations>,
     /// The residual stream `[rows, H]`.
     pub(in crate::model) stream: Vec<f32>,
-    /// A norm's output, later a branch's: `[rows, H]`.
+    /// The output of a norm, later of a branch: `[rows, H]`.
     pub(super) branch: Vec<f32>,
     /// Room for a branch's own norm: `[rows, H]`.
     pub(super) branch_norm: Vec<f32>,
@@ -78,7 +78,7 @@ pub(super) struct LatentScratch {
     /// One head's part of every row, before and after a product.
     pub(super) head_in: Vec<f32>,
     pub(super) head_out: Vec<f32>,
-    /// What attention makes, `[rows, heads · value]`.
+    /// What attention computes, `[rows, heads · value]`.
     pub(super) values: Vec<f32>,
 }
 
@@ -87,9 +87,9 @@ pub(super) struct LatentScratch {
 pub(super) struct ExpertScratch {
     /// The router's logits, `[rows, E]`.
     pub(super) logits: Vec<f32>,
-    /// For each expert its rows and their weights; kept for their allocations.
+    /// For each expert, its rows and their weights; kept to reuse the allocations.
     pub(super) chosen: Vec<Vec<(usize, f32)>>,
-    /// The rows of one expert, `[its rows, H]`, and what it makes of them.
+    /// The rows of one expert, `[its rows, H]`, and its outputs for them.
     pub(super) input: Vec<f32>,
     pub(super) output: Vec<f32>,
 }
@@ -116,8 +116,8 @@ impl Scratch {
 pub(in crate::model) struct Blocks<'a> {
     pub(in crate::model) config: &'a Config,
     pub(in crate::model) pool: &'a Pool,
-    /// As many rows for each, those of the first cache first; one unless several texts are run
-    /// side by side.
+    /// Each has the same number of rows, those of the first cache first. There is one cache unless
+    /// several texts run in parallel.
     pub(in crate::model) caches: &'a mut [KvCache],
     pub(in crate::model) scratch: &'a mut Scratch,
     pub(in crate::model) timing: &'a mut PassTiming,
@@ -136,7 +136,7 @@ impl<'a> Blocks<'a> {
         Self { config, pool, caches, scratch, timing, clock: Clock(Instant::now()) }
     }
 
-    /// Makes room for `rows` rows, row i at `position(i)`. They are then to be put into
+    /// Makes room for `rows` rows, with row i at `position(i)`. The caller then puts them into
     /// `scratch.stream`.
     pub(in crate::model) fn place(
         &mut self,
@@ -154,20 +154,20 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// All products of `x` in one dispatch.
+    /// Computes all products of `x` in one dispatch.
     pub(in crate::model) fn products(&mut self, x: &[f32], all: &mut [(&Matrix, &mut [f32])]) {
         self.lap();
         products(self.pool, &mut self.scratch.rows, x, all);
         self.timing.products += self.clock.lap();
     }
 
-    /// Counts the time since the last call as other than products and attention.
+    /// Counts the time since the last call as neither products nor attention.
     pub(in crate::model) fn lap(&mut self) {
         self.timing.other += self.clock.lap();
     }
 }
 
-/// All products of the same input, in one dispatch.
+/// Computes all products of the same input in one dispatch.
 pub(super) fn products(
     pool: &Pool,
     rows: &mut QuantizedRows,

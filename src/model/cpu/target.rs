@@ -1,5 +1,5 @@
-//! The target on the CPU: prompts and trees through the model, with what may stand in front of its
-//! blocks. Must never know where a tree came from.
+//! The target on the CPU: it runs prompts and trees through the model, and through the blocks that
+//! may come before its own. It must not depend on where a tree came from.
 
 use std::sync::Arc;
 
@@ -17,8 +17,9 @@ use crate::model::{
 };
 use crate::speculate::Tree;
 
-/// Runs embedded rows `[rows, H]` behind so many positions through all blocks in place, on another
-/// device; leaves their keys and values in the cache and gives taps the states that enter blocks.
+/// Runs embedded rows `[rows, H]`, which follow so many positions, through all blocks in place on
+/// another device. Leaves their keys and values in the cache and gives taps the states that enter
+/// blocks.
 pub(in crate::model) type RunBlocks<'a> = &'a mut dyn FnMut(
     &mut [f32],
     usize,
@@ -29,14 +30,14 @@ pub(in crate::model) type RunBlocks<'a> = &'a mut dyn FnMut(
 /// A target model on the CPU.
 pub struct CpuTarget {
     pub(super) model: CpuModel,
-    /// Rows of the last verified tree, which `commit` may still keep.
+    /// How many rows the last verified tree had, which `commit` may still keep.
     pending: usize,
     features: FeatureSource,
 }
 
 impl CpuTarget {
-    /// Packs the weights and allocates a KV cache for the request's positions, tree rows included.
-    /// Calls `progress` after every matrix.
+    /// Packs the weights and allocates a KV cache for the request's positions, including the rows
+    /// of a tree. Calls `progress` after every matrix.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -57,7 +58,7 @@ impl CpuTarget {
         Ok(Self { model, pending: 0, features: FeatureSource::default() })
     }
 
-    /// A target with random weights of this configuration: for measuring and for tests.
+    /// A target with random weights of this configuration, for measuring and for tests.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -78,7 +79,7 @@ impl CpuTarget {
         &self.model.config
     }
 
-    /// Blocks that it runs: all of them, unless another device has the first.
+    /// How many blocks it runs: all of them, unless another device has the first ones.
     pub fn layers(&self) -> usize {
         self.model.weights.layers.len()
     }
@@ -88,17 +89,18 @@ impl CpuTarget {
         &self.model.pool
     }
 
-    /// Format of its first MLP matrix: that of most weights in mixed files.
+    /// The format of its first MLP matrix: in mixed files, the format of most weights.
     pub fn format(&self) -> Format {
         self.model.weights.layers.first().map_or(Format::F32, |layer| layer.typical().format())
     }
 
-    /// The embedding matrix `[V, H]`, to be shared with a draft head.
+    /// The embedding matrix `[V, H]`, for sharing with a draft head.
     pub fn embedding(&self) -> Arc<Matrix> {
         Arc::clone(&self.model.weights.embedding)
     }
 
-    /// The LM head `[V, H]`, to be shared with a draft head; of a tied model the embedding itself.
+    /// The LM head `[V, H]`, for sharing with a draft head; in a tied model it is the embedding
+    /// itself.
     pub fn lm_head(&self) -> Arc<Matrix> {
         Arc::clone(self.model.weights.head())
     }
@@ -113,17 +115,17 @@ impl CpuTarget {
         self.model.weights.pass_bytes()
     }
 
-    /// Bytes of the KV cache; resident only as far as it was filled.
+    /// Bytes of the KV cache; only the part already filled is resident.
     pub fn kv_bytes(&self) -> u64 {
         self.model.cache.bytes() as u64
     }
 
-    /// Elements of the KV cache.
+    /// The number format of the KV cache.
     pub fn kv_format(&self) -> KvFormat {
         self.model.cache.format()
     }
 
-    /// Where the time of the last `prefill` or `verify` went.
+    /// Where the last `prefill` or `verify` spent its time.
     pub fn last_pass(&self) -> PassTiming {
         self.model.timing
     }
@@ -137,8 +139,8 @@ impl CpuTarget {
         self.model.cache.row(layer, position)
     }
 
-    /// Replaces what is committed by `len` made-up positions, for measuring: what a pass costs
-    /// does not depend on what the cache holds.
+    /// Replaces what is committed by `len` made-up positions, for measuring: the cost of a pass
+    /// does not depend on the contents of the cache.
     ///
     /// # Panics
     /// If `len` is beyond the capacity.
@@ -162,13 +164,13 @@ impl CpuTarget {
         count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
     }
 
-    /// Commits the first `rows` rows of the last pass where they lie.
+    /// Commits the first `rows` rows of the last pass without moving them.
     fn keep_where_they_lie(&mut self, rows: usize, lower: &mut dyn Lower) {
         let path: Vec<usize> = (0..rows).collect();
         self.keep(&path, lower);
     }
 
-    /// Commits the rows of `path`, here and below.
+    /// Commits the rows of `path`, here and in `lower`.
     fn keep(&mut self, path: &[usize], lower: &mut dyn Lower) {
         self.model.cache.commit(&self.model.pool, path);
         lower.commit(path);
@@ -231,8 +233,8 @@ impl Target for CpuTarget {
 }
 
 impl CpuTarget {
-    /// [`Target::prefill`] where states are tapped: these, `[rows, feature width]`, and the outputs
-    /// of the final norm, `[rows, H]`. No logits are made.
+    /// [`Target::prefill`] when states are tapped: returns the states, `[rows, feature width]`, and
+    /// the outputs of the final norm, `[rows, H]`. It computes no logits.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
@@ -246,7 +248,7 @@ impl CpuTarget {
         Ok((features, all))
     }
 
-    /// [`Target::prefill`] with all blocks run elsewhere, in one pass.
+    /// [`Target::prefill`] with all blocks run on another device, in one pass.
     ///
     /// # Errors
     /// [`TargetError`]; nothing is changed then.
@@ -279,7 +281,7 @@ impl CpuTarget {
         Ok(Verified { logits, features })
     }
 
-    /// [`Target::prefill`] with `lower` in front of the blocks.
+    /// [`Target::prefill`] with `lower` before the blocks.
     pub(in crate::model) fn prefill_above(
         &mut self,
         tokens: &[u32],
@@ -295,7 +297,7 @@ impl CpuTarget {
     }
 
     /// Commits `tokens`; returns their features and the last row's output of the final norm. `keep`
-    /// gets these outputs of all rows, chunk by chunk.
+    /// receives these outputs of all rows, chunk by chunk.
     fn rows_above(
         &mut self,
         tokens: &[u32],
@@ -328,7 +330,7 @@ impl CpuTarget {
         Ok((features, last))
     }
 
-    /// [`Target::verify`] with `lower` in front of the blocks.
+    /// [`Target::verify`] with `lower` before the blocks.
     pub(in crate::model) fn verify_above(
         &mut self,
         tree: &Tree,
@@ -355,7 +357,7 @@ impl CpuTarget {
         Ok(Verified { logits, features })
     }
 
-    /// [`Target::commit`] with `lower` in front of the blocks.
+    /// [`Target::commit`] with `lower` before the blocks.
     pub(in crate::model) fn commit_above(&mut self, path: &[usize], lower: &mut dyn Lower) {
         assert!(
             path.iter().all(|&node| node < self.pending),
@@ -366,7 +368,7 @@ impl CpuTarget {
         self.pending = 0;
     }
 
-    /// [`Target::truncate`] with `lower` in front of the blocks.
+    /// [`Target::truncate`] with `lower` before the blocks.
     pub(in crate::model) fn truncate_above(&mut self, len: usize, lower: &mut dyn Lower) {
         self.model.cache.truncate(len);
         self.pending = 0;
@@ -374,16 +376,17 @@ impl CpuTarget {
     }
 }
 
-/// Where the rows of a pass leave what is asked of them.
+/// Where the rows of a pass leave the requested results.
 struct Rows<'a> {
-    /// The final norm's output, `[rows, hidden]`: the features themselves, unless states are.
+    /// The final norm's output, `[rows, hidden]`: these are the features, unless states were
+    /// requested.
     normed: &'a mut [f32],
     taps: Taps<'a>,
 }
 
 impl<'a> Rows<'a> {
-    /// For `features`, `[rows, feature width]`; `room` holds the final norm's output where it is
-    /// no feature.
+    /// For `features`, `[rows, feature width]`; `room` holds the final norm's output if that is not
+    /// the feature.
     fn of(
         source: &'a FeatureSource,
         hidden: usize,

@@ -1,4 +1,4 @@
-//! The target's weights, packed once and held once. Must never know passes.
+//! The target's weights, packed once and held once. It must not depend on passes.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ pub(super) struct Weights {
     pub(super) layers: Vec<Layer>,
     pub(super) norm: Norm,
     head: Option<Arc<Matrix>>,
-    /// What the layers' rotary positions are made of.
+    /// What the layers' rotary positions are computed from.
     pub(super) rope: Vec<RopeTable>,
 }
 
 impl Weights {
-    /// Packs the blocks from `first` on, embedding, norm and head, for a context of `capacity`.
+    /// Packs the blocks from `first` on, the embedding, the norm and the LM head, for a context of
+    /// `capacity`.
     pub(super) fn load_from(
         config: &Config,
         source: &dyn WeightSource,
@@ -47,7 +48,7 @@ impl Weights {
         })
     }
 
-    /// The LM head: a matrix of its own, or the embedding.
+    /// The LM head: its own matrix, or the embedding.
     pub(super) fn head(&self) -> &Arc<Matrix> {
         self.head.as_ref().unwrap_or(&self.embedding)
     }
@@ -60,7 +61,7 @@ impl Weights {
             + head
     }
 
-    /// Bytes that one pass reads: all but an embedding that is no head.
+    /// Bytes that one pass reads: everything except an embedding that is not also the LM head.
     pub(super) fn pass_bytes(&self) -> u64 {
         let embedding = self.head.as_ref().map_or(0, |_| self.embedding.bytes());
         self.bytes() - embedding as u64

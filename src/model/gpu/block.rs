@@ -1,5 +1,5 @@
-//! Decoder blocks on the device: their weights, their KV cache and the passes through them. Must
-//! never know whose blocks they are.
+//! Decoder blocks on the device: their weights, their KV cache and the passes through them. It must
+//! not depend on whose blocks they are.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::kernels::{Activation, Format, KvFormat};
 use crate::model::cpu::layer::{Attention, Layer, Mlp};
 use crate::model::{Config, RopeTable};
 
-/// The widest head that the kernels take.
+/// The widest head that the kernels support.
 const MOST_HEAD_DIM: usize = 256;
 
-/// How large the buffers of some blocks are.
+/// The sizes of the buffers of some blocks.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) struct Shape {
-    /// Most rows of a pass, a multiple of eight.
+    /// The most rows in a pass, a multiple of eight.
     pub(in crate::model) rows: usize,
-    /// Positions that the model is used for: rotary scalings may depend on it.
+    /// How many positions the model is used for; rotary scalings may depend on it.
     pub(in crate::model) capacity: usize,
-    /// Slots of the KV cache: committed positions and rows in flight.
+    /// How many slots the KV cache has, for committed positions and rows in flight.
     pub(in crate::model) slots: usize,
-    /// Elements of the cache.
+    /// The number format of the cache.
     pub(in crate::model) kv: KvFormat,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::model) struct Blocks {
     cache: Cache,
     places: Places,
     buffers: Buffers,
-    /// Where the weights come from in every pass, if they do not stay on the device.
+    /// Where each pass gets the weights from, if they do not stay on the device.
     streamed: Option<StreamedWeights>,
     rows: usize,
 }
@@ -54,7 +54,7 @@ struct BlockSteps {
 }
 
 impl Blocks {
-    /// Why blocks of this kind cannot run on the device; nothing if they can.
+    /// Why blocks of this kind cannot run on the device; `None` if they can.
     pub(in crate::model) fn unsupported(config: &Config) -> Option<String> {
         let block = &config.block;
         let what = if block.experts.is_some() {
@@ -80,10 +80,10 @@ impl Blocks {
     }
 
     /// Room for the blocks of a model, none of which is there yet, with the keys and values of
-    /// `blocks` of them: of all, or of the one that is computed.
+    /// `blocks` of them: all blocks, or only the one being computed.
     ///
     /// # Errors
-    /// [`GpuError`] if the device is full, lost or lacks what such blocks need.
+    /// [`GpuError`] if the device is full or lost, or is missing something that such blocks need.
     pub(in crate::model) fn new(
         gpu: &Arc<Gpu>,
         config: &Config,
@@ -106,8 +106,8 @@ impl Blocks {
         })
     }
 
-    /// Puts the next block's weights in their place. Attention reads `input`, rows as wide as q
-    /// takes, or the residual stream, normed where the block has a norm.
+    /// Adds the next block's weights. Attention reads `input`, whose rows are as wide as q takes,
+    /// or the residual stream, normed if the block has a norm.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
@@ -141,7 +141,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Room for the keys and values of one block more.
+    /// Adds room for the keys and values of one more block.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.
@@ -149,7 +149,7 @@ impl Blocks {
         self.cache.add(&self.gpu)
     }
 
-    /// Takes all blocks but the first `count` from the device, with their keys and values.
+    /// Removes all blocks except the first `count` from the device, with their keys and values.
     pub(super) fn keep_first(&mut self, count: usize) {
         self.layers.truncate(count);
         self.cache.keep_first(count);
@@ -165,17 +165,17 @@ impl Blocks {
         &self.buffers.stream
     }
 
-    /// Most rows of a pass.
+    /// The most rows in a pass.
     pub(in crate::model) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Numbers of a row of the stream.
+    /// How many numbers a row of the stream has.
     pub(in crate::model) fn hidden(&self) -> usize {
         self.config.hidden
     }
 
-    /// Room for a norm of the stream.
+    /// A buffer for a norm of the stream.
     pub(in crate::model) fn branch(&self) -> &Buffer {
         &self.buffers.branch
     }
@@ -195,12 +195,12 @@ impl Blocks {
         self.cache.commit(path);
     }
 
-    /// Says that what was committed from `len` on is in flight again.
+    /// Marks what was committed from `len` on as in flight again.
     pub(in crate::model) fn leave_in_flight(&mut self, len: usize) {
         self.cache.leave_in_flight(len);
     }
 
-    /// The format of the first block's MLP: that of most weights in mixed files.
+    /// The format of the first block's MLP: in mixed files, the format of most weights.
     pub(in crate::model) fn format(&self) -> Option<Format> {
         // In the order of `push`: q, k, v, o, up.
         self.layers.first().and_then(|layer| layer.matrices.get(4)).map(GpuMatrix::format)
@@ -211,8 +211,8 @@ impl Blocks {
         self.cache.truncate(len);
     }
 
-    /// Begins a pass over a slice of rows: sends their places and records what is left of the last
-    /// commit. Returns what the steps of the pass are run with.
+    /// Begins a pass over a slice of rows: sends their positions and records the remaining moves of
+    /// the last commit. Returns what the steps of the pass need to run.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or the rows see too many others.
@@ -231,13 +231,13 @@ impl Blocks {
         })
     }
 
-    /// Says that the blocks' weights, which were pushed, come from main memory in every pass.
+    /// From now on every pass gets the weights of the blocks added with `push` from main memory.
     pub(super) fn stream_from(&mut self, weights: StreamedWeights) {
         self.streamed = Some(weights);
     }
 
-    /// Records the passage of the stream through a block, and submits it where its weights do not
-    /// stay on the device.
+    /// Records one block's work on the stream, and submits it if the weights do not stay on the
+    /// device.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or hangs.
@@ -257,9 +257,9 @@ impl Blocks {
         Ok(())
     }
 
-    /// [`Self::run`] of a block whose keys and values lie in main memory: `before`, those of the
-    /// first positions, go there first. What is left to be read are those of the pass's rows,
-    /// `[rows, 2 · kv width]` numbers of the cache's format, then the first `floats` of the stream.
+    /// [`Self::run`] for a block whose keys and values are in main memory: `before`, those of the
+    /// first positions, are sent first. The results to read are those of the pass's rows, `[rows, 2
+    /// · kv width]` numbers in the cache's format, then the first `floats` of the stream.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost, full or hangs.
@@ -286,7 +286,7 @@ impl Blocks {
         Ok(reading)
     }
 
-    /// Numbers of the cache's format, as it lies in main memory and on the device.
+    /// Numbers in the cache's format, as main memory and the device store them.
     pub(super) fn cached_numbers(&self, bytes: &[u8]) -> Vec<f32> {
         match self.cache.format() {
             KvFormat::F32 => floats_of(bytes),
@@ -302,19 +302,19 @@ impl Blocks {
         self.cache.slot_bytes()
     }
 
-    /// Blocks whose weights are there.
+    /// How many blocks have their weights there.
     pub(in crate::model) fn count(&self) -> usize {
         self.layers.len()
     }
 
-    /// Says that the first `len` slots hold committed positions: rows of a causal pass are where
-    /// they belong as they are written.
+    /// Marks the first `len` slots as committed positions: the rows of a causal pass are written
+    /// where they belong.
     pub(in crate::model) fn place_at(&mut self, len: usize) {
         self.cache.place_at(len);
     }
 
-    /// Keys (after RoPE) and values of one block, `[kv_heads, slots, d]` each, of the first
-    /// `slots`, where no commit is left to be carried out. For inspection.
+    /// Keys (after RoPE) and values of one block, `[kv_heads, slots, d]` each, for the first
+    /// `slots`, provided that no commit is still to be carried out. For inspection.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost.
@@ -338,7 +338,7 @@ impl Blocks {
         Ok((from(0), from(width)))
     }
 
-    /// Bytes of weights in main memory, which go to the device in every pass.
+    /// Bytes of weights in main memory, which every pass sends to the device.
     pub(super) fn host_bytes(&self) -> u64 {
         self.streamed.as_ref().map_or(0, StreamedWeights::host_bytes)
     }
@@ -348,7 +348,7 @@ impl Blocks {
         let own = |layer: &BlockSteps| layer.matrices.iter().map(GpuMatrix::bytes).sum::<u64>();
         let vectors = |layer: &BlockSteps| layer.vectors.iter().map(Buffer::bytes).sum::<u64>();
         let matrices: u64 = match &self.streamed {
-            // Those of all blocks lie in the same places.
+            // All blocks use the same buffers.
             Some(weights) => weights.device_bytes(),
             None => self.layers.iter().map(own).sum(),
         };

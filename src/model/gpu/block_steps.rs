@@ -1,5 +1,5 @@
-//! The steps that run one block, and the buffers of a pass that they go through. Must never know
-//! which block it is, nor where its weights come from.
+//! The steps that run one block, and the buffers of a pass that they use. It must not depend on
+//! which block it is or where its weights come from.
 
 use super::buffer::Buffer;
 use super::device::Gpu;
@@ -12,7 +12,7 @@ use crate::kernels::{Activation, KvFormat};
 use crate::model::Config;
 use crate::model::cpu::layer::{Dense, GroupedQuery, Norm};
 
-/// Threads of an element-wise workgroup.
+/// Threads in an element-wise workgroup.
 const THREADS: usize = 64;
 
 /// Buffers of a pass, `[rows, …]`, shared by all blocks.
@@ -48,7 +48,7 @@ impl Buffers {
     }
 }
 
-/// Makes the steps of a block.
+/// Builds the steps of a block.
 pub(super) struct Maker<'a> {
     gpu: &'a Gpu,
     config: &'a Config,
@@ -68,7 +68,7 @@ impl<'a> Maker<'a> {
         (self.steps, self.vectors)
     }
 
-    /// From the stream to what attention makes of it.
+    /// From the stream to the output of attention.
     pub(super) fn attend(
         &mut self,
         (weights, cache): (&GroupedQuery<GpuMatrix>, &Buffer),
@@ -105,7 +105,7 @@ impl<'a> Maker<'a> {
             half as u32,
             config.rms_eps.to_bits(),
         ];
-        // Where nothing is rotated the angles are not read.
+        // If nothing is rotated, the angles are not read.
         let angles = angles.unwrap_or(paths);
         let heads = config.heads + 2 * config.kv_heads;
         self.steps.push(Step::new(
@@ -136,7 +136,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// The MLP, and its part of the stream.
+    /// The MLP, and adding its output to the stream.
     pub(super) fn transform(
         &mut self,
         mlp: &Dense<GpuMatrix>,
@@ -167,7 +167,7 @@ impl<'a> Maker<'a> {
         self.join((&mlp.down, None, &b.inner), out_norm)
     }
 
-    /// stream += the product, normed where the family does that.
+    /// stream += the product, normed if the family does that.
     pub(super) fn join(
         &mut self,
         (matrix, bias, input): (&GpuMatrix, Option<&[f32]>, &Buffer),

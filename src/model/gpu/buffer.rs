@@ -1,9 +1,10 @@
-//! A buffer on the device, counted from its making to its end. Must never know what it holds.
+//! A buffer on the device, counted from its creation to its end. It must not depend on what it
+//! holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A buffer on a device. Its memory is given back when it is dropped.
+/// A buffer on a device. Its memory is returned when it is dropped.
 pub(in crate::model) struct Buffer {
     raw: wgpu::Buffer,
     bytes: u64,
@@ -28,7 +29,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // At once, although bind groups may name it still: they are never used again.
+        // Destroyed at once, although bind groups may still refer to it: they are never used again.
         self.raw.destroy();
         self.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The KV cache of some blocks on the device: committed positions, then rows in flight. Must never
-//! know whose blocks they are.
+//! The KV cache of some blocks on the device: committed positions, then rows in flight. It must not
+//! depend on whose blocks they are.
 
 use super::buffer::Buffer;
 use super::device::{Gpu, bytes_of_words};
@@ -19,14 +19,14 @@ pub(super) struct Cache {
     /// Pairs of numbers in a slot: keys, then values.
     pairs: usize,
     blocks: Vec<Buffer>,
-    /// The rows to keep of the last pass.
+    /// The rows of the last pass to keep.
     path: Buffer,
     keep: Vec<Step>,
     /// Committed positions.
     len: usize,
-    /// The rows that were kept since the last pass and are to be moved, before the next.
+    /// The rows kept since the last pass, which must be moved before the next.
     moves: Vec<u32>,
-    /// Committed positions before these.
+    /// How many positions were committed before these.
     moved_from: usize,
 }
 
@@ -67,7 +67,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Gives back the room of all blocks but the first `count`.
+    /// Releases the room of all blocks except the first `count`.
     pub(super) fn keep_first(&mut self, count: usize) {
         self.keep.truncate(count);
         self.blocks.truncate(count);
@@ -85,7 +85,8 @@ impl Cache {
         self.len
     }
 
-    /// Where a block's keys and values lie. All blocks take turns where there is room for one.
+    /// Where a block's keys and values are. If there is room for only one block, all blocks take
+    /// turns.
     pub(super) fn block(&self, block: usize) -> &Buffer {
         &self.blocks[block % self.blocks.len()]
     }
@@ -94,7 +95,7 @@ impl Cache {
         self.blocks.iter().map(Buffer::bytes).sum::<u64>() + self.path.bytes()
     }
 
-    /// Says that the first `len` slots are committed positions.
+    /// Marks the first `len` slots as committed positions.
     pub(super) fn place_at(&mut self, len: usize) {
         self.moves.clear();
         self.len = len;
@@ -105,19 +106,20 @@ impl Cache {
         let base = if self.moves.is_empty() { self.len } else { self.moved_from };
         let kept = (base..self.len).chain(path.iter().map(|row| self.len + row));
         let kept: Vec<usize> = kept.map(|slot| self.lies_at(slot)).collect();
-        // What is kept where it lies needs no move; the numbers count from behind it.
+        // A row that is already in its place needs no move; the numbers count from after those
+        // rows.
         let stay = (base..).zip(&kept).take_while(|&(slot, &from)| slot == from).count();
         self.moved_from = base + stay;
         self.moves = kept[stay..].iter().map(|from| (from - self.moved_from) as u32).collect();
         self.len += path.len();
     }
 
-    /// Says that what was committed from `len` on is in flight again.
+    /// Marks what was committed from `len` on as in flight again.
     pub(super) fn leave_in_flight(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Where a slot's numbers are as long as moves are left to be made.
+    /// Where a slot's numbers are until the remaining moves have been made.
     fn lies_at(&self, slot: usize) -> usize {
         let moved = slot.checked_sub(self.moved_from).and_then(|i| self.moves.get(i));
         moved.map_or(slot, |&from| self.moved_from + from as usize)
@@ -130,8 +132,8 @@ impl Cache {
         self.moves.truncate(left);
     }
 
-    /// Records the moves that the last commit left open: rows are then where a pass looks for
-    /// them.
+    /// Records the moves that the last commit left to do. Afterwards rows are where a pass looks
+    /// for them.
     pub(super) fn settle(&mut self, gpu: &Gpu, recorder: &mut Recorder<'_>) {
         if self.moves.is_empty() {
             return;

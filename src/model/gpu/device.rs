@@ -1,5 +1,5 @@
-//! One opened device: its queue, its pipelines, what goes up and down, the bytes that are held
-//! there, and whether it still answers. Must never know what is computed.
+//! One open device: its queue, its pipelines, transfers in both directions, the bytes held there,
+//! and whether it still answers. It must not depend on what is computed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
@@ -13,15 +13,15 @@ use super::kernels::{self, Kernel, Kernels, Pipeline};
 use super::traffic::{Traffic, TrafficMeter};
 use crate::hardware::{GpuAdapter, ready};
 
-/// Bytes of weights that may wait in main memory for their transfer.
+/// How many bytes of weights may wait in main memory for their transfer.
 const UNSENT: u64 = 64 << 20;
 
-/// What may be asked of a device.
+/// The limits within which we use a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuLimits {
-    /// Most bytes that we hold there.
+    /// The most bytes that we hold there.
     pub room: u64,
-    /// Most bytes of one buffer, where that is less than the device takes.
+    /// The most bytes in one buffer, if that is less than the device supports.
     pub binding: u64,
     /// How long a pass may take before the device counts as hanging.
     pub patience: Duration,
@@ -33,7 +33,7 @@ impl Default for GpuLimits {
     }
 }
 
-/// An opened device. Shared by all that lies on it.
+/// An open device, shared by everything that is stored on it.
 pub struct Gpu {
     name: String,
     device: wgpu::Device,
@@ -46,8 +46,8 @@ pub struct Gpu {
     unsent: AtomicU64,
     /// Why it can no longer be used.
     failure: Arc<OnceLock<GpuError>>,
-    /// Where results are read back, kept from one pass to the next: one, or two where the work
-    /// behind is submitted before they are read.
+    /// Buffers from which results are read, reused by the next pass: one, or two if the following
+    /// work is submitted before they are read.
     landings: Mutex<Vec<Buffer>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// What can be waited for.
+    /// A handle to wait for.
     pub(super) fn submission(&self) -> wgpu::SubmissionIndex {
         self.submission.clone()
     }
@@ -102,7 +102,7 @@ impl Gpu {
             let told = if message.is_empty() { format!("{reason:?}") } else { message };
             let _ = lost.set(GpuError::Lost(told));
         });
-        // Without a handler of its own the library would panic.
+        // Without our own handler the library would panic.
         let failed = Arc::clone(&failure);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
             tracing::error!("GPU: {error}");
@@ -137,17 +137,18 @@ impl Gpu {
         &self.name
     }
 
-    /// Bytes that we hold there: every buffer, counted as it is made and given back.
+    /// Bytes that we hold there: every buffer is counted when it is created and when it is
+    /// released.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// What went over the bus so far.
+    /// What has been sent over the bus so far.
     pub fn traffic(&self) -> Traffic {
         self.traffic.read()
     }
 
-    /// Its counters, for whoever wants to read them later.
+    /// Its counters, for reading them later.
     pub fn traffic_meter(&self) -> TrafficMeter {
         self.traffic.clone()
     }
@@ -160,18 +161,18 @@ impl Gpu {
         self.failure.get().cloned().map_or(Ok(()), Err)
     }
 
-    /// Takes the device away, as an unplugged or reset card goes: every later pass fails. For tests
-    /// of what happens then.
+    /// Takes the device away, as if a card had been unplugged or reset: every later pass fails. For
+    /// tests of what happens then.
     pub fn destroy(&self) {
         self.device.destroy();
     }
 
-    /// Most bytes of one binding.
+    /// The most bytes in one binding.
     pub(super) fn most_binding(&self) -> u64 {
         self.limits.binding
     }
 
-    /// Most workgroups in one dimension.
+    /// The most workgroups in one dimension.
     pub(super) fn most_groups(&self) -> u32 {
         self.most_groups
     }
@@ -227,7 +228,7 @@ impl Gpu {
         }
     }
 
-    /// Whether it would take so many bytes more.
+    /// Checks that the device would hold this many more bytes.
     ///
     /// # Errors
     /// As for [`Self::buffer`] if not.
@@ -243,14 +244,14 @@ impl Gpu {
         Ok(())
     }
 
-    /// Sends `data` to `buffer`, from byte `at` on; it is there before the next submission.
+    /// Sends `data` to `buffer`, from byte `at` on; it arrives before the next submission.
     pub(in crate::model) fn write(&self, buffer: &Buffer, at: u64, data: &[u8]) {
         if self.send(buffer, at, data) {
             self.traffic.went_up(data.len());
         }
     }
 
-    /// Returns whether anything was sent.
+    /// Sends `data`; returns whether there was anything to send.
     fn send(&self, buffer: &Buffer, at: u64, data: &[u8]) -> bool {
         if data.is_empty() || self.check().is_err() {
             return false;
@@ -259,8 +260,8 @@ impl Gpu {
         true
     }
 
-    /// [`Self::write`] of weights that are loaded, which are sent before too many of them wait in
-    /// main memory. They are no traffic of a pass.
+    /// [`Self::write`] for weights during loading, which are sent before too many of them wait in
+    /// main memory. They do not count as traffic of a pass.
     pub(super) fn write_weights(&self, buffer: &Buffer, at: u64, data: &[u8]) {
         self.send(buffer, at, data);
         let unsent = self.unsent.fetch_add(data.len() as u64, Ordering::Relaxed);
@@ -271,10 +272,10 @@ impl Gpu {
         }
     }
 
-    /// Submits recorded work; returns what can be waited for.
+    /// Submits recorded work; returns a handle to wait for.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] if the device is lost already.
+    /// [`GpuError::Lost`] if the device is already lost.
     pub(super) fn submit(
         &self,
         work: wgpu::CommandBuffer,
@@ -287,10 +288,10 @@ impl Gpu {
     }
 
     /// Submits recorded work, the last of which copies `bytes` to a buffer of [`Self::landing`],
-    /// to be read by [`Self::read`].
+    /// from which [`Self::read`] reads them.
     ///
     /// # Errors
-    /// [`GpuError::Lost`] if the device is lost already.
+    /// [`GpuError::Lost`] if the device is already lost.
     pub(super) fn submit_to_read(
         &self,
         work: wgpu::CommandBuffer,
@@ -306,7 +307,7 @@ impl Gpu {
         Ok(Reading { submission, landing, bytes, mapped })
     }
 
-    /// Waits for submitted work and gives the bytes that it left.
+    /// Waits for submitted work and returns the bytes that it produced.
     ///
     /// # Errors
     /// [`GpuError::Lost`] or [`GpuError::Hangs`].
@@ -314,7 +315,7 @@ impl Gpu {
         let Reading { submission, landing, bytes, mapped } = reading;
         let slice = landing.raw().slice(..bytes);
         self.wait(submission)?;
-        // Another thread that waits for its own work may be the one that is told.
+        // Another thread that waits for its own work may be the one that gets the callback.
         match mapped.recv_timeout(self.limits.patience) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(self.fail(GpuError::Lost(error.to_string()))),
@@ -363,7 +364,7 @@ impl Gpu {
         GpuError::Hangs(self.limits.patience.as_secs())
     }
 
-    /// Notes that the device cannot be used any more; gives the first such reason.
+    /// Notes that the device can no longer be used; returns the first such reason.
     fn fail(&self, error: GpuError) -> GpuError {
         self.failure.get_or_init(|| error).clone()
     }
@@ -375,17 +376,17 @@ impl std::fmt::Debug for Gpu {
     }
 }
 
-/// Floats as the device takes them.
+/// Floats in the device's byte order.
 pub(in crate::model) fn bytes_of(data: &[f32]) -> Vec<u8> {
     data.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Words as the device takes them.
+/// 32-bit words in the device's byte order.
 pub(in crate::model) fn bytes_of_words(data: &[u32]) -> Vec<u8> {
     data.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// What the device gives, as floats.
+/// Bytes from the device, as floats.
 pub(in crate::model) fn floats_of(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
 }

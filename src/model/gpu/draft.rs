@@ -1,5 +1,5 @@
-//! A small language model on a GPU that drafts: passes over the new rows of a growing tree alone.
-//! Must never know what is drafted for.
+//! A small language model on a GPU that drafts, with passes over only the new rows of a growing
+//! tree. It must not depend on what is drafted for.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ impl GpuDraft {
         Bounds { vocab, capacity, slots: self.model.blocks.slots(), len: self.len() }
     }
 
-    /// Runs a row for each of `tokens` on `mask`, which lead behind the committed positions.
+    /// Runs a row for each of `tokens` on `mask`, whose paths begin after the committed positions.
     fn pass(&mut self, tokens: &[u32], mask: &TreeMask, logits: Logits) -> Result<(), TargetError> {
         let depth = |row: usize| self.len() + mask.visible(row).len() - 1;
         let positions: Vec<usize> = (0..tokens.len()).map(depth).collect();
@@ -103,7 +103,7 @@ impl SmallLm for GpuDraft {
     fn keep(&mut self, path: &[usize]) -> Vec<usize> {
         let stay = self.flight.keep(path);
         if !path.is_empty() {
-            // What lies behind the path after the move is in flight again.
+            // The rows after the moved path are in flight again.
             let len = self.len() + path.len();
             self.model.blocks.commit(&[path, &stay].concat());
             self.model.blocks.leave_in_flight(len);

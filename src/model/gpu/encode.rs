@@ -1,23 +1,22 @@
-//! From a file's blocks to the codes and scales that the shaders read. Every weight keeps its value
-//! to the bit, but for formats without a layout here, which become 16-bit floats. Must never know a
-//! device.
+//! Converts a file's blocks to the codes and scales that the shaders read. Every weight keeps its
+//! exact value, except in formats without a layout here, which become 16-bit floats. It must not
+//! depend on a device.
 
 use half::f16;
 
 use super::kernels::Layout;
 use crate::kernels::{Format, Matrix, PackError, Pool};
 
-/// How a format lies on the device.
+/// How the device stores a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoding {
     /// What the shader reads.
     pub(super) layout: Layout,
-    /// Columns that share a scale; 0 where there is none.
+    /// How many columns share a scale; 0 if there are no scales.
     pub(super) run: usize,
 }
 
 impl Encoding {
-    /// That of a format.
     pub(super) fn of(format: Format) -> Self {
         let (layout, run) = match format {
             Format::F32 => (Layout::F32, 0),
@@ -55,13 +54,13 @@ impl Encoding {
         }
     }
 
-    /// The logarithm to base 2 of the groups of eight columns that share a scale.
+    /// The logarithm to base 2 of how many groups of eight columns share a scale.
     pub(super) fn group_shift(self) -> u32 {
         (self.run / 8).max(1).ilog2()
     }
 }
 
-/// Encodes rows as they lie in a file, one after the other: their codes and their scales.
+/// Encodes rows as they are stored in a file, one after the other: their codes and their scales.
 ///
 /// # Errors
 /// [`PackError`] if the bytes are not such rows.
@@ -139,9 +138,9 @@ fn each_block(
     }
 }
 
-/// A block as codes and, for each run, scale and minimum: a weight is code · scale − minimum.
+/// A block as codes, with a scale and a minimum for each run: a weight is code · scale − minimum.
 struct Decoded {
-    /// Signed ones as their bits.
+    /// Signed codes are stored as their bits.
     codes: [u8; 256],
     scales: [(f32, f32); 16],
 }
@@ -202,7 +201,7 @@ impl Decoded {
                     *code = (low | high << 4).wrapping_sub(32);
                 }
             }
-            // Has no codes: `encode` does not ask for it.
+            // It has no codes, so `encode` never gets here.
             _ => {}
         }
     }
@@ -253,7 +252,7 @@ mod tests {
     use super::*;
     use crate::kernels::random_row;
 
-    /// What the shaders make of an encoded row.
+    /// What the shaders compute from an encoded row.
     fn decoded(encoding: Encoding, codes: &[u8], scales: &[u8], columns: usize) -> Vec<f32> {
         let scale = |at: usize| f32::from_le_bytes(scales[4 * at..4 * at + 4].try_into().unwrap());
         let float = |c: usize| f32::from_le_bytes(codes[4 * c..4 * c + 4].try_into().unwrap());

@@ -1,14 +1,14 @@
-//! Why a GPU cannot do what is asked. Must never know what it was asked for.
+//! Why a GPU cannot do what was requested. It must not depend on what the request was for.
 
-/// Why a device cannot be used, or can no longer.
+/// Why a device cannot be used, or can no longer be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
-    /// It lacks something that every kernel needs.
+    /// It is missing something that every kernel needs.
     #[error("{name} lacks {what}")]
     Lacks {
         /// The device.
         name: String,
-        /// What.
+        /// What is missing.
         what: String,
     },
     /// It cannot be opened.
@@ -19,20 +19,20 @@ pub enum GpuError {
         /// What its driver says.
         reason: String,
     },
-    /// Its memory is full, or what it may hold of ours.
+    /// Its memory is full, or the part of it that we may use.
     #[error("its memory is full: {asked} MiB more were asked for beside {held} MiB held")]
     Full {
-        /// What was asked for, MiB, rounded up.
+        /// The requested MiB, rounded up.
         asked: u64,
         /// What this program holds there, MiB.
         held: u64,
     },
-    /// A single buffer is larger than the device takes.
+    /// A single buffer is larger than the device allows.
     #[error("it takes no buffer of {asked} MiB, {most} MiB at most: shorten the context")]
     Buffer {
-        /// What was asked for, MiB.
+        /// The requested MiB.
         asked: u64,
-        /// The most, MiB.
+        /// The limit in MiB.
         most: u64,
     },
     /// It was removed, reset or destroyed, or its driver failed.
@@ -41,7 +41,7 @@ pub enum GpuError {
     /// It does not answer.
     #[error("it has not answered for {0} s")]
     Hangs(u64),
-    /// The kernels do not cover this.
+    /// The kernels do not support this.
     #[error("{0}")]
     Unsupported(String),
 }

@@ -1,5 +1,5 @@
-//! The shaders and their pipelines, each compiled when it is first used. Must never know buffers'
-//! contents.
+//! The shaders and their pipelines, each compiled when it is first used. It must not depend on what
+//! buffers hold.
 
 use std::sync::OnceLock;
 
@@ -7,13 +7,13 @@ use wgpu::{BindGroupLayout, ComputePipeline, Device};
 
 use crate::kernels::KvFormat;
 
-/// Words of immediate data, the same for all kernels: rows, slot of the first row, committed
-/// positions, flags, then the kernel's own numbers.
+/// How many words of immediate data there are, the same for all kernels: rows, slot of the first
+/// row, committed positions, flags, then the kernel's own numbers.
 pub(super) const WORDS: usize = 12;
 /// The same in bytes.
 pub(super) const IMMEDIATE_BYTES: u32 = 4 * WORDS as u32;
 
-/// How the weights of a product lie on the device.
+/// How the device stores the weights of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Layout {
     /// 32-bit floats.
@@ -24,32 +24,32 @@ pub(in crate::model) enum Layout {
     BF16,
     /// Signed codes of 8 bits with a scale for every run of columns.
     Eight,
-    /// Unsigned codes of 8 bits with scale and minimum.
+    /// Unsigned codes of 8 bits with a scale and a minimum.
     EightMin,
-    /// Unsigned codes of 4 bits with scale and minimum.
+    /// Unsigned codes of 4 bits with a scale and a minimum.
     Four,
 }
 
-/// What can be run on the device.
+/// What the device can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::model) enum Kernel {
-    /// A product by weights of a layout.
+    /// A product with weights in a layout.
     Product(Layout),
     /// RMS norm.
     Norm,
-    /// Norms of heads, rotary positions, writing to the cache.
+    /// Norms of heads, rotary positions, writes to the cache.
     Rotate(KvFormat),
     /// Tree attention.
     Attention(KvFormat),
     /// Gated units.
     Gated,
-    /// DGF's gate.
+    /// The gate of DGF.
     Blend,
     /// Copies of rows.
     Rows,
     /// Keeps rows in flight.
     Keep(KvFormat),
-    /// The likeliest tokens.
+    /// Finds the likeliest tokens.
     Rank,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Pipeline {
     pub(super) layout: BindGroupLayout,
 }
 
-/// The kernels that were used so far.
+/// The kernels used so far.
 #[derive(Default)]
 pub(super) struct Kernels {
     compiled: [OnceLock<Pipeline>; COUNT],
@@ -172,7 +172,7 @@ fn compile(device: &Device, kernel: Kernel) -> Pipeline {
         module: &module,
         entry_point: Some("main"),
         compilation_options: wgpu::PipelineCompilationOptions {
-            // Every kernel writes what it reads of a workgroup's memory.
+            // Every kernel writes the workgroup memory before it reads it.
             zero_initialize_workgroup_memory: false,
             ..Default::default()
         },

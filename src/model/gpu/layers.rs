@@ -1,5 +1,5 @@
-//! A model's blocks on the device, from the checkpoint's tensors, and the first of them in front of
-//! the CPU's (method.md, Split target). Must never know what runs the other blocks.
+//! A model's blocks on the device, from the checkpoint's tensors, and the first of them run before
+//! the CPU's (method.md, Split target). It must not depend on what runs the other blocks.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::model::taps::Taps;
 use crate::model::weights::{WeightError, WeightSource};
 use crate::model::{Config, LoadError, LoadRequest, Progress, TargetError, TrafficMeter};
 
-/// Rows of a pass that gives logits, which are by far its widest rows.
+/// How many rows a pass has when it computes logits, which are by far its widest rows.
 pub(super) const ROWS: usize = 64;
-/// Runs of the residual stream's rows that a pass may need room for beside its buffers, to be read
-/// back or kept on the way.
+/// How many copies of the residual stream's rows a pass may need room for in addition to its
+/// buffers, to be read back or kept on the way.
 const PASS_ROWS: u64 = 8;
-/// Rows of a submission that gives none: a slice of a prompt.
+/// How many rows a submission has when it computes no logits: a slice of a prompt.
 const SLICE: usize = 256;
-/// The same where every submission needs all weights sent.
+/// The same if every submission needs all weights to be sent.
 pub(in crate::model) const STREAMED_SLICE: usize = 512;
 
 impl From<GpuError> for TargetError {
@@ -56,11 +56,11 @@ impl GpuLayers {
         Ok(Self { blocks, hidden: request.config.hidden })
     }
 
-    /// Puts as many of the first `layers` blocks on `gpu` as it takes with `spare` bytes left, and
-    /// says why not all of them.
+    /// Puts as many of the first `layers` blocks on `gpu` as fit with `spare` bytes left, and says
+    /// why not all of them fit.
     ///
     /// # Errors
-    /// As for [`Self::load`] if it takes none.
+    /// As for [`Self::load`] if none fits.
     pub(in crate::model) fn load_fitting(
         gpu: &Arc<Gpu>,
         (layers, spare): (usize, u64),
@@ -84,7 +84,7 @@ impl GpuLayers {
         }
     }
 
-    /// Blocks that are there.
+    /// How many blocks are there.
     pub(in crate::model) fn count(&self) -> usize {
         self.blocks.count()
     }
@@ -144,14 +144,15 @@ impl Lower for GpuLayers {
     }
 }
 
-/// At most `most` rows of a submission, fewer where the widest of them fill a binding.
+/// How many rows a submission has: at most `most`, fewer if the widest rows would not fit in a
+/// binding.
 fn rows_of(gpu: &Gpu, config: &Config, most: usize) -> usize {
     let widest = (2 * config.intermediate).max(config.q_width() + 2 * config.kv_width());
     let fit = gpu.most_binding() as usize / (4 * widest.max(config.hidden));
     (fit / ROWS * ROWS).clamp(ROWS, most)
 }
 
-/// The last block stays on the CPU with norm and LM head.
+/// Checks that the last block stays on the CPU, with the norm and the LM head.
 fn check_count(layers: usize, config: &Config) -> Result<(), LoadError> {
     if layers < config.layers {
         return Ok(());
@@ -161,8 +162,7 @@ fn check_count(layers: usize, config: &Config) -> Result<(), LoadError> {
     Err(LoadError::Device { layers, reason })
 }
 
-/// The first `count` blocks of a model, with `in_flight` cache slots behind the request's
-/// positions.
+/// The first `count` blocks of a model, with `in_flight` cache slots after the request's positions.
 pub(super) fn load_blocks(
     gpu: &Arc<Gpu>,
     count: usize,
@@ -174,8 +174,8 @@ pub(super) fn load_blocks(
     refused.map_or(Ok(blocks), Err)
 }
 
-/// As many of these blocks as the device takes, and why not all of them: what it has taken is there
-/// and can be used.
+/// Loads as many of these blocks as fit on the device, and says why not all of them fit. The loaded
+/// blocks can be used.
 fn fill_blocks(
     gpu: &Arc<Gpu>,
     count: usize,
@@ -208,8 +208,8 @@ fn fill_blocks(
     Ok((blocks, None))
 }
 
-/// All blocks of a model, with their weights in main memory; keys and values of `kept` of them lie
-/// on the device: of all, or of the one that is computed.
+/// All blocks of a model, with their weights in main memory. The device holds the keys and values
+/// of `kept` blocks: all blocks, or only the one being computed.
 pub(super) fn stream_blocks(
     gpu: &Arc<Gpu>,
     kept: usize,
@@ -242,7 +242,7 @@ pub(super) fn stream_blocks(
     Ok(blocks)
 }
 
-/// A tensor in one of the ways that the shaders read it.
+/// Makes a tensor in one of the forms that the shaders read.
 fn made<M>(
     source: &dyn WeightSource,
     unpacked: &Unpacked<'_>,
@@ -278,7 +278,7 @@ pub(super) fn uploader<'a>(
     Packer::making(source, Box::new(make), total, progress)
 }
 
-/// What a device did not take, told of the blocks it was asked for.
+/// The error that a device did not accept something, with the number of blocks that were requested.
 pub(super) fn of_device(layers: usize, error: WeightError) -> LoadError {
     match error {
         WeightError::Device { reason, .. } => LoadError::Device { layers, reason },
@@ -288,7 +288,7 @@ pub(super) fn of_device(layers: usize, error: WeightError) -> LoadError {
 
 /// States of the residual stream that are read on the way through some blocks.
 pub(super) struct Tapped {
-    /// The states below the blocks' end, and what was read of each so far.
+    /// The states before the end of the blocks, and what has been read of each so far.
     states: Vec<(usize, Vec<f32>)>,
     /// Where they wait for the end of a pass.
     waiting: Vec<super::Buffer>,
@@ -301,7 +301,7 @@ impl Tapped {
         Self { states: states.map(|state| (state, Vec::new())).collect(), waiting: Vec::new() }
     }
 
-    /// Records a slice's passage through all blocks.
+    /// Records a slice's work through all blocks.
     pub(super) fn record(
         &mut self,
         blocks: &mut Blocks,
@@ -334,14 +334,14 @@ impl Tapped {
         recorder.submit_and_read(&parts)
     }
 
-    /// Takes what was read of each state of a slice.
+    /// Stores what was read of each state of a slice.
     pub(super) fn keep(&mut self, read: &[f32], floats: usize) {
         for ((_, all), part) in self.states.iter_mut().zip(read.chunks_exact(floats.max(1))) {
             all.extend_from_slice(part);
         }
     }
 
-    /// Gives the states of all slices.
+    /// Passes on the states of all slices.
     pub(super) fn give(self, taps: &mut Taps<'_>) {
         for (state, stream) in self.states {
             taps.take(state, &stream);

@@ -1,5 +1,5 @@
-//! A weight matrix on the device, in parts where a binding cannot hold it, and the steps that
-//! multiply rows by it. Must never know what the weights mean.
+//! A weight matrix on the device, in several parts if one binding cannot hold it, and the steps
+//! that multiply rows by it. It must not depend on what the weights mean.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::kernels::Kernel;
 use super::step::{Grid, Step};
 use crate::kernels::{Format, PackError, Pool};
 
-/// Outputs that a workgroup makes.
+/// How many outputs a workgroup computes.
 const OUTPUTS: u32 = 4;
-/// Bytes of a file that are encoded at a time.
+/// How many bytes of a file are encoded at a time.
 const AT_ONCE: usize = 4 << 20;
-/// Columns that a lane takes at a time.
+/// How many columns a lane reads at a time.
 const COLUMNS: usize = 8;
 
 const ADD_TO_OUTPUT: u32 = 1;
@@ -31,7 +31,7 @@ pub(in crate::model) struct GpuMatrix {
     parts: Vec<Part>,
 }
 
-/// Appends a run of a matrix's rows as a file of its format holds them.
+/// Appends a run of a matrix's rows as a file in its format stores them.
 pub(in crate::model) type Fill<'a> =
     &'a mut dyn FnMut(Range<usize>, &mut Vec<u8>) -> Result<(), UploadError>;
 
@@ -42,7 +42,8 @@ struct Part {
     place: Place,
 }
 
-/// Where codes and scales of a part lie. Several matrices may have one place in turn.
+/// Where the codes and scales of a part are stored. Several matrices may use the same place in
+/// turn.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) codes: Arc<Buffer>,
@@ -64,7 +65,7 @@ impl Place {
     }
 }
 
-/// A matrix in main memory, as it would lie on a device.
+/// A matrix in main memory, in the form that it has on a device.
 pub(super) struct HostMatrix {
     format: Format,
     outputs: usize,
@@ -81,7 +82,7 @@ pub(super) struct HostPart {
 }
 
 impl HostMatrix {
-    /// Encodes a matrix for a device; `fill` is that of [`GpuMatrix::upload`].
+    /// Encodes a matrix for a device; `fill` is the same as for [`GpuMatrix::upload`].
     ///
     /// # Errors
     /// [`UploadError`].
@@ -109,7 +110,7 @@ impl HostMatrix {
         Ok(Self { format, outputs, inputs, parts })
     }
 
-    /// The matrix as it will be on a device once each part was sent to its place.
+    /// The matrix as it is on a device after each part has been sent to its place.
     pub(super) fn at(&self, places: &[Place]) -> GpuMatrix {
         let parts = self.parts.iter().zip(places).map(|(part, place)| Part {
             first: part.first,
@@ -126,9 +127,9 @@ impl HostMatrix {
     }
 }
 
-/// Encoded rows of a part, from its row `at` on.
+/// Encoded rows of a part, starting at its row `at`.
 struct Piece {
-    /// The part's first row and its rows.
+    /// The part's first row and how many rows it has.
     first: usize,
     rows: usize,
     at: usize,
@@ -136,7 +137,7 @@ struct Piece {
     scales: Vec<u8>,
 }
 
-/// Encodes a matrix run by run, in parts that a binding of the device holds.
+/// Encodes a matrix run by run, in parts that fit in a binding of the device.
 fn encoded(
     gpu: &Gpu,
     format: Format,
@@ -185,8 +186,8 @@ pub(in crate::model) enum UploadError {
 }
 
 impl GpuMatrix {
-    /// Puts a matrix on the device; `fill` appends a run of its rows as a file of this format holds
-    /// them.
+    /// Puts a matrix on the device; `fill` appends a run of its rows as a file in this format
+    /// stores them.
     ///
     /// # Errors
     /// [`UploadError`].
@@ -216,7 +217,7 @@ impl GpuMatrix {
         Ok(Self { format, outputs, inputs, parts })
     }
 
-    /// Rows: numbers that a product gives.
+    /// Rows: how many numbers a product returns.
     pub(in crate::model) fn outputs(&self) -> usize {
         self.outputs
     }
@@ -226,7 +227,7 @@ impl GpuMatrix {
         self.inputs
     }
 
-    /// The format it was made from.
+    /// The format that it was made from.
     pub(in crate::model) fn format(&self) -> Format {
         self.format
     }
@@ -248,8 +249,8 @@ pub(in crate::model) struct Product<'a> {
 }
 
 impl<'a> Product<'a> {
-    /// Of rows of `input` that are as wide as the matrix takes, into rows of `output` that are as
-    /// wide as it gives.
+    /// Reads rows of `input` as wide as the matrix expects, and writes rows of `output` as wide as
+    /// its result.
     pub(in crate::model) fn new(
         matrix: &'a GpuMatrix,
         input: &'a Buffer,
@@ -259,35 +260,35 @@ impl<'a> Product<'a> {
         Self { matrix, input, output, bias: None, flags: 0, factor: 1.0 }
     }
 
-    /// Rows of the output are `stride` wide; what the matrix gives begins at `at`.
+    /// Rows of the output are `stride` wide; the matrix's result begins at column `at`.
     #[must_use]
     pub(in crate::model) fn into_columns(mut self, at: usize, stride: usize) -> Self {
         (self.output.1, self.output.2) = (stride, at);
         self
     }
 
-    /// With a bias before all else.
+    /// Adds a bias before anything else.
     #[must_use]
     pub(in crate::model) fn with_bias(mut self, bias: Option<&'a [f32]>) -> Self {
         self.bias = bias;
         self
     }
 
-    /// With SiLU.
+    /// Applies SiLU.
     #[must_use]
     pub(in crate::model) fn with_silu(mut self) -> Self {
         self.flags |= WITH_SILU;
         self
     }
 
-    /// Times `factor`, added to what the output holds.
+    /// Multiplies by `factor` and adds to what the output holds.
     #[must_use]
     pub(in crate::model) fn adding(mut self, factor: f32) -> Self {
         (self.flags, self.factor) = (self.flags | ADD_TO_OUTPUT, factor);
         self
     }
 
-    /// The steps, with the buffers that they need beside those given.
+    /// The steps, with the buffers that they need in addition to those given.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full or lost.

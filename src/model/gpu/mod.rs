@@ -1,18 +1,18 @@
-//! The GPU backend: wgpu (Vulkan, Metal, DirectX 12) and shaders of our own, so that the build
-//! needs no toolkit and any card will do. What draft heads, small models and a target's blocks
-//! share there. Must never know fusion, trees or why a device was chosen.
+//! The GPU backend: wgpu (Vulkan, Metal, DirectX 12) and our own shaders, so that the build needs
+//! no toolkit and runs on any card. Draft heads, small models and a target's blocks share it. It
+//! must not depend on fusion, trees or why a device was chosen.
 //!
-//! From the bottom up: `error`, `traffic`, `device` (one opened device with its counters),
-//! `buffer`, `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and
-//! the recording of a pass), `probe` (what the way there takes), `encode` and `matrix` (weights as
-//! they lie on the device), `norm`, `streamed` (those that come and go), `cache`, `places`,
-//! `block_steps` (how one block runs), `block` (some of them) and `scores`, `layers` (a target's
-//! first), `prefill` (all of them, for prompts alone), `model` (a whole one) with `target` and
-//! `draft`.
+//! From the bottom up: `error`, `traffic`, `device` (one open device with its counters), `buffer`,
+//! `kernels` (the shaders and their pipelines), `step` (a kernel with its buffers, and the
+//! recording of a pass), `probe` (how long transfers take), `encode` and `matrix` (weights as the
+//! device stores them), `norm`, `streamed` (weights sent in every pass), `cache`, `places`,
+//! `block_steps` (how one block runs), `block` (several blocks) and `scores`, `layers` (a target's
+//! first blocks), `prefill` (all blocks, only for prompts), `model` (a whole model) with `target`
+//! and `draft`.
 //!
-//! Exactness: every kernel makes a row's numbers in one order, whatever rows go with it. So on one
-//! device a token's logits inside a tree are the bits of plain decoding. Between devices they are
-//! not: each compiler of shaders rounds its own way.
+//! Exactness: every kernel computes a row's numbers in one order, independent of the other rows. So
+//! on one device a token's logits inside a tree have the bits of plain decoding. They differ
+//! between devices, because shader compilers round differently.
 
 mod block;
 mod block_steps;

@@ -1,6 +1,6 @@
-//! A whole model on the device but for its embeddings, a row of which is all that a token needs:
-//! blocks, final norm and LM head. What a target and a drafting model there have alike. Must never
-//! know what a pass is for.
+//! A whole model on the device except its embeddings, of which a token needs only one row: blocks,
+//! final norm and LM head. A target and a drafting model share it. It must not depend on what a
+//! pass is for.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::model::{Config, LoadError, LoadRequest, Progress};
 pub(super) struct GpuModel {
     pub(super) config: Config,
     pub(super) blocks: Blocks,
-    /// Positions it can be used for; the cache may have slots behind them.
+    /// How many positions it can be used for; the cache may have more slots after them.
     pub(super) capacity: usize,
     embedding: Arc<Matrix>,
     pool: Arc<Pool>,
@@ -29,17 +29,17 @@ pub(super) struct GpuModel {
     norm: Buffer,
 }
 
-/// Which rows' logits a pass gives.
+/// For which rows a pass returns logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logits {
-    /// Those of the last row.
+    /// The last row.
     Last,
-    /// Those of every row.
+    /// Every row.
     All,
 }
 
 impl GpuModel {
-    /// Puts a model with these embeddings on `gpu`, with `in_flight` cache slots behind the
+    /// Puts a model with these embeddings on `gpu`, with `in_flight` cache slots after the
     /// request's positions.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl GpuModel {
         Self::around(blocks, request, embedding, progress)
     }
 
-    /// A model whose blocks' weights stay in main memory and go to `gpu` in every pass.
+    /// A model whose blocks' weights stay in main memory and are sent to `gpu` in every pass.
     ///
     /// # Errors
     /// As for [`Self::load`].
@@ -71,7 +71,7 @@ impl GpuModel {
         Self::around(blocks, request, embedding, progress)
     }
 
-    /// Puts norm and LM head behind blocks.
+    /// Adds the final norm and the LM head to the blocks.
     fn around(
         blocks: Blocks,
         request: &LoadRequest<'_>,
@@ -103,9 +103,9 @@ impl GpuModel {
         })
     }
 
-    /// Runs a row for each of `tokens`. Row i stands at `positions[i]` and sees the committed
-    /// positions and `mask.visible(i)`; the rows' keys and values stay in flight. `features` gets
-    /// the final norm's output, `[rows, H]`, where it is as long, and `taps` the states on the way.
+    /// Runs a row for each of `tokens`. Row i is at `positions[i]` and sees the committed positions
+    /// and `mask.visible(i)`; the rows' keys and values stay in flight. `features` gets the final
+    /// norm's output, `[rows, H]`, if it has that length, and `taps` get the states on the way.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or hangs.
@@ -167,13 +167,13 @@ impl GpuModel {
         Ok(all)
     }
 
-    /// The logits of one row of the last slice, whose norms still lie there.
+    /// The logits of one row of the last slice, whose norms are still there.
     fn last_logits(&self, row: usize) -> Result<Vec<f32>, GpuError> {
         let gpu = self.blocks.gpu();
         let mut recorder = Recorder::new(gpu);
         if row > 0 {
             let (branch, hidden) = (self.blocks.branch(), self.config.hidden);
-            // By way of the stream: a buffer is not copied into itself.
+            // It goes through the stream, because a buffer cannot be copied into itself.
             recorder.copy((branch, row * hidden), (self.blocks.stream(), 0), hidden);
             recorder.copy((self.blocks.stream(), 0), (branch, 0), hidden);
         }

@@ -1,4 +1,4 @@
-//! RMS norms as steps of a pass. Must never know what is normed.
+//! RMS norms as steps of a pass. It must not depend on what is normed.
 
 use super::buffer::Buffer;
 use super::device::Gpu;
@@ -8,18 +8,19 @@ use super::step::{Grid, Step};
 /// A norm is added to what its output holds.
 const ADD: u32 = 1;
 
-/// The columns that a norm takes and gives.
+/// The columns that a norm reads and writes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) struct Columns {
-    /// Numbers that are normed together.
+    /// How many numbers are normed together.
     pub(in crate::model) width: usize,
     /// How many such runs a row has.
     pub(in crate::model) segments: usize,
-    /// First column and width of a row of the output.
+    /// First column in the output, and width of its rows.
     pub(in crate::model) into: (usize, usize),
 }
 
-/// RMS norm of rows of `from` into rows of `to`, or times a factor added to them.
+/// The RMS norm of rows of `from`, written to rows of `to`, or multiplied by a factor and added to
+/// them.
 pub(in crate::model) fn norm_step(
     gpu: &Gpu,
     (weight, eps): (&Buffer, f32),

@@ -1,5 +1,5 @@
-//! Where the rows of a pass stand and what they see, as the kernels read it. Must never know the
-//! rows' contents.
+//! The positions of the rows of a pass and what they see, in the form that the kernels read. It
+//! must not depend on the rows' contents.
 
 use super::buffer::Buffer;
 use super::device::{Gpu, bytes_of, bytes_of_words};
@@ -8,16 +8,16 @@ use crate::kernels::TreeMask;
 use crate::model::rope::Rotations;
 use crate::model::{Config, RopeTable};
 
-/// Rows in flight that a row may see, in the mean over a pass.
+/// How many rows in flight a row may see, on average over a pass.
 const PATH: usize = 512;
 
-/// The rows of a pass: their positions and the mask by which they see each other, of which a slice
-/// may be run at a time.
+/// The rows of a pass: their positions and the mask by which they see each other. Only a slice of
+/// them may run at a time.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Rows<'a> {
     /// Position of each row.
     pub(in crate::model) positions: &'a [usize],
-    /// Of all rows of the pass.
+    /// The mask of all rows of the pass.
     pub(in crate::model) mask: &'a TreeMask,
     /// First row of the slice.
     pub(in crate::model) first: usize,
@@ -25,9 +25,10 @@ pub(in crate::model) struct Rows<'a> {
 
 /// Rotary angles and paths of a pass's rows.
 pub(super) struct Places {
-    /// For each rope table cosine and sine of each pair, `[rows, rotary / 2]`.
+    /// For each rope table, cosine and sine of each pair, `[rows, rotary / 2]`.
     pub(super) angles: Vec<Buffer>,
-    /// `[rows]` of positions seen in a row, begin and length of the list, then the lists.
+    /// `[rows]` of how many positions are seen contiguously, and the begin and length of the list;
+    /// then the lists.
     pub(super) paths: Buffer,
     most_words: usize,
     tables: Vec<RopeTable>,
@@ -56,7 +57,7 @@ impl Places {
         })
     }
 
-    /// Sends the places of a slice's rows, `committed` positions before them.
+    /// Sends the positions and paths of a slice's rows, which follow `committed` positions.
     pub(super) fn send(
         &mut self,
         gpu: &Gpu,
@@ -87,8 +88,8 @@ impl Places {
     }
 }
 
-/// The words of [`Places::paths`]. What a row sees of those in flight in their own order from the
-/// first on lies behind the committed positions as if it were committed.
+/// The words of [`Places::paths`]. If a row sees the rows in flight in order from the first on,
+/// they come after the committed positions as if they were committed.
 fn paths(rows: Rows<'_>, committed: usize) -> Vec<u32> {
     let count = rows.positions.len();
     let (mut heads, mut lists) = (Vec::with_capacity(3 * count), Vec::new());

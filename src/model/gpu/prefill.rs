@@ -1,7 +1,7 @@
-//! Slices of a prompt through all blocks of a target whose weights, keys and values lie in main
-//! memory: block by block the weights go to the device, through two stages in turn, with the keys
-//! and values of the positions before, and the keys and values of the slice come back. Nothing of a
-//! text stays on the device. Must never know whose text it is.
+//! Runs slices of a prompt through all blocks of a target whose weights, keys and values are in
+//! main memory. Block by block, the weights are sent to the device, alternating between two stages,
+//! with the keys and values of the earlier positions; the keys and values of the slice come back.
+//! No part of a text stays on the device. It must not depend on whose text it is.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl GpuPrefill {
         Ok(Self { blocks: stream_blocks(gpu, 1, request, progress)? })
     }
 
-    /// Most rows of a slice.
+    /// The most rows in a slice.
     pub(in crate::model) fn rows(&self) -> usize {
         self.blocks.rows()
     }
@@ -66,8 +66,8 @@ impl GpuPrefill {
         self.blocks.gpu().traffic_meter()
     }
 
-    /// Runs the embedded rows `[rows, H]`, at most [`Self::rows`], behind `begin` positions through
-    /// all blocks in place. `taps` get the states that enter blocks.
+    /// Runs the embedded rows `[rows, H]`, at most [`Self::rows`], which follow `begin` positions,
+    /// through all blocks in place. `taps` get the states that enter blocks.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost, full or hangs.
@@ -94,7 +94,7 @@ impl GpuPrefill {
             let floats = if is_read { stream.len() } else { 0 };
             let reading = self.blocks.run_to_read(block, recorder, at, (&earlier, floats))?;
             recorder = Recorder::new(&gpu);
-            // While this block is computed, what the one before has left is put away.
+            // While this block is computed, the results of the previous block are stored.
             if let Some(done) = before.replace(UnderWay { block, reading }) {
                 self.keep(done, stream, rows, kept, taps)?;
             }
@@ -102,7 +102,7 @@ impl GpuPrefill {
         before.map_or(Ok(()), |done| self.keep(done, stream, rows, kept, taps))
     }
 
-    /// Keeps a block's keys and values, and the stream behind it where it was asked for.
+    /// Stores a block's keys and values, and the stream after it if that was requested.
     fn keep(
         &self,
         done: UnderWay,

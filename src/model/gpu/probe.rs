@@ -1,5 +1,5 @@
-//! What the way to a device takes: how fast bytes get there, and how long an empty answer takes.
-//! Must never know models.
+//! How long transfers to a device take: how fast bytes get there, and how long an empty answer
+//! takes. It must not depend on models.
 
 use std::time::Instant;
 
@@ -7,14 +7,14 @@ use super::device::Gpu;
 use super::error::GpuError;
 use super::step::Recorder;
 
-/// Bytes that are sent to time their transfer.
+/// How many bytes are sent to time their transfer.
 const SENT: usize = 32 << 20;
-/// Of this many tries the best counts.
+/// How many attempts are made; the best one counts.
 const TRIES: usize = 3;
 
 impl Gpu {
-    /// Bytes a second from main memory to the device, the best of a few transfers of 32 MiB, or of
-    /// as much as one buffer takes.
+    /// Bytes per second from main memory to the device: the best of a few transfers of 32 MiB, or
+    /// of as much as fits in one buffer.
     ///
     /// # Errors
     /// [`GpuError`] if the device is full, lost or hangs.
@@ -25,14 +25,14 @@ impl Gpu {
         for _ in 0..TRIES {
             let start = Instant::now();
             self.write(&buffer, 0, &data);
-            // Its last word comes back when all of it is there.
+            // Its last word comes back when all of it has arrived.
             Recorder::new(self).submit_and_read(&[(&buffer, bytes / 4 - 1, 1)])?;
             best = best.min(start.elapsed().as_secs_f64());
         }
         Ok(bytes as f64 / best.max(f64::MIN_POSITIVE))
     }
 
-    /// Milliseconds of a submission that does nothing but answer, the shortest of a few.
+    /// Milliseconds of a submission that only answers, the shortest of a few.
     ///
     /// # Errors
     /// As for [`Self::measure_transfer`].

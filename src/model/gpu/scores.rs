@@ -1,5 +1,5 @@
-//! The LM head on the device: logits of rows of the stream, and of a draft only the likeliest
-//! tokens with their log-probabilities. Must never know trees.
+//! The LM head on the device: logits of rows of the stream, or for a draft only the likeliest
+//! tokens with their log-probabilities. It must not depend on trees.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use super::norm::{Columns, norm_step};
 use super::step::{At, Grid, Recorder, Step};
 use crate::speculate::Ranking;
 
-/// Most candidates of a row that are found on the device.
+/// The most candidates per row that are found on the device.
 const MOST_RANKED: usize = 256;
-/// What a row without further numbers has in the place of a token.
+/// The token written where a row has no more candidates.
 const NONE: u32 = u32::MAX;
 
 /// An LM head with its buffers.
@@ -27,13 +27,13 @@ pub(in crate::model) struct Scores {
     /// `[rows, most ranked]` of (token, log-probability).
     ranked: Buffer,
     steps: Vec<Step>,
-    /// The steps before the product: a norm or nothing.
+    /// How many steps come before the product: a norm or nothing.
     norms: usize,
     kept: Vec<Buffer>,
 }
 
 impl Scores {
-    /// Of the stream of `blocks`, normed where a weight and an epsilon are given; of at most
+    /// Reads the stream of `blocks`, normed if a weight and an epsilon are given, with at most
     /// `rows` rows.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Scores {
         Ok(Self { gpu, matrix, logits, ranked, steps, norms, kept })
     }
 
-    /// Numbers of a row of logits.
+    /// How many numbers a row of logits has.
     pub(in crate::model) fn vocab(&self) -> usize {
         self.matrix.outputs()
     }
@@ -76,20 +76,20 @@ impl Scores {
         recorder.run_all(&self.steps, at);
     }
 
-    /// Records the norms of the first rows of the stream, which then lie in the branch.
+    /// Records the norms of the first rows of the stream, which the branch then holds.
     pub(in crate::model) fn record_norm(&self, recorder: &mut Recorder<'_>, rows: usize) {
         let at = At { rows: rows as u32, ..At::default() };
         recorder.run_all(&self.steps[..self.norms], at);
     }
 
-    /// Records the logits of the first rows whose norms lie in the branch.
+    /// Records the logits of the first rows whose norms the branch holds.
     pub(in crate::model) fn record_product(&self, recorder: &mut Recorder<'_>, rows: usize) {
         let at = At { rows: rows as u32, ..At::default() };
         recorder.run_all(&self.steps[self.norms..], at);
     }
 
     /// Submits what was recorded and ranks the rows' candidates; logit i is that of `token(i)`.
-    /// Coupled ranking may favour any token and reads the rows whole.
+    /// Coupled ranking may prefer any token, so it reads whole rows.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or hangs.

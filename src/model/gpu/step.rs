@@ -1,12 +1,12 @@
-//! A kernel with its buffers, made once and run in many passes; and the recording of a pass, which
-//! is one submission. Must never know what a pass computes.
+//! A kernel with its buffers, made once and run in many passes, and the recording of a pass, which
+//! is one submission. It must not depend on what a pass computes.
 
 use super::buffer::Buffer;
 use super::device::{Gpu, Reading};
 use super::error::GpuError;
 use super::kernels::{Kernel, WORDS};
 
-/// Rows that a product makes in one workgroup.
+/// How many rows of a product one workgroup computes.
 const PRODUCT_ROWS: u32 = 8;
 
 /// What differs from pass to pass.
@@ -20,16 +20,16 @@ pub(in crate::model) struct At {
     pub(in crate::model) stable: u32,
 }
 
-/// Workgroups of a step.
+/// How many workgroups a step has.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) enum Grid {
-    /// So many for each row.
+    /// This many for each row.
     ForRow(u32),
-    /// So many for each eight rows.
+    /// This many for every eight rows.
     ForEight(u32),
     /// One for each row, along x.
     Row,
-    /// So many, whatever the rows.
+    /// This many, however many rows there are.
     Fixed(u32),
 }
 
@@ -68,7 +68,7 @@ impl Step {
     }
 }
 
-/// Records the work of a submission, or of several one after the other.
+/// Records the work of a submission, or of several submissions one after the other.
 pub(in crate::model) struct Recorder<'a> {
     gpu: &'a Gpu,
     encoder: wgpu::CommandEncoder,
@@ -81,7 +81,7 @@ impl<'a> Recorder<'a> {
         Self { gpu, encoder, pass: None }
     }
 
-    /// Runs a step behind all that was recorded.
+    /// Runs a step after everything that has been recorded.
     pub(in crate::model) fn run(&mut self, step: &Step, at: At) {
         let grid = match step.grid {
             Grid::ForRow(x) => (x, at.rows),
@@ -114,7 +114,8 @@ impl<'a> Recorder<'a> {
         steps.into_iter().for_each(|step| self.run(step, at));
     }
 
-    /// Copies `floats` floats from one buffer to another, each from its own place on, in floats.
+    /// Copies `floats` floats between two buffers. Each buffer comes with its starting position, in
+    /// floats.
     pub(in crate::model) fn copy(
         &mut self,
         (from, from_at): (&Buffer, usize),
@@ -140,8 +141,8 @@ impl<'a> Recorder<'a> {
         self.submit_so_far().map(|_| ())
     }
 
-    /// Submits what was recorded so far and goes on recording behind it; returns what can be
-    /// waited for.
+    /// Submits what has been recorded so far and continues recording after it; returns a handle to
+    /// wait for.
     ///
     /// # Errors
     /// [`GpuError::Lost`].
@@ -152,8 +153,8 @@ impl<'a> Recorder<'a> {
         self.gpu.submit(recorded.finish())
     }
 
-    /// Submits what was recorded, waits for it and reads these parts of buffers: (buffer, first
-    /// word, words), one after the other.
+    /// Submits what was recorded, waits for it and reads these parts of buffers, one after the
+    /// other: (buffer, first word, words).
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost, full or hangs.
@@ -165,7 +166,7 @@ impl<'a> Recorder<'a> {
         gpu.read(self.submit_to_read(parts)?)
     }
 
-    /// As [`Self::submit_and_read`], but the reading is left for later.
+    /// As [`Self::submit_and_read`], but the results are read later.
     ///
     /// # Errors
     /// [`GpuError`] if the device is lost or full.

@@ -1,31 +1,31 @@
-//! Blocks whose weights lie in main memory and go to the device in every pass: through two stages
-//! in turn, so that one is filled while the block in the other is computed (the papers' baseline
-//! `offload`). Must never know what a pass is for.
+//! Blocks whose weights are in main memory and are sent to the device in every pass. They alternate
+//! between two stages, so that one stage is filled while the block in the other is computed (the
+//! papers' baseline `offload`). It must not depend on what a pass is for.
 
 use super::device::Gpu;
 use super::error::GpuError;
 use super::matrix::{GpuMatrix, HostMatrix, Place};
 use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp};
 
-/// Blocks on the device at a time.
+/// How many blocks are on the device at a time.
 const STAGES: usize = 2;
 
-/// The weights of some blocks in main memory, and where they go.
+/// The weights of some blocks in main memory, and where they are sent.
 pub(super) struct StreamedWeights {
-    /// The matrices of each block, in one order for all.
+    /// The matrices of each block, in the same order for all.
     blocks: Vec<Vec<HostMatrix>>,
-    /// For each stage the places of each matrix's parts.
+    /// For each stage, the places of each matrix's parts.
     stages: [Vec<Vec<Place>>; STAGES],
-    /// The work that used each stage last.
+    /// The work that last used each stage.
     used: [Option<wgpu::SubmissionIndex>; STAGES],
 }
 
 impl StreamedWeights {
-    /// Makes stages that hold any of these blocks. Returns the blocks as they are once their
-    /// weights were sent.
+    /// Makes stages that can hold any of these blocks. Returns the blocks in the form that they
+    /// have once their weights have been sent.
     ///
     /// # Errors
-    /// [`GpuError`] if the device is full or lost, or such blocks stay on the CPU.
+    /// [`GpuError`] if the device is full or lost, or such blocks must stay on the CPU.
     pub(super) fn new(
         gpu: &Gpu,
         layers: Vec<Layer<HostMatrix>>,
@@ -52,7 +52,7 @@ impl StreamedWeights {
         Ok((Self { blocks, stages, used: [None, None] }, there))
     }
 
-    /// Sends a block's weights to its stage, once the block before it there is done.
+    /// Sends a block's weights to its stage, after the previous block in that stage is done.
     ///
     /// # Errors
     /// [`GpuError::Lost`] or [`GpuError::Hangs`].
@@ -80,13 +80,13 @@ impl StreamedWeights {
         self.stages.iter().flatten().flatten().map(Place::bytes).sum()
     }
 
-    /// Bytes in main memory, which go to the device in every pass.
+    /// Bytes in main memory, which every pass sends to the device.
     pub(super) fn host_bytes(&self) -> u64 {
         self.blocks.iter().flatten().map(HostMatrix::bytes).sum()
     }
 }
 
-/// Places for the parts of one matrix, of whatever block.
+/// Places for the parts of one matrix, for any block.
 fn places(gpu: &Gpu, blocks: &[Vec<HostMatrix>], matrix: usize) -> Result<Vec<Place>, GpuError> {
     let all = || blocks.iter().map(|block| &block[matrix].parts);
     let count = all().map(Vec::len).max().unwrap_or(0);
@@ -100,10 +100,10 @@ fn places(gpu: &Gpu, blocks: &[Vec<HostMatrix>], matrix: usize) -> Result<Vec<Pl
     sizes.map(|(codes, scales)| Place::new(gpu, codes as u64, scales as u64)).collect()
 }
 
-/// Makes a block of its matrices: q, k, v, o, gate, up and down.
+/// Assembles a block from its matrices: q, k, v, o, gate, up and down.
 type Assemble = Box<dyn FnOnce([GpuMatrix; 7]) -> Layer<GpuMatrix>>;
 
-/// Parts a block from its matrices.
+/// Separates a block from its matrices.
 fn parted(layer: Layer<HostMatrix>) -> Result<(Vec<HostMatrix>, Assemble), GpuError> {
     let stays = || GpuError::Unsupported("such blocks stay on the CPU".to_owned());
     let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {

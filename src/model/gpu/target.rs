@@ -1,6 +1,6 @@
-//! The whole target on a GPU: blocks, final norm and LM head. Embedding and LM head lie in main
-//! memory as well, for embeddings and for the drafts that share them. Must never know where a tree
-//! came from.
+//! The whole target on a GPU: blocks, final norm and LM head. Main memory holds the embedding and
+//! the LM head too, for embeddings and for the drafts that share them. It must not depend on where
+//! a tree came from.
 
 use std::sync::Arc;
 
@@ -15,19 +15,20 @@ use crate::model::{
 };
 use crate::speculate::Tree;
 
-/// A target on a GPU. One device gives a token's logits the same bits in plain decoding and inside
-/// a tree; another device gives others.
+/// A target on a GPU. On one device a token's logits have the same bits in plain decoding and
+/// inside a tree; another device gives other bits.
 pub struct GpuTarget {
-    /// Embedding and LM head, no block.
+    /// Embedding and LM head, without blocks.
     tables: CpuTarget,
     model: GpuModel,
-    /// Rows of the last verified tree, which `commit` may still keep.
+    /// How many rows the last verified tree had, which `commit` may still keep.
     pending: usize,
     features: FeatureSource,
 }
 
 impl GpuTarget {
-    /// Puts the target on `gpu` with a KV cache for the request's positions, tree rows included.
+    /// Puts the target on `gpu` with a KV cache for the request's positions, including the rows of
+    /// a tree.
     ///
     /// # Errors
     /// [`LoadError`]; [`LoadError::Device`] if the device has no room or no kernels for it.
@@ -41,8 +42,8 @@ impl GpuTarget {
         Ok(Self { tables, model, pending: 0, features: FeatureSource::default() })
     }
 
-    /// Leaves the weights of the blocks in main memory, from where they go to `gpu` in every pass,
-    /// through two stages in turn; norm, LM head and KV cache are there.
+    /// Leaves the weights of the blocks in main memory, from where every pass sends them to `gpu`,
+    /// alternating between two stages; the norm, the LM head and the KV cache stay there.
     ///
     /// # Errors
     /// As for [`Self::load`].
@@ -62,7 +63,7 @@ impl GpuTarget {
         self.model.host_bytes()
     }
 
-    /// What lies in main memory beside streamed blocks: embedding and LM head.
+    /// What main memory holds in addition to streamed blocks: embedding and LM head.
     pub fn cpu(&self) -> &CpuTarget {
         &self.tables
     }
@@ -76,7 +77,7 @@ impl GpuTarget {
         count_runnable(tokens, self.vocab(), (self.len(), self.capacity()))
     }
 
-    /// Runs rows behind the committed positions.
+    /// Runs rows after the committed positions.
     fn run(
         &mut self,
         tokens: &[u32],

@@ -1,12 +1,12 @@
-//! What goes over the bus to a device: counted by the device, read by whoever has its meter. Must
-//! never know what is sent.
+//! What is sent over the bus to a device: the device counts it, and its meter can be read
+//! elsewhere. It must not depend on what is sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What went over the bus so far, the weights that were loaded excepted.
+/// What has been sent over the bus so far, except the weights during loading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Submissions of work.
@@ -30,14 +30,14 @@ impl Traffic {
         }
     }
 
-    /// Whether nothing went there or back.
+    /// Whether nothing was sent in either direction.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl Traffic {
-    /// The mean over so many rounds, in words: `2.5 submissions, 12 kB up, 0.4 kB down`.
+    /// The mean over this many rounds, in words: `2.5 submissions, 12 kB up, 0.4 kB down`.
     pub fn a_round(&self, rounds: usize) -> String {
         let mean = |count: u64| count as f64 / rounds.max(1) as f64;
         let bytes = |count: u64| match mean(count) {
@@ -59,7 +59,7 @@ impl std::ops::AddAssign for Traffic {
     }
 }
 
-/// The counters of a device. Does not keep the device open.
+/// The counters of a device. It does not keep the device open.
 #[derive(Clone, Debug, Default)]
 pub struct TrafficMeter(Arc<Counters>);
 
@@ -71,7 +71,7 @@ struct Counters {
 }
 
 impl TrafficMeter {
-    /// What went over the bus so far.
+    /// What has been sent over the bus so far.
     pub fn read(&self) -> Traffic {
         Traffic {
             submissions: self.0.submissions.load(Ordering::Relaxed),
@@ -80,7 +80,7 @@ impl TrafficMeter {
         }
     }
 
-    /// Whether both are of one device.
+    /// Whether both belong to the same device.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -1,5 +1,5 @@
 //! The head's `config.json` (method.md, Published files of a head): a small Llama configuration and
-//! our own optional fields. Must never know tensors.
+//! our own optional fields. It must not depend on tensors.
 
 use serde_json::Value;
 
@@ -11,26 +11,27 @@ use crate::model::{Config, ConfigError, FeatureSource, RopeScaling};
 /// Shape and constants of a draft head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadConfig {
-    /// The backbone; `layers` is M. Biases are not decided here but by the tensors present.
+    /// The backbone; its `layers` is M. It does not decide biases: the tensors present do.
     pub body: Config,
     /// Whether any first m ≤ M blocks are usable: the output of block m is then an estimate of the
     /// feature like the last one's (`"elastic_depth": true`).
     pub elastic: bool,
-    /// Tokens that the head scores, if it does not score the whole vocabulary
+    /// How many tokens the head scores, if it does not score the whole vocabulary
     /// (`draft_vocab_size`).
     pub draft_vocab: Option<usize>,
-    /// Positions beyond which the rotary scaling is not ours to follow (`"dynamic"`).
+    /// The position beyond which we do not implement the rotary scaling (`"dynamic"`).
     pub position_limit: Option<usize>,
-    /// What an EAGLE-3 head has of its own, or a DGF head over tapped states.
+    /// The extra fields of an EAGLE-3 head, or of a DGF head over tapped states.
     pub eagle3: Option<Eagle3Config>,
 }
 
 impl HeadConfig {
-    /// Reads the `config.json` of a head with tensors of this kind: an EAGLE-3 head cannot be told
-    /// by its `config.json` alone.
+    /// Reads the `config.json` of a head with tensors of this kind: `config.json` alone does not
+    /// identify an EAGLE-3 head.
     ///
     /// # Errors
-    /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
+    /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
+    /// supported.
     pub fn of_kind(json: &Value, kind: FusionKind) -> Result<Self, ConfigError> {
         match kind {
             FusionKind::Dgf | FusionKind::Eagle => Self::from_json(json),
@@ -47,10 +48,11 @@ impl HeadConfig {
         }
     }
 
-    /// Reads the `config.json` of a DGF or EAGLE head, the published ones' or our trainer's.
+    /// Reads the `config.json` of a DGF or EAGLE head, published or from our trainer.
     ///
     /// # Errors
-    /// [`ConfigError`] if a field is missing, malformed or asks for what is not supported.
+    /// [`ConfigError`] if a field is missing or malformed, or asks for something that is not
+    /// supported.
     pub fn from_json(json: &Value) -> Result<Self, ConfigError> {
         let elastic = match json.get("elastic_depth") {
             None | Some(Value::Null) => false,
@@ -71,7 +73,7 @@ impl HeadConfig {
         let mut llama = json.clone();
         let dynamic = has_dynamic_scaling(json);
         if let Some(fields) = llama.as_object_mut() {
-            // Heads for Qwen2 or Mistral carry their target's type; their blocks are Llama's.
+            // Heads for Qwen2 or Mistral have their target's type, but their blocks are Llama's.
             fields.insert("model_type".into(), "llama".into());
             fields.insert("attention_bias".into(), Value::Null);
             if dynamic {
@@ -88,22 +90,22 @@ impl HeadConfig {
             return Err(ConfigError::new("draft_vocab_size", &json["draft_vocab_size"], reason));
         }
         let draft_vocab = draft_vocab.filter(|&count| count < body.vocab);
-        // Dynamic scaling changes nothing up to the trained length and re-rotates later.
+        // Dynamic scaling changes nothing up to the trained length, and rotates again after it.
         let position_limit = dynamic.then_some(body.max_positions);
         Ok(Self { body, elastic, draft_vocab, position_limit, eagle3: None })
     }
 
-    /// M: blocks of the head.
+    /// M: how many blocks the head has.
     pub fn blocks(&self) -> usize {
         self.body.layers
     }
 
-    /// Positions the head can draft at when `wanted` are asked for.
+    /// How many positions the head can draft at if `wanted` are requested.
     pub fn capacity(&self, wanted: usize) -> usize {
         self.position_limit.map_or(wanted, |limit| wanted.min(limit))
     }
 
-    /// Tokens that the head scores.
+    /// How many tokens the head scores.
     pub fn scored(&self) -> usize {
         self.draft_vocab.unwrap_or(self.body.vocab)
     }
@@ -113,12 +115,12 @@ impl HeadConfig {
         self.eagle3.as_ref().map_or(self.body.hidden, |eagle3| eagle3.target_hidden)
     }
 
-    /// Numbers of the feature that a pair holds.
+    /// How many numbers the feature in a pair has.
     pub fn feature_width(&self) -> usize {
         self.eagle3.as_ref().map_or(self.body.hidden, Eagle3Config::feature_width)
     }
 
-    /// What it reads of a target of `layers` layers.
+    /// What it reads of a target with `layers` layers.
     ///
     /// # Errors
     /// [`Misfit`] if the target does not have it.
@@ -129,10 +131,10 @@ impl HeadConfig {
         }
     }
 
-    /// Whether this head was made for a target of this size.
+    /// Checks that this head was made for a target of this size.
     ///
     /// # Errors
-    /// [`Misfit`] with both sides' figures.
+    /// [`Misfit`] with the figures of both.
     pub fn fits(&self, target_hidden: usize, target_vocab: usize) -> Result<(), Misfit> {
         for (what, head, target) in [
             ("hidden size", self.target_hidden(), target_hidden),
@@ -145,10 +147,10 @@ impl HeadConfig {
         Ok(())
     }
 
-    /// Whether this head was made for a target like this one.
+    /// Checks that this head was made for a target like this one.
     ///
     /// # Errors
-    /// [`Misfit`] with both sides' figures.
+    /// [`Misfit`] with the figures of both.
     pub fn fits_target(&self, target: &Config) -> Result<(), Misfit> {
         self.fits(target.hidden, target.vocab)?;
         self.features(target.layers).map(|_| ())

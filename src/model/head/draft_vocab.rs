@@ -1,14 +1,14 @@
-//! The draft vocabulary: which of the target's tokens a head scores, where that is not all of them
-//! (EAGLE-3; method.md, Draft vocabulary). Owns the map from the head's ids to the target's; must
-//! never know how the tokens were chosen.
+//! The draft vocabulary: which of the target's tokens a head scores, if it does not score all of
+//! them (EAGLE-3; method.md, Draft vocabulary). It owns the map from the head's ids to the
+//! target's. It must not depend on how the tokens were chosen.
 
 use std::sync::Arc;
 
 /// The tokens that a head scores: row i of its LM head is for token `tokens()[i]` of the target.
 ///
 /// A smaller vocabulary makes each draft row cheaper. A token outside of it is never proposed, and
-/// where the target wants one the round ends there; any token can still be the head's input. The
-/// text does not depend on it.
+/// if the target chooses such a token, the round ends there; any token can still be the head's
+/// input. The text does not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftVocabulary {
     /// Ascending.
@@ -23,17 +23,18 @@ impl DraftVocabulary {
         Self { tokens: tokens.into() }
     }
 
-    /// The first `count` ids of a vocabulary of `vocab`, which are the first merges of a BPE
-    /// tokenizer and so the most frequent tokens, and `also` (those that end a turn).
+    /// The first `count` ids of a vocabulary of `vocab` tokens, and the tokens in `also` (those
+    /// that end a turn). The first ids are the first merges of a BPE tokenizer and so the most
+    /// frequent tokens.
     pub fn first(count: usize, vocab: usize, also: &[u32]) -> Self {
         let first = 0..count.min(vocab) as u32;
         let also = also.iter().copied().filter(|&token| (token as usize) < vocab);
         Self::new(first.chain(also).collect())
     }
 
-    /// The `most` tokens of a vocabulary of `vocab` that occur most often in `text`, of those that
-    /// occur equally often the lower ids, and `also` (those that end a turn). A token that does not
-    /// occur is not among them.
+    /// The `most` tokens of a vocabulary of `vocab` that occur most often in `text` (lower ids win
+    /// ties), and the tokens in `also` (those that end a turn). A token that does not occur is not
+    /// included.
     pub fn of_text(text: &[u32], most: usize, vocab: usize, also: &[u32]) -> Self {
         let mut counts = vec![0u64; vocab];
         for &token in text {
@@ -50,10 +51,10 @@ impl DraftVocabulary {
     }
 
     /// The tokens of a checkpoint's `d2t`: token i of the head is i + d2t\[i\] of the target, in
-    /// rising order.
+    /// ascending order.
     ///
     /// # Errors
-    /// What is wrong with it, if its tokens do not rise or lie outside of a vocabulary of `vocab`.
+    /// What is wrong, if its tokens do not ascend or are outside of a vocabulary of `vocab` tokens.
     pub fn from_offsets(d2t: &[i64], vocab: usize) -> Result<Self, String> {
         let mut tokens: Vec<u32> = Vec::with_capacity(d2t.len());
         for (id, offset) in (0i64..).zip(d2t) {
@@ -72,7 +73,7 @@ impl DraftVocabulary {
         Ok(Self { tokens: tokens.into() })
     }
 
-    /// `d2t` of a checkpoint.
+    /// The `d2t` of a checkpoint.
     pub fn offsets(&self) -> Vec<i64> {
         (0i64..).zip(self.tokens.iter()).map(|(id, &token)| i64::from(token) - id).collect()
     }
@@ -82,12 +83,12 @@ impl DraftVocabulary {
         &self.tokens
     }
 
-    /// How many there are.
+    /// How many tokens there are.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }

@@ -1,5 +1,6 @@
-//! What an EAGLE-3 head's `config.json` says beyond a Llama block's numbers (method.md, EAGLE-3),
-//! in the layouts of its authors, SpecForge and speculators. Must never know tensors.
+//! What the `config.json` of an EAGLE-3 head says beyond the numbers of a Llama block (method.md,
+//! EAGLE-3), in the layouts of its authors, SpecForge and speculators. It must not depend on
+//! tensors.
 
 use serde_json::{Map, Value};
 
@@ -8,34 +9,32 @@ use crate::model::ConfigError;
 
 /// The field that names the tapped states.
 const IDS: &str = "eagle_aux_hidden_state_layer_ids";
-/// States that a head without ids taps.
+/// How many states a head without ids taps.
 const DEFAULT_TAPS: usize = 3;
 
-/// What an EAGLE-3 head has of its own.
+/// The fields that only an EAGLE-3 head has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eagle3Config {
     /// H of the target, which may differ from the head's.
     pub target_hidden: usize,
-    /// What it taps.
+    /// Which states it taps.
     pub taps: Taps,
     /// What is normed before `fc`.
     pub tap_norm: Option<TapNorm>,
-    /// The normed state, not the state itself, is what attention adds to
-    /// (`norm_before_residual`).
+    /// Attention adds to the normed state, not to the state itself (`norm_before_residual`).
     pub norm_before_residual: bool,
-    /// The final norm's output, not its input, is what the next row reads (`norm_output` of
-    /// EAGLE-3.1).
+    /// The next row reads the final norm's output, not its input (`norm_output` of EAGLE-3.1).
     pub norm_output: bool,
 }
 
 /// Which states of the target a head taps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taps {
-    /// Those of the authors' code: 2, N/2 and N − 3 of N layers.
+    /// The states in the authors' code: 2, N/2 and N − 3 of N layers.
     Default,
     /// States by their own numbers.
     Entering(Vec<usize>),
-    /// Layers whose outputs are meant: state i + 1 for i.
+    /// The outputs of these layers: state i + 1 for layer i.
     OutputOf(Vec<usize>),
 }
 
@@ -44,12 +43,12 @@ pub enum Taps {
 pub enum TapNorm {
     /// One for each state (`fc_norm`).
     Each,
-    /// One over all of them side by side (`norm_before_fc`).
+    /// One norm over all of them concatenated (`norm_before_fc`).
     Joined,
 }
 
 impl Eagle3Config {
-    /// Reads it, and gives what remains: the Llama configuration of its only block, with
+    /// Reads it, and returns what remains: the Llama configuration of its only block, with
     /// `draft_vocab_size`.
     ///
     /// # Errors
@@ -82,21 +81,22 @@ impl Eagle3Config {
         let given = json.get("target_hidden_size").filter(|value| !value.is_null());
         let target_hidden = match given.or(body.get("hidden_size")) {
             Some(value) => natural("target_hidden_size", value)?,
-            // The block's own reader says that it is missing.
+            // The block's own reader reports that it is missing.
             None => 0,
         };
         let eagle3 = Self {
             target_hidden,
             taps: Taps::from_json(json, speculators)?,
             tap_norm,
-            // The trainer of this container writes it, and its reader assumes it.
+            // The trainer of this format writes it, and its reader assumes it.
             norm_before_residual: flag("norm_before_residual", speculators)?,
             norm_output: flag("norm_output", false)?,
         };
         Ok((eagle3, Value::Object(body)))
     }
 
-    /// One that taps these states of a target `target_hidden` wide, plain otherwise.
+    /// A configuration that taps these states of a target `target_hidden` wide, without the other
+    /// options.
     pub fn tapping(target_hidden: usize, taps: Taps) -> Self {
         Self {
             target_hidden,
@@ -115,12 +115,12 @@ impl Eagle3Config {
         }
     }
 
-    /// Numbers of a position's feature: `fc`'s inputs.
+    /// How many numbers the feature of a position has: the inputs of `fc`.
     pub fn feature_width(&self) -> usize {
         self.tap_count() * self.target_hidden
     }
 
-    /// Numbers of a feature that are normed together, where they are normed.
+    /// How many numbers of a feature are normed together, if they are normed.
     pub fn normed_together(&self) -> usize {
         match self.tap_norm {
             Some(TapNorm::Joined) => self.feature_width(),
@@ -128,13 +128,14 @@ impl Eagle3Config {
         }
     }
 
-    /// The states that it taps of a target of `layers` layers, ascending. State i enters layer i.
+    /// The states that it taps of a target with `layers` layers, ascending. State i enters layer i.
     ///
     /// # Errors
     /// [`Misfit`] if the target has no such states.
     pub fn states(&self, layers: usize) -> Result<Vec<usize>, Misfit> {
         let states: Vec<usize> = match &self.taps {
-            // As the authors' code has it; below seven layers two of them are one state.
+            // As in the authors' code; with fewer than seven layers two of them would be the same
+            // state.
             Taps::Default if layers < 7 => return Err(Misfit::FewLayers { layers }),
             Taps::Default => vec![2, layers / 2, layers - 3],
             Taps::Entering(ids) => ids.clone(),
@@ -148,9 +149,9 @@ impl Eagle3Config {
 }
 
 impl Taps {
-    /// Those of a new head for a target of `layers` layers: the authors', and for a target too
-    /// shallow for these a low, a middle and the last state, as far as they differ. None of these
-    /// lists begins with 1, which would be read as the number of a layer.
+    /// The taps of a new head for a target of `layers` layers: the authors' states, or, if the
+    /// target is too shallow for these, a low, a middle and the last state, as far as they differ.
+    /// No such list begins with 1, which would be read as the number of a layer.
     pub fn of_new(layers: usize) -> Self {
         if layers >= 7 {
             return Self::Default;
@@ -161,7 +162,7 @@ impl Taps {
         Self::Entering(ids)
     }
 
-    /// What `config.json` says of them; `None` if they need not be said.
+    /// What `config.json` says about them; `None` if it need not say anything.
     pub fn to_json(&self) -> Option<(&'static str, Value)> {
         match self {
             Self::Default => None,
@@ -169,9 +170,9 @@ impl Taps {
         }
     }
 
-    /// Two conventions share one field. speculators and vLLM mean states; SpecForge, SGLang and the
-    /// heads made with them mean layers whose outputs are tapped, and their usual first one is 1,
-    /// which no head means as a state.
+    /// Two conventions share one field. For speculators and vLLM the numbers are states. For
+    /// SpecForge, SGLang and the heads made with them they are layers whose outputs are tapped;
+    /// their usual first number is 1, which no head uses for a state.
     pub(super) fn from_json(json: &Value, speculators: bool) -> Result<Self, ConfigError> {
         let inner = json.get("eagle_config").and_then(|config| config.get(IDS));
         let given = json.get(IDS).filter(|value| !value.is_null()).or(inner);
@@ -187,7 +188,7 @@ impl Taps {
     }
 }
 
-/// Fields that make another kind of head of it.
+/// Refuses fields that turn it into another kind of head.
 fn refuse_variants(json: &Value, body: &Map<String, Value>) -> Result<(), ConfigError> {
     let layers = body.get("num_hidden_layers");
     if let Some(count) = layers.filter(|count| count.as_u64() != Some(1)) {

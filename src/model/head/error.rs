@@ -6,7 +6,7 @@ use crate::model::ConfigError;
 /// Why a head cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HeadError {
-    /// Its `config.json` does not describe a head that can be run.
+    /// Its `config.json` does not describe a head that we can run.
     #[error("draft head: {0}")]
     Config(#[from] ConfigError),
     /// It was made for another target.
@@ -15,7 +15,7 @@ pub enum HeadError {
     /// Tensors are missing, unknown or misshapen; all of them are named.
     #[error("the draft head's tensors do not match its config.json:\n  {}", .problems.join("\n  "))]
     Weights {
-        /// One line a tensor.
+        /// One line per tensor.
         problems: Vec<String>,
     },
     /// A tensor that should be there could not be read.

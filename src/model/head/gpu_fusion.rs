@@ -1,5 +1,5 @@
 //! How feature and token become a head's input on a GPU (method.md, Draft heads and EAGLE-3): the
-//! steps before and behind its blocks. Must never know trees.
+//! steps before and after its blocks. It must not depend on trees.
 
 use super::backend::Origin;
 use super::pack::{PackedEagle3, PackedFusion};
@@ -8,22 +8,22 @@ use crate::model::gpu::{
     Blocks, Buffer, Columns, Gpu, GpuMatrix, Grid, Kernel, Product, Step, bytes_of_words, norm_step,
 };
 
-/// Threads of an element-wise workgroup.
+/// Threads in an element-wise workgroup.
 const THREADS: usize = 64;
-/// Rows are those that a list names.
+/// The rows are those in a list.
 const BY_LIST: u32 = 1;
 
 /// The steps around a head's blocks, with their weights and buffers.
 pub(super) struct GpuFusion {
     buffers: Buffers,
-    /// Whether attention reads the joined inputs and not the stream.
+    /// Whether attention reads the joined inputs instead of the stream.
     joins_attention: bool,
     of_target: Vec<Step>,
     of_head: Vec<Step>,
-    /// Behind either of these.
+    /// The steps after either of these.
     common: Vec<Step>,
     after: Vec<Step>,
-    /// The norm of what the LM head reads, if it has one: weight and epsilon.
+    /// The norm of the LM head's input, if it has one: weight and epsilon.
     scored: Option<(Buffer, f32)>,
     matrices: Vec<GpuMatrix>,
     vectors: Vec<Buffer>,
@@ -34,16 +34,16 @@ struct Buffers {
     /// As wide as the target's features, or the head's own outputs.
     features: Buffer,
     embeddings: Buffer,
-    /// Which of the head's own outputs rows go on from.
+    /// Which of the head's own outputs the rows continue from.
     chosen: Buffer,
-    /// Two inputs side by side, `[rows, 2H]`.
+    /// Two concatenated inputs, `[rows, 2H]`.
     joined: Buffer,
-    /// What takes the place of features where a DGF head taps states, `[rows, H]`.
+    /// What replaces features if a DGF head taps states, `[rows, H]`.
     state: Option<Buffer>,
 }
 
 impl GpuFusion {
-    /// The steps for a head whose own outputs lie in `sources`, for passes of `rows` rows.
+    /// The steps for a head whose own outputs are in `sources`, for passes of `rows` rows.
     pub(super) fn new(
         gpu: &Gpu,
         config: &HeadConfig,
@@ -88,7 +88,7 @@ impl GpuFusion {
                 let (at, stride) = columns(hidden);
                 let second = Product::new(&w_2, branch, joined).into_columns(at, stride);
                 maker.product(second.with_silu())?;
-                // The gate's logits take the place of what is read already.
+                // The gate's logits overwrite what has already been read.
                 maker.product(Product::new(&w_z, joined, embeddings))?;
                 maker.blend(embeddings, joined, stream);
                 matrices.extend([w_1, w_2, w_z]);
@@ -147,12 +147,12 @@ impl GpuFusion {
         &self.buffers.embeddings
     }
 
-    /// What attention reads in the place of the stream.
+    /// What attention reads instead of the stream.
     pub(super) fn attention_input(&self) -> Option<&Buffer> {
         self.joins_attention.then_some(&self.buffers.joined)
     }
 
-    /// Says from which of the head's own outputs the rows of the next pass go on.
+    /// Sets which of the head's own outputs the rows of the next pass continue from.
     pub(super) fn choose(&self, gpu: &Gpu, sources: &[u32]) {
         gpu.write(&self.buffers.chosen, 0, &bytes_of_words(sources));
     }
@@ -166,12 +166,12 @@ impl GpuFusion {
         own.iter().chain(&self.common)
     }
 
-    /// The steps behind them.
+    /// The steps after the blocks.
     pub(super) fn after(&self) -> impl Iterator<Item = &Step> {
         self.after.iter()
     }
 
-    /// The norm of what the LM head reads, if it has one: weight and epsilon.
+    /// The norm of the LM head's input, if it has one: weight and epsilon.
     pub(super) fn scored_norm(&self) -> Option<(&Buffer, f32)> {
         self.scored.as_ref().map(|(weight, eps)| (weight, *eps))
     }
@@ -208,7 +208,7 @@ impl Maker<'_> {
         Grid::ForRow(self.hidden.div_ceil(THREADS) as u32)
     }
 
-    /// Copies rows, or those that a list names, into columns of rows `stride` wide.
+    /// Copies all rows, or those in a list, into columns of rows `stride` wide.
     fn rows(
         &mut self,
         (from, list, flags): (&Buffer, &Buffer, u32),
@@ -247,7 +247,7 @@ impl Maker<'_> {
         self.steps.push(step);
     }
 
-    /// `fc` of the tapped states, normed where the head does that.
+    /// `fc` of the tapped states, normed if the head does that.
     fn taps(
         &mut self,
         own: &PackedEagle3<GpuMatrix>,

@@ -1,5 +1,5 @@
-//! The head on a GPU by our own shaders: only the blocks that are used lie there, and of a level
-//! only tokens and probabilities come back. Must never know drafting.
+//! The head on a GPU with our own shaders: it holds only the blocks that are used, and for each
+//! level only tokens and probabilities come back. It must not depend on drafting.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::model::gpu::{
 };
 use crate::speculate::{BeamRow, Ranking};
 
-/// KV slots behind the context for the rows of a tree and of those grown ahead of the target.
+/// KV slots after the context, for the rows of a tree and for those grown ahead of the target.
 const TREE_ROWS: usize = 1024;
-/// Rows of a submission.
+/// How many rows a submission has.
 const ROWS: usize = 32;
 
 /// A head on a GPU with its caches.
@@ -33,16 +33,16 @@ pub struct GpuHead {
     blocks: Blocks,
     fusion: GpuFusion,
     scores: Scores,
-    /// Embeddings stay in main memory: a row of them is all that a token needs.
+    /// Embeddings stay in main memory, because a token needs only one row of them.
     embedding: Table,
     draft_vocab: Option<DraftVocabulary>,
-    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
-    /// from.
+    /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
+    /// rows can continue.
     sources: Buffer,
-    /// Blocks of the last `extend`.
+    /// How many blocks the last `extend` used.
     depth: usize,
     rows: RowCounts,
-    /// Rows of the last pass that the stream still holds.
+    /// How many rows of the last pass the stream still holds.
     last: usize,
 }
 
@@ -62,7 +62,8 @@ impl GpuHead {
     /// Puts a head on `gpu` for contexts of up to `capacity` positions.
     ///
     /// # Errors
-    /// [`HeadError::Device`] if the device has no room, fails or lacks what the head needs.
+    /// [`HeadError::Device`] if the device has no room, fails or is missing something that the head
+    /// needs.
     pub fn new(
         weights: &HeadWeights,
         shared: &SharedTables,
@@ -111,7 +112,7 @@ impl GpuHead {
         &self.gpu
     }
 
-    /// Records the passage of up to [`ROWS`] rows whose inputs lie in the fusion's buffers.
+    /// Records the work for up to [`ROWS`] rows whose inputs are in the fusion's buffers.
     fn record(
         &mut self,
         recorder: &mut Recorder<'_>,
@@ -131,7 +132,7 @@ impl GpuHead {
         Ok(())
     }
 
-    /// Submits what was recorded with the ranking of the first `rows` rows of the stream.
+    /// Submits what was recorded together with the ranking of the first `rows` rows of the stream.
     fn rank(
         &mut self,
         mut recorder: Recorder<'_>,
@@ -195,7 +196,7 @@ impl HeadBackend for GpuHead {
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
         if self.rows.scratch + beam.len() > TREE_ROWS {
-            // The tree is as large as it can be.
+            // The tree has reached its largest size.
             return Ok(Vec::new());
         }
         let gpu = Arc::clone(&self.gpu);
@@ -220,7 +221,7 @@ impl HeadBackend for GpuHead {
         Ok(candidates)
     }
 
-    /// Of a pass of more rows than a submission has, the last ones.
+    /// If a pass has more rows than a submission, these are the last ones.
     fn outputs(&self) -> Result<Vec<f32>, HeadError> {
         let parts = [(self.blocks.stream(), 0, self.last * self.hidden)];
         Ok(floats_of(&Recorder::new(&self.gpu).submit_and_read(&parts)?))

@@ -1,8 +1,9 @@
-//! Which kind of head a checkpoint holds, told by its tensors' names. Must never read a tensor.
+//! Which kind of head a checkpoint holds, judged by the names of its tensors. It must never read a
+//! tensor.
 
 use serde::{Deserialize, Serialize};
 
-/// How a head makes its blocks' input of feature and token.
+/// How a head computes its blocks' input from feature and token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FusionKind {
@@ -12,13 +13,13 @@ pub enum FusionKind {
     Eagle,
     /// EAGLE-3's `fc` over tapped states (method.md, EAGLE-3).
     Eagle3,
-    /// Dynamic gated fusion of the token with what EAGLE-3's `fc` makes of tapped states: a variant
-    /// of ours.
+    /// Dynamic gated fusion of the token with the output of EAGLE-3's `fc` over tapped states: our
+    /// own variant.
     Dgf3,
 }
 
 impl FusionKind {
-    /// The kind of a checkpoint with tensors of these names; `None` if it is no draft head.
+    /// The kind of a checkpoint with tensors of these names; `None` if it is not a draft head.
     pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Option<Self> {
         let (mut gated, mut joined) = (false, false);
         for name in names {
@@ -49,14 +50,14 @@ impl FusionKind {
         }
     }
 
-    /// Whether it reads tapped states of the target in the place of its features, and so has a
-    /// norm and an LM head of its own.
+    /// Whether it reads tapped states of the target instead of its features, and so has its own
+    /// norm and LM head.
     pub fn taps(self) -> bool {
         matches!(self, Self::Eagle3 | Self::Dgf3)
     }
 }
 
-/// The published name behind what a training framework wrote.
+/// The published name, without the prefixes of a training framework.
 pub(super) fn published(name: &str) -> &str {
     let mut name = name;
     while let Some(rest) = name.strip_prefix("module.").or(name.strip_prefix("model.")) {

@@ -1,6 +1,6 @@
-//! Why a head cannot draft for a target. Must never know files.
+//! Why a head cannot draft for a target. It must not depend on files.
 
-/// What of head and target does not go together.
+/// What does not fit between head and target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// A size differs.
@@ -27,7 +27,7 @@ pub enum Misfit {
         /// Layers of the target.
         layers: usize,
     },
-    /// The usual three states are not three.
+    /// The usual three states are not distinct.
     #[error(
         "the draft head does not fit the target: it taps layers 2, N/2 and N − 3, which are not \
          three layers where N is {layers}; name the states that it was trained with in \

@@ -1,10 +1,10 @@
 //! The draft head (method.md, Draft heads): DGF or EAGLE fusion and M Llama blocks that estimate
-//! the target's next feature. Owns the head's weights, its stable KV and its tree rows; must never
-//! know how a tree is grown, where the weights lie on disk or why its device was chosen.
+//! the target's next feature. It owns the head's weights, its stable KV and its tree rows. It must
+//! not depend on how a tree is grown, where the weights are on disk or why its device was chosen.
 //!
 //! [`HeadBackend`] is what drafting needs of a head. [`TensorHead`] computes it with candle on any
-//! device; [`PackedHead`] with the CPU's kernels, several times faster there; [`GpuHead`] with our
-//! own shaders on any GPU.
+//! device, [`PackedHead`] with the CPU's kernels, which are several times faster there; [`GpuHead`]
+//! uses our own shaders on any GPU.
 
 mod backend;
 mod config;

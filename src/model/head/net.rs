@@ -1,5 +1,5 @@
-//! The head's forward pass as functions of candle tensors, on any device and in any precision.
-//! Must never know trees' scores or what drafting is for.
+//! The head's forward pass as functions of candle tensors, on any device and in any precision. It
+//! must not depend on the scores of trees or on what drafting is for.
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
@@ -11,13 +11,13 @@ use crate::model::RopeTable;
 use crate::model::candle::{Block, BlockCache, Places, linear};
 use crate::speculate::BeamRow;
 
-/// The fusion's result and what led to it, `[rows, H]` each unless said otherwise.
+/// The fusion's result and the intermediate results, `[rows, H]` each unless said otherwise.
 #[derive(Clone, Debug)]
 pub struct Fused {
     /// u: the input of block 0.
     pub output: Tensor,
-    /// What was computed on the way, by the names of the golden files: `normed_embed`, `h1`, `h2`
-    /// and `gate` of DGF, `fc_in` `[rows, 2H]` of EAGLE.
+    /// Intermediate results, by the names of the golden files: `normed_embed`, `h1`, `h2` and
+    /// `gate` of DGF, `fc_in` `[rows, 2H]` of EAGLE.
     pub parts: Vec<(&'static str, Tensor)>,
 }
 
@@ -40,13 +40,13 @@ impl HeadNet {
     pub fn new(weights: &HeadWeights, device: &Device, dtype: DType) -> candle_core::Result<Self> {
         let config = weights.config.clone();
         let body = &config.body;
-        // One block after another: joining its products holds it twice for a moment, and a card
-        // may have room for the blocks once only.
+        // One block after the other: joining the products of a block holds it twice for a moment,
+        // and a card may have room for the blocks only once.
         let blocks = weights.blocks.iter().map(|block| Block::new(&block.to(device, dtype)?, body));
         Ok(Self {
             fusion: weights.fusion.to(device, dtype)?,
             blocks: blocks.collect::<candle_core::Result<_>>()?,
-            // Of a head no scaling depends on the context, so none is given.
+            // No scaling of a head depends on the context, so none is given.
             rope: RopeTable::of(body, 0).swap_remove(0),
             config,
             dtype,
@@ -83,7 +83,7 @@ impl HeadNet {
         }
     }
 
-    /// What the LM head reads of the outputs.
+    /// The LM head's input, computed from the outputs.
     ///
     /// # Errors
     /// If the device fails.
@@ -99,14 +99,14 @@ impl HeadNet {
         }
     }
 
-    /// Whether an EAGLE-3 head is of this kind.
+    /// Whether this is an EAGLE-3 head for which `is` holds.
     pub(super) fn eagle3_config(&self, is: impl Fn(&Eagle3Config) -> bool) -> bool {
         self.config.eagle3.as_ref().is_some_and(is)
     }
 
-    /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads); of an
-    /// EAGLE-3 head the state that `fc` makes of the tapped ones. A DGF head over tapped states
-    /// takes what its own `fc` makes of them for features.
+    /// u from features and token embeddings, `[rows, H]` each (method.md, Draft heads); for an
+    /// EAGLE-3 head, the state that `fc` computes from the tapped ones. A DGF head over tapped
+    /// states uses the output of its own `fc` as features.
     ///
     /// # Errors
     /// If the device fails.
@@ -150,7 +150,7 @@ impl HeadNet {
         blocks.try_fold(x, |x, (i, block)| block.run(x, &self.config.body, places, cache(i)))
     }
 
-    /// Places of `rows` causal rows behind `start` stable ones, at positions `start..`.
+    /// The places of `rows` causal rows after `start` stable ones, at positions `start..`.
     ///
     /// # Errors
     /// If the device fails.
@@ -165,8 +165,8 @@ impl HeadNet {
         Places::new(&self.rope, &positions, mask, start, (&self.device, self.dtype))
     }
 
-    /// Places of further rows of a tree, behind `stable` rows and `scratch` rows that came before,
-    /// each at the RoPE position of its level.
+    /// The places of further rows of a tree, after `stable` rows and `scratch` earlier rows, each
+    /// at the RoPE position of its level.
     ///
     /// # Errors
     /// If the device fails.
@@ -188,7 +188,7 @@ impl HeadNet {
         Places::new(&self.rope, &positions, mask, stable + scratch, (&self.device, self.dtype))
     }
 
-    /// A mask that shows every row the first `open` columns and hides some of the `tail` ones.
+    /// A mask in which every row sees the first `open` columns and only some of the `tail` columns.
     fn mask(
         &self,
         open: usize,

@@ -1,5 +1,5 @@
-//! An EAGLE-3 head's pass as functions of candle tensors (method.md, EAGLE-3). Must never know
-//! trees.
+//! An EAGLE-3 head's pass as functions of candle tensors (method.md, EAGLE-3). It must not depend
+//! on trees.
 
 use candle_core::{DType, Tensor};
 use candle_nn::ops;
@@ -9,7 +9,7 @@ use super::weights::Eagle3Weights;
 use crate::model::candle::{BlockCache, Places};
 
 impl HeadNet {
-    /// What further rows can read, from states and token embeddings, `[rows, H]` each.
+    /// What further rows can read, computed from states and token embeddings, `[rows, H]` each.
     pub(super) fn eagle3(
         &self,
         own: &Eagle3Weights,

@@ -1,5 +1,5 @@
-//! The head's weights packed for the CPU's kernels, or as another backend holds matrices. Must
-//! never know passes.
+//! The head's weights packed for the CPU's kernels, or in the form in which another backend holds
+//! matrices. It must not depend on passes.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::model::cpu::layer::{Attention, Dense, GroupedQuery, Layer, Mlp, Norm}
 
 /// How feature and token become the blocks' input.
 pub(super) enum PackedFusion<M = Matrix> {
-    /// Rows of these matrices are outputs, unlike the checkpoint's.
+    /// Rows of these matrices are outputs, in contrast to the checkpoint's.
     Dgf { w_1: M, w_2: M, w_z: M, norm: Vec<f32>, tapped: Option<PackedTapped<M>> },
-    /// Embedding first, feature second.
+    /// The embedding comes first, the feature second.
     Eagle { fc: M, bias: Option<Vec<f32>> },
-    /// EAGLE-3's.
+    /// The fusion of EAGLE-3.
     Eagle3(Box<PackedEagle3<M>>),
 }
 
-/// What a DGF head over tapped states has beside its gate and its blocks.
+/// What a DGF head over tapped states has in addition to its gate and its blocks.
 pub(super) struct PackedTapped<M = Matrix> {
     pub(super) fc: M,
     pub(super) norm: Vec<f32>,
 }
 
-/// What an EAGLE-3 head has beside its block.
+/// What an EAGLE-3 head has in addition to its block.
 pub(super) struct PackedEagle3<M = Matrix> {
     pub(super) fc: M,
     pub(super) bias: Option<Vec<f32>>,
@@ -38,11 +38,12 @@ pub(super) struct PackedEagle3<M = Matrix> {
     pub(super) norm: Vec<f32>,
     /// Attention adds to the normed state.
     pub(super) norm_before_residual: bool,
-    /// The normed output is what the next row reads.
+    /// The next row reads the normed output.
     pub(super) norm_output: bool,
 }
 
-/// A norm of the tapped states: each run of `ones` alike, then times `weight`.
+/// A norm of the tapped states: each run of `ones` is normed in the same way, then multiplied by
+/// `weight`.
 pub(super) struct PackedTapNorm {
     pub(super) ones: Vec<f32>,
     pub(super) weight: Vec<f32>,
@@ -61,17 +62,17 @@ impl PackedFusion {
     }
 }
 
-/// How a head's matrices are held. No text depends on it, only how often the draft is
+/// How a head's matrices are stored. It does not affect the text, only how often the draft is
 /// right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadPrecision {
-    /// In 4 bits with a scale and a least weight for every 32 (Q4_1): reading the weights is what a
-    /// step of a few rows takes, and a draft is right nearly as often.
+    /// In 4 bits, with a scale and a minimum for every 32 weights (Q4_1). Reading the weights takes
+    /// most of the time of a step with few rows, and the draft is right nearly as often.
     #[default]
     Four,
     /// In 8 bits with a scale for every 32 weights (Q8_0).
     Eight,
-    /// As the checkpoint stores them.
+    /// In the precision of the checkpoint.
     Stored,
 }
 
@@ -86,7 +87,7 @@ pub(super) struct Encoded {
 /// Packs tensors in one precision.
 pub(super) struct Packer<'a, M = Matrix> {
     pub(super) precision: HeadPrecision,
-    /// What becomes of a matrix.
+    /// How a matrix is made.
     pub(super) make: &'a dyn Fn(&Encoded) -> Result<M, HeadError>,
 }
 
@@ -183,7 +184,8 @@ impl<M> Packer<'_, M> {
 }
 
 impl Packer<'_> {
-    /// The matrix behind a table: the target's own, or a tensor packed as it is stored.
+    /// The matrix in a table: the target's own, or a tensor packed in the precision in which it is
+    /// stored.
     pub(super) fn table(&self, table: &Table) -> Result<Arc<Matrix>, HeadError> {
         match table {
             Table::Packed(matrix) => Ok(Arc::clone(matrix)),
@@ -194,7 +196,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Some rows of a table, in this precision whatever the table's is.
+    /// Some rows of a table, in this precision, even if the table's is different.
     pub(super) fn rows(&self, table: &Table, rows: &[u32]) -> Result<Matrix, HeadError> {
         self.matrix(&table.rows(rows)?)
     }
@@ -204,7 +206,7 @@ impl Packer<'_> {
 pub(super) fn encoded(tensor: &Tensor, precision: HeadPrecision) -> Result<Encoded, HeadError> {
     let (outputs, inputs) = tensor.dims2()?;
     let values = floats(tensor)?;
-    // A width that has no whole blocks stays as it is.
+    // A matrix whose width is not a whole number of blocks is left unchanged.
     let whole = inputs.is_multiple_of(32);
     let (format, bytes): (_, Vec<u8>) = match tensor.dtype() {
         _ if whole && precision == HeadPrecision::Four => {
@@ -228,10 +230,10 @@ fn floats(tensor: &Tensor) -> Result<Vec<f32>, HeadError> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
 }
 
-/// A block of 32 weights: a scale in f16, then codes of −127..=127.
+/// A block of 32 weights: a scale in f16, then codes in −127..=127.
 fn q8_0(weights: &[f32]) -> [u8; 34] {
     let peak = weights.iter().fold(0.0f32, |peak, weight| peak.max(weight.abs()));
-    // The codes are made for the scale as it is stored.
+    // The codes are computed from the scale as it is stored.
     let scale = f16::from_f32(peak / 127.0);
     let inverse = if scale.to_f32() > 0.0 { 1.0 / scale.to_f32() } else { 0.0 };
     let mut block = [0; 34];
@@ -242,7 +244,7 @@ fn q8_0(weights: &[f32]) -> [u8; 34] {
     block
 }
 
-/// A block of 32 weights: scale and least weight in f16, then codes of 0..=15.
+/// A block of 32 weights: scale and minimum in f16, then codes in 0..=15.
 fn q4_1(weights: &[f32]) -> [u8; 20] {
     let (least, most) =
         weights.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(a, b), &w| (a.min(w), b.max(w)));
@@ -266,7 +268,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Packed and read back, a weight is off by half a step at most.
+        /// After packing and reading back, a weight is off by at most half a step.
         #[test]
         fn few_bits_hold_a_weight_to_half_a_step(
             weights in prop::collection::vec(-3.0f32..3.0, 2 * 64), size in -3i32..3,
@@ -289,7 +291,7 @@ mod tests {
                 for (found, weights) in row.chunks(32).zip(weights.chunks(32)) {
                     let peak = weights.iter().fold(0.0f32, |peak, x| peak.max(x.abs()));
                     for (a, b) in found.iter().zip(weights) {
-                        // Half a step, and what rounding to f16 costs at the ends.
+                        // Half a step, plus the error of rounding to f16 at the ends.
                         prop_assert!((a - b).abs() <= peak * (0.5 * step + 2e-3), "{a} {b}");
                     }
                 }

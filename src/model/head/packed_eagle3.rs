@@ -1,4 +1,4 @@
-//! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). Must never know trees.
+//! An EAGLE-3 head's pass on the CPU's kernels (method.md, EAGLE-3). It must not depend on trees.
 
 use super::backend::Origin;
 use super::pack::PackedEagle3;
@@ -6,7 +6,7 @@ use crate::kernels::{TreeMask, add, rms_norm};
 use crate::model::cpu::layer::Layer;
 use crate::model::cpu::scratch::Blocks;
 
-/// Intermediate numbers, kept so that a step allocates nothing.
+/// Buffers for intermediate numbers, reused so that a step allocates nothing.
 #[derive(Default)]
 pub(super) struct Eagle3Buffers {
     taps: Vec<f32>,
@@ -18,8 +18,8 @@ pub(super) struct Eagle3Buffers {
 }
 
 impl PackedEagle3 {
-    /// Runs placed rows of `features` and `embeddings` through the head's block. What further rows
-    /// can read is left in the stream.
+    /// Runs placed rows of `features` and `embeddings` through the head's block. The stream then
+    /// holds what further rows can read.
     pub(super) fn run(
         &self,
         (features, origin): (&[f32], Origin),
@@ -61,7 +61,7 @@ impl PackedEagle3 {
         }
     }
 
-    /// What the LM head reads of `outputs`: in `room`, or themselves.
+    /// The LM head's input for `outputs`: computed in `room`, or the outputs themselves.
     pub(super) fn scored<'a>(
         &self,
         outputs: &'a [f32],

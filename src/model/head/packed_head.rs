@@ -1,5 +1,5 @@
 //! The head on the CPU's kernels: packed weights, the target's own blocks, embedding and LM head.
-//! Must never know drafting.
+//! It must not depend on drafting.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::model::cpu::scratch::{Blocks, PassTiming, Scratch};
 use crate::model::{Config, RopeTable};
 use crate::speculate::{BeamRow, Ranking};
 
-/// KV slots behind the context for the rows of a tree and of those grown ahead of the target.
+/// KV slots after the context, for the rows of a tree and for those grown ahead of the target.
 const TREE_ROWS: usize = 1024;
 
 /// A head on the CPU with its caches.
@@ -32,25 +32,25 @@ pub struct PackedHead {
     embedding: Arc<Matrix>,
     /// `[scored tokens, H]`.
     lm_head: Arc<Matrix>,
-    /// The tokens scored, if not all.
+    /// The scored tokens, if not all.
     draft_vocab: Option<DraftVocabulary>,
-    /// Bytes of embedding and LM head, where they are the head's own.
+    /// Bytes of embedding and LM head, if the head has its own.
     own_tables: usize,
     rope: Vec<RopeTable>,
     cache: KvCache,
     blocks: usize,
     rows: RowCounts,
-    /// Of the last pass, `[rows, H]`.
+    /// The outputs of the last pass, `[rows, H]`.
     outputs: Vec<f32>,
-    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
-    /// from.
+    /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
+    /// rows can continue.
     sources: Vec<f32>,
     buffers: Buffers,
     scratch: Scratch,
     timing: PassTiming,
 }
 
-/// Intermediate numbers, kept so that a step allocates nothing.
+/// Buffers for intermediate numbers, reused so that a step allocates nothing.
 #[derive(Default)]
 struct Buffers {
     features: Vec<f32>,
@@ -68,10 +68,10 @@ struct Buffers {
 
 impl PackedHead {
     /// Packs a head for contexts of up to `capacity` positions. What it shares with the target is
-    /// not copied if it is packed already.
+    /// not copied if it is already packed.
     ///
     /// # Errors
-    /// [`HeadError::Device`] if there is no memory.
+    /// [`HeadError::Device`] if there is not enough memory.
     pub fn new(
         weights: &HeadWeights,
         shared: &SharedTables,
@@ -122,7 +122,7 @@ impl PackedHead {
         })
     }
 
-    /// Runs the pairs of `buffers.features` and `tokens` through the blocks; row i stands at
+    /// Runs the pairs of `buffers.features` and `tokens` through the blocks, with row i at
     /// `position(i)`. Leaves the last block's output in `outputs`.
     fn pass(
         &mut self,
@@ -151,7 +151,7 @@ impl PackedHead {
         blocks.lap();
     }
 
-    /// The candidates by the LM head for each row of `outputs`.
+    /// The LM head's candidates for each row of `outputs`.
     fn rank(&mut self, ranking: &Ranking) -> Candidates {
         let Self { config, pool, buffers, cache, scratch, timing, .. } = self;
         let count = self.outputs.len() / config.hidden;
@@ -192,7 +192,7 @@ impl Buffers {
         });
     }
 
-    /// `fused` from `features` and `embeddings` (method.md, Draft heads).
+    /// Computes `fused` from `features` and `embeddings` (method.md, Draft heads).
     fn fuse(&mut self, fusion: &PackedFusion, origin: Origin, blocks: &mut Blocks<'_>) {
         let (pool, hidden) = (blocks.pool, blocks.config.hidden);
         let size = self.embeddings.len();
@@ -223,13 +223,13 @@ impl Buffers {
                     self.fused.chunks_exact_mut(hidden).for_each(|row| add(pool, row, bias));
                 }
             }
-            // Makes its blocks' input itself.
+            // It computes its blocks' input itself.
             PackedFusion::Eagle3(_) => {}
         }
     }
 }
 
-/// Rows of `a` and `b`, each `[rows, width]`, side by side.
+/// Concatenates rows of `a` and `b`, each `[rows, width]`.
 fn join(a: &[f32], b: &[f32], width: usize, joined: &mut Vec<f32>) {
     joined.clear();
     for (a, b) in a.chunks_exact(width).zip(b.chunks_exact(width)) {
@@ -279,7 +279,7 @@ impl HeadBackend for PackedHead {
 
     fn step(&mut self, beam: &[BeamRow], ranking: &Ranking) -> Result<Candidates, HeadError> {
         if self.rows.total() + beam.len() > self.cache.capacity() {
-            // The tree is as large as it can be.
+            // The tree has reached its largest size.
             return Ok(Vec::new());
         }
         let hidden = self.config.hidden;
@@ -305,7 +305,7 @@ impl HeadBackend for PackedHead {
     fn keys_and_values(&self, block: usize) -> Result<(Vec<f32>, Vec<f32>), HeadError> {
         let slots = (0..self.rows.total()).map(|slot| self.cache.row(block, slot));
         let (keys, values): (Vec<_>, Vec<_>) = slots.unzip();
-        // From a row of all heads a slot to all slots of a head.
+        // From rows with all heads of a slot to rows with all slots of a head.
         let by_head = |rows: &[Vec<f32>]| {
             let dim = self.config.head_dim;
             let heads = (0..self.config.kv_heads).map(|head| head * dim..(head + 1) * dim);

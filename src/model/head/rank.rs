@@ -1,5 +1,5 @@
-//! From logits on any device to the likeliest children of each row (method.md, Tree growth). Must
-//! never know a head.
+//! From logits on any device to the likeliest children of each row (method.md, Tree growth). It
+//! must not depend on a head.
 
 use candle_core::{D, DType, Device, Tensor};
 
@@ -7,12 +7,12 @@ use super::{Candidates, DraftVocabulary};
 use crate::speculate::{Ranking, top_k};
 
 /// The candidates of each row of logits `[rows, V]` by `ranking`, with log-probabilities in f32. V
-/// is the draft vocabulary's size where there is one.
+/// is the size of the draft vocabulary if there is one.
 ///
-/// If the likeliest tokens are asked for, of a device other than the CPU only the maxima of the
-/// rows' chunks and then each row's `width` best chunks are fetched, instead of all logits: a row's
-/// `width` best tokens lie in the chunks whose maxima are its `width` best. Coupled ranking may
-/// favour any token and takes whole rows.
+/// If the likeliest tokens are requested from a device other than the CPU, not all logits are
+/// fetched but only the maxima of the rows' chunks and then the `width` best chunks of each row.
+/// This suffices because a row's `width` best tokens are in the chunks whose maxima are its `width`
+/// best. Coupled ranking may prefer any token, so it fetches whole rows.
 ///
 /// # Errors
 /// If the device fails.
@@ -41,12 +41,12 @@ pub fn rank_tensor(
     }
 }
 
-/// [`rank_tensor`] of f32 logits in chunks of `length`, which divides V.
+/// [`rank_tensor`] for f32 logits in chunks of `length`, which divides V.
 fn rank_by_chunks(logits: &Tensor, length: usize, width: usize) -> candle_core::Result<Candidates> {
     let (rows, vocab) = logits.dims2()?;
     let count = vocab / length;
     let chunks = logits.reshape((rows, count, length))?;
-    // One transfer for the maxima and the normaliser, which stands last.
+    // One transfer for the maxima and the normaliser, which comes last.
     let summary = Tensor::cat(&[chunks.max(D::Minus1)?, log_sum_exp(logits)?], 1)?;
     let summary = summary.to_vec2::<f32>()?;
     let picked: Vec<Vec<u32>> = summary
@@ -54,7 +54,7 @@ fn rank_by_chunks(logits: &Tensor, length: usize, width: usize) -> candle_core::
         .map(|row| {
             let best = top_k(&row[..count], width);
             let mut best: Vec<u32> = best.into_iter().map(|(chunk, _)| chunk).collect();
-            // Ascending, so that ties go to the lower token below.
+            // In ascending order, so that ties go to the lower token.
             best.sort_unstable();
             best
         })
@@ -64,7 +64,7 @@ fn rank_by_chunks(logits: &Tensor, length: usize, width: usize) -> candle_core::
         .flat_map(|(row, best)| best.iter().map(move |chunk| row * count as u32 + chunk))
         .collect();
     if index.is_empty() {
-        // Not one number in any row.
+        // No row has a number that is not NaN.
         return Ok(vec![Vec::new(); rows]);
     }
     let index = Tensor::from_slice(&index, index.len(), logits.device())?;

@@ -1,4 +1,4 @@
-//! The head on candle: any device, f32, f16 or bf16. Must never know drafting.
+//! The head on candle: any device, f32, f16 or bf16. It must not depend on drafting.
 
 use candle_core::{DType, Device, Tensor};
 
@@ -18,20 +18,20 @@ pub struct TensorHead {
     embedding: Tensor,
     /// `[scored tokens, H]`.
     lm_head: Tensor,
-    /// The tokens scored, if not all.
+    /// The scored tokens, if not all.
     draft_vocab: Option<DraftVocabulary>,
     shared_bytes: u64,
     blocks: usize,
     rows: RowCounts,
-    /// Of the last pass, `[rows, H]`.
+    /// The outputs of the last pass, `[rows, H]`.
     outputs: Option<Tensor>,
-    /// Of the last stable row and of every scratch row, `[1 + scratch, H]`: what rows can go on
-    /// from.
+    /// The outputs of the last stable row and of every scratch row, `[1 + scratch, H]`, from which
+    /// rows can continue.
     sources: Option<Tensor>,
 }
 
 impl TensorHead {
-    /// Puts the head and its share of the target on `device` in `dtype`.
+    /// Puts the head and what it shares with the target on `device` in `dtype`.
     ///
     /// # Errors
     /// [`HeadError::Device`] if the device has no room or fails.

@@ -1,5 +1,5 @@
-//! Which tensors a head of a shape has: names, shapes, and which of them may be left out. Must
-//! never read one.
+//! Which tensors a head of a given shape has: names, shapes, and which of them may be left out. It
+//! must never read a tensor.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ type Shapes = BTreeMap<String, Vec<usize>>;
 
 /// The tensors of a head of this shape by their published names (method.md, Published files of a
 /// head), without the embedding and the biases of q, k and v, which only some checkpoints have. The
-/// block of an EAGLE-3 head is called as its authors call it.
+/// block of an EAGLE-3 head has the name that its authors use.
 pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usize>> {
     let body = &config.body;
     let h = body.hidden;
@@ -75,7 +75,7 @@ pub fn layout(config: &HeadConfig, kind: FusionKind) -> BTreeMap<String, Vec<usi
     layout
 }
 
-/// What every block has, with an attention that reads `width` numbers a row.
+/// What every block has, if its attention reads rows of `width` numbers.
 fn put_block(layout: &mut Shapes, at: &str, body: &Config, width: usize) {
     let (h, i) = (body.hidden, body.intermediate);
     let (q, kv) = (body.q_width(), body.kv_width());
@@ -91,7 +91,7 @@ fn put_block(layout: &mut Shapes, at: &str, body: &Config, width: usize) {
 }
 
 /// Every tensor that a checkpoint with tensors of these names may have: its shape, and whether it
-/// must be there.
+/// is required.
 pub(super) fn expected(
     config: &HeadConfig,
     kind: FusionKind,
@@ -105,7 +105,7 @@ pub(super) fn expected(
             (name, (shape, required))
         })
         .collect();
-    // The target's embedding serves where it is as wide as the head.
+    // The target's embedding is used if it is as wide as the head.
     let other_width = config.eagle3.as_ref().is_some_and(|own| own.target_hidden != body.hidden);
     all.insert(EMBEDDING.into(), (vec![body.vocab, body.hidden], other_width));
     if other_width && let Some((_, required)) = all.get_mut(LM_HEAD) {
@@ -115,7 +115,7 @@ pub(super) fn expected(
         all.insert(D2T.into(), (vec![count], true));
         all.insert(T2D.into(), (vec![body.vocab], false));
     }
-    // What a head has in one block it has in all.
+    // If one block of a head has a tensor, all of them have it.
     let blocks = || (0..body.layers).map(|block| block_name(kind, block));
     let biases = |at: String| {
         [("q", body.q_width()), ("k", body.kv_width()), ("v", body.kv_width())]
@@ -131,7 +131,7 @@ pub(super) fn expected(
     all
 }
 
-/// What can have a norm in front of the rotation.
+/// The projections that can have a norm before the rotation.
 pub(super) const QK: [&str; 2] = ["q", "k"];
 
 /// The name that the tensors of a block begin with.
@@ -154,9 +154,9 @@ pub(super) fn tap_norm(tap: usize) -> String {
     format!("fc_norm.{tap}.weight")
 }
 
-/// Tensors that checkpoints carry and a head has no use for: the target's LM head is used where the
-/// head has none of its own, the rotary frequencies are computed, and the draft vocabulary says
-/// nothing of a head that scores every token.
+/// Tensors that checkpoints contain but a head does not need. The target's LM head is used if the
+/// head does not have its own; the rotary frequencies are computed; and a head that scores every
+/// token does not need the draft vocabulary.
 pub(super) fn is_ignored(name: &str, config: &HeadConfig) -> bool {
     match name {
         LM_HEAD => config.eagle3.is_none(),

@@ -1,5 +1,5 @@
-//! Takes a head out of a source of tensors, all of whose names and shapes are checked first. Must
-//! never know where the source is.
+//! Reads a head from a source of tensors, after checking all their names and shapes. It must not
+//! depend on where the source is.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use crate::model::candle::{BlockWeights, Linear};
 use crate::model::head::kind::{FusionKind, published};
 use crate::model::head::{DraftVocabulary, Eagle3Config, HeadConfig, HeadError, TapNorm};
 
-/// The block of an EAGLE-3 head as its authors call it, and as speculators does.
+/// The block of an EAGLE-3 head by its authors' name, and by the name in speculators.
 const MIDLAYER: &str = "midlayer.";
 const BLOCK_0: &str = "layers.0.";
 
 impl HeadWeights {
-    /// Takes the head's tensors out of `source`. Prefixes that training frameworks leave
-    /// (`module.`, `model.`) are stripped.
+    /// Reads the head's tensors from `source`. Prefixes left by training frameworks (`module.`,
+    /// `model.`) are stripped.
     ///
     /// # Errors
-    /// [`HeadError::Weights`] names every tensor that is missing, unknown or misshapen at once;
+    /// [`HeadError::Weights`] names at once every tensor that is missing, unknown or misshapen;
     /// [`HeadError::Unreadable`] if one that fits cannot be read.
     pub fn load(config: &HeadConfig, source: &dyn TensorSource) -> Result<Self, HeadError> {
         Loader::checked(config, source)?.load()
     }
 }
 
-/// A source whose names and shapes were found right.
+/// A source whose names and shapes have been checked.
 struct Loader<'a> {
     config: &'a HeadConfig,
     source: &'a dyn TensorSource,
@@ -152,7 +152,7 @@ impl<'a> Loader<'a> {
                 bias: self.take_optional(&bias_name(&at, x))?,
             })
         };
-        // EAGLE-3's stands before the embedding alone.
+        // EAGLE-3's norm applies only to the embedding.
         let input_norm = match self.kind {
             FusionKind::Eagle3 => None,
             _ => self.take_optional(&format!("{at}.input_layernorm.weight"))?,
@@ -192,7 +192,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// A tensor as this checkpoint would call it.
+    /// A tensor's name in this checkpoint.
     fn told(&self, name: &str) -> String {
         let speculators = self.names.values().any(|stored| published(stored).starts_with(BLOCK_0));
         match name.strip_prefix(MIDLAYER) {
@@ -214,7 +214,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The name that a tensor is known by here.
+/// The name that we use for a tensor.
 fn canonical(name: &str, kind: Option<FusionKind>) -> String {
     let name = published(name);
     match name.strip_prefix(BLOCK_0) {

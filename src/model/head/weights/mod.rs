@@ -1,5 +1,5 @@
 //! The head's tensors by their published names (method.md, Published files of a head), checked as a
-//! whole before any is used. Must never know a backend.
+//! whole before any is used. It must not depend on a backend.
 
 mod layout;
 mod loader;

@@ -1,4 +1,4 @@
-//! The weights of a head, as stored. Must never know the names of tensors, nor a backend.
+//! The weights of a head, as stored. It must not depend on tensor names or a backend.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::model::head::{DraftVocabulary, HeadConfig};
 pub trait TensorSource {
     /// All names.
     fn names(&self) -> Vec<String>;
-    /// The shape of one, without reading it; `None` if there is no such tensor.
+    /// The shape of a tensor, without reading it; `None` if there is no such tensor.
     fn shape(&self, name: &str) -> Option<Vec<usize>>;
-    /// One tensor on the CPU, in the precision it is stored in.
+    /// A tensor on the CPU, in the precision in which it is stored.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -42,55 +42,56 @@ impl TensorSource for HashMap<String, Tensor> {
 pub enum FusionWeights {
     /// Plain matrices `[in, out]`: the transpose of a linear layer's weight.
     Dgf {
-        /// `[H, H]`, of the feature.
+        /// `[H, H]`, applied to the feature.
         w_1: Tensor,
-        /// `[H, H]`, of the token.
+        /// `[H, H]`, applied to the token.
         w_2: Tensor,
-        /// `[2H, H]`, of the gate.
+        /// `[2H, H]`, for the gate.
         w_z: Tensor,
-        /// `[H]`, norm of the token's embedding.
+        /// `[H]`, the norm of the token's embedding.
         norm: Tensor,
-        /// What makes the feature of tapped states; `None` reads the target's.
+        /// What computes the feature from tapped states; `None` if the head reads the target's
+        /// feature.
         tapped: Option<TappedWeights>,
     },
     /// A linear layer.
     Eagle {
-        /// `[H, 2H]`: out × in; embedding first, feature second.
+        /// `[H, 2H]`: out × in; the embedding comes first, the feature second.
         weight: Tensor,
         /// `[H]`.
         bias: Option<Tensor>,
     },
-    /// EAGLE-3's.
+    /// The fusion of EAGLE-3.
     Eagle3(Box<Eagle3Weights>),
 }
 
-/// What a DGF head over tapped states has beside its gate and its blocks.
+/// What a DGF head over tapped states has in addition to its gate and its blocks.
 #[derive(Clone, Debug)]
 pub struct TappedWeights {
-    /// `[H, taps · target's H]`, of the tapped states: makes the feature of a true pair.
+    /// `[H, taps · target's H]`, applied to the tapped states: computes the feature of a true pair.
     pub fc: Tensor,
-    /// `[H]`, of the last block's output, before the LM head.
+    /// `[H]`, the norm of the last block's output, before the LM head.
     pub norm: Tensor,
 }
 
-/// What an EAGLE-3 head has beside its block, whose q, k and v read `[.., 2H]`: the token's
+/// What an EAGLE-3 head has in addition to its block, whose q, k and v read `[.., 2H]`: the token's
 /// embedding, then the state.
 #[derive(Clone, Debug)]
 pub struct Eagle3Weights {
-    /// `[H, taps · target's H]`, of the tapped states.
+    /// `[H, taps · target's H]`, applied to the tapped states.
     pub fc: Linear,
-    /// `[taps · target's H]`: what the tapped states are multiplied by once they are normed.
+    /// `[taps · target's H]`: the weight of the norm of the tapped states.
     pub tap_norm: Option<Tensor>,
-    /// `[H]`, of the token's embedding.
+    /// `[H]`, the norm of the token's embedding.
     pub embedding_norm: Tensor,
-    /// `[H]`, of the state.
+    /// `[H]`, the norm of the state.
     pub state_norm: Tensor,
-    /// `[H]`, of the block's output, before the LM head.
+    /// `[H]`, the norm of the block's output, before the LM head.
     pub norm: Tensor,
 }
 
 impl Eagle3Weights {
-    /// Weights in all.
+    /// How many weights it has in all.
     pub fn elements(&self) -> usize {
         let optional = self.fc.bias.iter().chain(&self.tap_norm);
         let all = [&self.fc.weight, &self.embedding_norm, &self.state_norm, &self.norm];
@@ -103,13 +104,13 @@ impl Eagle3Weights {
 pub struct HeadWeights {
     /// Shape and constants.
     pub config: HeadConfig,
-    /// Feature and token to block input.
+    /// How feature and token become the block input.
     pub fusion: FusionWeights,
     /// The M blocks.
     pub blocks: Vec<BlockWeights>,
-    /// `[V, H]`, if the checkpoint carries its own.
+    /// `[V, H]`, if the checkpoint has its own.
     pub embedding: Option<Tensor>,
-    /// The tokens it scores, if not all.
+    /// The scored tokens, if not all.
     pub draft_vocab: Option<DraftVocabulary>,
     /// `[scored, H]`, if it has its own.
     pub lm_head: Option<Tensor>,
@@ -126,7 +127,8 @@ impl HeadWeights {
         }
     }
 
-    /// A head of the first `blocks` blocks, as an elastic one can be run. Tensors are shared.
+    /// A head with only the first `blocks` blocks, as an elastic head can be run. Tensors are
+    /// shared.
     #[must_use]
     pub fn first_blocks(&self, blocks: usize) -> Self {
         let mut first = self.clone();
@@ -135,8 +137,8 @@ impl HeadWeights {
         first
     }
 
-    /// The same head scoring only these tokens of the target. One that was trained with a draft
-    /// vocabulary keeps its own.
+    /// The same head, but it scores only these tokens of the target. A head that was trained with a
+    /// draft vocabulary keeps its own.
     ///
     /// # Errors
     /// If its own LM head cannot be read.

@@ -16,7 +16,7 @@ fn config(blocks: usize) -> HeadConfig {
     .unwrap()
 }
 
-/// A sound checkpoint of two blocks, names prefixed.
+/// A complete checkpoint of two blocks, with prefixed names.
 fn checkpoint(kind: FusionKind, prefix: &str) -> HashMap<String, Tensor> {
     let mut shapes: Vec<(String, Vec<usize>)> = match kind {
         FusionKind::Dgf => vec![
