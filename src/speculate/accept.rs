@@ -1,7 +1,7 @@
-//! Acceptance, lossless speculative sampling: one draw of the target a position, then down to the
-//! child that holds it (method.md, Acceptance). Since the candidates are a deterministic function
-//! of the text, this is the same law as rejecting them one by one, for every sampler; and the draws
-//! are those of plain decoding.
+//! Acceptance, which is lossless speculative sampling: the target draws one token per position, and
+//! the walk continues to the child that holds it (method.md, Acceptance). Because the candidates
+//! are a deterministic function of the text, this has the same distribution as rejecting them one
+//! by one, for every sampler, and the draws are those of plain decoding.
 
 use super::{History, Sampler, Tree};
 
@@ -10,7 +10,7 @@ use super::{History, Sampler, Tree};
 pub struct Accepted {
     /// Accepted nodes, root first, each the parent of the next.
     pub path: Vec<usize>,
-    /// The bonus token: the target's own after the last of them.
+    /// The bonus token: the target's own choice after the last accepted node.
     pub bonus: u32,
 }
 
@@ -25,7 +25,7 @@ impl Accepted {
 /// Walks down `tree` to the end of the accepted path.
 ///
 /// `logits` are the target's, `[tree.len(), vocab]` row-major; `position` is that of the root in
-/// the text; `history` is the text up to and including the root and is extended by every committed
+/// the text; `history` is the text up to and including the root, and is extended by every committed
 /// token.
 pub fn accept(
     tree: &Tree,

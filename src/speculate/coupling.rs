@@ -1,6 +1,7 @@
 //! Coupled drafting: a draft that knows the noise with which the target will draw can rank its
-//! candidates with it (Daliri et al. 2024). Where draft and target agree on the probabilities they
-//! then agree on the token, at any temperature. It changes no text: the target still decides.
+//! candidates with it (Daliri et al. 2024). If draft and target agree on the probabilities, they
+//! then agree on the token, at any temperature. It does not change the text, because the target
+//! still decides.
 
 use super::{Noise, SamplerSettings};
 
@@ -27,7 +28,7 @@ mod tests {
 
     #[test]
     fn the_noise_is_that_of_the_acceptance_walk() {
-        // Equal logits: the draw is the argmax of the noise alone.
+        // With equal logits, the draw is the argmax of the noise.
         let vocab = 50;
         let settings = SamplerSettings { temperature: 1.0, seed: 9, ..SamplerSettings::default() };
         let coupling = Coupling { sampler: settings, root: 17 };

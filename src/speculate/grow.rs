@@ -1,29 +1,30 @@
 //! Growing and reranking a dynamic tree (EAGLE-2; method.md, Tree growth) as a state machine that a
-//! drafter drives: it feeds the first level's candidates, then for each beam the candidates of its
-//! rows.
+//! drafter drives: it passes in the candidates of the first level, then for each beam the
+//! candidates of its rows.
 //!
-//! SpecExec's search (method.md, Strategies) differs in two numbers only. Its beam is as wide as
-//! its budget (up to [`SEARCH_BEAM`] rows), whatever the branching is; so every node is expanded in
-//! the step after it was found, and what it calls the best unexpanded nodes are those of the newest
-//! level. And every step down costs a factor ([`SEARCH_DECAY`]) besides the token's probability, so
-//! that of equally likely nodes the shallower one is kept.
+//! SpecExec's search (method.md, Strategies) differs in only two numbers. Its beam is as wide as
+//! its budget (up to [`SEARCH_BEAM`] rows), whatever the branching is. So every node is expanded in
+//! the step after it was found, and what the paper calls the best unexpanded nodes are those of the
+//! newest level. And every step down costs a factor ([`SEARCH_DECAY`]) in addition to the token's
+//! probability, so that of equally likely nodes the shallower one is kept.
 //!
 //! Candidates have flat ids in order of creation and are ranked by (score descending, id
-//! ascending). A child's score is no higher and its id higher than its parent's, so every head of
-//! that ranking is closed under parents.
+//! ascending). A child's score is not higher than its parent's and its id is higher, so the first n
+//! nodes of that ranking always include the parents of all of them.
 //!
 //! **What is left out without changing the result.** The tree keeps the γ − 1 best candidates.
-//! Ranks only fall as candidates are added, so one that is not among the γ − 1 best is forgotten at
-//! once. A child ranks behind its parent, so a beam row is expanded only if its own rank leaves
-//! room for one more, that is, if it is among the γ − 2 best. Leaving a row out makes room in the
-//! next beam only for candidates that rank behind the row's children, hence behind the row, hence
-//! not kept either. A small γ so saves most of the k·k products of a level, and often whole levels.
+//! Ranks only fall as candidates are added, so a candidate that is not among the γ − 1 best is
+//! forgotten at once. A child ranks after its parent, so a beam row is expanded only if its own
+//! rank leaves room for one more, that is, if it is among the γ − 2 best. Leaving a row out makes
+//! room in the next beam only for candidates that rank after the row's children, hence after the
+//! row, and so are not kept either. A small γ thus saves most of the k·k products of a level, and
+//! often whole levels.
 
 use super::tree::{Method, Shape, Tree};
 
-/// Most rows that a search expands at once.
+/// The most rows that a search expands at once.
 pub const SEARCH_BEAM: usize = 128;
-/// Factor by which a search ranks a node lower for each step down.
+/// The factor by which a search lowers the rank of a node for each step down.
 pub const SEARCH_DECAY: f32 = 0.95;
 
 /// A row of the next draft forward.
@@ -32,10 +33,10 @@ pub struct BeamRow {
     /// The token to embed.
     pub token: u32,
     /// The scratch row whose output is this row's feature, `None` for the last stable row. Scratch
-    /// rows are numbered over all beams of the tree in order of expansion, from 0.
+    /// rows are numbered from 0 over all beams of the tree, in order of expansion.
     pub source: Option<usize>,
-    /// The scratch rows this row attends to besides the stable prefix and itself, from the first
-    /// level down. The last one is `source`.
+    /// The scratch rows that this row attends to in addition to the stable prefix and itself, from
+    /// the first level down. The last one is `source`.
     pub ancestors: Vec<usize>,
 }
 
@@ -44,7 +45,7 @@ struct Candidate {
     id: usize,
     /// Flat id of the parent, `None` below the root.
     parent: Option<usize>,
-    /// Scratch row that proposed it.
+    /// The scratch row that proposed it.
     source: Option<usize>,
     token: u32,
     log_prob: f32,
@@ -55,40 +56,42 @@ struct Candidate {
 #[derive(Clone, Debug)]
 pub struct Growth {
     shape: Shape,
-    /// Most rows of a beam.
+    /// The most rows in a beam.
     beam_width: usize,
-    /// Added to a node's score for each step down, besides the log-probability; never above 0.
+    /// Added to a node's score for each step down, in addition to the log-probability; never
+    /// above 0.
     step: f32,
     /// The best candidates so far, in ranking order; at most γ − 1.
     pool: Vec<Candidate>,
-    /// Candidates made so far.
+    /// How many candidates have been made so far.
     made: usize,
-    /// The rows to expand next with the candidate each stands for.
+    /// The rows to expand next, and the candidate of each row.
     beam: Vec<BeamRow>,
     members: Vec<Candidate>,
-    /// Ancestors of each scratch row, itself included.
+    /// The ancestors of each scratch row, including itself.
     paths: Vec<Vec<usize>>,
-    /// Expansions still allowed.
+    /// How many more expansions are allowed.
     levels: usize,
 }
 
 impl Growth {
     /// A tree of at most `shape.gamma` nodes, from the candidates of the first level: (token,
     /// log-probability), likeliest first, as [`super::top_log_probs`] of the last stable row with
-    /// `shape.width` gives them. More than `shape.width` are cut, NaN and minus infinity left out.
+    /// `shape.width` returns them. Candidates beyond `shape.width`, NaN and minus infinity are left
+    /// out.
     pub fn new(shape: Shape, first: &[(u32, f32)]) -> Self {
         Self::begin(shape, shape.width, 0.0, first)
     }
 
-    /// A tree found by SpecExec's search: the best `shape.gamma` nodes by decayed score, the root
-    /// included, of `shape.width` children a node and at most `shape.depth` expansions below the
-    /// first level. The trees it makes hold log-probabilities without the decay.
+    /// A tree found by SpecExec's search: the best `shape.gamma` nodes by decayed score, including
+    /// the root, with `shape.width` children per node and at most `shape.depth` expansions below
+    /// the first level. The log-probabilities in the resulting trees do not include the decay.
     pub fn search(shape: Shape, first: &[(u32, f32)]) -> Self {
         Self::begin(shape, SEARCH_BEAM, SEARCH_DECAY.ln(), first)
     }
 
-    /// A tree grown as `method` has it. For a drafter that does not make sequences they are a tree
-    /// like any other.
+    /// A tree grown according to `method`. A drafter that cannot make sequences grows them as an
+    /// ordinary tree.
     pub fn with_method(method: Method, shape: Shape, first: &[(u32, f32)]) -> Self {
         match method {
             Method::Search => Self::search(shape, first),
@@ -113,13 +116,13 @@ impl Growth {
         growth
     }
 
-    /// The rows of the next draft forward; empty when the tree is grown.
+    /// The rows of the next draft forward; empty when the tree is complete.
     pub fn beam(&self) -> &[BeamRow] {
         if self.levels == 0 { &[] } else { &self.beam }
     }
 
     /// Takes the candidates of each row of [`Self::beam`], in the form that [`Self::new`] takes,
-    /// and chooses the next beam. Rows without candidates (or missing ones) end there.
+    /// and chooses the next beam. A row without candidates (or a missing one) ends there.
     pub fn expand(&mut self, candidates: &[Vec<(u32, f32)>]) {
         if self.beam().is_empty() {
             return;
@@ -167,7 +170,7 @@ impl Growth {
             self.made += 1;
             // Rounding may make a log-probability positive; scores must not rise.
             let log_prob = log_prob.min(0.0);
-            // Adding 0 makes -0 into 0: the two must rank alike.
+            // Adding 0 turns -0 into 0, because the two must have the same rank.
             let score = above + self.step + log_prob + 0.0;
             if log_prob.is_finite() && score.is_finite() {
                 self.pool.push(Candidate { id, parent, source, token, log_prob, score });

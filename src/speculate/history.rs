@@ -1,9 +1,9 @@
-//! The tokens a draw may be penalised for having used. Must never know what a penalty is.
+//! The tokens for whose use a draw may be penalised. It must not depend on what a penalty is.
 
 use std::collections::HashMap;
 
-/// How often each token occurs in the text before the one to be drawn: the prompt, the answer, and
-/// inside a tree the node's own path.
+/// How often each token occurs in the text before the token to be drawn: in the prompt, in the
+/// answer, and inside a tree in the node's own path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     counts: HashMap<u32, u32>,
@@ -22,7 +22,7 @@ impl History {
         *self.counts.entry(token).or_insert(0) += 1;
     }
 
-    /// Each token used with its number of uses, in no order.
+    /// Each used token with its number of uses, in no particular order.
     pub fn uses(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.counts.iter().map(|(&token, &count)| (token, count))
     }

@@ -1,16 +1,18 @@
-//! Two draft trees made one: what both propose is one node that knows both sources, and all nodes
-//! are ranked by the probability that the target accepts them. A model's own probabilities are no
-//! such rates, so how often its proposals were right corrects them. Must never know a drafter.
+//! Merges two draft trees into one. A token that both propose becomes one node that knows both
+//! sources, and all nodes are ranked by the probability that the target accepts them. A model's own
+//! probabilities are not such rates, so they are corrected by how often its proposals were right.
+//! It must not depend on a drafter.
 
 use std::collections::HashMap;
 
 use super::{Sources, Tree};
 
-/// Upper ends of the classes of a model's probability; what is above the last is one more.
+/// The upper ends of the classes of a model's probability; values above the last form one more
+/// class.
 const CLASSES: [f32; 9] = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 0.95];
-/// Weight of the model's own word, in observations.
+/// The weight of the model's own probability, in observations.
 const PRIOR: f32 = 8.0;
-/// Observations after which the old ones count half: the text changes.
+/// The number of observations after which the old ones count half, because the text changes.
 const MEMORY: f32 = 512.0;
 /// Nothing is certain, so a path is never as likely as its beginning.
 const MOST: f32 = 0.999;
@@ -18,7 +20,7 @@ const MOST: f32 = 0.999;
 /// How often a model's proposals were right, by the probability that it gave them.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRates {
-    /// Right ones and all, of each class.
+    /// How many proposals of each class were right, and how many there were.
     classes: [(f32, f32); CLASSES.len() + 1],
 }
 
@@ -27,7 +29,7 @@ impl ModelRates {
         CLASSES.iter().filter(|&&end| q > end).count()
     }
 
-    /// The probability that a proposal of the model's probability `q` is accepted.
+    /// The probability that a proposal to which the model gives the probability `q` is accepted.
     pub fn probability(&self, q: f32) -> f32 {
         let (right, tried) = self.classes[Self::class(q)];
         ((right + PRIOR * q) / (tried + PRIOR)).clamp(1e-6, MOST)
@@ -60,8 +62,8 @@ struct Merged {
     sources: Sources,
 }
 
-/// The `most` likeliest nodes, the root included, of a model's tree and of one whose probabilities
-/// are rates of acceptance. Of a node in both the surer probability holds.
+/// The `most` likeliest nodes, including the root, of a model's tree and of a tree whose
+/// probabilities are acceptance rates. A node in both gets the higher probability.
 #[must_use]
 pub fn merged(model: &Tree, rates: &ModelRates, other: &Tree, most: usize) -> Tree {
     let mut nodes: Vec<Merged> = Vec::with_capacity(model.len() + other.len());
@@ -97,7 +99,7 @@ mod tests {
     use crate::speculate::Source;
     use proptest::prelude::*;
 
-    /// A tree by (parent, token, probability); the nodes are of one source.
+    /// A tree from (parent, token, probability); all nodes have the same source.
     fn tree(source: Source, nodes: &[(usize, u32, f32)]) -> Tree {
         let mut tree = Tree::root(7);
         for &(parent, token, probability) in nodes {
@@ -141,7 +143,7 @@ mod tests {
         let mut rates = ModelRates::default();
         assert!((rates.probability(0.9) - 0.9).abs() < 1e-6);
         (0..100).for_each(|i| rates.learn(&model, if i % 4 == 0 { [1, 9] } else { [8, 2] }));
-        // One of four at the first level, none of these at the second.
+        // One of four at the first level is right, none at the second.
         assert!((rates.probability(0.9) - 0.22).abs() < 0.06, "{}", rates.probability(0.9));
         assert_eq!(rates.probability(0.3), 0.3, "another class");
         let context = tree(Source::Suffix, &[(0, 5, 0.5)]);
@@ -151,8 +153,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every path of the merged tree is one of either tree, siblings differ, and it is no
-        /// larger than allowed.
+        /// Every path of the merged tree is a path of one of the two trees, siblings differ, and it
+        /// is not larger than allowed.
         #[test]
         fn a_merged_tree_has_the_paths_of_both(
             nodes in prop::collection::vec((any::<usize>(), 0u32..4, 0.01f32..1.0), 0..40),

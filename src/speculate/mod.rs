@@ -1,6 +1,6 @@
 //! The speculation algorithm without tensors: the draft tree, its growth and reranking, the
-//! acceptance walk, the sampler and its noise, texts sorted for retrieval. Must never know devices,
-//! models or text.
+//! acceptance walk, the sampler and its noise, and texts sorted for retrieval. It must not depend
+//! on devices, models or text.
 
 mod accept;
 mod coupling;

@@ -1,6 +1,6 @@
-//! Counter-based noise: a pure function of (seed, position, token), the same on every platform.
-//! Since it does not depend on what was drawn before, one seed gives one text however the tokens
-//! were drafted (and a drafter may look at the target's noise beforehand).
+//! Counter-based noise: a pure function of (seed, position, token), the same on every platform. It
+//! does not depend on what was drawn before, so one seed gives one text however the tokens were
+//! drafted (and a drafter may look at the target's noise in advance).
 
 use super::rows::ln;
 
@@ -14,7 +14,7 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The noise of all tokens at one position: a SplitMix64 stream of its own, indexed by token.
+/// The noise of all tokens at one position: a separate SplitMix64 stream, indexed by token.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     key: u64,
@@ -32,8 +32,8 @@ impl Noise {
         mix(self.key.wrapping_add((u64::from(token) + 1).wrapping_mul(GOLDEN)))
     }
 
-    /// Standard Gumbel noise for `token`: adding it to log-probabilities and taking the largest
-    /// draws from them.
+    /// Standard Gumbel noise for `token`: adding it to log-probabilities and taking the largest sum
+    /// draws from the distribution.
     pub fn gumbel(self, token: u32) -> f64 {
         gumbel(self.bits(token))
     }
@@ -45,8 +45,8 @@ pub(super) fn gumbel(bits: u64) -> f64 {
     -ln(-ln(u))
 }
 
-/// A cheap upper bound of [`gumbel`]: −ln u ≥ 1 − u, and 1 − u is at least the power of two that
-/// its leading zeros tell.
+/// A cheap upper bound of [`gumbel`]: −ln u ≥ 1 − u, and 1 − u is at least the power of two given
+/// by its leading zeros.
 pub(super) fn gumbel_bound(bits: u64) -> f64 {
     f64::from((!bits).leading_zeros() + 1) * std::f64::consts::LN_2
 }
@@ -55,8 +55,8 @@ pub(super) fn gumbel_bound(bits: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Chi-square of `counts` against equal shares; for 255 degrees of freedom the 1e-6 tail lies
-    /// beyond 373, the lower one below 162.
+    /// Chi-square of `counts` against equal shares; for 255 degrees of freedom the upper 1e-6 tail
+    /// is beyond 373 and the lower one below 162.
     fn chi_square(counts: &[u64]) -> f64 {
         let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         counts.iter().map(|&c| (c as f64 - expected).powi(2) / expected).sum()
@@ -81,7 +81,7 @@ mod tests {
         assert_uniform("tokens", (0..n).map(|t| Noise::new(0, 0).bits(t)));
         assert_uniform("positions", (0..n).map(|p| Noise::new(0, p as usize).bits(0)));
         assert_uniform("seeds", (0..n).map(|s| Noise::new(u64::from(s), 0).bits(0)));
-        // Neighbours along each counter differ like unrelated numbers.
+        // Neighbouring values of each counter differ as unrelated numbers do.
         let base = |i: u32| Noise::new(7, i as usize).bits(i);
         assert_uniform(
             "token to token",

@@ -1,24 +1,25 @@
-//! Which tokens of a row of draft logits become candidates, and how much each is worth: the
-//! likeliest ones, or, coupled, those that the target's own noise favours.
+//! Which tokens of a row of draft logits become candidates, and with which probability: the
+//! likeliest ones, or, if coupled, those that the target's own noise favours.
 //!
-//! **Coupled.** The target draws the argmax of log p/T + G, with noise G that is known beforehand
+//! **Coupled.** The target draws the argmax of log p/T + G, with noise G that is known in advance
 //! ([`Coupling`]). If the draft's q were p, the argmax of log q/T + G would be right every time. It
 //! is not, so the ranking needs a probability that a token wins *given* the noise. Suppose that the
 //! target's logits differ from the draft's by independent Gumbel noise of scale s. Then token x
-//! wins with probability softmax((log q + T·G) / s). Taking q itself for that probability at T = 0
-//! would be s = 1; the bundled pair's trees gain most with s a little smaller ([`SHARPNESS`]).
+//! wins with probability softmax((log q + T·G) / s). Using q itself for that probability at T = 0
+//! corresponds to s = 1; the bundled pair's trees gain most with s a little smaller
+//! ([`SHARPNESS`]).
 //!
-//! Tokens a round of the bundled pair, its held-out prompts with three seeds, ranked by the draft
-//! alone and coupled: γ = 16, k = 10, D = 7: 4.87 and 5.94 at T = 0.7, 4.40 and 5.93 at T = 1;
-//! chains of five: 3.42 and 4.15, 3.17 and 4.16.
+//! Tokens per round with the bundled pair on its held-out prompts with three seeds, first ranked by
+//! the draft alone and then coupled: γ = 16, k = 10, D = 7: 4.87 and 5.94 at T = 0.7, 4.40 and 5.93
+//! at T = 1; chains of five: 3.42 and 4.15, 3.17 and 4.16.
 
 use super::noise::{Noise, gumbel, gumbel_bound};
 use super::{Coupling, SamplerSettings, rows, sampler, top_log_probs};
 
-/// Tokens over which coupled probabilities are normalised. The rest are each behind all of these.
+/// Over how many tokens coupled probabilities are normalised. All other tokens rank after these.
 const COUNTED: usize = 32;
 /// 1/s. It decides between deep and broad trees, not between siblings. Measured as above at T = 1
-/// for 0.6, 1, 1.3, 1.6, 2, 2.5: 5.34, 5.84, 5.90, 5.93, 5.89, 5.76 tokens a round.
+/// for 0.6, 1, 1.3, 1.6, 2, 2.5: 5.34, 5.84, 5.90, 5.93, 5.89, 5.76 tokens per round.
 const SHARPNESS: f64 = 1.6;
 
 /// How the candidates of one level are ranked.
@@ -34,19 +35,19 @@ impl Ranking {
         Self { width, coupled: None }
     }
 
-    /// The `width` tokens likeliest to be drawn at `depth` below the root (1: its children), given
-    /// the noise of that draw; by the draft alone if the target is greedy.
+    /// The `width` tokens that are most likely to be drawn at `depth` below the root (1: its
+    /// children), given the noise of that draw; ranked by the draft alone if the target is greedy.
     pub fn coupled(width: usize, coupling: &Coupling, depth: usize) -> Self {
         let draws = !coupling.sampler.is_greedy();
         Self { width, coupled: draws.then(|| (coupling.sampler, coupling.noise(depth))) }
     }
 
-    /// Most candidates of a row.
+    /// The most candidates per row.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Whether the whole row is needed: noise may favour any token.
+    /// Whether the whole row is needed, because noise may favour any token.
     pub fn is_coupled(&self) -> bool {
         self.coupled.is_some()
     }
@@ -57,8 +58,8 @@ impl Ranking {
         self.candidates_among(row, |id| id)
     }
 
-    /// The same for a row of logits of some tokens only, a draft vocabulary's: logit i is that of
-    /// `token(i)`, which rises with i. Probabilities are those among these tokens.
+    /// The same for a row with the logits of only some tokens, such as a draft vocabulary: logit i
+    /// is that of `token(i)`, which rises with i. Probabilities are relative to these tokens.
     pub fn candidates_among(&self, row: &[f32], token: impl Fn(u32) -> u32) -> Vec<(u32, f32)> {
         match &self.coupled {
             None => {
@@ -71,9 +72,10 @@ impl Ranking {
     }
 }
 
-/// The target's filters are applied to the draft's row: what they cut there, the target hardly ever
-/// draws (5.90 instead of 5.79 tokens a round at T = 1 with a top-p of 0.9, 5.69 instead of 5.32
-/// with a top-k of 20). Its penalties are not: the history is not the draft's to know.
+/// The target's filters are applied to the draft's row, because the target hardly ever draws what
+/// they remove there (5.90 instead of 5.79 tokens per round at T = 1 with a top-p of 0.9, 5.69
+/// instead of 5.32 with a top-k of 20). Its penalties are not, because the draft does not know the
+/// history.
 fn coupled(
     row: &[f32],
     token: impl Fn(u32) -> u32,
@@ -111,8 +113,8 @@ fn race(
     let mut worst = f64::NEG_INFINITY;
     for (token, weight) in weights {
         let bits = noise.bits(token);
-        // Few tokens come near: the others' noise need not be computed. Also skips NaN and minus
-        // infinity.
+        // Few tokens come close, so the noise of the others need not be computed. This also skips
+        // NaN and minus infinity.
         if weight + temperature * gumbel_bound(bits) < worst {
             continue;
         }
@@ -162,7 +164,7 @@ mod tests {
             want.truncate(width);
             prop_assert_eq!(got.len(), want.len());
             for (got, want) in got.iter().zip(&want) {
-                // Rounding may exchange neighbours, never more.
+                // Rounding may swap neighbours, never more.
                 let score = f64::from(row[got.0 as usize])
                     + f64::from(temperature) * noise.gumbel(got.0);
                 prop_assert!((score - want.1).abs() < 1e-4, "{} instead of {}", score, want.1);
@@ -173,7 +175,7 @@ mod tests {
             prop_assert!(got.iter().all(|&(_, x)| x <= 0.0));
         }
 
-        /// A draft that knows the target's logits knows the target's token.
+        /// A draft that knows the target's logits also knows the target's token.
         #[test]
         fn the_first_candidate_is_the_draw(
             row in row(), temperature in 0.1f32..2.0, seed: u64, top_k in 0usize..20,

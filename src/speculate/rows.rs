@@ -4,16 +4,16 @@
 
 use std::f64::consts::{LN_2, SQRT_2};
 
-/// Elements of which the largest is compared with the k-th best so far.
+/// In blocks of how many elements the largest is compared with the k-th best so far.
 const SEARCHED: usize = 256;
-/// Elements whose exponentials are added up in f32.
+/// How many exponentials are added up in f32.
 const BLOCK: usize = 64;
 const LANES: usize = 8;
 
-/// Index of the largest value: the lowest one on ties, 0 if nothing is a number.
+/// The index of the largest value: the lowest one on ties, 0 if all values are NaN.
 pub fn argmax(row: &[f32]) -> u32 {
     let best = max(row);
-    // Block by block, because a search that may end at any element is not vectorised.
+    // Block by block, because a search that may end at any element cannot be vectorised.
     let holds = |values: &[f32]| values.iter().fold(false, |found, &x| found | (x == best));
     let block = row.chunks(SEARCHED).position(holds).unwrap_or(0);
     let from = block * SEARCHED;
@@ -28,7 +28,8 @@ pub fn top_k(row: &[f32], k: usize) -> Vec<(u32, f32)> {
         return best;
     }
     let maxima: Vec<f32> = row.chunks(SEARCHED).map(max).collect();
-    // As many values as blocks whose maximum reaches this are no smaller: the others hold nothing.
+    // At least `k` values are not smaller than this, one in each block whose maximum reaches it, so
+    // the other blocks contain no result.
     let least = kth_largest(&maxima, k);
     let mut worst = f32::NEG_INFINITY;
     for (block, values) in row.chunks(SEARCHED).enumerate() {
@@ -73,7 +74,8 @@ pub fn top_log_probs(row: &[f32], k: usize) -> Vec<(u32, f32)> {
     best
 }
 
-/// Maximum and log of the sum of `exp(x - maximum)`; kept apart so that nothing is rounded away.
+/// The maximum and the log of the sum of `exp(x - maximum)`; kept separate so that nothing is
+/// rounded away.
 fn log_sum_exp(row: &[f32]) -> (f32, f32) {
     let top = clamp(max(row));
     if top == f32::NEG_INFINITY {
@@ -82,8 +84,8 @@ fn log_sum_exp(row: &[f32]) -> (f32, f32) {
     (top, ln(sum_exp(row, top)) as f32)
 }
 
-/// Plus infinity as the largest number, so that differences are numbers; NaN stays NaN (which
-/// `f32::min` would not let it).
+/// Replaces plus infinity by the largest number, so that differences are numbers; NaN stays NaN
+/// (`f32::min` would replace it).
 #[inline]
 pub(super) fn clamp(x: f32) -> f32 {
     if x > f32::MAX { f32::MAX } else { x }
@@ -96,9 +98,9 @@ fn log_prob(x: f32, (top, log_sum): (f32, f32)) -> f32 {
     (clamp(x) - top) - log_sum
 }
 
-/// Largest value, ignoring NaN; minus infinity for none.
+/// The largest value, ignoring NaN; minus infinity if there is none.
 pub(super) fn max(row: &[f32]) -> f32 {
-    /// Enough that no comparison waits for the one before.
+    /// Enough that no comparison waits for the previous one.
     const WIDE: usize = 32;
     // NaN fails the comparison.
     let greater = |best: f32, x: f32| if x > best { x } else { best };
@@ -121,7 +123,7 @@ pub(super) fn max(row: &[f32]) -> f32 {
 /// Sum of `exp(x - top)`; `top` is the row's maximum.
 pub(super) fn sum_exp(row: &[f32], top: f32) -> f64 {
     let mut total = 0.0;
-    // Short f32 runs keep the loop vectorised, the f64 sum over them keeps the digits.
+    // Short f32 runs keep the loop vectorised; the f64 sum over them keeps the precision.
     for block in row.chunks(BLOCK) {
         let mut lanes = [0.0f32; LANES];
         let (chunks, rest) = block.as_chunks::<LANES>();
@@ -136,9 +138,9 @@ pub(super) fn sum_exp(row: &[f32], top: f32) -> f64 {
     total
 }
 
-/// `e^x` for x ≤ 0 within 2 units in the last place; 0 for what would be subnormal, minus infinity
-/// and NaN. Own arithmetic, since the system's `exp` differs between platforms and does not
-/// vectorise.
+/// `e^x` for x ≤ 0 within 2 units in the last place; 0 for results that would be subnormal, for
+/// minus infinity and for NaN. We compute it ourselves, because the system's `exp` differs between
+/// platforms and cannot be vectorised.
 #[inline]
 pub(super) fn exp(x: f32) -> f32 {
     const LOWEST: f32 = -87.0;
@@ -146,7 +148,7 @@ pub(super) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0;
     let clamped = if x > LOWEST { x } else { LOWEST };
     let n = (clamped * std::f32::consts::LOG2_E + ROUND) - ROUND;
-    // ln 2 in two parts, the first with few enough bits that n times it is exact.
+    // ln 2 in two parts; the first has so few bits that n times it is exact.
     let r = (clamped - n * (355.0 / 512.0)) + n * 2.121_944_4e-4;
     // Taylor: |r| ≤ ln 2 / 2, so the next term is below 6e-9.
     let p = 1.0 / 5040.0;
@@ -223,8 +225,8 @@ mod tests {
         ) {
             let mut want: Vec<(u32, f32)> = (0..).zip(row.iter().copied())
                 .filter(|&(_, x)| x > f32::NEG_INFINITY).collect();
-            want.sort_by(|a, b| b.1.total_cmp(&a.1)); // stable: ties stay in order of index
-            // -0.0 and 0.0 do not both occur, so total_cmp agrees with <
+            want.sort_by(|a, b| b.1.total_cmp(&a.1)); // Stable, so ties stay in order of index.
+            // -0.0 and 0.0 do not both occur, so total_cmp agrees with <.
             want.truncate(k);
             prop_assert_eq!(top_k(&row, k), want.clone());
             if let Some(&(best, _)) = want.first() {

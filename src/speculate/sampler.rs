@@ -1,14 +1,14 @@
-//! From logits to the target's token: processors, then one draw a position.
+//! From logits to the target's token: processors, then one draw per position.
 //!
-//! The processors act in this order, each on what the one before left:
+//! The processors run in this order, each on the result of the previous one:
 //! 1. penalties on the raw logits of tokens in the [`History`]: repetition (divides positive,
 //!    multiplies negative logits), then presence and frequency (subtracted);
 //! 2. temperature (division);
-//! 3. top-p over the whole distribution, then top-k, then min-p. Each keeps a head of the tokens in
-//!    order of probability (ties by lower id), so the shortest of the three heads remains.
+//! 3. top-p over the whole distribution, then top-k, then min-p. Each keeps the first tokens in
+//!    order of probability (ties by lower id), so the shortest of the three lists remains.
 //!
 //! The draw is Gumbel-max: the argmax of scaled logit + noise over the tokens that remain, with
-//! noise that depends on seed, position and token alone ([`Noise`]).
+//! noise that depends only on seed, position and token ([`Noise`]).
 
 use super::history::History;
 use super::noise::{Noise, gumbel, gumbel_bound};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// Temperatures up to this one are greedy, as in EAGLE's code.
 const GREEDY: f32 = 1e-5;
-/// Tokens sorted at first for top-p; grows until their mass suffices.
+/// How many tokens are sorted at first for top-p; it grows until their mass suffices.
 const FIRST_HEAD: usize = 64;
 
 /// How the target's token is drawn. Temperature 0 is greedy.
@@ -30,15 +30,16 @@ pub struct SamplerSettings {
     pub top_k: usize,
     /// Nucleus mass; 1 keeps all.
     pub top_p: f32,
-    /// Keep tokens with at least this share of the likeliest one's probability; 0 keeps all.
+    /// Keep tokens with at least this fraction of the likeliest token's probability; 0 keeps all.
     pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens already used; 1 is none.
+    /// Divides positive logits and multiplies negative logits of tokens already used; 1 changes
+    /// nothing.
     pub repetition_penalty: f32,
     /// Subtracted once from tokens already used.
     pub presence_penalty: f32,
     /// Subtracted for every earlier use.
     pub frequency_penalty: f32,
-    /// One seed gives one text.
+    /// The same seed gives the same text.
     pub seed: u64,
 }
 
@@ -74,10 +75,10 @@ impl SamplerSettings {
     }
 }
 
-/// Draws the target's tokens. Keeps no state between draws except memory.
+/// Draws the target's tokens. Between draws it keeps only buffers.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
-    /// What is drawn by; may be changed between draws.
+    /// The settings for drawing; they may be changed between draws.
     pub settings: SamplerSettings,
     scratch: Vec<f32>,
 }
@@ -108,7 +109,7 @@ impl Sampler {
     }
 
     /// The distribution that [`Self::draw`] draws from: (token, probability), likeliest first,
-    /// without tokens of probability 0. Greedy is a point mass.
+    /// without tokens of probability 0. A greedy sampler has a single token.
     pub fn distribution(&mut self, logits: &[f32], history: &History) -> Vec<(u32, f32)> {
         let settings = self.settings;
         let row = self.penalise(logits, history);
@@ -141,13 +142,13 @@ impl Sampler {
     }
 }
 
-/// Gumbel-max over (token, log-weight ≤ 0). `best` is the token of log-weight 0: it probably wins,
-/// and with its score known hardly any other one's noise has to be computed.
+/// Gumbel-max over (token, log-weight ≤ 0). `best` is the token of log-weight 0. It probably wins,
+/// and once its score is known, the noise of hardly any other token has to be computed.
 fn race(weights: impl Iterator<Item = (u32, f64)>, best: u32, noise: Noise) -> u32 {
     let mut leader = (best, noise.gumbel(best));
     for (token, weight) in weights {
         let bits = noise.bits(token);
-        // Also skips NaN and minus infinity.
+        // This also skips NaN and minus infinity.
         if weight + gumbel_bound(bits) > leader.1 {
             let score = weight + gumbel(bits);
             if score > leader.1 {
@@ -171,8 +172,8 @@ pub(super) fn head(row: &[f32], settings: &SamplerSettings) -> Vec<(u32, f32)> {
     } else {
         f64::INFINITY
     };
-    // Sorting a whole vocabulary is dear and the head is usually short: sort a little, and more
-    // only if that was not enough.
+    // Sorting a whole vocabulary is expensive and the result is usually short, so sort a few
+    // tokens, and more only if that was not enough.
     let short = nucleus || settings.min_p > 0.0;
     let mut size = if short { FIRST_HEAD.min(limit) } else { limit };
     loop {
@@ -202,7 +203,7 @@ fn best(row: &[f32], k: usize) -> Vec<(u32, f32)> {
         return rows::top_k(row, k);
     }
     let order = |a: &(u32, f32), b: &(u32, f32)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
-    // Adding 0 turns -0 into 0, which total_cmp would tell apart.
+    // Adding 0 turns -0 into 0, which total_cmp would distinguish.
     let numbers = (0..).zip(row).map(|(token, &x)| (token, x + 0.0));
     let mut all: Vec<(u32, f32)> = numbers.filter(|&(_, x)| x > f32::NEG_INFINITY).collect();
     if k < all.len() {

@@ -1,5 +1,5 @@
-//! Who proposed a token of a draft tree, so that accepted tokens can be credited. Must never know a
-//! drafter.
+//! Who proposed a token of a draft tree, so that accepted tokens can be credited. It must not
+//! depend on a drafter.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub enum Source {
     Lookahead,
     /// What followed the same phrase in the text.
     Suffix,
-    /// What the target held likely in the same context.
+    /// What the target considered likely in the same context.
     Recycling,
     /// What followed the same phrase in earlier chats.
     History,
-    /// What the target held likely after the same tokens in texts of its own, by a table.
+    /// What the target considered likely after the same tokens in its own texts, from a table.
     Ngram,
 }
 
@@ -43,7 +43,7 @@ impl Source {
         Self::Ngram,
     ];
 
-    /// Its name for people.
+    /// Its display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Head => "head",
@@ -59,31 +59,31 @@ impl Source {
     }
 }
 
-/// A set of sources; written as a list.
+/// A set of sources; serialised as a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sources(u16);
 
 impl Sources {
-    /// Nobody.
+    /// No source.
     pub const NONE: Self = Self(0);
 
-    /// This one alone.
+    /// Only this source.
     pub fn of(source: Source) -> Self {
         Self(1 << source as u8)
     }
 
-    /// Those of both.
+    /// The union of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them.
+    /// Each source in the set.
     pub fn iter(self) -> impl Iterator<Item = Source> {
         Source::ALL.into_iter().filter(move |&source| self.0 & Self::of(source).0 != 0)
     }
@@ -107,23 +107,24 @@ impl<'de> Deserialize<'de> for Sources {
     }
 }
 
-/// How many tokens each source is credited with. One that several proposed counts for each.
+/// How many tokens each source is credited with. A token that several sources proposed counts for
+/// each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Credits(BTreeMap<Source, usize>);
 
 impl Credits {
-    /// Credits a token to those who proposed it.
+    /// Credits a token to the sources that proposed it.
     pub fn add(&mut self, sources: Sources) {
         sources.iter().for_each(|source| *self.0.entry(source).or_default() += 1);
     }
 
-    /// Adds the tokens of others.
+    /// Adds the tokens of `others`.
     pub fn add_all(&mut self, others: &Self) {
         others.iter().for_each(|(source, count)| *self.0.entry(source).or_default() += count);
     }
 
-    /// Each source that has any, with how many.
+    /// Each source that has any credits, with their number.
     pub fn iter(&self) -> impl Iterator<Item = (Source, usize)> + '_ {
         self.0.iter().map(|(&source, &count)| (source, count))
     }

@@ -1,14 +1,15 @@
-//! Everything that ever followed a phrase of a growing text, with how often: a suffix tree cut at
+//! Everything that ever followed a phrase of a growing text, with counts: a suffix tree cut at
 //! [`DEPTH`] tokens.
 //!
-//! A suffix automaton would find matches of any length, but the counts of its states can only be
-//! known once the text is complete. Cut at a depth, every suffix that ends at the newest token is a
-//! node of its own, and a token costs one step of each of them: O(1), and the counts are always
-//! right. It takes up to [`DEPTH`] nodes a token, and tokens can be taken back.
+//! A suffix automaton would find matches of any length, but the counts of its states are only known
+//! once the text is complete. In a tree cut at a fixed depth, every suffix that ends at the newest
+//! token is a separate node, and a new token extends each of them by one step. That is O(1), and
+//! the counts are always right. It takes up to [`DEPTH`] nodes per token, and tokens can be taken
+//! back.
 
 use rustc_hash::FxHashMap;
 
-/// Longest phrase, its continuation included.
+/// The longest phrase, including its continuation.
 pub const DEPTH: usize = 16;
 
 /// The node of the empty phrase.
@@ -19,17 +20,17 @@ const NONE: u32 = u32::MAX;
 /// A phrase of the text.
 #[derive(Clone, Copy, Debug)]
 struct Phrase {
-    /// Its last token.
+    /// The last token of the phrase.
     token: u32,
-    /// How often it stands in the text.
+    /// How often it occurs in the text.
     count: u32,
-    /// Where it stood last: the position of its last token.
+    /// Its last occurrence: the position of its last token.
     last: u32,
-    /// The same without its first token.
+    /// The same phrase without its first token.
     link: u32,
-    /// The phrase that goes on with one more token, the newest first.
+    /// The newest phrase that continues this one with one more token.
     first_child: u32,
-    /// The next that goes on from the same phrase.
+    /// The next phrase that continues the same phrase.
     sibling: u32,
 }
 
@@ -40,15 +41,15 @@ pub struct Continuation {
     pub token: u32,
     /// How often.
     pub count: u32,
-    /// Where it stood last.
+    /// The position of its last occurrence.
     pub last: u32,
 }
 
-/// A phrase that was found, to be continued. It is good until the text changes.
+/// A phrase that was found and can be continued. It is valid until the text changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Match {
     node: u32,
-    /// Its tokens, as far as they count: below [`DEPTH`].
+    /// How many of its tokens count: fewer than [`DEPTH`].
     pub length: usize,
 }
 
@@ -57,9 +58,9 @@ pub struct Match {
 pub struct SuffixTree {
     text: Vec<u32>,
     phrases: Vec<Phrase>,
-    /// (phrase, token) to the phrase that goes on with the token.
+    /// From (phrase, token) to the phrase that continues it with the token.
     children: FxHashMap<(u32, u32), u32>,
-    /// The suffixes of the text of fewer than [`DEPTH`] tokens, the empty one first.
+    /// The suffixes of the text with fewer than [`DEPTH`] tokens, the empty one first.
     suffixes: Vec<u32>,
 }
 
@@ -78,7 +79,7 @@ impl SuffixTree {
         &self.text
     }
 
-    /// Appends a token. At most `u32::MAX` are taken.
+    /// Appends a token. At most `u32::MAX` tokens are accepted.
     pub fn push(&mut self, token: u32) {
         let Ok(position) = u32::try_from(self.text.len()) else { return };
         self.text.push(token);
@@ -103,8 +104,8 @@ impl SuffixTree {
         if len >= self.text.len() {
             return;
         }
-        // What is taken back is often all of it or little; rebuilding serves both and needs no
-        // second way to keep counts and newest positions right.
+        // Usually either all tokens are taken back or only a few. Rebuilding serves both, and needs
+        // no second way to keep counts and newest positions right.
         let mut text = std::mem::take(&mut self.text);
         text.truncate(len);
         *self = Self::default();
@@ -118,8 +119,8 @@ impl SuffixTree {
         found.filter(|found| self.phrases[found.node as usize].first_child != NONE)
     }
 
-    /// A phrase with `token` behind it, if that stands in the text. One that becomes too long goes
-    /// on without its first token.
+    /// The phrase followed by `token`, if that occurs in the text. A phrase that becomes too long
+    /// loses its first token.
     pub fn extend(&self, from: Match, token: u32) -> Option<Match> {
         let node = self.child(from.node, token)?;
         let length = from.length + 1;
@@ -129,7 +130,7 @@ impl SuffixTree {
         Some(Match { node: self.phrases[node as usize].link, length: DEPTH - 1 })
     }
 
-    /// What followed a phrase, in no order.
+    /// What followed a phrase, in no particular order.
     pub fn continuations(&self, of: Match) -> impl Iterator<Item = Continuation> + '_ {
         let phrase = |node: u32| (node != NONE).then(|| self.phrases[node as usize]);
         let first = phrase(self.phrases[of.node as usize].first_child);
@@ -164,7 +165,7 @@ mod tests {
         tree
     }
 
-    /// What followed `phrase` in `text`, by looking: token, count, last position.
+    /// What followed `phrase` in `text`, found by direct search: token, count, last position.
     fn followed(text: &[u32], phrase: &[u32]) -> Vec<(u32, u32, u32)> {
         let mut found: Vec<(u32, u32, u32)> = Vec::new();
         for (at, window) in text.windows(phrase.len() + 1).enumerate() {

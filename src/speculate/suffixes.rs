@@ -1,19 +1,19 @@
-//! A text sorted by what stands at each of its positions, so that everything that ever followed a
-//! phrase is found with two binary searches.
+//! A text whose positions are sorted by what follows at each of them, so that two binary searches
+//! find everything that ever followed a phrase.
 //!
-//! It is a suffix array that is sorted no further than [`DEPTH`] tokens: no phrase looked up is
-//! longer. So four doublings of linear time make it, whatever the text repeats, and positions that
-//! agree so far stay in the order of the text.
+//! It is a suffix array sorted by only the first [`DEPTH`] tokens, because no longer phrase is
+//! looked up. Four doublings of linear time build it, whatever the text repeats, and positions that
+//! agree in these tokens stay in the order of the text.
 
 use std::ops::Range;
 
-/// Tokens by which positions are sorted: the longest phrase that can be looked up.
+/// By how many tokens positions are sorted, which is the longest phrase that can be looked up.
 pub const DEPTH: usize = 16;
 
-/// A text with its positions sorted by the [`DEPTH`] tokens from each on; a text's end sorts before
-/// any token. A trait, since the text may lie in memory or on disk.
+/// A text with its positions sorted by the [`DEPTH`] tokens from each position on; the end of the
+/// text sorts before any token. It is a trait because the text may be in memory or on disk.
 pub trait Suffixes: Send {
-    /// Tokens of the text.
+    /// How many tokens the text has.
     fn len(&self) -> usize;
     /// Whether the text is empty.
     fn is_empty(&self) -> bool {
@@ -24,7 +24,7 @@ pub trait Suffixes: Send {
     /// The position at `rank` of the sorted order, below [`Self::len`].
     fn position(&self, rank: usize) -> usize;
 
-    /// The ranks of all positions at which `phrase` stands; at most [`DEPTH`] tokens of it count.
+    /// The ranks of all positions at which `phrase` occurs; at most [`DEPTH`] of its tokens count.
     fn find(&self, phrase: &[u32]) -> Range<usize> {
         let phrase = &phrase[..phrase.len().min(DEPTH)];
         let compare = |rank: usize| {
@@ -38,7 +38,8 @@ pub trait Suffixes: Send {
     }
 }
 
-/// The first of `ranks` for which `before` does not hold, where it holds for a head of them.
+/// The first of `ranks` for which `before` does not hold; it must hold for all ranks before that
+/// one.
 fn partition(ranks: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
     let Range { mut start, mut end } = ranks;
     while start < end {
@@ -49,10 +50,10 @@ fn partition(ranks: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
 }
 
 /// The positions of `text` in sorted order; `done` is called with the progress, 0 to 1. Needs 16
-/// bytes a token beside the result. At most `u32::MAX` tokens: the rest are not sorted.
+/// bytes per token in addition to the result. Tokens beyond `u32::MAX` are not sorted.
 pub fn sort(text: &[u32], mut done: impl FnMut(f32)) -> Vec<u32> {
     let text = &text[..text.len().min(u32::MAX as usize)];
-    // Ranks of the first tokens: places in the sorted list of those that occur.
+    // The ranks of the first tokens: their places in the sorted list of tokens that occur.
     let mut used = text.to_vec();
     used.sort_unstable();
     used.dedup();
@@ -64,8 +65,8 @@ pub fn sort(text: &[u32], mut done: impl FnMut(f32)) -> Vec<u32> {
     let mut sorted = 1;
     while sorted < DEPTH && classes < text.len() {
         done(sorted as f32 / DEPTH as f32);
-        // By the second half first (a position without one has the least), then, stably, by the
-        // first.
+        // Sorted by the second half first (a position without one sorts first), then, stably, by
+        // the first half.
         let short = (text.len().saturating_sub(sorted)..text.len()).map(|at| at as u32);
         let long = order.iter().filter_map(|&at| at.checked_sub(sorted as u32));
         let by_second: Vec<u32> = short.chain(long).collect();
@@ -95,8 +96,8 @@ fn by_rank(positions: &[u32], ranks: &[u32], classes: usize) -> Vec<u32> {
     sorted
 }
 
-/// Ranks by twice as many tokens as `ranks` go by, which is `sorted`, and how many there are.
-/// `order` is already that of the new ranks.
+/// The ranks by twice as many tokens as in `ranks`, which is `sorted` tokens, and how many there
+/// are. `order` is already sorted by the new ranks.
 fn refine(order: &[u32], ranks: &[u32], sorted: usize) -> (Vec<u32>, usize) {
     let key = |at: u32| (ranks[at as usize], ranks.get(at as usize + sorted));
     let mut finer = vec![0; ranks.len()];
@@ -141,7 +142,7 @@ mod tests {
         SortedText { tokens: tokens.to_vec(), order: sort(tokens, |_| {}) }
     }
 
-    /// Few tokens, long repetitions, or anything.
+    /// Texts of few tokens, with long repetitions, or of anything.
     fn text() -> impl Strategy<Value = Vec<u32>> {
         prop_oneof![
             prop::collection::vec(0u32..3, 0..200),
@@ -172,7 +173,7 @@ mod tests {
                 found.sort_unstable();
                 let stands = |&at: &usize| text[at..].starts_with(&phrase);
                 prop_assert_eq!(found, (0..text.len()).filter(stands).collect::<Vec<_>>());
-                // And one that may stand nowhere.
+                // And a phrase that may not occur at all.
                 phrase.truncate(DEPTH - 1);
                 phrase.push(other);
             }

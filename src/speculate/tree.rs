@@ -8,7 +8,7 @@ use super::{Source, Sources};
 /// How a tree may grow: the paper's parameters k, D and the number of nodes kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shape {
-    /// γ: nodes of the tree that the target checks, the root included (1 = no draft).
+    /// γ: how many nodes of the tree the target checks, including the root (1 = no draft).
     pub gamma: usize,
     /// k: children per expanded node and width of the beam (EAGLE-2's `top_k`).
     pub width: usize,
@@ -16,18 +16,18 @@ pub struct Shape {
     pub depth: usize,
 }
 
-/// How candidates are looked for.
+/// How candidates are searched for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// EAGLE-2's dynamic tree, level by level (method.md, Tree growth); of width 1 it is the chain
-    /// of speculative sampling.
+    /// EAGLE-2's dynamic tree, level by level (method.md, Tree growth); with width 1 it is the
+    /// chain of speculative sampling.
     #[default]
     Tree,
     /// SpecExec's search: the best node anywhere is expanded first (method.md, Strategies).
     Search,
-    /// DuoDecoding's sequences: γ tokens shared by k chains of equal length, k chosen by the
-    /// draft's confidence unless it is given (method.md, DuoDecoding).
+    /// DuoDecoding's sequences: k chains of equal length share γ tokens; the draft's confidence
+    /// chooses k unless it is fixed (method.md, DuoDecoding).
     Sequences {
         /// k, for the ablation.
         fixed: Option<usize>,
@@ -39,9 +39,9 @@ pub enum Method {
 pub struct Budget {
     /// γ, width and depth of the tree.
     pub shape: Shape,
-    /// M: blocks of the head to run; 0 without a draft, ignored by drafters that have none.
+    /// M: how many blocks of the head to run; 0 without a draft. Drafters without blocks ignore it.
     pub blocks: usize,
-    /// How the candidates are looked for; drafters that know one way only ignore it.
+    /// How candidates are searched for; drafters that know only one way ignore it.
     #[serde(default)]
     pub method: Method,
 }
@@ -60,11 +60,11 @@ pub struct Node {
     pub token: u32,
     /// Index of the parent; the root is its own parent (0).
     pub parent: usize,
-    /// Distance from the root (root 0).
+    /// The distance from the root (0 for the root).
     pub depth: usize,
     /// The draft's log-probability of this token after its parent; 0 for the root.
     pub log_prob: f32,
-    /// Sum of `log_prob` from the root to here: the score the tree was ranked by.
+    /// The sum of `log_prob` from the root to here: the score by which the tree was ranked.
     pub score: f32,
     /// Who proposed it.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
@@ -78,7 +78,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree that holds only the last committed token: plain decoding.
+    /// The tree with only the last committed token: plain decoding.
     pub fn root(token: u32) -> Self {
         let (log_prob, score, sources) = (0.0, 0.0, Sources::NONE);
         Self { nodes: vec![Node { token, parent: 0, depth: 0, log_prob, score, sources }] }
@@ -96,13 +96,13 @@ impl Tree {
         self.nodes.len() - 1
     }
 
-    /// Adds to who proposed `node`.
+    /// Adds sources to those that proposed `node`.
     pub fn credit(&mut self, node: usize, sources: Sources) {
         let own = &mut self.nodes[node].sources;
         *own = own.and(sources);
     }
 
-    /// Credits `source` with every node below the root that names nobody.
+    /// Credits `source` with every node below the root that has no source.
     pub fn credit_unclaimed(&mut self, source: Source) {
         let unclaimed = self.nodes[1..].iter_mut().filter(|node| node.sources.is_empty());
         unclaimed.for_each(|node| node.sources = Sources::of(source));
@@ -113,13 +113,13 @@ impl Tree {
         &self.nodes
     }
 
-    /// Number of nodes, the root included; never 0.
-    #[allow(clippy::len_without_is_empty)] // a tree always has its root
+    /// Number of nodes, including the root; never 0.
+    #[allow(clippy::len_without_is_empty)] // A tree always has its root.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The child of `node` that holds `token`, if the tree has one.
+    /// The child of `node` that holds `token`, if there is one.
     pub fn child(&self, node: usize, token: u32) -> Option<usize> {
         self.children(node).find(|&i| self.nodes[i].token == token)
     }
@@ -148,8 +148,8 @@ impl Tree {
         paths
     }
 
-    /// The tree of the `nodes` nodes with the likeliest paths, the root included, in the same
-    /// order. Of equally likely ones the earlier are kept, so that none is without its parent.
+    /// The tree of the `nodes` nodes with the likeliest paths, including the root, in the same
+    /// order. Of equally likely nodes the earlier ones are kept, so that no node loses its parent.
     #[must_use]
     pub fn most_likely(&self, nodes: usize) -> Self {
         if nodes >= self.len() {
@@ -166,9 +166,9 @@ impl Tree {
         kept
     }
 
-    /// What a tree of `nodes` nodes would keep of those below `root`: the best by score, in order
-    /// of index. With the root they are a tree, for a child's score is never above its parent's,
-    /// since log-probabilities are not above 0.
+    /// The nodes that a tree of `nodes` nodes would keep of those below `root`: the best by score,
+    /// in order of index. Together with the root they form a tree, because log-probabilities are
+    /// not above 0 and so a child's score is never above its parent's.
     pub fn best_below(&self, root: usize, nodes: usize) -> Vec<usize> {
         let mut below = vec![false; self.len()];
         below[root] = true;
@@ -182,7 +182,7 @@ impl Tree {
         order
     }
 
-    /// Levels below the root; 0 for the root alone.
+    /// How many levels are below the root; 0 for the root alone.
     pub fn height(&self) -> usize {
         self.nodes.iter().map(|node| node.depth).max().unwrap_or(0)
     }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A tree by (parent, modulo the nodes there are; log-probability).
+    /// A tree from (parent modulo the number of nodes so far; log-probability).
     fn tree(nodes: &[(usize, f32)]) -> Tree {
         let mut tree = Tree::root(0);
         for (token, &(parent, log_prob)) in (1..).zip(nodes) {
@@ -214,7 +214,7 @@ mod tests {
             let part = whole.most_likely(kept);
             prop_assert_eq!(part.len(), kept.clamp(1, whole.len()));
             for (place, node) in part.nodes().iter().enumerate().skip(1) {
-                // Tokens are numbers of nodes here.
+                // Tokens are node numbers here.
                 let before = whole.nodes()[node.token as usize];
                 let parent = part.nodes()[node.parent];
                 prop_assert!(node.parent < place);

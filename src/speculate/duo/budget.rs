@@ -1,27 +1,27 @@
 //! γ for drafting while the target checks, from measured times (method.md, DuoDecoding).
 
-/// Budgets to choose from: numbers with many divisors, so that k has a choice, of which the
-/// smallest still lets two sequences gain something.
+/// Budgets to choose from: numbers with many divisors, so that k has a choice; even with the
+/// smallest, two sequences can still gain something.
 pub const BUDGETS: [usize; 8] = [4, 6, 8, 12, 16, 24, 32, 48];
 
-/// Measured times in any one unit, and how often the draft is right.
+/// Measured times in any common unit, and how often the draft is right.
 pub struct DuoTimes<'a> {
-    /// T_d: one draft step while the target works beside it.
+    /// T_d: one draft step while the target runs at the same time.
     pub step: f64,
-    /// T_t(m): the target's pass over m nodes while the draft works beside it.
+    /// T_t(m): the target's pass over m nodes while the draft runs at the same time.
     pub pass: &'a dyn Fn(usize) -> f64,
-    /// Acceptance rate of drafted tokens; `None` while it is not known.
+    /// The acceptance rate of drafted tokens; `None` while it is not known.
     pub right: Option<f64>,
 }
 
-/// γ: a budget with which the draft is done when the target is, (γ − k + 1)·T_d ≤ T_t(γ) for k = 1,
-/// the commonest k and the dearest; of all in [`BUDGETS`] the largest or, where it is known how
-/// often the draft is right, the one that wins the most tokens a time. The paper's target runs in
-/// the same time whatever it checks, and there the two are the same; where every further token
-/// costs time of its own, the largest can be a loss.
+/// γ: a budget with which the draft finishes when the target does, (γ − k + 1)·T_d ≤ T_t(γ) for k =
+/// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the largest or, if
+/// the draft's acceptance rate is known, the one that gains the most tokens per unit of time. The
+/// paper's target takes the same time whatever it checks, and then both are the same. If every
+/// further token costs time, the largest budget can be a loss.
 pub fn budget(times: &DuoTimes<'_>) -> usize {
     let fits = |&gamma: &usize| gamma as f64 * times.step <= (times.pass)(gamma);
-    // Of two that are as good the smaller one is taken: the last that `max_by` meets.
+    // If two are equally good, the smaller one is chosen: `max_by` returns the last.
     let fitting = BUDGETS.into_iter().filter(fits).rev();
     match times.right {
         None => fitting.max(),
@@ -33,12 +33,12 @@ pub fn budget(times: &DuoTimes<'_>) -> usize {
     .unwrap_or(BUDGETS[0])
 }
 
-/// Tokens a unit of time with budget γ, if each drafted token is right with probability `right`.
+/// Tokens per unit of time with budget γ, if each drafted token is right with probability `right`.
 ///
-/// Rounds are of two kinds: with a tail of γ − 1 tokens, after one that was right to the end, or
-/// without. The first kind wins the tail's right tokens and one more, the second one token; either
-/// is followed by one with a tail if all that it checked was right, the target's own token
-/// included.
+/// There are two kinds of round: with a tail of γ − 1 tokens, after a round that was right to the
+/// end, or without a tail. The first kind gains the right tokens of the tail and one more, the
+/// second gains one token. Either is followed by a round with a tail if everything that it checked
+/// was right, including the target's own token.
 fn rate(gamma: usize, right: f64, times: &DuoTimes<'_>) -> f64 {
     let all = right.powi(gamma as i32);
     let share = right / (1.0 - all + right);
@@ -61,7 +61,7 @@ mod tests {
         // A target that takes 24 steps whatever it checks.
         assert_eq!(chosen(1.0, &|_| 24.0), 24);
         assert_eq!(chosen(1.0, &|_| 23.9), 16);
-        // A draft no faster than its target is given the least.
+        // A draft that is not faster than its target gets the smallest budget.
         assert_eq!(chosen(5.0, &|_| 1.0), 4);
         assert_eq!(chosen(1.0, &|m| 4.0 + 0.5 * m as f64), 8);
     }
@@ -72,9 +72,9 @@ mod tests {
             let pass = move |m: usize| 10.0 + slope * m as f64;
             budget(&DuoTimes { step: 0.5, pass: &pass, right: Some(right) })
         };
-        // Free verification: a good draft is used to the last token that is in time.
+        // If verification is free, a good draft is used to the last token that is ready in time.
         assert_eq!(chosen(0.95, 0.0), 16);
-        // Nothing is ever right: the shortest rounds are the best.
+        // If nothing is ever right, the shortest rounds are the best.
         assert_eq!(chosen(0.0, 5.0), 4);
         assert!(chosen(0.5, 2.0) < chosen(0.9, 2.0));
         assert!(chosen(0.8, 8.0) <= chosen(0.8, 1.0));

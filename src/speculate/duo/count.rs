@@ -1,13 +1,13 @@
-//! k, the number of sequences that share a budget. Must never know times.
+//! k, the number of sequences that share a budget. It must not depend on times.
 
-/// Most sequences, and ranks looked at for them.
+/// The most sequences, and how many ranks are examined for them.
 pub const MOST_SEQUENCES: usize = 8;
 
-/// k by the paper's rule, before it is made a divisor of γ.
+/// k by the paper's rule, before it is turned into a divisor of γ.
 ///
-/// `first` are the log-probabilities of the likeliest first tokens, best first; `second` that of
-/// the likeliest token after the best of them. Another first token is worth a sequence of its own
-/// where it is likelier than the best sequence's first two tokens are together.
+/// `first` are the log-probabilities of the likeliest first tokens, best first; `second` is that of
+/// the likeliest token after the best of them. Another first token deserves its own sequence if it
+/// is likelier than the first two tokens of the best sequence together.
 pub fn count(first: &[f32], second: f32) -> usize {
     let Some(&best) = first.first() else { return 1 };
     let threshold = best + second;
@@ -15,8 +15,8 @@ pub fn count(first: &[f32], second: f32) -> usize {
     1 + others.take_while(|&&log_prob| log_prob > threshold).count()
 }
 
-/// The largest divisor of `gamma` that is no more than `wanted` (and at least 1), so that all
-/// sequences are of one length: two tokens at least, since the first of them is the target's own
+/// The largest divisor of `gamma` that is not above `wanted` (and at least 1), so that all
+/// sequences have the same length: at least two tokens, because the first token is the target's own
 /// choice anyway. For the paper's budgets these are the paper's numbers.
 pub fn divisor(gamma: usize, wanted: usize) -> usize {
     let most = wanted.min(MOST_SEQUENCES).min(gamma / 2).max(1);
@@ -47,7 +47,7 @@ mod tests {
         assert_eq!(count(&first, ln(0.3)), 3);
         assert_eq!(count(&first, 0.0), 1);
         assert_eq!(count(&first, f32::NEG_INFINITY), 5);
-        // Strictly: as likely is not likelier.
+        // The comparison is strict: equally likely is not likelier.
         assert_eq!(count(&[-1.0, -1.5, -1.5], -0.5), 1);
         assert_eq!(count(&[], -0.5), 1);
     }

@@ -1,9 +1,9 @@
-//! Growing k sequences of γ/k tokens behind a text, as a state machine that a drafter drives in
-//! the way it drives [`crate::speculate::Growth`].
+//! Growing k sequences of γ/k tokens after a text, as a state machine that a drafter drives like
+//! [`crate::speculate::Growth`].
 //!
-//! The paper makes one sequence after the other. Here those that are known grow together, a row
-//! each in one pass, so that the draft's weights are read γ/k + 1 times and not γ − k + 1; the rows
-//! and the tokens are the same.
+//! The paper makes one sequence after the other. Here the known sequences grow together, one row
+//! each in a pass, so that the draft's weights are read γ/k + 1 times instead of γ − k + 1; the
+//! rows and the tokens are the same.
 
 use super::count::{count, divisor};
 use crate::speculate::{BeamRow, Tree};
@@ -17,10 +17,10 @@ pub struct Sequences {
     chains: Vec<Chain>,
     /// Whether k is known; until then only the best sequence grows.
     counted: bool,
-    /// The rows of the next pass, and the chain that each belongs to.
+    /// The rows of the next pass, and the chain of each row.
     beam: Vec<BeamRow>,
     members: Vec<usize>,
-    /// Rows run so far.
+    /// How many rows have been run so far.
     rows: usize,
 }
 
@@ -28,7 +28,7 @@ pub struct Sequences {
 struct Chain {
     /// Tokens with their log-probabilities.
     tokens: Vec<(u32, f32)>,
-    /// Scratch rows of those that were run.
+    /// The scratch rows of the tokens that were run.
     rows: Vec<usize>,
 }
 
@@ -39,10 +39,10 @@ impl Chain {
 }
 
 impl Sequences {
-    /// Sequences of `gamma` tokens in all: `fixed` of them, or as many as [`count`] says (either
-    /// way made a divisor of γ). `first` are the candidates for the token after the text:
-    /// (token, log-probability), likeliest first, as [`crate::speculate::top_log_probs`] gives them
-    /// for [`super::MOST_SEQUENCES`]; fewer make fewer sequences.
+    /// Sequences of `gamma` tokens in all: `fixed` of them, or as many as [`count`] returns (in
+    /// both cases rounded to a divisor of γ). `first` are the candidates for the token after the
+    /// text: (token, log-probability), likeliest first, as [`crate::speculate::top_log_probs`]
+    /// returns them for [`super::MOST_SEQUENCES`]; fewer candidates make fewer sequences.
     pub fn new(gamma: usize, fixed: Option<usize>, first: &[(u32, f32)]) -> Self {
         let first: Vec<_> = first.iter().copied().filter(|(_, p)| p.is_finite()).collect();
         let mut sequences = Self {
@@ -60,21 +60,21 @@ impl Sequences {
         match fixed {
             Some(k) => sequences.split(k),
             None if gamma <= 1 => sequences.split(1),
-            // Two tokens of the best one tell how many there shall be.
+            // Two tokens of the best sequence decide how many there will be.
             None => {}
         }
         sequences.close();
         sequences
     }
 
-    /// The rows of the next draft pass, the first beam's behind the text's last; empty when all is
-    /// grown. Of each row the likeliest token after it is wanted.
+    /// The rows of the next draft pass, the first beam's after the text's last token; empty when
+    /// everything is grown. For each row, the caller finds the likeliest next token.
     pub fn beam(&self) -> &[BeamRow] {
         &self.beam
     }
 
-    /// Takes the candidates of each row of [`Self::beam`], likeliest first. A row without any (or a
-    /// missing one) ends its sequence.
+    /// Takes the candidates of each row of [`Self::beam`], likeliest first. A row without
+    /// candidates (or a missing one) ends its sequence.
     pub fn expand(&mut self, candidates: &[Vec<(u32, f32)>]) {
         let members = std::mem::take(&mut self.members);
         for (i, &member) in members.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Sequences {
         self.chains.len().max(1)
     }
 
-    /// Draft rows run for it, that of the text's last token not counted.
+    /// How many draft rows were run, without that of the text's last token.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -121,12 +121,13 @@ impl Sequences {
         tree
     }
 
-    /// Tokens a sequence may have.
+    /// How many tokens a sequence may have.
     fn length(&self) -> usize {
         self.gamma / self.count()
     }
 
-    /// Fixes k at the divisor of γ no larger than `wanted`, as far as there are first tokens.
+    /// Sets k to the largest divisor of γ that is not above `wanted`, as far as there are first
+    /// tokens.
     fn split(&mut self, wanted: usize) {
         let k = divisor(self.gamma, wanted.min(self.first.len()));
         let others = self.first.iter().take(k).skip(self.chains.len());
@@ -134,10 +135,10 @@ impl Sequences {
         self.counted = true;
     }
 
-    /// Chooses the rows of the next pass: the last token of every sequence that may be longer.
+    /// Chooses the rows of the next pass: the last token of every sequence that may grow longer.
     fn close(&mut self) {
         let length = self.length();
-        // A row's token is the last of its chain only while that token was not run.
+        // A row's token is the last of its chain only until it has been run.
         let growing =
             |chain: &Chain| chain.tokens.len() < length && chain.rows.len() < chain.tokens.len();
         let members = self.chains.iter().enumerate().filter(|(_, chain)| growing(chain));

@@ -1,11 +1,11 @@
-//! Sequences drafted behind a tail that is not verified yet, and which of them is adopted.
+//! Sequences drafted after a tail that has not been verified yet, and which of them is adopted.
 
 use crate::speculate::Tree;
 
 /// Sequences drafted ahead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequencesAhead {
-    /// The path below the root behind which the sequences go on.
+    /// The path below the root after which the sequences continue.
     tail: Vec<u32>,
     /// The sequences as branches under the tail's last token.
     sequences: Tree,
@@ -27,8 +27,8 @@ impl SequencesAhead {
         Self { tail, sequences }
     }
 
-    /// The tail of a tree that is about to be checked: from its root always the first child. Of a
-    /// chain, all of it.
+    /// The tail of a tree that is about to be checked: from the root, always the first child. For a
+    /// chain, it is all of it.
     pub fn tail(tree: &Tree) -> Vec<u32> {
         let down = |&node: &usize| tree.children(node).next();
         let path = std::iter::successors(tree.children(0).next(), down);
@@ -46,9 +46,9 @@ impl SequencesAhead {
         firsts.map(move |first| std::iter::successors(Some(first), down).map(drafted).collect())
     }
 
-    /// The sequence to go on with after the target's pass, which committed the tokens `won`: those
-    /// accepted and the target's own, the new root. `None` unless the whole tail was accepted and
-    /// the root begins one of the sequences.
+    /// The sequence to continue with after the target's pass, which committed the tokens `won`: the
+    /// accepted tokens and the target's own, the new root. `None` unless the whole tail was
+    /// accepted and the root begins one of the sequences.
     pub fn adopt(&self, won: &[u32]) -> Option<Adopted> {
         let (&root, accepted) = won.split_last()?;
         if accepted != self.tail {
@@ -89,7 +89,7 @@ mod tests {
     fn the_tail_is_the_chain_below_the_root() {
         assert_eq!(SequencesAhead::tail(&chain(&[7, 8, 9])), [8, 9]);
         assert_eq!(SequencesAhead::tail(&Tree::root(7)), [0; 0]);
-        // Of any other tree the first path: whatever it is, it may only turn out wrong.
+        // In any other tree it is the first path; at worst it turns out wrong.
         assert_eq!(SequencesAhead::tail(&sequences(7, &[&[1, 2], &[3, 4]])), [1, 2]);
     }
 
@@ -101,9 +101,10 @@ mod tests {
         assert_eq!(ahead.adopt(&[8, 9, 1]).unwrap().sequence, 0);
         let tokens = |all: Vec<(u32, f32)>| all.iter().map(|pair| pair.0).collect::<Vec<_>>();
         assert_eq!(ahead.sequences().map(tokens).collect::<Vec<_>>(), [[1, 2, 3], [4, 5, 6]]);
-        // Another token than any sequence begins with.
+        // A token with which no sequence begins.
         assert_eq!(ahead.adopt(&[8, 9, 2]), None);
-        // The tail broke off, early or at its last token, or went on beyond what was drafted.
+        // The tail was rejected, early or at its last token, or the text continued beyond what was
+        // drafted.
         assert_eq!(ahead.adopt(&[1]), None);
         assert_eq!(ahead.adopt(&[8, 1]), None);
         assert_eq!(ahead.adopt(&[8, 3, 1]), None);

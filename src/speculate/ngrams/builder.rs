@@ -1,21 +1,21 @@
-//! Makes an n-gram table: what the target held likely is added up by context, interpolated with
-//! what is known of the shorter context, and of all contexts those are kept that tell most. Must
-//! never know how the target was asked.
+//! Builds an n-gram table. For each context it adds up what the target considered likely,
+//! interpolates this with what is known of the shorter context, and keeps the contexts that gain
+//! the most. It must not depend on how the target was queried.
 
 use rustc_hash::FxHashMap;
 
 use super::{KEPT, NgramTable, ORDERS};
 
-/// Tokens kept of what the target held likely in one place.
+/// How many of the likely tokens are kept for each place.
 const LIKELY: usize = 4;
-/// Weight of the shorter context, in occurrences of the longer one: a single occurrence counts as
-/// much as all that is known of its end.
+/// The weight of the shorter context, in occurrences of the longer one: a single occurrence counts
+/// as much as everything known of the shorter context.
 const PRIOR: f32 = 1.0;
-/// What a token that the shorter context does not name is held to have had there.
+/// The probability assumed for a token that the shorter context does not list.
 const UNNAMED: f32 = 1e-3;
-/// Share of the slots that are filled: fuller ones are looked through longer.
+/// The fraction of slots that are filled: a fuller table takes longer to search.
 const FULL: f64 = 0.85;
-/// Contexts by this many times the number wanted are held before the worst are let go.
+/// How many times the wanted number of contexts is held before the worst are dropped.
 const AHEAD: usize = 3;
 
 /// Collects places of texts.
@@ -28,12 +28,12 @@ pub struct NgramBuilder {
     places: Vec<Place>,
 }
 
-/// A place in a text, and what the target held likely behind it.
+/// A place in a text, and what the target considered likely after it.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Position behind the context's last token.
+    /// The position after the context's last token.
     end: usize,
-    /// Tokens of its text before that.
+    /// How many tokens of its text come before that.
     before: usize,
     /// (token, probability), likeliest first.
     likely: [(u32, f32); LIKELY],
@@ -42,7 +42,7 @@ struct Place {
 /// A context that may go into the table.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// What the target's guesses gain by it over the shorter context, in nats.
+    /// How much the target's guesses gain by it over the shorter context, in nats.
     gain: f32,
     end: usize,
     order: usize,
@@ -50,13 +50,13 @@ struct Entry {
 }
 
 impl NgramBuilder {
-    /// A text begins.
+    /// Starts a text.
     pub fn begin(&mut self) {
         self.starts.push(self.tokens.len());
     }
 
-    /// The text goes on with `token`, after which the target held `likely`: (token, probability),
-    /// likeliest first. Nothing is likely where nobody will draft.
+    /// Continues the text with `token`, after which the target considered `likely`: (token,
+    /// probability), likeliest first. It is empty where nothing will be drafted.
     pub fn push(&mut self, token: u32, likely: &[(u32, f32)]) {
         self.tokens.push(token);
         if likely.is_empty() {
@@ -69,14 +69,15 @@ impl NgramBuilder {
         self.places.push(Place { end, before, likely: kept });
     }
 
-    /// Places collected.
+    /// How many places have been collected.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// The table of the `most` contexts that tell most.
+    /// The table of the `most` contexts that gain the most.
     pub fn table(mut self, most: usize) -> NgramTable {
-        // By the last token, then by the one before: contexts with the same end lie together.
+        // Sorted by the last token, then by the one before, so that contexts with the same end are
+        // adjacent.
         let tokens = std::mem::take(&mut self.tokens);
         let mut places = std::mem::take(&mut self.places);
         places.sort_by(|a, b| {
@@ -89,7 +90,7 @@ impl NgramBuilder {
         let mut table = NgramTable::with_slots((entries.len() as f64 / FULL).ceil() as usize + 1);
         for Entry { end, order, likely, .. } in entries {
             let known = likely.iter().take_while(|next| next.1 > 0.0).count();
-            // One that finds no room is the least that could be missed: the best come first.
+            // The best contexts come first, so one that finds no room is among the least useful.
             table.put(&tokens[end - order..end], &likely[..known]);
         }
         table
@@ -125,8 +126,8 @@ impl Found {
     }
 }
 
-/// Adds the contexts of `order` tokens of `places`, which share their last `order` − 1 and after
-/// which `shorter` is likely, and all longer ones.
+/// Adds the contexts of `order` tokens of `places`, which share their last `order` − 1 tokens and
+/// after which `shorter` is likely, and all longer contexts.
 fn visit(
     tokens: &[u32],
     places: &[Place],
@@ -150,7 +151,7 @@ fn visit(
 }
 
 /// What is likely in all of `group`, interpolated with the shorter context, likeliest first, and
-/// what it gains over that.
+/// how much it gains over that.
 fn likely(group: &[Place], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
     let mut sums: FxHashMap<u32, f32> = FxHashMap::default();
     for &(token, probability) in group.iter().flat_map(|place| &place.likely) {
@@ -176,7 +177,7 @@ fn likely(group: &[Place], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
         said * (probability / known(token)).ln()
     });
     let gain = gains.sum();
-    // Enough for what longer contexts add to.
+    // Enough tokens for longer contexts to build on.
     all.truncate(8 * KEPT);
     (all, gain)
 }
@@ -185,7 +186,7 @@ fn likely(group: &[Place], shorter: &[(u32, f32)]) -> (Vec<(u32, f32)>, f32) {
 mod tests {
     use super::*;
 
-    /// Texts after each token of which the target is sure of the next.
+    /// Texts in which the target is certain of every next token.
     fn built(texts: &[&[u32]], most: usize) -> NgramTable {
         let mut builder = NgramBuilder::default();
         for text in texts {
@@ -205,12 +206,12 @@ mod tests {
     #[test]
     fn a_longer_context_is_kept_where_it_says_something_else() {
         let table = built(&[&[1, 2, 3], &[5, 2, 4], &[6, 2, 4], &[7, 2, 4]], 100);
-        // After 2 comes 4 mostly; after 1, 2 always 3.
+        // After 2 mostly comes 4; after 1, 2 always 3.
         let (order, token, _) = best(&table, &[9, 2]).unwrap();
         assert_eq!((order, token), (1, 4));
         let (order, token, probability) = best(&table, &[1, 2]).unwrap();
         assert_eq!((order, token), (2, 3));
-        // Half its one occurrence, half what follows 2.
+        // Half from its only occurrence, half from what follows 2.
         assert!((probability - (0.5 + 0.5 * 0.25)).abs() < 0.05, "{probability}");
     }
 
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn the_table_is_the_same_again() {
-        // Drawn, so that there are more contexts than the table takes.
+        // Random, so that there are more contexts than fit in the table.
         let mut drawn = 1u32;
         let mut next = || {
             drawn = drawn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,32 +1,32 @@
-//! An n-gram table: what a target held likely after the last one to five tokens, made beforehand
-//! from texts of its own. Token recycling (Luo et al. 2024, arXiv 2408.08696) that begins with what
-//! earlier texts have shown; llama.cpp's static lookup cache with the target's probabilities in
-//! place of counts. Must never know files.
+//! An n-gram table: what a target considered likely after the last one to five tokens, made in
+//! advance from its own texts. It is token recycling (Luo et al. 2024, arXiv 2408.08696) that
+//! starts with what earlier texts have shown, or llama.cpp's static lookup cache with the target's
+//! probabilities instead of counts. It must not depend on files.
 //!
-//! The table is flat: a context's hash says where its slot lies, which holds a check of the context
-//! and the tokens that are likely there. Two contexts that look alike (one pair in four billion)
-//! cost a wrong guess and never change the text.
+//! The table is flat: the hash of a context determines its slot, which holds a check value of the
+//! context and the tokens that are likely there. Two contexts with the same check value (one pair
+//! in four billion) cost a wrong guess and never change the text.
 
 mod builder;
 
 pub use builder::NgramBuilder;
 
-/// Longest context.
+/// The longest context.
 pub const ORDERS: usize = 5;
-/// Tokens of a slot: what is less likely than the fourth is hardly ever worth a node.
+/// How many tokens a slot has: what is less likely than the fourth is hardly ever worth a node.
 pub const KEPT: usize = 4;
 
-/// Slots that are looked through before a context is held to be unknown.
+/// How many slots are searched before a context counts as unknown.
 const PROBES: usize = 32;
-/// Steps of a stored probability in a nat.
+/// How many steps of a stored probability make one nat.
 const STEPS: f32 = 16.0;
-/// In place of a probability where a slot has fewer tokens.
+/// Stored instead of a probability if a slot has fewer tokens.
 const NO_TOKEN: u8 = u8::MAX;
 
 /// Next tokens by context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NgramTable {
-    /// `[slots]`: of the context that is there; 0 where there is none.
+    /// `[slots]`: the check value of the context in the slot; 0 if the slot is empty.
     checks: Vec<u32>,
     /// `[slots, KEPT]`: likeliest first.
     tokens: Vec<u32>,
@@ -34,7 +34,7 @@ pub struct NgramTable {
     costs: Vec<u8>,
 }
 
-/// The parts of a table do not fit each other.
+/// The parts of a table have different lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{checks} slots with {tokens} tokens and {costs} probabilities instead of {KEPT} of each")]
 pub struct UnevenTable {
@@ -44,10 +44,10 @@ pub struct UnevenTable {
 }
 
 impl NgramTable {
-    /// A table of these parts: for each slot a check, and four tokens with their costs.
+    /// A table from these parts: for each slot a check value, and four tokens with their costs.
     ///
     /// # Errors
-    /// If there are more of one than of another.
+    /// If their lengths do not match.
     pub fn new(checks: Vec<u32>, tokens: Vec<u32>, costs: Vec<u8>) -> Result<Self, UnevenTable> {
         let parts = (checks.len(), tokens.len(), costs.len());
         if parts.1 != parts.0 * KEPT || parts.2 != parts.1 {
@@ -61,17 +61,17 @@ impl NgramTable {
         (&self.checks, &self.tokens, &self.costs)
     }
 
-    /// Contexts known.
+    /// How many contexts are known.
     pub fn len(&self) -> usize {
         self.checks.iter().filter(|&&check| check != 0).count()
     }
 
-    /// Whether none is known.
+    /// Whether no context is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The longest known end of `text` (its length) and what is likely after it: (token, ln p),
+    /// The longest known suffix of `text` (its length) and what is likely after it: (token, ln p),
     /// likeliest first.
     pub fn after(&self, text: &[u32]) -> Option<(usize, Vec<(u32, f32)>)> {
         (1..=ORDERS.min(text.len())).rev().find_map(|order| {
@@ -87,7 +87,7 @@ impl NgramTable {
         known.map(|(&token, &cost)| (token, -f32::from(cost) / STEPS)).collect()
     }
 
-    /// Where a context lies.
+    /// The slot of a context.
     fn slot(&self, context: &[u32]) -> Option<usize> {
         let (check, way) = way(context, self.checks.len());
         for slot in way {
@@ -109,7 +109,8 @@ impl NgramTable {
         }
     }
 
-    /// Puts a context in that is not there yet; `false` if the slots that it may have are taken.
+    /// Inserts a context that is not in the table yet; `false` if all slots that it may use are
+    /// taken.
     fn put(&mut self, context: &[u32], likely: &[(u32, f32)]) -> bool {
         let (check, mut way) = way(context, self.checks.len());
         let Some(slot) = way.find(|&slot| self.checks[slot] == 0) else { return false };
@@ -122,17 +123,17 @@ impl NgramTable {
     }
 }
 
-/// A probability as it is stored.
+/// A probability in its stored form.
 fn cost(probability: f32) -> u8 {
     let steps = (-probability.max(f32::MIN_POSITIVE).ln() * STEPS).round();
-    // Below 0 only where a sum of probabilities was rounded above 1.
+    // It is below 0 only if rounding made a sum of probabilities exceed 1.
     steps.clamp(0.0, f32::from(NO_TOKEN - 1)) as u8
 }
 
-/// A context's check, and the slots in which it may lie in the order in which they are tried.
+/// A context's check value, and the slots that it may use, in the order in which they are tried.
 fn way(context: &[u32], slots: usize) -> (u32, impl Iterator<Item = usize>) {
-    // The length first, above every token: no context is to look like the end of another.
-    // Multiplied and shifted as splitmix64 does.
+    // The length comes first, above every token, so that no context looks like the end of a longer
+    // one. Multiplied and shifted as in splitmix64.
     let hash = context.iter().fold((context.len() as u64) << 32, |hash, &token| {
         let mixed = (hash ^ u64::from(token)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
