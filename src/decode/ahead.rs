@@ -1,6 +1,6 @@
 //! What a drafter made while the target verified a round's tree, as a part of the round's record:
-//! sequences (DuoDecoding), or trees for what might come of the round (`--overlap`). Must never
-//! know how it was drafted.
+//! sequences (DuoDecoding), or trees for the possible outcomes of the round (`--overlap`). It must
+//! not depend on how it was drafted.
 
 use super::round::Round;
 use crate::draft::OutcomeAhead;
@@ -8,15 +8,16 @@ use crate::speculate::Tree;
 use crate::speculate::duo::SequencesAhead;
 use serde::{Deserialize, Serialize};
 
-/// Sequences that were drafted ahead in one round, behind the tree that was being verified.
+/// Sequences drafted ahead in one round, after the tree that was being verified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AheadRecord {
-    /// γ: the budget, tokens that the sequences share.
+    /// γ: the budget of tokens that the sequences share.
     pub gamma: usize,
-    /// The sequences, k of them, the draft's favourite first.
+    /// The k sequences, the draft's favourite first.
     pub sequences: Vec<Vec<AheadToken>>,
-    /// Number of the sequence, from 0, that begins with the round's bonus token behind a tail that
-    /// was accepted whole: the next round's tail. `None` if there is none, or nothing follows.
+    /// The number (from 0) of the sequence that begins with the round's bonus token, after a tail
+    /// that was accepted completely: it is the next round's tail. `None` if there is no such
+    /// sequence, or nothing follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<usize>,
 }
@@ -32,32 +33,33 @@ pub struct AheadToken {
     pub log_prob: f32,
 }
 
-/// A tree that was drafted ahead for one outcome of a round: the path that might be accepted, and
-/// the token behind it.
+/// A tree drafted ahead for one outcome of a round: the path that might be accepted, and the token
+/// after it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AheadOutcome {
-    /// Node of the round's tree with which that path ends; 0 where nothing of it is accepted.
+    /// The node of the round's tree at which that path ends; 0 if nothing is accepted.
     pub node: usize,
-    /// Log-probability of the outcome, by the draft.
+    /// The draft's log-probability of the outcome.
     pub log_prob: f32,
-    /// The tree for the next round; its root is the token behind the path.
+    /// The tree for the next round; its root is the token after the path.
     pub tree: Tree,
     /// Display text of each node's token, as in [`Round::labels`].
     pub labels: Vec<String>,
-    /// Whether the round came to this. Whether the next one could use it, its `drafted_ahead` says.
+    /// Whether this was the outcome of the round. Whether the next round could use it is in that
+    /// round's `drafted_ahead`.
     #[serde(default, skip_serializing_if = "super::round::is_false")]
     pub came: bool,
 }
 
 impl AheadOutcome {
-    /// What was drafted for an outcome that is not known to have come.
+    /// What was drafted for an outcome that has not been confirmed yet.
     pub(super) fn new(ahead: &OutcomeAhead, label: &dyn Fn(u32) -> String) -> Self {
         let OutcomeAhead { node, log_prob, ref tree } = *ahead;
         let labels = tree.nodes().iter().map(|node| label(node.token)).collect();
         Self { node, log_prob, tree: tree.clone(), labels, came: false }
     }
 
-    /// Whether it can have been drafted beside `round`, which it is a part of.
+    /// Checks that it can have been drafted alongside `round`, which it is a part of.
     ///
     /// # Errors
     /// What is wrong, in words.
@@ -80,19 +82,19 @@ impl AheadOutcome {
     }
 }
 
-/// What the target's choice says about k, once it has judged the first tokens.
+/// What the target's choice says about k, after it has judged the first tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedCount {
     /// k.
     pub drafted: usize,
-    /// Whether the target chose the first token of the draft's favourite, so that one sequence
-    /// was enough.
+    /// Whether the target chose the first token of the draft's favourite, so that one sequence was
+    /// enough.
     pub one_was_enough: bool,
 }
 
 impl AheadRecord {
     /// The record of sequences with the budget `gamma`. `won` are the tokens that the round
-    /// committed, the bonus last; empty if the answer ended with it.
+    /// committed, with the bonus token last; empty if the answer ended with the round.
     pub(super) fn new(
         gamma: usize,
         ahead: &SequencesAhead,
@@ -110,7 +112,7 @@ impl AheadRecord {
         self.sequences.len()
     }
 
-    /// Whether it can have been drafted beside `round`, which it is a part of.
+    /// Checks that it can have been drafted alongside `round`, which it is a part of.
     ///
     /// # Errors
     /// What is wrong, in words.
@@ -135,15 +137,16 @@ impl AheadRecord {
 }
 
 impl Round {
-    /// Whether the whole tail was accepted: the path of the first children, of a chain all of it.
+    /// Whether the whole tail was accepted: the path of the first children, which is all of a
+    /// chain.
     fn held(&self) -> bool {
         let tokens = self.accepted.iter().filter_map(|&node| self.tree.nodes().get(node));
         let accepted: Vec<u32> = tokens.map(|node| node.token).collect();
         accepted == SequencesAhead::tail(&self.tree)
     }
 
-    /// How k compares with what the target chose; `None` where no sequences were drafted ahead, or
-    /// they were of no use since the tail before them had not held.
+    /// How k compares with what the target chose; `None` if no sequences were drafted ahead, or if
+    /// they were useless because the tail before them was not accepted.
     pub fn judged_count(&self) -> Option<JudgedCount> {
         let ahead = self.ahead.as_ref()?;
         let favourite = ahead.sequences.first()?.first()?.token;
@@ -156,7 +159,8 @@ impl Round {
 pub(crate) mod tests {
     use super::*;
 
-    /// A record of sequences of tokens of the probability 1/2, labelled by their numbers.
+    /// A record of sequences whose tokens have the probability 1/2 and are labelled by their
+    /// numbers.
     pub(crate) fn ahead(gamma: usize, tokens: &[&[u32]], adopted: Option<usize>) -> AheadRecord {
         let token =
             |&token: &u32| AheadToken { token, label: format!("<{token}>"), log_prob: -0.7 };

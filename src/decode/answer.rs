@@ -1,4 +1,5 @@
-//! An answer as its tokens come: its text, and why it ends. Must never know why a token was chosen.
+//! An answer while its tokens arrive: its text, and why it ends. It must not depend on why a token
+//! was chosen.
 
 use super::engine::Request;
 use super::round::{Committed, Finish, Origin, Summary};
@@ -7,7 +8,7 @@ use super::text::{TextStream, TokenText};
 /// The text of one answer and what ends it.
 pub(super) struct Answer {
     eos: Vec<u32>,
-    /// Most tokens, at least 1.
+    /// The most tokens, at least 1.
     pub(super) max_tokens: usize,
     pub(super) stream: TextStream,
 }

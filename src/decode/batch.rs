@@ -1,6 +1,6 @@
-//! Several answers at once, each a text of its own: a pass of the target gives every one of them
-//! its next token, and where one has ended the next may begin. An answer has the tokens that it has
-//! alone. Must never know what the answers are for.
+//! Several answers at once, each a separate text. A pass of the target gives every answer its next
+//! token, and when one has ended the next may begin. An answer has the same tokens as it would have
+//! alone. It must not depend on what the answers are for.
 
 use super::answer::Answer;
 use super::engine::{DecodeError, Request};
@@ -12,17 +12,17 @@ use crate::speculate::{History, Sampler, SamplerSettings};
 /// An answer that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// The number that it was begun with.
+    /// The number under which it was begun.
     pub key: usize,
-    /// All its text.
+    /// Its complete text.
     pub text: String,
-    /// Tokens of it, the one that ends it included.
+    /// How many tokens it has, including the one that ends it.
     pub tokens: usize,
     /// Why it ended.
     pub finish: Finish,
 }
 
-/// Answers several requests side by side, plainly, without a draft.
+/// Answers several requests at the same time, without a draft.
 pub struct BatchEngine {
     target: CpuBatch,
     /// One for each sequence of the target, in its order; the first `active` are being answered.
@@ -30,7 +30,7 @@ pub struct BatchEngine {
     active: usize,
 }
 
-/// The text that a KV cache holds, and the answer that goes on behind it.
+/// The text in a KV cache, and the answer that follows it.
 #[derive(Default)]
 struct Sequence {
     /// The tokens of the committed positions.
@@ -50,31 +50,31 @@ struct UnderWay {
 }
 
 impl BatchEngine {
-    /// For as many answers at once as `target` has sequences.
+    /// An engine for as many simultaneous answers as `target` has sequences.
     pub fn new(mut target: CpuBatch) -> Self {
         (0..target.sequences()).for_each(|sequence| target.truncate(sequence, 0));
         let sequences = (0..target.sequences()).map(|_| Sequence::default()).collect();
         Self { target, sequences, active: 0 }
     }
 
-    /// Positions of a prompt and its answer.
+    /// How many positions a prompt and its answer may take.
     pub fn capacity(&self) -> usize {
         self.target.capacity()
     }
 
-    /// Answers under way.
+    /// How many answers are in progress.
     pub fn active(&self) -> usize {
         self.active
     }
 
-    /// Whether one more can be begun.
+    /// Whether one more answer can be begun.
     pub fn has_room(&self) -> bool {
         self.active < self.sequences.len()
     }
 
-    /// Begins an answer under the number `key`: reads the prompt and draws the first token. What
-    /// the prompt has in common with a text that was answered before is not computed again.
-    /// `Some` if the first token ends it.
+    /// Begins an answer under the number `key`: reads the prompt and draws the first token. A
+    /// beginning that the prompt shares with an earlier text is not computed again. `Some` if the
+    /// first token ends it.
     ///
     /// # Errors
     /// [`DecodeError`]; nothing was begun then.
@@ -119,7 +119,7 @@ impl BatchEngine {
         Ok(self.end(self.active - 1))
     }
 
-    /// One pass: the next token of every answer under way. Returns those that it ended.
+    /// One pass: the next token of every answer in progress. Returns the answers that it ended.
     ///
     /// # Errors
     /// [`DecodeError::Target`]; nothing was committed then.
@@ -141,8 +141,8 @@ impl BatchEngine {
         Ok((0..self.active).rev().filter_map(|at| self.end(at)).collect())
     }
 
-    /// The free sequence that has most of `prompt` already, and how much of it. The prompt's last
-    /// token is run again, for its logits.
+    /// The free sequence that already has the longest beginning of `prompt`, and its length. The
+    /// prompt's last token is run again, for its logits.
     fn free(&self, prompt: &[u32]) -> (usize, usize) {
         let common = |at: usize| {
             let alike = self.sequences[at].text.iter().zip(prompt).take_while(|(a, b)| a == b);
@@ -152,7 +152,7 @@ impl BatchEngine {
         free.max_by_key(|&(_, common)| common).unwrap_or((self.active, 0))
     }
 
-    /// The answer of sequence `at`, if it has ended: the sequence is then free.
+    /// The answer of sequence `at`, if it has ended; the sequence is then free.
     fn end(&mut self, at: usize) -> Option<Answered> {
         let done = |under_way: &mut UnderWay| under_way.summary.finish.is_some();
         let UnderWay { key, said, summary, .. } = self.sequences[at].under_way.take_if(done)?;

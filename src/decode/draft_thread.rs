@@ -1,5 +1,5 @@
 //! The thread on which a drafter drafts ahead while the target verifies (overlap). It owns the
-//! drafter for that time only and gives it back whatever happens; nothing here decides a token.
+//! drafter only for that time and always returns it; nothing here decides a token.
 
 use super::panic::panic_message;
 use super::pending::PassWatch;
@@ -20,7 +20,7 @@ struct DraftJob {
     tree: Tree,
     request: DraftRequest,
     stop: Arc<AtomicBool>,
-    /// Where somebody looks.
+    /// Set if the user watches the round.
     watch: Option<PassWatch>,
 }
 
@@ -32,7 +32,7 @@ struct Done {
     ended: Instant,
 }
 
-/// A thread that waits for drafters to run. Ends when it is dropped.
+/// A thread that waits for drafters to run. It ends when it is dropped.
 pub(super) struct DraftThread {
     /// `None` only while it is dropped.
     jobs: Option<Sender<DraftJob>>,
@@ -41,20 +41,20 @@ pub(super) struct DraftThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What comes back from drafting ahead.
+/// What drafting ahead returns.
 pub(super) struct Returned {
-    /// `None` if the thread is gone and the drafter with it.
+    /// `None` if the thread has ended and the drafter is lost with it.
     pub(super) drafter: Option<Box<dyn Drafter>>,
     pub(super) failure: Option<String>,
     pub(super) spent: OverlapTimes,
 }
 
-/// Time that a drafter worked while the target verified.
+/// How long a drafter worked while the target verified.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OverlapTimes {
-    /// At work during the target's pass.
+    /// Its work during the target's pass.
     pub(super) ahead: Duration,
-    /// After the pass: the target waits for it.
+    /// Its work after the pass, while the target waited for it.
     pub(super) wait: Duration,
 }
 
@@ -62,7 +62,7 @@ impl DraftThread {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system refuses to start a thread.
     fn start() -> std::io::Result<Self> {
         let (jobs, inbox) = channel::<DraftJob>();
         let (outbox, done) = channel();
@@ -73,10 +73,11 @@ impl DraftThread {
         Ok(Self { jobs: Some(jobs), done, stop, thread: Some(thread) })
     }
 
-    /// Lets `drafter` draft ahead of `tree`. Every success is followed by one [`Self::recall`].
+    /// Lets `drafter` draft ahead of `tree`. Every success must be followed by one
+    /// [`Self::recall`].
     ///
     /// # Errors
-    /// Gives the drafter back if the thread is gone.
+    /// Returns the drafter if the thread has ended.
     pub(super) fn send(
         &self,
         drafter: Box<dyn Drafter>,
@@ -115,7 +116,7 @@ impl Drop for DraftThread {
         self.stop.store(true, Ordering::Release);
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A drafter's panic is caught on the thread; there is nothing to report when it ends.
+            // The thread catches a drafter's panic, so there is nothing to report when it ends.
             let _ = thread.join();
         }
     }
@@ -125,12 +126,12 @@ impl Drop for DraftThread {
 #[derive(Default)]
 pub(super) struct LazyDraftThread {
     pub(super) thread: Option<DraftThread>,
-    /// Whether it could not be started, which the user was told.
+    /// Whether it could not be started, which has been reported to the user.
     refused: bool,
 }
 
 impl LazyDraftThread {
-    /// The thread; with the reason if there is none, given once.
+    /// The thread. If there is none, the error holds the reason the first time only.
     pub(super) fn get(&mut self) -> Result<&DraftThread, Option<String>> {
         if self.refused {
             return Err(None);
@@ -161,7 +162,7 @@ fn serve(jobs: &Receiver<DraftJob>, done: &Sender<Done>) {
             next = jobs.recv().ok();
             continue;
         };
-        // Drafted before it was time to tell of it: it is told then, if the pass still lasts.
+        // Drafted before the listener was due: report it when it is, if the pass is still running.
         next = match jobs.recv_timeout(left) {
             Err(RecvTimeoutError::Timeout) => {
                 if !stop.load(Ordering::Acquire) {

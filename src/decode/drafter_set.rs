@@ -1,8 +1,9 @@
-//! The drafters of an engine and how decoding goes on when one fails. Nothing here decides a token.
+//! The drafters of an engine, and how decoding continues when one fails. Nothing here decides a
+//! token.
 //!
-//! Every drafter observes every committed token, which is cheap since work waits until a tree is
-//! requested; so any of them can propose in any round. A failed one is not used any more, the
-//! others are.
+//! Every drafter observes every committed token, which is cheap because work waits until a tree is
+//! requested, so any of them can propose in any round. A drafter that has failed is no longer used;
+//! the others are.
 
 use super::draft_thread::{LazyDraftThread, OverlapTimes, Returned};
 use super::pending::PassWatch;
@@ -18,17 +19,17 @@ pub(super) struct DrafterSet {
     /// The text's token at position 0.
     first: u32,
     pub(super) notices: Vec<String>,
-    /// How often what a model proposed was right.
+    /// How often a model's proposals were right.
     rates: ModelRates,
-    /// Where one of them works while the target does.
+    /// Where a drafter works at the same time as the target.
     pub(super) thread: LazyDraftThread,
 }
 
 /// A drafter and whether it still works.
 pub(super) struct DrafterSlot {
-    /// `None` while it drafts ahead on its thread, and once it has failed for good.
+    /// `None` while it drafts ahead on its thread, and after it has failed for good.
     pub(super) drafter: Option<Box<dyn Drafter>>,
-    /// Whether the user was told that the drafter's context is full.
+    /// Whether it has been reported that the drafter's context is full.
     reported_full: bool,
 }
 
@@ -49,18 +50,19 @@ impl DrafterSet {
         self.slots.get(at)?.drafter.as_deref()
     }
 
-    /// Whether any of them works.
+    /// Whether any drafter works.
     pub(super) fn any(&self) -> bool {
         self.slots.iter().any(|slot| slot.drafter.is_some())
     }
 
-    /// What the drafters read of the target. One head drafts at most, so they do not disagree.
+    /// What the drafters read of the target. At most one of them is a draft head, so they do not
+    /// disagree.
     pub(super) fn features(&self) -> FeatureSource {
         let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
         drafters.filter_map(Drafter::features).next().unwrap_or_default()
     }
 
-    /// Whether any of them reads features.
+    /// Whether any drafter reads features.
     pub(super) fn reads_features(&self) -> bool {
         let drafters = self.slots.iter().filter_map(|slot| slot.drafter.as_deref());
         drafters.filter_map(Drafter::features).next().is_some()
@@ -77,7 +79,7 @@ impl DrafterSet {
         std::mem::take(&mut self.notices)
     }
 
-    /// Pairs observed.
+    /// How many pairs have been observed.
     pub(super) fn observed(&self) -> usize {
         self.observed
     }
@@ -90,7 +92,7 @@ impl DrafterSet {
         }
     }
 
-    /// Lets the drafters forget what they keep of texts before this one.
+    /// Lets the drafters forget what they remember of earlier texts.
     pub(super) fn start_over(&mut self) {
         self.working().for_each(|drafter| drafter.start_over());
     }
@@ -101,12 +103,12 @@ impl DrafterSet {
         self.working().for_each(|drafter| drafter.begin(first));
     }
 
-    /// Lets the drafters observe the pairs that follow those observed.
+    /// Lets the drafters observe the pairs that follow those already observed.
     pub(super) fn observe(&mut self, features: &[f32], tokens: &[u32]) {
         for at in 0..self.slots.len() {
             while let Some(drafter) = &mut self.slots[at].drafter {
                 let Err(error) = drafter.observe(features, tokens) else { break };
-                // Whatever it took of these pairs is observed again.
+                // If the drafter stored some of these pairs, it observes them again.
                 if self.fall_back(at, &error.to_string()) {
                     self.resume(at);
                 }
@@ -117,8 +119,8 @@ impl DrafterSet {
         }
     }
 
-    /// The draft tree of a drafter under `request.root`, the last token observed; the root alone
-    /// if there is none or it fails.
+    /// A drafter's tree under `request.root`, the last observed token, or only the root if there is
+    /// no such drafter or it fails.
     pub(super) fn propose(&mut self, at: usize, request: &DraftRequest, vocab: usize) -> Tree {
         let &DraftRequest { root, budget, .. } = request;
         let drafter = self.slots.get_mut(at).and_then(|slot| slot.drafter.as_mut());
@@ -137,14 +139,14 @@ impl DrafterSet {
         }
     }
 
-    /// Whether the trees of the first can be merged into those of the second, a model's.
+    /// Whether the trees of drafter `calibrated` can be merged into those of drafter `model`.
     pub(super) fn merge(&self, calibrated: usize, model: usize) -> bool {
         let models = [Some(Source::Head), Some(Source::SmallModel)];
         self.drafter(calibrated).is_some_and(Drafter::is_calibrated)
             && self.drafter(model).is_some_and(|drafter| models.contains(&drafter.source()))
     }
 
-    /// The likeliest nodes, at most `most`, of a model's tree and a calibrated one.
+    /// The likeliest nodes, at most `most`, of a model's tree and a calibrated tree.
     pub(super) fn merged(&self, model: &Tree, calibrated: &Tree, most: usize) -> Tree {
         merged(model, &self.rates, calibrated, most)
     }
@@ -160,7 +162,7 @@ impl DrafterSet {
     }
 
     /// Gives these drafters the target's logits for the tree. The others would learn from rounds
-    /// that are not theirs, in time that is not theirs.
+    /// that they did not draft for, in time that is not theirs.
     pub(super) fn verified(
         &mut self,
         asked: impl Iterator<Item = usize>,
@@ -174,7 +176,7 @@ impl DrafterSet {
         }
     }
 
-    /// Levels below the root for which the drafter's context has room; adds a notice once there
+    /// For how many levels below the root the drafter's context has room; adds a notice once there
     /// are none left.
     pub(super) fn room(&mut self, at: usize) -> usize {
         let Some(DrafterSlot { drafter: Some(drafter), reported_full }) = self.slots.get_mut(at)
@@ -213,7 +215,7 @@ impl DrafterSet {
         self.slots.iter_mut().filter_map(|slot| slot.drafter.as_mut())
     }
 
-    /// Moves a failed drafter to its fallback device, or gives it up. Returns whether it goes on.
+    /// Moves a failed drafter to its fallback device, or gives it up. Returns whether it continues.
     fn fall_back(&mut self, at: usize, error: &str) -> bool {
         let Some(drafter) = &mut self.slots[at].drafter else { return false };
         let name = drafter.describe();
@@ -228,7 +230,7 @@ impl DrafterSet {
         goes_on
     }
 
-    /// Notes that a drafter is given up.
+    /// Notes that a drafter has been given up.
     fn lost(&mut self, error: &str, name: &str) {
         self.notices.push(if self.any() {
             format!("{error}; {name} is no longer used")
@@ -238,7 +240,7 @@ impl DrafterSet {
         });
     }
 
-    /// Rolls a drafter that has moved back to what all have observed.
+    /// Rolls a drafter that has moved back to what all of them have observed.
     fn resume(&mut self, at: usize) {
         let (observed, first) = (self.observed, self.first);
         if let Some(drafter) = &mut self.slots[at].drafter {
@@ -250,7 +252,7 @@ impl DrafterSet {
     }
 }
 
-/// While it lives, the drafter drafts ahead. When it is dropped, the drafter is back.
+/// While this guard lives, the drafter drafts ahead. Dropping it brings the drafter back.
 pub(super) struct OverlapGuard<'a> {
     drafting: &'a mut DrafterSet,
     /// The drafter's index.
@@ -259,8 +261,8 @@ pub(super) struct OverlapGuard<'a> {
 }
 
 impl DrafterSet {
-    /// Starts drafting ahead of `tree`, which answers `request`, with `watch` told of it. `None` if
-    /// that cannot be done.
+    /// Starts drafting ahead of `tree`, which answers `request`, and reports to `watch`. `None` if
+    /// that is not possible.
     pub(super) fn draft_ahead(
         &mut self,
         at: usize,

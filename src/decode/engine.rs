@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 /// What to decode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Tokens of the whole prompt, the conversation so far included.
+    /// The tokens of the whole prompt, including the conversation so far.
     pub prompt: Vec<u32>,
-    /// Most tokens of the answer, at least 1.
+    /// The most tokens of the answer, at least 1.
     pub max_tokens: usize,
     /// Tokens that end the answer.
     pub eos: Vec<u32>,
-    /// Texts that end the answer and do not belong to it.
+    /// Texts that end the answer and are not part of it.
     pub stop: Vec<String>,
-    /// Runs of the prompt that are no part of an answer, ascending, where that is known: the target
-    /// may read these on another device.
+    /// The runs of the prompt that are not part of an answer, ascending, if they are known: the
+    /// target may read these on another device.
     pub asked: Vec<Range<usize>>,
 }
 
 /// Why an answer cannot be begun or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    /// There is nothing to continue.
+    /// The prompt is empty.
     #[error("the prompt is empty")]
     EmptyPrompt,
     /// The prompt does not fit the KV cache.
@@ -35,9 +35,9 @@ pub enum DecodeError {
         conversation or raise `context`"
     )]
     PromptTooLong {
-        /// Of the prompt.
+        /// The length of the prompt.
         tokens: usize,
-        /// Of the target's cache.
+        /// The capacity of the target's cache.
         capacity: usize,
     },
     /// The target failed.
@@ -45,24 +45,24 @@ pub enum DecodeError {
     Target(#[from] TargetError),
 }
 
-/// Runs one generation after the other. The common prefix of two prompts is computed once.
+/// Runs one generation after the other. The common prefix of two prompts is computed only once.
 pub struct Engine {
     pub(super) target: Box<dyn Target>,
     pub(super) drafting: DrafterSet,
-    /// The committed positions' tokens, and behind them the root while an answer is under way.
+    /// The tokens of the committed positions, followed by the root while an answer is in progress.
     pub(super) text: Vec<u32>,
-    /// Features of committed positions that no drafter has observed, since the token after them is
-    /// not known yet: `[rows, feature width]`, the first one of position `drafting.observed()`.
+    /// Features of committed positions that no drafter has observed, because the token after them
+    /// is not known yet: `[rows, feature width]`, starting with position `drafting.observed()`.
     pending_features: Vec<f32>,
-    /// The features of the observed positions, where they are kept and a drafter reads them.
+    /// The features of the observed positions, if they are stored and a drafter reads them.
     pub(super) observed_features: Option<Vec<f32>>,
     chunk: PrefillChunk,
-    /// Of the GPUs that target and drafters were put on, each once.
+    /// The counters of the GPUs that target and drafters run on, each GPU once.
     meters: Vec<TrafficMeter>,
 }
 
 impl Engine {
-    /// An engine with empty KV caches: what `target` and `drafters` hold is truncated. A
+    /// An engine with empty KV caches: the caches of `target` and `drafters` are truncated. A
     /// [`super::RoundOptions`] names a drafter by its index in `drafters`.
     pub fn new(
         mut target: Box<dyn Target>,
@@ -93,8 +93,8 @@ impl Engine {
         self.drafting.drafter(at)
     }
 
-    /// Puts other drafters in the place of those there are, and truncates all KV caches: they have
-    /// observed nothing of the text.
+    /// Replaces the drafters and truncates all KV caches, because the new drafters have observed
+    /// nothing of the text.
     pub fn replace_drafters(&mut self, drafters: impl IntoIterator<Item = Box<dyn Drafter>>) {
         self.drafting = DrafterSet::new(drafters.into_iter().collect());
         self.target.set_features(self.drafting.features());
@@ -102,19 +102,19 @@ impl Engine {
         self.forget();
     }
 
-    /// What went over the buses to the GPUs so far.
+    /// What has been sent over the buses to the GPUs so far.
     pub fn traffic(&self) -> Traffic {
         let mut all = Traffic::default();
         self.meters.iter().for_each(|meter| all += meter.read());
         all
     }
 
-    /// Whether any part of it was put on a GPU by our own shaders.
+    /// Whether any part of it runs on a GPU with our own shaders.
     pub fn is_on_gpu(&self) -> bool {
         !self.meters.is_empty()
     }
 
-    /// The tokens that follow `prompt` in the text that was decoded last, if it begins so.
+    /// The tokens after `prompt` in the text that was decoded last, if that text begins with it.
     pub fn text_after(&self, prompt: &[u32]) -> Option<&[u32]> {
         self.text.strip_prefix(prompt)
     }
@@ -128,16 +128,16 @@ impl Engine {
         self.observed_features.iter_mut().for_each(Vec::clear);
     }
 
-    /// Forgets all texts: the caches, and what drafters keep beyond them.
+    /// Forgets all texts: the caches, and what drafters remember beyond them.
     pub fn start_over(&mut self) {
         self.forget();
         self.drafting.start_over();
     }
 
     /// Rolls the caches back to the common prefix of their text and `prompt` and returns its
-    /// length. At least the prompt's last token is run again, for its logits; and with a drafter
-    /// the last common one, since the drafter needs its feature with the token after it. So are
-    /// those that another device has computed than would now.
+    /// length. At least the prompt's last token is run again, for its logits. With a drafter the
+    /// last common token is run again too, because the drafter needs its feature together with the
+    /// next token. So are tokens that were computed on another device than they would be now.
     pub(super) fn reuse(&mut self, request: &Request) -> usize {
         let prompt = &request.prompt;
         let alike = self.text.iter().zip(prompt).take_while(|(a, b)| a == b).count();
@@ -155,8 +155,8 @@ impl Engine {
         common
     }
 
-    /// Prefills the next chunk of the prompt; returns the last token's logits.
-    /// Drafters only take note: their own pass over the prompt must not delay the first token.
+    /// Prefills the next chunk of the prompt; returns the last token's logits. Drafters only take
+    /// note, so that their own pass over the prompt does not delay the first token.
     pub(super) fn prefill(&mut self, rest: &[u32]) -> Result<Vec<f32>, TargetError> {
         let start = Instant::now();
         let slice = &rest[..self.target.next_rows(self.chunk.rows).min(rest.len())];
@@ -173,11 +173,11 @@ impl Engine {
         Ok(verified.logits)
     }
 
-    /// Goes on after the target's device has failed: on the device that it has in reserve, which
-    /// reads again what was committed. What was drafted stays.
+    /// Continues after the target's device has failed, on the device that it has in reserve, which
+    /// reads the committed text again. What was drafted stays.
     ///
     /// # Errors
-    /// `error` itself if it is another one, or there is nowhere to go.
+    /// `error` itself if it is a different error, or if there is no device in reserve.
     pub(super) fn recover(&mut self, error: TargetError) -> Result<(), TargetError> {
         if !matches!(error, TargetError::Device(_)) {
             return Err(error);
@@ -203,7 +203,7 @@ impl Engine {
         self.observe(&[]);
     }
 
-    /// Commits `path` of the verified tree, dropping the KV rows of rejected nodes; `features` are
+    /// Commits `path` of the verified tree and drops the KV rows of rejected nodes; `features` are
     /// those of all nodes.
     pub(super) fn commit(&mut self, tree: &Tree, path: &[usize], features: &[f32]) {
         let width = self.target.feature_width();
@@ -242,7 +242,7 @@ impl Engine {
     }
 }
 
-/// The counters of all devices, each once: target and drafts may share one.
+/// The counters of all devices, each once: target and drafters may share a device.
 fn meters(target: &dyn Target, drafting: &DrafterSet) -> Vec<TrafficMeter> {
     let mut meters: Vec<TrafficMeter> = Vec::new();
     for meter in target.traffic().into_iter().chain(drafting.traffic_meters()) {
@@ -253,7 +253,8 @@ fn meters(target: &dyn Target, drafting: &DrafterSet) -> Vec<TrafficMeter> {
     meters
 }
 
-/// Rows of a prefill chunk: many for speed, few enough to be cancelled within a second.
+/// How many rows a prefill chunk has: many for speed, few enough that it can be cancelled within a
+/// second.
 #[derive(Clone, Copy, Debug)]
 struct PrefillChunk {
     rows: usize,
@@ -272,7 +273,8 @@ impl PrefillChunk {
     const LONG: Duration = Duration::from_millis(600);
 
     fn adapt(&mut self, rows: usize, time: Duration) {
-        // The last chunk of a prompt is shorter and says nothing, nor does another device's.
+        // The last chunk of a prompt is shorter and tells nothing about speed; neither does a chunk
+        // on another device.
         if rows != self.rows {
             return;
         }

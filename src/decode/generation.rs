@@ -1,5 +1,5 @@
-//! One generation: prefill in chunks, the first token, then rounds until the answer ends. Must
-//! never know how a tree was drafted.
+//! One generation: prefill in chunks, the first token, then rounds until the answer ends. It must
+//! not depend on how a tree was drafted.
 
 use super::ahead::{AheadOutcome, AheadRecord};
 use super::answer::Answer;
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 /// Progress of the prefill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrefillProgress {
-    /// Tokens done, those reused from the KV cache included.
+    /// How many tokens are done, including those reused from the KV cache.
     pub done: usize,
-    /// Tokens of the prompt.
+    /// How many tokens the prompt has.
     pub total: usize,
 }
 
@@ -31,7 +31,7 @@ impl PrefillProgress {
     }
 }
 
-/// A drafter with what it may spend.
+/// A drafter and what it may spend.
 #[derive(Clone, Copy)]
 struct Proposer {
     drafter: usize,
@@ -42,13 +42,14 @@ struct Proposer {
 /// A round's tree.
 struct Drafted {
     tree: Tree,
-    /// `None` for the root alone, which nobody was asked for.
+    /// `None` for the root alone, for which no drafter was called.
     by: Option<DraftedBy>,
-    /// The model's own tree, where this is that and another's.
+    /// The model's own tree, if this tree was merged from it and another drafter's.
     model: Option<Tree>,
 }
 
-/// Whose tree it is, what it was allowed to spend, and what was asked within the room there is.
+/// Which drafter made the tree, what it was allowed to spend, and what was requested within the
+/// available room.
 #[derive(Clone, Copy)]
 struct DraftedBy {
     drafter: usize,
@@ -58,15 +59,15 @@ struct DraftedBy {
 }
 
 impl Drafted {
-    /// The root alone.
+    /// Only the root.
     fn nothing(root: u32) -> Self {
         Self { tree: Tree::root(root), by: None, model: None }
     }
 }
 
-/// An answer under way: [`Self::prefill`] until complete, [`Self::first_token`] once, then
-/// [`Self::step`] until [`Self::finish`] says why it ended. May be dropped at any point; the engine
-/// keeps what was computed.
+/// An answer in progress: [`Self::prefill`] until complete, [`Self::first_token`] once, then
+/// [`Self::step`] until [`Self::finish`] says why it ended. It may be dropped at any point; the
+/// engine keeps what was computed.
 pub struct Generation<'a> {
     engine: &'a mut Engine,
     names: &'a dyn TokenText,
@@ -77,15 +78,15 @@ pub struct Generation<'a> {
     /// Logits of the prompt's last token, once it is read.
     logits: Vec<f32>,
     summary: Summary,
-    /// Told of rounds that are being verified.
+    /// Receives rounds that are being verified.
     listener: Option<AheadListener>,
 }
 
 impl Engine {
-    /// Begins a generation; the next calls are the [`Generation`]'s.
+    /// Begins a generation; continue with the methods of [`Generation`].
     ///
     /// # Errors
-    /// [`DecodeError`] for an empty prompt or one that does not fit.
+    /// [`DecodeError`] if the prompt is empty or does not fit.
     pub fn generate<'a>(
         &'a mut self,
         request: Request,
@@ -139,7 +140,7 @@ impl<'a> Generation<'a> {
         Ok(self.progress())
     }
 
-    /// Prefills what is left of the prompt and samples the first token from its last logits.
+    /// Prefills the rest of the prompt and samples the first token from its last logits.
     ///
     /// # Errors
     /// [`DecodeError::Target`].
@@ -224,7 +225,7 @@ impl<'a> Generation<'a> {
                 break;
             }
         }
-        // Rollback: nothing behind the end of the answer is kept, neither positions nor the bonus
+        // Rollback: nothing after the end of the answer is kept, neither positions nor the bonus
         // token.
         let kept = committed.len().min(path.len() - 1);
         let has_bonus = committed.len() == path.len();
@@ -271,7 +272,7 @@ impl<'a> Generation<'a> {
         Ok(round)
     }
 
-    /// Cancels the generation. Text held back as the beginning of a stop string is not given out.
+    /// Cancels the generation. Text held back because it may begin a stop string is discarded.
     pub fn cancel(&mut self) {
         self.summary.finish.get_or_insert(Finish::Cancelled);
     }
@@ -281,13 +282,13 @@ impl<'a> Generation<'a> {
         self.summary.finish
     }
 
-    /// The prompt's last tokens, `begun`, are the beginning of this answer: its text goes on from
-    /// theirs. To be called before the first token.
+    /// Declares that the prompt's last tokens, `begun`, are the beginning of this answer, whose
+    /// text continues them. Must be called before the first token.
     pub fn go_on_from(&mut self, begun: &[u32]) {
         self.answer.stream.go_on_from(begun, self.names);
     }
 
-    /// From the next round on `listener` is told of rounds while the target verifies them, if
+    /// From the next round on, `listener` receives rounds while the target verifies them, if
     /// sequences are drafted ahead then (DuoDecoding). It changes no token.
     pub fn watch(&mut self, listener: Option<AheadListener>) {
         self.listener = listener;
@@ -298,7 +299,7 @@ impl<'a> Generation<'a> {
         &self.summary
     }
 
-    /// Counts the time that planning the latest round took outside of it, ms.
+    /// Adds the time outside of the latest round that was spent planning it, ms.
     pub fn count_planning(&mut self, ms: f64) {
         self.summary.timing.plan_ms += ms;
     }
@@ -308,8 +309,8 @@ impl<'a> Generation<'a> {
         self.engine.drafting.take_notices()
     }
 
-    /// The round's tree, within what context and answer have room for: the first drafter's, or the
-    /// rival's where that is expected to give more tokens in its time.
+    /// The round's tree, within the room of context and answer: the first drafter's tree, or the
+    /// rival's if that is expected to give more tokens for its time.
     fn draft(&mut self, options: &RoundOptions) -> Drafted {
         let start = Instant::now();
         let root = self.engine.text.last().copied().unwrap_or_default();
@@ -335,18 +336,19 @@ impl<'a> Generation<'a> {
         let Some(Drafted { tree, mut by, model }) = first else { return Drafted::nothing(root) };
         let tree = tree.most_likely(nodes);
         if let (Some(by), Some(_)) = (&mut by, options.verify_times) {
-            // γ is what the round verifies, not the larger tree it was chosen from.
+            // γ is the size that the round verifies, not that of the larger tree from which it was
+            // chosen.
             by.budget.shape.gamma = tree.len();
         }
         Drafted { tree, by, model }
     }
 
-    /// A model's tree with what the first drafter proposed beside it: of both together the
-    /// likeliest nodes, as many as the model may have.
+    /// Merges a model's tree with what the first drafter proposed as well: the likeliest nodes of
+    /// both, as many as the model may have.
     fn merge(&self, first: usize, beside: Option<Drafted>, drafted: Drafted) -> Drafted {
         let Some(by) = drafted.by else { return drafted };
         let drafting = &self.engine.drafting;
-        // What is drafted ahead goes on from the drafter's own tree.
+        // What is drafted ahead continues from the drafter's own tree.
         if by.schedule == Schedule::Overlap || !drafting.merge(first, by.drafter) {
             return drafted;
         }
@@ -364,7 +366,8 @@ impl<'a> Generation<'a> {
         let committed = self.engine.target.len();
         let root = self.engine.text.last().copied().unwrap_or_default();
         let room = self.engine.target.capacity() - committed;
-        // The bonus token is one of those left, so the accepted length is at most one less.
+        // The bonus token is one of the remaining tokens, so the accepted length is at most one
+        // less.
         let left = self.answer.max_tokens - self.summary.tokens - 1;
         let asked = budget;
         budget.shape.gamma = budget.shape.gamma.min(room);
@@ -392,7 +395,8 @@ impl<'a> Generation<'a> {
         self.answer.emit(token, origin, &mut self.summary, self.names)
     }
 
-    /// Ends the answer if the root has no room any more. Returns whether it did just now.
+    /// Ends the answer if there is no room for the root any more. Returns whether it ended just
+    /// now.
     fn end_if_full(&mut self) -> bool {
         let full = self.engine.target.len() >= self.engine.target.capacity();
         let ends = full && self.summary.finish.is_none();
@@ -407,7 +411,7 @@ fn milliseconds(since: Instant) -> f64 {
     in_milliseconds(since.elapsed())
 }
 
-/// To the microsecond: more digits would only fill the records.
+/// Rounded to microseconds: more digits would only fill the records.
 fn in_milliseconds(time: Duration) -> f64 {
     time.as_micros() as f64 / 1e3
 }

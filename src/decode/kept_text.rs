@@ -1,31 +1,32 @@
-//! An engine's text with its KV cache, to be taken up again in another run. Must never know files.
+//! An engine's text with its KV cache, so that a later run can resume it. It must not depend on
+//! files.
 
 use super::engine::Engine;
 
-/// Pairs that drafters observe at once when a text is taken up again.
+/// How many pairs drafters observe at once when a text is resumed.
 const PAIRS: usize = 256;
 
 /// A text and what was computed for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeptText {
-    /// Its tokens, one a committed position.
+    /// Its tokens, one per committed position.
     pub tokens: Vec<u32>,
-    /// The target's KV rows of them, as [`crate::model::Target::saved_kv`] gives them.
+    /// The target's KV rows for them, as [`crate::model::Target::saved_kv`] returns them.
     pub kv: Vec<u8>,
-    /// What a draft head read of the target, from position 0 on, `[positions, feature width]`; none
-    /// without such a drafter.
+    /// What a draft head read of the target, from position 0 on, `[positions, feature width]`;
+    /// empty without such a drafter.
     pub features: Vec<f32>,
 }
 
 impl Engine {
-    /// Keeps, from now on, what a draft head reads of the target: [`Self::kept`] needs it.
+    /// From now on, stores what a draft head reads of the target, which [`Self::kept`] needs.
     pub fn keep_features(&mut self) {
         self.forget();
         self.observed_features = Some(Vec::new());
     }
 
-    /// The committed text; `None` if there is none, or if its KV rows are out of reach or more than
-    /// `most` bytes.
+    /// The committed text; `None` if there is none, or if its KV rows cannot be read or take more
+    /// than `most` bytes.
     pub fn kept(&self, most: usize) -> Option<KeptText> {
         let tokens = self.text.get(..self.target.len())?.to_vec();
         let kv = self.target.saved_kv(most)?;
@@ -38,15 +39,15 @@ impl Engine {
         &self.text[..self.target.len().min(self.text.len())]
     }
 
-    /// Takes a text up again, in the place of the one there is. `false`: it cannot be, and there is
-    /// no text then, so that the next prompt is read whole. Whoever calls it answers for it that
-    /// the text was this very target's.
+    /// Resumes a text, replacing the current one. Returns `false` if that is not possible; there is
+    /// no text then, so the next prompt is read completely. The caller must ensure that the text
+    /// belongs to this target.
     pub fn resume(&mut self, kept: &KeptText) -> bool {
         self.forget();
         let (count, width) = (kept.tokens.len(), self.target.feature_width());
         let reads = self.drafting.reads_features();
         let rows = kept.features.len() / width.max(1);
-        // A pair is a position's feature with the token behind it.
+        // A pair is a position's feature with the token after it.
         let pairs = if reads { rows.min(count.saturating_sub(1)) } else { count.saturating_sub(1) };
         let sound = kept.features.len().is_multiple_of(width.max(1))
             && count > 0
@@ -58,7 +59,7 @@ impl Engine {
         self.text.clone_from(&kept.tokens);
         if self.drafting.any() && pairs > 0 {
             self.drafting.begin(kept.tokens[0]);
-            // Who reads no features takes note of the tokens alone.
+            // A drafter that reads no features observes only the tokens.
             let blank = vec![0.0; if reads { 0 } else { PAIRS * width }];
             for from in (0..pairs).step_by(PAIRS) {
                 let to = (from + PAIRS).min(pairs);

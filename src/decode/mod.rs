@@ -1,5 +1,5 @@
 //! One round of speculative decoding (draft → verify → accept → commit) and the loop over rounds.
-//! Owns the [`Round`] record. Must never know terminals or files.
+//! It owns the [`Round`] record. It must not depend on terminals or files.
 //!
 //! A round verifies a draft tree in one target pass, commits the accepted path and the bonus token,
 //! and rolls the KV cache back to them: rows of rejected nodes are dropped. Plain decoding is the

@@ -1,4 +1,4 @@
-//! What a panic said. Must never know who panicked.
+//! The message of a panic. It must not depend on where the panic came from.
 
 use std::any::Any;
 

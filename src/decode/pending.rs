@@ -1,6 +1,6 @@
-//! A round while the target still verifies its tree, for whoever looks: the tree, and what was
-//! drafted ahead by then. It is told on the drafter's thread, so seldom that drafting
-//! does not notice, and is no part of any record. Must never know who looks.
+//! A round while the target still verifies its tree, for display: the tree, and what has been
+//! drafted ahead by then. The drafter's thread reports it, so seldom that drafting is not slowed
+//! down, and it is not part of any record. It must not depend on who displays it.
 
 use super::ahead::{AheadOutcome, AheadRecord, AheadToken};
 use super::text::TokenText;
@@ -19,23 +19,23 @@ pub struct PendingRound {
     pub tree: Tree,
     /// Display text of each node's token, as in [`super::Round::labels`].
     pub labels: Vec<String>,
-    /// γ of what is drafted ahead, and the sequences so far. While there is one, k may not be known
-    /// yet; none are drafted where there are outcomes.
+    /// γ of what is drafted ahead, and the sequences so far. While there is only one, k may not be
+    /// known yet; none are drafted if there are outcomes.
     pub ahead: AheadRecord,
-    /// The outcomes so far that trees were drafted for.
+    /// The outcomes for which trees have been drafted so far.
     pub outcomes: Vec<AheadOutcome>,
 }
 
-/// When a listener is told.
+/// When a listener is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TellTimes {
-    /// Least time from the beginning of the target's pass: of shorter ones nothing is told.
+    /// The minimum time after the start of the target's pass: shorter passes report nothing.
     pub after: Duration,
-    /// Least time from one to the next.
+    /// The minimum time between two calls.
     pub every: Duration,
 }
 
-/// Is told of rounds that are being verified.
+/// Receives rounds that are being verified.
 #[derive(Clone)]
 pub struct AheadListener {
     names: Arc<dyn TokenText>,
@@ -44,7 +44,7 @@ pub struct AheadListener {
 }
 
 impl AheadListener {
-    /// Calls `tell` at these times, on the drafter's thread: it must not block.
+    /// Calls `tell` at these times, on the drafter's thread, so it must not block.
     pub fn new(
         names: Arc<dyn TokenText>,
         times: TellTimes,
@@ -53,8 +53,8 @@ impl AheadListener {
         Self { names, times, tell: Arc::new(tell) }
     }
 
-    /// Watches the round `index`, whose tree the target verifies since `began`; γ is the budget of
-    /// the sequences.
+    /// Watches the round `index`, whose tree the target has been verifying since `began`; γ is the
+    /// budget of the sequences.
     pub(super) fn pass(
         &self,
         index: usize,
@@ -76,7 +76,7 @@ impl AheadListener {
 /// Tokens of a sequence with the draft's log-probabilities.
 type Drafted = Vec<(u32, f32)>;
 
-/// What there is to tell.
+/// What is still to be reported.
 #[derive(Clone)]
 enum Untold {
     Sequences(Vec<Drafted>),
@@ -89,14 +89,14 @@ pub(super) struct PassWatch {
     index: usize,
     tree: Tree,
     gamma: usize,
-    /// When the listener may be told next.
+    /// When the listener may be called next.
     due: Cell<Instant>,
-    /// What has grown since it was told.
+    /// What has grown since the last call.
     untold: Cell<Option<Untold>>,
 }
 
 impl PassWatch {
-    /// There is more of it: the listener is told now if it is time.
+    /// Notes that more has been drafted, and calls the listener if it is due.
     pub(super) fn grown(&self, grown: Grown<'_>) {
         self.untold.set(Some(match grown {
             Grown::Sequences(sequences) => {
@@ -109,13 +109,14 @@ impl PassWatch {
         }
     }
 
-    /// How long it is until the listener may be told of what it was not; `None` if it knows all.
+    /// How long it is until the listener may receive what it has not received yet; `None` if it has
+    /// everything.
     pub(super) fn left(&mut self) -> Option<Duration> {
         let due = self.due.get();
         self.untold.get_mut().as_ref().map(|_| due.saturating_duration_since(Instant::now()))
     }
 
-    /// Tells the listener of what it was not.
+    /// Gives the listener what it has not received yet.
     pub(super) fn tell(&self) {
         let Some(untold) = self.untold.take() else { return };
         let AheadListener { names, times, tell } = &self.listener;

@@ -1,13 +1,13 @@
-//! Token ids to streamed text: characters split over tokens, stop strings split over tokens. Must
-//! never know why a token was chosen.
+//! Token ids to streamed text: handles characters and stop strings that are split over tokens. It
+//! must not depend on why a token was chosen.
 
 /// What decoding needs of a tokenizer.
 pub trait TokenText: Send + Sync {
     /// How a token is shown on its own: whitespace kept, bytes of split characters as `\xNN`,
     /// special tokens by their name.
     fn label(&self, token: u32) -> String;
-    /// The text of `tokens` decoded together, special tokens left out, a character that is not
-    /// complete as U+FFFD.
+    /// The text of `tokens` decoded together; special tokens are left out, and an incomplete
+    /// character becomes U+FFFD.
     fn text(&self, tokens: &[u32]) -> String;
     /// The name of a special token, which [`Self::text`] leaves out.
     fn control(&self, _token: u32) -> Option<String> {
@@ -24,13 +24,13 @@ pub struct TextDelta {
     pub stopped: bool,
 }
 
-/// The text of one answer as it grows. What has been given out is never taken back: text that may
-/// be the beginning of a stop string waits until it is decided.
+/// The text of one answer while it grows. Text that has been given out is never taken back: text
+/// that may be the beginning of a stop string waits until it is decided.
 #[derive(Debug)]
 pub struct TextStream {
     stop: Vec<String>,
-    /// The tokens from `prefix` on are decoded together, since a token's text may depend on the one
-    /// before it; the first `read` of them have been given out.
+    /// The tokens from `prefix` on are decoded together, because a token's text may depend on the
+    /// previous token; the first `read` of them have been given out.
     window: Vec<u32>,
     read: usize,
     held: String,
@@ -43,7 +43,7 @@ impl TextStream {
         Self { stop, window: Vec::new(), read: 0, held: String::new() }
     }
 
-    /// `tokens` have been shown already: what follows goes on from their text.
+    /// `tokens` have already been shown, and what follows continues their text.
     pub fn go_on_from(&mut self, tokens: &[u32], names: &dyn TokenText) {
         for &token in tokens {
             self.window.push(token);
@@ -51,7 +51,7 @@ impl TextStream {
         }
     }
 
-    /// Appends a token and returns the text it makes certain.
+    /// Appends a token and returns the text that it makes certain.
     pub fn push(&mut self, token: u32, names: &dyn TokenText) -> TextDelta {
         self.window.push(token);
         let fresh = self.decode(names, false);
@@ -66,7 +66,7 @@ impl TextStream {
         TextDelta { text: std::mem::replace(&mut self.held, rest), stopped: false }
     }
 
-    /// The end of the answer: everything still held, incomplete characters as U+FFFD.
+    /// Ends the answer: returns everything still held, with incomplete characters as U+FFFD.
     pub fn finish(&mut self, names: &dyn TokenText) -> String {
         let fresh = self.decode(names, true);
         let mut text = std::mem::take(&mut self.held);
@@ -74,13 +74,13 @@ impl TextStream {
         text
     }
 
-    /// The text of the window that was not given out yet; nothing while it ends inside a
+    /// The text of the window that has not been given out yet; empty while it ends inside a
     /// character, unless `all`.
     fn decode(&mut self, names: &dyn TokenText, all: bool) -> String {
         let before = names.text(&self.window[..self.read]);
         let after = names.text(&self.window);
-        // A tokenizer may decode the longer window to other text than the shorter one followed by
-        // something; then there is no safe boundary yet.
+        // A tokenizer may decode the longer window to other text than the shorter window plus a
+        // suffix; then there is no safe boundary yet.
         let fresh = match after.get(before.len()..) {
             Some(fresh) if !fresh.is_empty() && (all || !fresh.ends_with('\u{FFFD}')) => fresh,
             _ => return String::new(),
@@ -90,7 +90,7 @@ impl TextStream {
         fresh.to_owned()
     }
 
-    /// Bytes at the end of the held text that may yet become a stop string.
+    /// How many bytes at the end of the held text may yet become a stop string.
     fn undecided(&self) -> usize {
         let longest = |stop: &String| {
             (1..stop.len().min(self.held.len() + 1))
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One token a byte.
+    /// One token per byte.
     struct Bytes;
 
     impl TokenText for Bytes {
@@ -163,8 +163,8 @@ mod tests {
         ) {
             let stops: Vec<&str> = stops.iter().map(String::as_str).collect();
             let (pieces, stopped) = stream(&text, &stops);
-            // The stream stops at the stop string that is complete first, not the one that begins
-            // first; of two that end together the longer one wins.
+            // The stream stops at the stop string that is complete first, not at the one that
+            // begins first; if two end at the same place, the longer one wins.
             let end = stops.iter().filter_map(|s| text.find(s).map(|at| (at + s.len(), at))).min();
             match end {
                 Some((_, at)) => {

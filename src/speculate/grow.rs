@@ -3,10 +3,10 @@
 //! candidates of its rows.
 //!
 //! SpecExec's search (method.md, Strategies) differs in only two numbers. Its beam is as wide as
-//! its budget (up to [`SEARCH_BEAM`] rows), whatever the branching is. So every node is expanded in
-//! the step after it was found, and what the paper calls the best unexpanded nodes are those of the
-//! newest level. And every step down costs a factor ([`SEARCH_DECAY`]) in addition to the token's
-//! probability, so that of equally likely nodes the shallower one is kept.
+//! its budget (up to [`SEARCH_BEAM`] rows) and does not depend on the branching. So every node is
+//! expanded in the step after it was found, and what the paper calls the best unexpanded nodes are
+//! those of the newest level. And every step down costs a factor ([`SEARCH_DECAY`]) in addition to
+//! the token's probability, so that of equally likely nodes the shallower one is kept.
 //!
 //! Candidates have flat ids in order of creation and are ranked by (score descending, id
 //! ascending). A child's score is not higher than its parent's and its id is higher, so the first n

@@ -2,8 +2,8 @@
 //! find everything that ever followed a phrase.
 //!
 //! It is a suffix array sorted by only the first [`DEPTH`] tokens, because no longer phrase is
-//! looked up. Four doublings of linear time build it, whatever the text repeats, and positions that
-//! agree in these tokens stay in the order of the text.
+//! looked up. Four doublings of linear time build it, even for a text full of repetitions, and
+//! positions that agree in these tokens stay in the order of the text.
 
 use std::ops::Range;
 

@@ -17,8 +17,8 @@ pub struct DuoTimes<'a> {
 /// γ: a budget with which the draft finishes when the target does, (γ − k + 1)·T_d ≤ T_t(γ) for k =
 /// 1, the most common and most expensive k. Among the fitting [`BUDGETS`] it is the largest or, if
 /// the draft's acceptance rate is known, the one that gains the most tokens per unit of time. The
-/// paper's target takes the same time whatever it checks, and then both are the same. If every
-/// further token costs time, the largest budget can be a loss.
+/// paper's target takes the same time for any number of tokens, and then both are the same. If
+/// every further token costs time, the largest budget can be a loss.
 pub fn budget(times: &DuoTimes<'_>) -> usize {
     let fits = |&gamma: &usize| gamma as f64 * times.step <= (times.pass)(gamma);
     // If two are equally good, the smaller one is chosen: `max_by` returns the last.
@@ -58,7 +58,7 @@ mod tests {
     fn the_largest_that_is_drafted_in_time() {
         let chosen =
             |step: f64, pass: &dyn Fn(usize) -> f64| budget(&DuoTimes { step, pass, right: None });
-        // A target that takes 24 steps whatever it checks.
+        // A target that takes 24 steps for any number of tokens.
         assert_eq!(chosen(1.0, &|_| 24.0), 24);
         assert_eq!(chosen(1.0, &|_| 23.9), 16);
         // A draft that is not faster than its target gets the smallest budget.

@@ -12,9 +12,9 @@
 //!
 //! In terms of the walk through a tree ([`super::accept`]): the tree is the root with the tail as
 //! its only chain, and the walk's bonus token is the first-token check. The walk draws one token
-//! per position whatever was drafted, so the text does not depend on any of this. When the text
-//! ends, the paper returns the tail that it has not checked; here only what the walk accepted is
-//! ever returned.
+//! per position, independent of what was drafted, so the text does not depend on any of this. When
+//! the text ends, the paper returns the tail that it has not checked; here only what the walk
+//! accepted is ever returned.
 //!
 //! k is chosen again each time ([`count`]), γ from measured times ([`budget`]).
 
