@@ -1,12 +1,14 @@
-//! Acceptance rates by counting, for drafters whose proposals have no probabilities. Must never
-//! know where a proposal came from.
+//! Acceptance rates by counting, for drafters whose proposals have no probabilities. It must not
+//! depend on where a proposal came from.
 
 use crate::speculate::Tree;
 
-/// Proposals after which the counts are halved, since the acceptance rate follows the text.
+/// The number of proposals after which the counts are halved, because the acceptance rate follows
+/// the text.
 const MEMORY: u32 = 256;
 
-/// Acceptance rate of one kind of proposal: how often its parent was accepted and it was too.
+/// The acceptance rate of one kind of proposal: how often it was accepted, given that its parent
+/// was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AcceptanceStats {
     right: u32,
@@ -24,7 +26,7 @@ impl AcceptanceStats {
         self.tried += 1;
     }
 
-    /// Log of the estimated acceptance rate (Laplace's rule: one half at first).
+    /// The log of the estimated acceptance rate (Laplace's rule: one half at first).
     pub(super) fn log_prob(self) -> f32 {
         ((self.right + 1) as f32 / (self.tried + 2) as f32).ln()
     }
@@ -44,12 +46,13 @@ impl Pending {
         *self = Self { tree: Some(tree.clone()), node: 0 };
     }
 
-    /// Drops the tree: the text was changed.
+    /// Drops the tree, because the text was changed.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether this very tree is waited for, whoever is credited with it by now.
+    /// Whether this is the tree that is waiting for its outcome, even if other sources are credited
+    /// with it by now.
     pub(super) fn is(&self, tree: &Tree) -> bool {
         let places = |tree: &Tree| -> Vec<(u32, usize)> {
             tree.nodes().iter().map(|node| (node.token, node.parent)).collect()
@@ -58,7 +61,7 @@ impl Pending {
     }
 
     /// Takes the next committed tokens and calls `note` for every node whose parent was accepted,
-    /// with whether the node was.
+    /// with whether the node was accepted too.
     pub(super) fn follow(&mut self, tokens: &[u32], mut note: impl FnMut(usize, bool)) {
         for &token in tokens {
             let Some(tree) = &self.tree else { return };

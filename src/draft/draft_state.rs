@@ -1,6 +1,7 @@
 //! The state of a drafting language model: the committed text in its own tokens, and a tree of
-//! scratch rows behind it that grows by passes over new rows alone. A row that is there is not run
-//! again, even if it was drafted ahead and has been committed since. Must never know the target.
+//! scratch rows after it that grows by passes over new rows only. A row that already exists is not
+//! run again, even if it was drafted ahead and has been committed since. It must not depend on the
+//! target.
 
 use super::DraftError;
 use crate::model::{DraftRow, SharedVocabulary, SmallLm, TargetError};
@@ -9,14 +10,15 @@ use crate::speculate::{BeamRow, Coupling, Ranking, SamplerSettings};
 /// Candidates of a row as (target's token, log-probability), likeliest first.
 pub(super) type RankedTokens = Vec<(u32, f32)>;
 
-/// Fewest candidates that are kept of a row, so that a slightly wider tree need not run it again.
+/// The minimum number of candidates stored per row, so that a slightly wider tree need not run the
+/// row again.
 const LEAST: usize = 16;
 
 /// A scratch row.
 #[derive(Debug)]
 struct ScratchRow {
     parent: Option<usize>,
-    /// Rows from the first level down to this one.
+    /// How many rows there are from the first level down to this one.
     depth: usize,
     /// The small model's token.
     token: u32,
@@ -24,7 +26,7 @@ struct ScratchRow {
     candidates: RankedTokens,
 }
 
-/// How candidates are ranked; rows ranked otherwise are dropped.
+/// How candidates are ranked; rows ranked in another way are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RankingOrder {
     width: usize,
@@ -32,7 +34,7 @@ struct RankingOrder {
     coupled: Option<SamplerSettings>,
 }
 
-/// Which of our rows the scratch rows of a growing tree behind `base` are.
+/// Which of our rows the scratch rows of a growing tree after `base` are.
 #[derive(Debug, Default)]
 pub(super) struct RowMap {
     pub(super) base: Option<usize>,
@@ -40,28 +42,28 @@ pub(super) struct RowMap {
 }
 
 impl RowMap {
-    /// Behind a row, or behind the text.
+    /// After a row, or after the text.
     pub(super) fn behind(base: Option<usize>) -> Self {
         Self { base, rows: Vec::new() }
     }
 }
 
-/// The small model with the text and the rows behind it.
+/// The small model with the text and the rows after it.
 pub(super) struct DraftState {
     lm: Box<dyn SmallLm>,
     vocabulary: SharedVocabulary,
     order: RankingOrder,
     /// What is committed, in the small model's tokens.
     text: Vec<u32>,
-    /// For each of the target's tokens how much of `text` there is up to it.
+    /// For each of the target's tokens, how much of `text` there is up to it.
     ends: Vec<usize>,
     /// The tokens in the model's cache.
     held: Vec<u32>,
     /// What may follow `held`, once it is known.
     after: Option<RankedTokens>,
-    /// In flight behind `held`.
+    /// The rows in flight after `held`.
     rows: Vec<ScratchRow>,
-    /// A row of logits in the target's order.
+    /// A buffer for a row of logits in the target's order.
     room: Vec<f32>,
 }
 
@@ -77,7 +79,7 @@ impl DraftState {
         self.lm.as_ref()
     }
 
-    /// The text begins with `first`.
+    /// Starts the text with `first`.
     pub(super) fn begin(&mut self, first: u32) {
         self.text.clear();
         self.ends.clear();
@@ -98,8 +100,8 @@ impl DraftState {
         self.ends.push(self.text.len());
     }
 
-    /// Rolls the text back to the target's first `tokens` tokens. The model's KV cache stays: the
-    /// same tokens may come again.
+    /// Rolls the text back to the target's first `tokens` tokens. The model's KV cache stays,
+    /// because the same tokens may come again.
     pub(super) fn truncate(&mut self, tokens: usize) {
         self.ends.truncate(tokens);
         self.text.truncate(self.ends.last().copied().unwrap_or(0));
@@ -116,9 +118,9 @@ impl DraftState {
         }
     }
 
-    /// Prefills what the model lacks of the text. Scratch rows that were committed since become
-    /// part of it; those below the last of them stay. Does nothing if the text is longer than the
-    /// model's context.
+    /// Prefills what the model has not read of the text. Scratch rows that were committed since
+    /// become part of it; those below the last of them stay. Does nothing if the text is longer
+    /// than the model's context.
     pub(super) fn catch_up(&mut self) -> Result<(), DraftError> {
         let alike = self.held.iter().zip(&self.text).take_while(|(a, b)| a == b).count();
         if alike < self.held.len() {
@@ -126,7 +128,7 @@ impl DraftState {
         }
         self.follow();
         if self.after.is_none() && self.held.len() == self.text.len() {
-            // Known once, but not ranked in this order: the last token again.
+            // The candidates are known, but not in this order: run the last token again.
             self.go_back(self.held.len().saturating_sub(1));
         }
         let rest = &self.text[self.held.len()..];
@@ -142,12 +144,12 @@ impl DraftState {
         Ok(())
     }
 
-    /// Whether the model has read the whole text, so that branches can grow behind it.
+    /// Whether the model has read the whole text, so that branches can grow after it.
     pub(super) fn is_ready(&self) -> bool {
         self.after.is_some() && self.held == self.text
     }
 
-    /// Whether there are scratch rows behind the text.
+    /// Whether there are scratch rows after the text.
     pub(super) fn has_rows(&self) -> bool {
         !self.rows.is_empty()
     }
@@ -160,8 +162,8 @@ impl DraftState {
         }
     }
 
-    /// The rows of `wanted` (each behind a row or the text, with one of the target's tokens), in
-    /// order; those that are not there yet are run in one pass. `None` if there is no room for them
+    /// The rows in `wanted` (each after a row or the text, with one of the target's tokens), in
+    /// order; those that do not exist yet are run in one pass. `None` if there is no room for them
     /// or the model does not have such a token.
     pub(super) fn extend(
         &mut self,
@@ -197,7 +199,7 @@ impl DraftState {
         Ok(Some(numbers))
     }
 
-    /// Runs the beam of a state machine that grows `grown`; returns the candidates of each row,
+    /// Runs the beam of a state machine that grows `grown`; returns the candidates of each row, or
     /// none if there is no room.
     pub(super) fn step(
         &mut self,
@@ -265,7 +267,7 @@ fn rank(
     room: &mut Vec<f32>,
 ) -> RankedTokens {
     let ranking = match order.coupled {
-        // Counted from the beginning of the text, whatever the root is by then.
+        // Counted from the beginning of the text, so that it does not depend on the root.
         Some(sampler) => Ranking::coupled(order.width, &Coupling { sampler, root: 0 }, position),
         None => Ranking::new(order.width),
     };

@@ -1,17 +1,17 @@
-//! Prompt lookup (method.md, Strategies): where the text's last few tokens have
-//! occurred before, what followed them then is proposed. No model, no training.
+//! Prompt lookup (method.md, Strategies): finds where the text's last few tokens have occurred
+//! before, and proposes what followed them there. It needs no model and no training.
 //!
-//! Where the released code takes the first occurrence with ten tokens behind it, this takes the
-//! most recent one and lets the copy run into itself. On the greedy answers of the bundled model to
-//! its held-out prompts that gives 1.141 tokens a round instead of 1.115.
+//! The released code takes the first occurrence with ten tokens after it; this one takes the most
+//! recent occurrence and lets the copy run into itself. On the greedy answers of the bundled model
+//! to its held-out prompts that gives 1.141 tokens per round instead of 1.115.
 
 use super::acceptance_stats::{AcceptanceStats, Pending};
 use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::{Source, Tree};
 
-/// Longest run of last tokens that is looked for; shorter ones follow.
+/// The longest run of last tokens that is searched for; shorter runs follow.
 const LONGEST: usize = 3;
-/// Most tokens taken over from an occurrence.
+/// The most tokens copied from an occurrence.
 const CONTINUATION: usize = 10;
 
 /// Proposes a chain copied from earlier in the conversation.
@@ -21,7 +21,7 @@ pub struct PromptLookup {
     tokens: Vec<u32>,
     capacity: usize,
     pending: Pending,
-    /// How often a copied token was right, by the number of last tokens that were found again.
+    /// How often a copied token was right, by how many last tokens matched.
     stats: [AcceptanceStats; LONGEST + 1],
     /// That number for the pending proposal.
     matched: usize,
@@ -39,9 +39,9 @@ impl PromptLookup {
         }
     }
 
-    /// What followed the most recent earlier occurrence of the last 3, else 2, else 1 tokens, with
-    /// their number; nothing if there is none. A copy that reaches the end of the text goes on with
-    /// itself, as in LZ77: what repeats is taken to go on repeating.
+    /// What followed the most recent earlier occurrence of the last 3, otherwise 2, otherwise 1
+    /// tokens, with their number; empty if there is none. A copy that reaches the end of the text
+    /// continues with itself, as in LZ77: a repetition is assumed to continue.
     fn continuation(&self) -> (usize, Vec<u32>) {
         let tokens = &self.tokens;
         for length in (1..=LONGEST.min(tokens.len())).rev() {
@@ -165,7 +165,7 @@ mod tests {
         let budget = Budget::new(Shape { gamma: 64, width: 1, depth: 1 }, 0);
         let sure = drafter.propose(&DraftRequest::new(2, budget)).unwrap().nodes()[1].log_prob;
         assert_eq!(sure, 0.5f32.ln(), "nothing is known yet");
-        // Three right, one wrong.
+        // Three are right, one is wrong.
         drafter.observe(&[], &[3, 4, 5]).unwrap();
         drafter.observe(&[], &[1, 2]).unwrap();
         let tree = drafter.propose(&DraftRequest::new(2, budget)).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// The search word by word: n from 3 to 1, places from the newest, tokens one by one.
+        /// The literal search: n from 3 to 1, places from the newest, tokens one by one.
         #[test]
         fn proposals_are_those_of_a_plain_search(tokens in prop::collection::vec(0u32..4, 0..60)) {
             let search = || {

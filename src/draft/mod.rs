@@ -1,5 +1,5 @@
-//! Drafting: the [`Drafter`] trait and its members, which propose draft trees. Must never know
-//! where a device is chosen.
+//! Drafting: the [`Drafter`] trait and its members, which propose draft trees. It must not depend
+//! on where a device is chosen.
 
 mod acceptance_stats;
 mod context;
@@ -29,24 +29,24 @@ use std::sync::atomic::AtomicBool;
 /// A request for a draft tree.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftRequest {
-    /// The last token observed.
+    /// The last observed token.
     pub root: u32,
     /// γ, k, D, M and the method.
     pub budget: Budget,
     /// The target's noise, if candidates are to be ranked with it (coupled drafting).
     pub coupling: Option<Coupling>,
-    /// Nodes whose path is less likely than this will not be verified, so a drafter that knows how
-    /// likely they are need not find them.
+    /// Nodes whose path is less likely than this will not be verified, so a drafter that knows
+    /// their probabilities need not find them.
     pub least_path: f64,
 }
 
 impl DraftRequest {
-    /// A tree under `root`, its candidates ranked by the draft's probabilities alone.
+    /// A request for a tree under `root` with candidates ranked only by the draft's probabilities.
     pub fn new(root: u32, budget: Budget) -> Self {
         Self { root, budget, coupling: None, least_path: 0.0 }
     }
 
-    /// A tree that begins with these candidates and grows as the budget's method has it.
+    /// A tree that begins with these candidates and grows by the budget's method.
     pub fn growth(&self, first: &[(u32, f32)]) -> Growth {
         Growth::with_method(self.budget.method, self.budget.shape, first)
     }
@@ -66,25 +66,25 @@ impl DraftRequest {
 pub struct AheadRequest<'a> {
     /// The tree that the target verifies.
     pub tree: &'a Tree,
-    /// The request that the tree was proposed for.
+    /// The request for which the tree was proposed.
     pub request: &'a DraftRequest,
     /// Set when the target's pass has ended.
     pub stop: &'a AtomicBool,
-    /// Told of what there is so far: of sequences after each of the draft's passes, of outcomes
-    /// after each; `None` where nobody looks.
+    /// Receives what has been drafted so far: sequences after each of the draft's passes, or
+    /// outcomes after each outcome; `None` if this is not displayed.
     pub grown: Option<&'a dyn Fn(Grown<'_>)>,
 }
 
 /// What was drafted ahead so far.
 #[derive(Clone, Copy, Debug)]
 pub enum Grown<'a> {
-    /// Sequences behind the tail (DuoDecoding).
+    /// Sequences after the tail (DuoDecoding).
     Sequences(&'a Sequences),
-    /// Trees for what may come of the round.
+    /// Trees for possible outcomes of the round.
     Outcomes(&'a [OutcomeAhead]),
 }
 
-/// Which M a drafter can run with.
+/// With which M a drafter can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Depths {
     /// Exactly this many blocks; 0 for drafters that have none.
@@ -93,7 +93,7 @@ pub enum Depths {
     Elastic(usize),
 }
 
-/// Why drafting failed. Decoding goes on without it: no token depends on a draft.
+/// Why drafting failed. Decoding continues without it, because no token depends on a draft.
 #[derive(Debug, thiserror::Error)]
 pub enum DraftError {
     /// The drafter's device failed or ran out of memory.
@@ -105,70 +105,70 @@ pub enum DraftError {
         that was made for this target"
     )]
     Features {
-        /// Numbers of a feature that was given.
+        /// How many numbers the given feature has.
         found: usize,
-        /// Numbers of one that is read.
+        /// How many numbers the drafter reads.
         expected: usize,
     },
 }
 
 /// Proposes draft trees. It observes every committed token with the target's features and owns its
-/// caches; the tree may be anything, since the target decides every token.
+/// caches. The tree may be anything, because the target decides every token.
 pub trait Drafter: Send {
     /// One-line name for the screen, e.g. `DGF head, 4 blocks, f32 on CPU`.
     fn describe(&self) -> String;
-    /// Who is credited with the nodes of a tree that name nobody themselves; `None`: nobody is.
+    /// The source credited with nodes that have no source of their own; `None` if there is none.
     fn source(&self) -> Option<Source> {
         None
     }
-    /// Whether the probabilities of its trees are rates at which such tokens were accepted. Only
+    /// Whether the probabilities in its trees are rates at which such tokens were accepted. Only
     /// such a tree can be merged with a model's.
     fn is_calibrated(&self) -> bool {
         false
     }
-    /// Which M can be chosen; none where there are no blocks.
+    /// Which M can be chosen; none if there are no blocks.
     fn depths(&self) -> Depths {
         Depths::Fixed(0)
     }
-    /// Most pairs after which a tree can be proposed. Further ones are observed all the same.
+    /// The most pairs after which a tree can be proposed. Further pairs are still observed.
     fn capacity(&self) -> usize;
     /// What it reads of the target; `None` if nothing.
     fn features(&self) -> Option<FeatureSource> {
         None
     }
-    /// Forgets what it keeps of texts that it was truncated by: one that is decoded again would
-    /// else be drafted from itself. How often it was right stays.
+    /// Forgets what it remembers of texts that were truncated; otherwise a text that is decoded
+    /// again would be drafted from itself. The acceptance rates stay.
     fn start_over(&mut self) {}
-    /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if fewer).
-    /// Called when the text changes from position `len + 1` on, before the changed pairs are
-    /// observed again.
+    /// Rolls back to the first `len` observed pairs (0: a fresh start; no effect if there are
+    /// fewer). Called when the text changes from position `len + 1` on, before the changed pairs
+    /// are observed again.
     fn truncate(&mut self, len: usize);
-    /// Observes the text's token at position 0, which is in no pair: for drafters that run a
-    /// language model. Comes before the first pair after `truncate(0)`.
+    /// Observes the text's token at position 0, which is not in any pair, for drafters that run a
+    /// language model. It comes before the first pair after `truncate(0)`.
     fn begin(&mut self, first: u32) {
         let _ = first;
     }
     /// Observes newly committed positions. `tokens[i]` is the token that FOLLOWS the position whose
-    /// feature is `features[i]` (`[tokens.len(), feature width]`, row-major): the pair
-    /// (f_i, x_{i+1}) of method.md, Features. Pairs arrive in order and without gaps; the last
-    /// token is the new root. Called while drafting is off too and while the user waits for the
-    /// first token, so work that can wait should wait for `propose`.
+    /// feature is `features[i]` (`[tokens.len(), feature width]`, row-major): the pair (f_i,
+    /// x_{i+1}) of method.md, Features. Pairs arrive in order and without gaps; the last token is
+    /// the new root. It is also called while drafting is off and while the user waits for the first
+    /// token, so work that can wait should wait for `propose`.
     ///
     /// # Errors
-    /// [`DraftError`]: the drafter is then of no use until `fall_back`, or `truncate(0)` and a
+    /// [`DraftError`]: the drafter then cannot be used until `fall_back`, or `truncate(0)` and a
     /// replay.
     fn observe(&mut self, features: &[f32], tokens: &[u32]) -> Result<(), DraftError>;
     /// Proposes a tree of at most `request.budget.shape.gamma` nodes under `request.root`, the last
-    /// token observed.
+    /// observed token.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
     fn propose(&mut self, request: &DraftRequest) -> Result<Tree, DraftError>;
-    /// Drafts ahead while the target verifies: called on a thread of its own, after `propose`,
-    /// under [`crate::plan::Schedule::Overlap`]. Returns soon once `request.stop` is set, or after
-    /// a budget that is measured to be spent by then (DuoDecoding's sequences). The next `propose`
-    /// uses what turned out right and drops the rest; between them come `verified`, `truncate` and
-    /// `observe` as always.
+    /// Drafts ahead while the target verifies: called on a separate thread, after `propose`, under
+    /// [`crate::plan::Schedule::Overlap`]. It returns soon after `request.stop` is set, or after a
+    /// budget that measurements show to be used up by then (DuoDecoding's sequences). The next
+    /// `propose` uses what turned out right and drops the rest; between them `verified`, `truncate`
+    /// and `observe` are called as usual.
     ///
     /// # Errors
     /// [`DraftError`]; see [`Drafter::fall_back`].
@@ -189,17 +189,18 @@ pub trait Drafter: Send {
     fn outcomes_ahead(&self) -> &[OutcomeAhead] {
         &[]
     }
-    /// Gives the target's verification of `tree`: raw logits of every node, `[tree.len(), vocab]`
-    /// row-major. Called after each pass of a round that this drafter was asked for, before what it
-    /// committed is observed.
+    /// Passes on the target's verification of `tree`: the raw logits of every node, `[tree.len(),
+    /// vocab]` row-major. Called after each pass of a round for which this drafter proposed a tree,
+    /// before the committed tokens are observed.
     fn verified(&mut self, tree: &Tree, logits: &[f32]) {
         let _ = (tree, logits);
     }
     /// After an error: moves to another device, if the drafter has one in reserve, with everything
-    /// that was observed. The next `propose` then goes on as if nothing had happened, only slower.
+    /// that was observed. The next `propose` then continues as if nothing had happened, only more
+    /// slowly.
     ///
     /// # Errors
-    /// [`DraftError`] if there is nowhere to go: decode without a draft.
+    /// [`DraftError`] if there is no device in reserve: decode without a draft.
     fn fall_back(&mut self) -> Result<(), DraftError> {
         Err(DraftError::Device("this drafter has no other device to run on".into()))
     }
@@ -207,7 +208,7 @@ pub trait Drafter: Send {
     fn device_bytes(&self) -> u64 {
         0
     }
-    /// The counters of the GPU that it runs on by our own shaders; `None` without one.
+    /// The traffic counters of the GPU, if it runs on one with our own shaders; otherwise `None`.
     fn traffic(&self) -> Option<TrafficMeter> {
         None
     }

@@ -1,36 +1,36 @@
 //! Possible outcomes of a round that is being verified, for drafting ahead: where the acceptance
-//! walk may end, and with which token. Must never know what a drafter runs for one.
+//! walk may end, and with which token. It must not depend on what a drafter runs for an outcome.
 
 use crate::speculate::Tree;
 
 /// What was drafted for one outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutcomeAhead {
-    /// Node of the verified tree with which the accepted path ends.
+    /// The node of the verified tree at which the accepted path ends.
     pub node: usize,
-    /// Log-probability of the outcome, by the draft.
+    /// The draft's log-probability of the outcome.
     pub log_prob: f32,
-    /// The tree for the round after: its root is the token behind the path.
+    /// The tree for the following round; its root is the token after the path.
     pub tree: Tree,
 }
 
-/// Outcomes that trees are grown for: each takes as long as drafting in turn does.
+/// How many outcomes get a tree: each takes as long as drafting in turn does.
 pub(super) const OUTCOMES: usize = 4;
 
 /// A possible step of the acceptance walk.
 pub(super) struct Hypothesis {
-    /// Log-probability, from the root on.
+    /// The log-probability, from the root on.
     pub(super) score: f32,
     /// The node up to which the tree is right.
     pub(super) node: usize,
-    /// The token after it, if it is one that no child of the node holds: that makes an outcome.
-    /// `None`: the node only is accepted, how it goes on is not decided.
+    /// The token after it, if no child of the node holds it: then this is an outcome. `None` if
+    /// only the node is accepted and its continuation is not decided.
     pub(super) token: Option<u32>,
     /// The draft's row that the token, or the node's own, follows; `None` is the committed text.
     pub(super) row: Option<usize>,
 }
 
-/// What may come once `node`, of row `row`, is accepted: its children, and the draft's other
+/// What may come after `node`, of row `row`, has been accepted: its children, and the draft's other
 /// `candidates` after it with their log-probabilities.
 pub(super) fn after_accepting<'a>(
     tree: &'a Tree,
@@ -49,7 +49,7 @@ pub(super) fn after_accepting<'a>(
     tree.children(node).map(accepted).chain(others.map(other))
 }
 
-/// Takes the likeliest hypothesis, of equals the one found later.
+/// Takes the likeliest hypothesis; of equal ones, the one found later.
 pub(super) fn take_likeliest(hypotheses: &mut Vec<Hypothesis>) -> Option<Hypothesis> {
     let likelier = |&a: &usize, &b: &usize| hypotheses[a].score.total_cmp(&hypotheses[b].score);
     let best = (0..hypotheses.len()).max_by(likelier)?;

@@ -1,6 +1,6 @@
-//! Retrieval (REST, He et al. 2023; method.md, Strategies): what followed the text's last tokens in
-//! a large body of other text is proposed, the commonest continuations as a tree. No model; a text
-//! that the user names instead.
+//! Retrieval (REST, He et al. 2023; method.md, Strategies): finds what followed the text's last
+//! tokens in a large body of other text, and proposes the most common continuations as a tree. It
+//! needs no model, but a text that the user names.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,16 +10,16 @@ use super::{DraftError, DraftRequest, Drafter};
 use crate::speculate::suffixes::{self, Suffixes};
 use crate::speculate::{Source, Tree};
 
-/// Longest and shortest run of last tokens that is looked up.
+/// The shortest and longest runs of last tokens that are looked up.
 const SPANS: Range<usize> = 2..suffixes::DEPTH + 1;
-/// Most matches that are counted.
+/// The most matches that are counted.
 const MATCHES: usize = 5000;
-/// Tokens taken from each match.
+/// How many tokens are taken from each match.
 const CONTINUATION: usize = 10;
-/// Most nodes below the root.
+/// The most nodes below the root.
 const NODES: usize = 64;
 
-/// Proposes what a body of text continued with.
+/// Proposes the continuations found in a body of text.
 pub struct Retrieval {
     store: Box<dyn Suffixes>,
     name: String,
@@ -28,20 +28,22 @@ pub struct Retrieval {
 }
 
 impl Retrieval {
-    /// A drafter for up to `capacity` positions from `store`, called `name` on the screen.
+    /// A drafter for up to `capacity` positions that reads `store`, called `name` on the screen.
     pub fn new(store: Box<dyn Suffixes>, name: String, capacity: usize) -> Self {
         Self { store, name, tokens: Vec::new(), capacity }
     }
 
-    /// What followed the longest of [`SPANS`] last tokens that the store holds with anything behind
-    /// it; of more than [`MATCHES`] places some, evenly over their sorted order.
+    /// What followed the longest run of last tokens (see [`SPANS`]) that the store holds with
+    /// anything after it. If there are more than [`MATCHES`] places, some are taken, evenly over
+    /// their sorted order.
     fn continuations(&self) -> Vec<Vec<u32>> {
         let store = self.store.as_ref();
         for span in SPANS.rev().filter(|&span| span <= self.tokens.len()) {
             let found = store.find(&self.tokens[self.tokens.len() - span..]);
             let taken = found.len().min(MATCHES);
             let follows = |i: usize| -> Vec<u32> {
-                // Neighbours in the order continue alike: the first ones would not be typical.
+                // Neighbours in the order have similar continuations, so the first ones would not
+                // be typical.
                 let rank = found.start + (i as u64 * found.len() as u64 / taken as u64) as usize;
                 let start = store.position(rank) + span;
                 (start..store.len()).take(CONTINUATION).map(|at| store.token(at)).collect()
@@ -55,8 +57,9 @@ impl Retrieval {
     }
 }
 
-/// A node to be: the continuations that begin with its path, a range of their sorted list. Ordered
-/// as nodes are preferred: commonest, shallowest, first in the order of tokens.
+/// A possible node: the continuations that begin with its path, a range of their sorted list. The
+/// order is that in which nodes are preferred: the most common, then the shallowest, then the first
+/// in the order of tokens.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct TrieNode {
     count: usize,
@@ -65,19 +68,19 @@ struct TrieNode {
     parent: usize,
 }
 
-/// The `most` commonest beginnings of `continuations` as a tree under `root`: by count, then the
-/// shorter, then in the order of their tokens. Longer ones are not commoner than their beginnings,
-/// so that parents always come first.
+/// The `most` most common beginnings of `continuations` as a tree under `root`: by count, then the
+/// shorter, then in the order of their tokens. Longer beginnings are not more common than their own
+/// beginnings, so parents always come first.
 ///
-/// A node's probability is its count among its parent's, with one more imagined that went
-/// otherwise: a single match is no certainty.
+/// A node's probability is its count divided by its parent's count plus one, as if one more
+/// continuation had been different: a single match is not a certainty.
 fn commonest(root: u32, mut continuations: Vec<Vec<u32>>, most: usize) -> Tree {
     continuations.sort();
     let mut tree = Tree::root(root);
     let mut queue = BinaryHeap::new();
     let split = |queue: &mut BinaryHeap<TrieNode>, range: Range<usize>, depth: usize, parent| {
         let mut rest = range;
-        // Those that end here sort first.
+        // Continuations that end here sort first.
         rest.start += continuations[rest.clone()].partition_point(|next| next.len() <= depth);
         while !rest.is_empty() {
             let token = continuations[rest.start][depth];

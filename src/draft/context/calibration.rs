@@ -1,83 +1,83 @@
-//! How often a claim that a token follows was right, by what the claim rests on: so that claims of
-//! different sources can be compared as probabilities.
+//! How often a claim that a token follows was right, by what the claim is based on, so that claims
+//! of different sources can be compared as probabilities.
 
 use super::recycled;
 use crate::speculate::ngrams;
 
-/// Weight of the first guess, in observations.
+/// The weight of the first guess, in observations.
 const PRIOR: f32 = 4.0;
-/// Observations after which the old ones count half: the text changes.
+/// The number of observations after which the old ones count half, because the text changes.
 const MEMORY: f32 = 512.0;
 
 /// Length classes of a match.
 const LENGTHS: usize = 6;
-/// Share classes of a continuation.
+/// Classes for the share of a continuation.
 const SHARES: usize = 4;
-/// Rank classes and gap classes of a token of which the target's logits are known.
+/// Rank classes and gap classes of a token for which the target's logits are known.
 const RANKS: usize = 4;
 const GAPS: usize = 5;
 /// The same for each order of recycled tokens.
 const ORDERS: usize = recycled::ORDERS;
 
-/// Classes of recycled tokens, with the draw's noise and without.
+/// Classes of recycled tokens, with and without the draw's noise.
 const RECYCLED: usize = 2 * ORDERS * RANKS * GAPS;
-/// Classes of those of an n-gram table.
+/// Classes of the tokens of an n-gram table.
 const NGRAMS: usize = 2 * ngrams::ORDERS * RANKS * GAPS;
 
-/// First class of each kind of claim, suffixes at 0; and how many there are.
+/// The first class of each kind of claim, with suffixes at 0, and how many classes there are.
 const OF_RECYCLED: usize = LENGTHS * SHARES;
 const OF_HISTORY: usize = OF_RECYCLED + RECYCLED;
 const OF_NGRAMS: usize = OF_HISTORY + LENGTHS * SHARES;
 const CLASSES: usize = OF_NGRAMS + NGRAMS;
 
-/// What is expected of the likeliest token after a known context of one token, two, …, where the
-/// second is far behind.
+/// The expected rate of the likeliest token after a known context of one token, two, …, if the
+/// second token is far less likely.
 const KNOWN_RECYCLED: [f32; recycled::ORDERS] = [0.3, 0.5, 0.6];
 const KNOWN_NGRAMS: [f32; ngrams::ORDERS] = [0.4, 0.6, 0.7, 0.75, 0.8];
 
-/// What a claim rests on.
+/// What a claim is based on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Claim {
     /// It followed the same phrase before.
     Suffix {
-        /// Tokens of the phrase.
+        /// How many tokens the phrase has.
         length: usize,
         /// How often it followed.
         count: u32,
-        /// How often anything did.
+        /// How often the phrase was followed by anything.
         total: u32,
     },
     /// It followed the same phrase in an earlier chat.
     History {
-        /// Tokens of the phrase.
+        /// How many tokens the phrase has.
         length: usize,
         /// How often it followed.
         count: u32,
-        /// How often anything did.
+        /// How often the phrase was followed by anything.
         total: u32,
     },
-    /// The target held it likely in the same context before.
+    /// The target considered it likely in the same context before.
     Recycled(Held),
-    /// The target held it likely in the same context in the texts of an n-gram table.
+    /// The target considered it likely in the same context in the texts of an n-gram table.
     Ngram(Held),
 }
 
-/// How likely the target held a token in a context.
+/// How likely the target considered a token in a context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Held {
-    /// Tokens of the context.
+    /// How many tokens the context has.
     pub(super) order: usize,
-    /// Its rank, from 0 on.
+    /// Its rank, starting at 0.
     pub(super) rank: usize,
-    /// How far its logit (with the draw's noise, in units of the temperature) lies behind the best;
-    /// for the best, how far ahead of the second.
+    /// How far its logit (with the draw's noise, in units of the temperature) is below the best;
+    /// for the best, how far it is above the second.
     pub(super) gap: f32,
-    /// Whether the draw's noise is known and counted in.
+    /// Whether the draw's noise is known and included.
     pub(super) coupled: bool,
 }
 
 impl Held {
-    /// Its class among those of as many orders as there are in `known`, and what is expected of it.
+    /// Its class among those of as many orders as `known` has, and the expected rate.
     fn class(self, known: &[f32]) -> (usize, f32) {
         let Self { order, rank, gap, coupled } = self;
         let order = order.clamp(1, known.len()) - 1;
@@ -93,12 +93,12 @@ impl Held {
 }
 
 impl Claim {
-    /// Its class, and what is expected of that before anything was seen.
+    /// Its class, and the rate expected for that class before any observation.
     fn class(self) -> (usize, f32) {
         match self {
             Self::History { length, count, total } => {
                 let (class, expected) = Self::Suffix { length, count, total }.class();
-                // Other chats are of other things.
+                // Other chats are about other things.
                 (OF_HISTORY + class, 0.7 * expected)
             }
             Self::Suffix { length, count, total } => {
@@ -131,7 +131,7 @@ impl Claim {
     }
 }
 
-/// Right ones of a class.
+/// How many claims of a class were right.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rate {
     right: f32,
@@ -158,7 +158,7 @@ impl Calibration {
         ((right + PRIOR * expected) / (tried + PRIOR)).clamp(1e-3, 0.999)
     }
 
-    /// Counts a claim that was put to the test.
+    /// Counts a claim whose outcome is known.
     pub(super) fn note(&mut self, claim: Claim, was_right: bool) {
         let rate = &mut self.rates[claim.class().0];
         if rate.tried >= MEMORY {

@@ -1,17 +1,17 @@
-//! Earlier chats as a source: what followed the same phrase there, as retrieval finds it in a
-//! sorted text. They are read once at start and do not grow; what is said now the suffix tree
-//! knows. Must never know files.
+//! Earlier chats as a source: what followed the same phrase there, found by retrieval in a sorted
+//! text. They are read once at start and do not grow; the suffix tree covers the current
+//! conversation. It must not depend on files.
 
 use crate::speculate::suffixes::{SortedText, Suffixes, sort};
 
-/// Shortest phrase that says something: two tokens are everywhere.
+/// The shortest meaningful phrase: two tokens occur everywhere.
 const SHORTEST: usize = 3;
-/// Longest phrase that is looked up.
+/// The longest phrase that is looked up.
 pub(super) const LONGEST: usize = 8;
-/// Places at which a continuation is looked up.
+/// At how many places a continuation is looked up.
 const PLACES: usize = 256;
 
-/// The tokens of earlier chats, sorted by what stands at each place.
+/// The tokens of earlier chats, sorted by what follows at each place.
 #[derive(Debug, Default)]
 pub struct History {
     text: SortedText,
@@ -20,14 +20,14 @@ pub struct History {
 /// What followed a phrase.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Followed {
-    /// Tokens of the phrase.
+    /// How many tokens the phrase has.
     pub(super) length: usize,
-    /// Tokens and how often they followed, the commonest first.
+    /// Tokens and how often they followed, the most common first.
     pub(super) next: Vec<(u32, u32)>,
 }
 
 impl History {
-    /// Between two messages: no token of any model.
+    /// Separates two messages; not a token of any model.
     pub const BREAK: u32 = u32::MAX;
 
     /// Sorts the messages of earlier chats, with [`Self::BREAK`] between them.
@@ -36,17 +36,17 @@ impl History {
         Self { text: SortedText { tokens, order } }
     }
 
-    /// Tokens held.
+    /// How many tokens it holds.
     pub fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// Whether there are none.
+    /// Whether it holds no tokens.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// What followed the longest end of `last` that was ever followed by anything.
+    /// What followed the longest suffix of `last` that was ever followed by anything.
     pub(super) fn after(&self, last: &[u32]) -> Option<Followed> {
         let mut found = None;
         for length in SHORTEST..=LONGEST.min(last.len()) {
@@ -65,7 +65,7 @@ impl History {
         let places = ranks.step_by(step).map(|rank| self.text.position(rank) + phrase.len());
         let tokens = places.filter_map(|at| self.text.tokens.get(at));
         let mut next: Vec<(u32, u32)> = Vec::new();
-        // Equal continuations lie side by side, since places are sorted by them.
+        // Equal continuations are adjacent, because places are sorted by them.
         for &token in tokens.filter(|&&token| token != Self::BREAK) {
             match next.last_mut() {
                 Some((last, count)) if *last == token => *count += 1,

@@ -1,7 +1,8 @@
 //! Drafts from what the conversation and the target's own passes have shown: a suffix tree of the
 //! text (longest match, continuations by how often they followed) and recycled tokens (what the
-//! target held likely in the same context). One tree, grown best first by the probability that a
-//! claim of its kind was right so far. No model, no training; must never know devices.
+//! target considered likely in the same context). They form one tree, grown best first by how often
+//! claims of each kind have been right so far. It needs no model and no training, and must not
+//! depend on devices.
 
 mod calibration;
 mod history;
@@ -21,21 +22,22 @@ pub use history::History;
 use history::LONGEST;
 use recycled::Recycled;
 
-/// Least probability of a path that is proposed: the target's pass over such a node costs more
-/// than it brings on any machine.
+/// The minimum probability of a proposed path: below it, the target's pass over the node costs more
+/// than it gains on any machine.
 const LEAST: f32 = 0.01;
-/// Last tokens of a text by which what was held likely is found.
+/// How many last tokens of a text are used to find what was considered likely.
 const LAST: usize =
     if recycled::ORDERS > ngrams::ORDERS { recycled::ORDERS } else { ngrams::ORDERS };
-/// Continuations of a phrase that are weighed: the commonest, of these the newest.
+/// How many continuations of a phrase are considered: the most common, and of equally common ones
+/// the newest.
 const CONTINUATIONS: usize = 8;
 
-/// Which sources claim.
+/// Which sources make claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextSources {
     /// What followed the same phrase.
     Suffix,
-    /// What the target held likely in the same context.
+    /// What the target considered likely in the same context.
     Recycling,
     /// Both, in one tree.
     Both,
@@ -58,20 +60,20 @@ pub struct ContextDraft {
     capacity: usize,
     /// The whole text.
     tokens: Vec<u32>,
-    /// The same, as far as it was needed so far.
+    /// The same text, as far as it has been needed.
     phrases: SuffixTree,
     recycled: Recycled,
-    /// Earlier chats, where the user lets them be read.
+    /// Earlier chats, if the user lets them be read.
     history: Option<Arc<History>>,
-    /// What the target held likely in texts of its own, where there is a table of it.
+    /// What the target considered likely in its own texts, if there is a table of it.
     ngrams: Option<Arc<NgramTable>>,
     calibration: Calibration,
     pending: Pending,
-    /// What each node of the pending tree rests on.
+    /// What each node of the pending tree is based on.
     claims: Vec<Claims>,
 }
 
-/// What a node rests on: at most one claim a source.
+/// What a node is based on: at most one claim per source.
 #[derive(Clone, Copy, Debug, Default)]
 struct Claims {
     suffix: Option<Claim>,
@@ -85,7 +87,7 @@ impl Claims {
         self.by_source().into_iter().flatten()
     }
 
-    /// One place a source.
+    /// One element per source.
     fn by_source(self) -> [Option<Claim>; 4] {
         [self.suffix, self.history, self.recycled, self.ngram]
     }
@@ -98,7 +100,7 @@ impl Claims {
         [suffix, history, recycled, ngram].into_iter().flatten().collect()
     }
 
-    /// The surest of them, and what it promises.
+    /// The most probable claim, and its probability.
     fn surest(self, calibration: &Calibration) -> Option<(usize, f32)> {
         let claims = self.by_source().into_iter().enumerate();
         let known = claims.filter_map(|(n, claim)| Some((n, calibration.probability(claim?))));
@@ -114,9 +116,9 @@ impl Claims {
 /// A token that may become a node.
 #[derive(Debug)]
 struct Candidate {
-    /// Probability of the whole path to it.
+    /// The probability of the whole path to it.
     path: f32,
-    /// Order of creation: of equally likely ones the older comes first.
+    /// The order of creation: of equally likely candidates the older comes first.
     number: usize,
     parent: usize,
     token: u32,
@@ -161,20 +163,20 @@ impl ContextDraft {
         }
     }
 
-    /// Draws on earlier chats too, if its sources include the suffix tree.
+    /// Uses earlier chats too, if its sources include the suffix tree.
     pub fn with_history(mut self, history: Arc<History>) -> Self {
         self.history = Some(history).filter(|_| self.sources.suffix());
         self
     }
 
-    /// Draws on an n-gram table too, if its sources include what the target held likely.
+    /// Uses an n-gram table too, if its sources include recycling.
     pub fn with_ngrams(mut self, ngrams: Arc<NgramTable>) -> Self {
         self.ngrams = Some(ngrams).filter(|_| self.sources.recycling());
         self
     }
 
     /// What may follow a node that ends with `last` (its last [`LAST`] tokens) and continues
-    /// `matches`; `depth` is that of the tokens claimed, from 1 on.
+    /// `matches`; `depth` is that of the claimed tokens, starting at 1.
     fn claimed(
         &self,
         last: &[u32],
@@ -189,7 +191,7 @@ impl ContextDraft {
             all.sort_unstable_by_key(|next| Reverse((next.count, next.last)));
             for next in all.into_iter().take(CONTINUATIONS) {
                 let claim = Claim::Suffix { length: matched.length, count: next.count, total };
-                // A longer phrase has spoken of this token already.
+                // A longer phrase has already claimed this token.
                 if !found.iter().any(|(token, _)| *token == next.token) {
                     found.push((next.token, Claims { suffix: Some(claim), ..Claims::default() }));
                 }
@@ -208,16 +210,16 @@ impl ContextDraft {
         found
     }
 
-    /// The best `width` of what is claimed, with probabilities that add up to at most 1.
+    /// The best `width` claimed tokens, with probabilities that add up to at most 1.
     fn ranked(&self, claimed: Vec<(u32, Claims)>, width: usize) -> Vec<(u32, f32, Claims)> {
         let known = claimed.into_iter().map(|(token, claims)| {
-            // A token is claimed by somebody.
+            // Every token here is claimed by at least one source.
             let (source, promised) = claims.surest(&self.calibration).unwrap_or_default();
             (token, source, promised, claims)
         });
         let known: Vec<(u32, usize, f32, Claims)> = known.collect();
-        // Each source's rates were counted whatever the others said. Where the surest of them names
-        // other tokens, a token that it does not name has what it leaves.
+        // Each source's rates were counted independently of the others. If the most probable source
+        // names other tokens, a token that it does not name gets what it leaves.
         let lead = known.iter().max_by(|a, b| a.2.total_cmp(&b.2)).map_or(0, |first| first.1);
         let of_lead = known.iter().filter(|(.., claims)| claims.has(lead));
         let taken: f32 = of_lead.map(|(_, _, promised, _)| promised).sum();
@@ -238,7 +240,8 @@ impl ContextDraft {
         ranked
     }
 
-    /// The tree under `request.root`, most probable nodes first, and what each rests on.
+    /// The tree under `request.root`, the most probable nodes first, and what each node is based
+    /// on.
     fn grow(&self, request: &DraftRequest) -> (Tree, Vec<Claims>) {
         let shape = request.budget.shape;
         let mut tree = Tree::root(request.root);
@@ -282,7 +285,8 @@ impl ContextDraft {
         (tree, claims)
     }
 
-    /// The last tokens of the text that ends with a node, as far as earlier chats are asked.
+    /// The last tokens of the text that ends with a node, as many as are looked up in earlier
+    /// chats.
     fn phrase(&self, tree: &Tree, node: usize) -> Vec<u32> {
         let path = tree.ancestors(node).map(|node| tree.nodes()[node].token);
         // The text ends with the root.
@@ -293,7 +297,7 @@ impl ContextDraft {
     }
 
     /// The longest match of the text's end, the longest of at most half its length, and of a
-    /// quarter: those in between hardly know more.
+    /// quarter: those in between add hardly any information.
     fn matches(&self) -> Vec<Match> {
         let mut matches: Vec<Match> = Vec::new();
         if self.sources.suffix() {
@@ -307,7 +311,7 @@ impl ContextDraft {
         matches
     }
 
-    /// Brings the suffix tree up to the text.
+    /// Extends the suffix tree to the whole text.
     fn catch_up(&mut self) {
         if !self.sources.suffix() {
             return;
@@ -317,7 +321,7 @@ impl ContextDraft {
     }
 }
 
-/// Adds what followed `phrase` in earlier chats to what is claimed after it.
+/// Adds what followed `phrase` in earlier chats to the claims after it.
 fn add_history(claimed: &mut Vec<(u32, Claims)>, history: &History, phrase: &[u32]) {
     let Some(followed) = history.after(phrase) else { return };
     let total = followed.next.iter().map(|(_, count)| count).sum();
@@ -327,7 +331,7 @@ fn add_history(claimed: &mut Vec<(u32, Claims)>, history: &History, phrase: &[u3
     }
 }
 
-/// What is claimed of `token`, nothing so far if it is not there yet.
+/// The claims for `token`, empty if it has none yet.
 fn claims_of(claimed: &mut Vec<(u32, Claims)>, token: u32) -> &mut Claims {
     let known = claimed.iter().position(|(known, _)| *known == token);
     let at = known.unwrap_or_else(|| {
@@ -337,8 +341,8 @@ fn claims_of(claimed: &mut Vec<(u32, Claims)>, token: u32) -> &mut Claims {
     &mut claimed[at].1
 }
 
-/// What the target held likely after a context of `order` tokens, by (token, logit), ranked with
-/// the noise that it will draw with at `depth`, where that is known.
+/// What the target considered likely after a context of `order` tokens, by (token, logit), ranked
+/// with the noise with which it will draw at `depth`, if that is known.
 fn ranked(
     order: usize,
     next: &[(u32, f32)],
@@ -363,7 +367,7 @@ fn ranked(
     held.collect()
 }
 
-/// The tokens of a text that are a context.
+/// The last tokens of a text, which form a context.
 fn last(text: &[u32]) -> Vec<u32> {
     text[text.len().saturating_sub(LAST)..].to_vec()
 }

@@ -1,25 +1,25 @@
 //! Token recycling (Luo et al. 2024, arXiv 2408.08696; method.md, Strategies): the target's own
-//! next tokens, kept from every pass. Where the paper keeps them by the last token, they are kept
-//! by the last one, two and three: what the target held likely after the same three tokens is right
-//! more often.
+//! next tokens, stored from every pass. The paper stores them by the last token; here they are
+//! stored by the last one, two and three, because what the target considered likely after the same
+//! three tokens is right more often.
 
 use rustc_hash::FxHashMap;
 
 use crate::speculate::top_k;
 
-/// Next tokens kept of a context, as in the paper.
+/// How many next tokens are stored per context, as in the paper.
 pub(super) const KEPT: usize = 8;
-/// Longest context.
+/// The longest context.
 pub(super) const ORDERS: usize = 3;
-/// Contexts after which the older half is forgotten: about 10 MB.
+/// The number of contexts after which the older half is forgotten: about 10 MB.
 const MOST: usize = 1 << 16;
-/// In place of a token where the context is shorter.
+/// Stored instead of a token if the context is shorter.
 const NONE: u32 = u32::MAX;
 
 /// The last tokens of a text, the newest last.
 type Context = [u32; ORDERS];
 
-/// What the target held likely in one place: (token, logit), likeliest first.
+/// What the target considered likely at one place: (token, logit), likeliest first.
 pub(super) type NextTokens = Vec<(u32, f32)>;
 
 /// Next tokens by context.
@@ -29,7 +29,7 @@ pub(super) struct Recycled {
     older: FxHashMap<Context, NextTokens>,
 }
 
-/// The last `order` tokens of `text`, if it has so many.
+/// The last `order` tokens of `text`, if it has that many.
 fn context(text: &[u32], order: usize) -> Option<Context> {
     let last = &text[text.len().checked_sub(order)?..];
     let mut context = [NONE; ORDERS];
@@ -38,7 +38,7 @@ fn context(text: &[u32], order: usize) -> Option<Context> {
 }
 
 impl Recycled {
-    /// Keeps the best of the target's raw logits after `text`, of which the last [`ORDERS`] tokens
+    /// Stores the best of the target's raw logits after `text`, of which the last [`ORDERS`] tokens
     /// count.
     pub(super) fn keep(&mut self, text: &[u32], logits: &[f32]) {
         let best = top_k(logits, KEPT);
@@ -50,8 +50,8 @@ impl Recycled {
         }
     }
 
-    /// What the target held likely after the longest known context of `text`, with that context's
-    /// length.
+    /// What the target considered likely after the longest known context of `text`, with that
+    /// context's length.
     pub(super) fn after(&self, text: &[u32]) -> Option<(usize, &NextTokens)> {
         (1..=ORDERS).rev().find_map(|order| {
             let context = context(text, order)?;

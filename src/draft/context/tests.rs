@@ -33,7 +33,7 @@ fn first_path(tree: &Tree) -> Vec<u32> {
     path
 }
 
-/// Logits with these tokens ahead, the first most.
+/// Logits in which these tokens are the largest, in this order.
 fn row(best: &[u32]) -> Vec<f32> {
     let mut row = vec![0.0; VOCAB];
     for (rank, &token) in best.iter().enumerate() {
@@ -192,7 +192,7 @@ proptest! {
                 prop_assert!(node.parent < i && (node.token as usize) < VOCAB);
                 prop_assert!(node.log_prob < 0.0 && node.score >= LEAST.ln() - 1e-4);
                 prop_assert!(tree.children(i).count() <= width);
-                // Most probable first.
+                // The most probable nodes come first.
                 prop_assert!(i < 2 || node.score <= tree.nodes()[i - 1].score + 1e-4);
                 let is_twin = |&j: &usize| tree.nodes()[j].token == node.token;
                 prop_assert_eq!(tree.children(node.parent).filter(is_twin).count(), 1);

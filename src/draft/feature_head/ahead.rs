@@ -1,13 +1,13 @@
 //! Drafting ahead: the next round's trees, while the target verifies this one (`--overlap`).
 //!
-//! A round ends somewhere in its tree and with a token that the tree does not hold there: an
-//! outcome. The head's own estimate of an outcome's probability is that of a node, the
-//! product down to it, times that of a token below it. From the likeliest on, each gets the tree
-//! that would be grown if it came, with the head's own outputs in the place of the target's
-//! features. Its rows are scratch rows behind those of the tree itself: since a level's rows are
-//! the pairs (own output, token) already, the tree of an outcome is nothing but this tree grown
-//! further. After the target's pass, the tree of the actual outcome is used as it is and the rest
-//! is dropped; the target's true features are prefilled during its next pass.
+//! A round ends at some node of its tree with a token that is not a child of that node: this is an
+//! outcome. The head estimates the probability of an outcome as that of the node (the product down
+//! to it) times that of the token below it. Starting with the likeliest, each outcome gets the tree
+//! that would be grown after it, with the head's own outputs instead of the target's features. Its
+//! rows are scratch rows after those of the tree itself. Because the rows of a level already are
+//! the pairs (own output, token), the tree of an outcome is simply this tree grown further. After
+//! the target's pass, the tree of the actual outcome is used unchanged and the rest is dropped; the
+//! target's true features are prefilled during its next pass.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ use crate::speculate::SamplerSettings;
 /// Trees for possible outcomes.
 #[derive(Debug)]
 pub(super) struct DraftedAhead {
-    /// Pairs observed before the outcomes.
+    /// How many pairs were observed before the outcomes.
     pairs: usize,
     budget: Budget,
     coupled: Option<SamplerSettings>,
@@ -30,20 +30,20 @@ pub(super) struct DraftedAhead {
 
 #[derive(Debug)]
 struct Outcome {
-    /// The tokens it commits: accepted ones, then the next root.
+    /// The tokens that it commits: accepted tokens, then the next root.
     tokens: Vec<u32>,
     /// The tree below the last of them.
     growing: GrowingTree,
 }
 
 impl FeatureHead {
-    /// Outcomes that trees are ready for: the tokens that each commits after the last pair.
+    /// The outcomes for which trees are ready: the tokens that each commits after the last pair.
     pub fn drafted_ahead(&self) -> impl Iterator<Item = &[u32]> {
         let outcomes = self.drafted_ahead.iter().flat_map(|drafted_ahead| &drafted_ahead.outcomes);
         outcomes.map(|outcome| outcome.tokens.as_slice())
     }
 
-    /// Grows trees for the likeliest outcomes of `tree` until told to stop.
+    /// Grows trees for the likeliest outcomes of `tree` until it is stopped.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), HeadError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         self.settle(request)?;
@@ -89,7 +89,7 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// The tree grown for what came, if it was drafted ahead under the same request.
+    /// The tree grown for the actual outcome, if it was drafted ahead under the same request.
     pub(super) fn take_drafted_ahead(&mut self, request: &DraftRequest) -> Option<GrowingTree> {
         let DraftedAhead { pairs, budget, coupled, outcomes } = self.drafted_ahead.take()?;
         let came = self.tokens.get(pairs..)?;
@@ -98,12 +98,12 @@ impl FeatureHead {
             return None;
         }
         let growing = outcomes.into_iter().find(|outcome| outcome.tokens == came)?.growing;
-        // What is hardly begun is better grown anew, from the target's own features.
+        // A tree that has hardly begun is better grown again, from the target's own features.
         let well_grown = 2 * growing.levels > request.budget.shape.depth + 1;
         (well_grown || growing.growth.beam().is_empty()).then_some(growing)
     }
 
-    /// Brings the stable rows up to the last pair, unless they are.
+    /// Brings the stable rows up to the last pair, unless they already are.
     fn settle(&mut self, request: &DraftRequest) -> Result<(), HeadError> {
         let blocks = self.blocks_for(request.budget.blocks);
         if self.settled != Some((self.tokens.len(), blocks)) {
@@ -112,7 +112,8 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// The row of `token` at `depth` below `source`, run if it was not; `None` without room.
+    /// The row of `token` at `depth` below `source`, which is run if it has not been; `None` if
+    /// there is no room.
     fn run(
         &mut self,
         token: u32,

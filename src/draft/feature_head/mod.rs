@@ -1,5 +1,5 @@
 //! The paper's drafter: a feature head (DGF or EAGLE) that grows the dynamic tree (method.md,
-//! Features; method.md, Tree growth). Must never know which device the head runs on.
+//! Features; method.md, Tree growth). It must not depend on the device that the head runs on.
 
 mod ahead;
 mod scratch_tree;
@@ -14,23 +14,23 @@ use crate::speculate::{BeamRow, Source, Tree};
 use ahead::DraftedAhead;
 use scratch_tree::{GrowingTree, ScratchTree};
 
-/// Makes a backend on a device that is always there, for when the first one fails.
+/// Makes a backend on a device that is always available, for when the first one fails.
 pub type Fallback = Box<dyn FnOnce() -> Result<Box<dyn HeadBackend>, HeadError> + Send>;
 
-/// Rows of one causal pass: bounds the attention scores of a long prefill.
+/// How many rows one causal pass has: this bounds the attention scores of a long prefill.
 const CHUNK: usize = 256;
 
 /// A feature head as a [`Drafter`].
 ///
-/// It keeps every observed pair in memory and runs the head over them only when a tree is asked
-/// for. So plain decoding costs nothing, a block that was left out catches up when M rises, and a
-/// failed device's work can be done again on another.
+/// It keeps every observed pair in memory and runs the head over them only when a tree is
+/// requested. So plain decoding costs nothing, a block that was left out catches up when M rises,
+/// and the work of a failed device can be repeated on another device.
 pub struct FeatureHead {
     kind: FusionKind,
     depths: Depths,
     /// What it reads of the target.
     source: FeatureSource,
-    /// Numbers of a feature.
+    /// How many numbers a feature has.
     width: usize,
     capacity: usize,
     backend: Box<dyn HeadBackend>,
@@ -39,14 +39,14 @@ pub struct FeatureHead {
     features: Vec<f32>,
     /// `[pairs]`: the token after each feature.
     tokens: Vec<u32>,
-    /// For each block, how many pairs' stable KV rows it holds.
+    /// For each block, how many pairs it holds stable KV rows for.
     held: Vec<usize>,
-    /// The scratch rows behind the stable ones.
+    /// The scratch rows after the stable ones.
     scratch: ScratchTree,
-    /// Pairs and blocks of the stable rows that the scratch rows stand on.
+    /// The pairs and blocks of the stable rows that the scratch rows are based on.
     settled: Option<(usize, usize)>,
     drafted_ahead: Option<DraftedAhead>,
-    /// What it holds, for the record of the round.
+    /// The outcomes that it holds, for the record of the round.
     outcomes: Vec<OutcomeAhead>,
     /// Whether the last tree came from it.
     was_drafted_ahead: bool,
@@ -83,34 +83,34 @@ impl FeatureHead {
         }
     }
 
-    /// Of an EAGLE-3 head: with the states that it taps.
+    /// For an EAGLE-3 head: with the states that it taps.
     #[must_use]
     pub fn reading(mut self, source: FeatureSource) -> Self {
         self.source = source;
         self
     }
 
-    /// With a way to go on when the backend's device fails.
+    /// With a way to continue if the backend's device fails.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Fallback) -> Self {
         self.fallback = Some(fallback);
         self
     }
 
-    /// With the pool that is parted from the target's while both work: the backend's own, or for a
-    /// backend on another device one that keeps a core free to serve it.
+    /// With the pool that is separated from the target's while both work: the backend's own pool,
+    /// or for a backend on another device a pool that keeps a core free to serve it.
     #[must_use]
     pub fn with_cores(mut self, cores: Arc<Pool>) -> Self {
         self.cores = Some(cores);
         self
     }
 
-    /// Pairs observed and kept.
+    /// How many pairs were observed and kept.
     pub fn observed(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Stable KV rows of `block`.
+    /// How many stable KV rows `block` has.
     pub fn stable_len(&self, block: usize) -> usize {
         self.held[block]
     }
@@ -122,8 +122,8 @@ impl FeatureHead {
         }
     }
 
-    /// Runs what the first `blocks` blocks lack, at least the last pair, whose output the tree
-    /// starts from.
+    /// Runs the pairs that the first `blocks` blocks have not seen, at least the last pair, from
+    /// whose output the tree starts.
     fn catch_up(&mut self, blocks: usize) -> Result<(), HeadError> {
         self.clear_scratch();
         let pairs = self.tokens.len();
@@ -131,7 +131,7 @@ impl FeatureHead {
         let mut start = held.min(pairs.saturating_sub(1));
         while start < pairs {
             let end = pairs.min(start + CHUNK);
-            // Until the pass is done, nothing from `start` on can be relied upon.
+            // Until the pass is done, nothing from `start` on is reliable.
             self.held[..blocks].iter_mut().for_each(|held| *held = (*held).min(start));
             let features = &self.features[start * self.width..end * self.width];
             let tokens = &self.tokens[start..end];
@@ -142,7 +142,7 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// Drops the scratch rows, which stand on the stable rows as they were.
+    /// Drops the scratch rows, which are based on the previous stable rows.
     fn clear_scratch(&mut self) {
         self.scratch = ScratchTree::default();
         self.settled = None;
@@ -150,7 +150,7 @@ impl FeatureHead {
         self.outcomes.clear();
     }
 
-    /// Begins scratch rows on the stable rows, brought up to the last pair.
+    /// Starts scratch rows on the stable rows, after bringing these up to the last pair.
     fn plant(&mut self, request: &DraftRequest) -> Result<(), HeadError> {
         let blocks = self.blocks_for(request.budget.blocks);
         self.catch_up(blocks)?;
@@ -159,8 +159,8 @@ impl FeatureHead {
         Ok(())
     }
 
-    /// Runs rows whose children stand `depth` below the root that `request` is for. Returns the
-    /// first row's number, `None` if there is no room for them, and the candidates below each.
+    /// Runs rows whose children are `depth` below the root that `request` is for. Returns the first
+    /// row's number, `None` if there is no room for the rows, and the candidates below each.
     fn step(
         &mut self,
         beam: Vec<BeamRow>,
@@ -171,8 +171,8 @@ impl FeatureHead {
         Ok((self.scratch.add(beam, &candidates), candidates))
     }
 
-    /// Grows a tree, whose own root stands `above` below the root that `request` is for, by a
-    /// level.
+    /// Grows a tree by a level; its own root is `above` levels below the root that `request` is
+    /// for.
     fn advance(
         &mut self,
         growing: &mut GrowingTree,

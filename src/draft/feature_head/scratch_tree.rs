@@ -1,10 +1,10 @@
-//! What a head has run since it last took pairs: the root's children and every scratch row, from
-//! which trees grow. Must never run the head.
+//! What a head has run since it last received pairs: the root's children and every scratch row,
+//! from which trees grow. It must never run the head.
 
 use crate::model::head::Candidates;
 use crate::speculate::{BeamRow, Growth};
 
-/// The root and the scratch rows behind it, numbered as the backend does.
+/// The root and the scratch rows after it, numbered as in the backend.
 #[derive(Debug, Default)]
 pub(super) struct ScratchTree {
     root: Vec<(u32, f32)>,
@@ -14,7 +14,7 @@ pub(super) struct ScratchTree {
 #[derive(Debug)]
 struct ScratchRow {
     token: u32,
-    /// The rows it sees, from the root's child to itself.
+    /// The rows that it sees, from the root's child to itself.
     path: Vec<usize>,
     children: Vec<(u32, f32)>,
 }
@@ -26,7 +26,7 @@ impl ScratchRow {
 }
 
 impl ScratchTree {
-    /// Nothing but the root with its children.
+    /// Only the root with its children.
     pub(super) fn new(root: Vec<(u32, f32)>) -> Self {
         Self { root, rows: Vec::new() }
     }
@@ -36,7 +36,7 @@ impl ScratchTree {
         row.map_or(&self.root, |row| &self.rows[row].children)
     }
 
-    /// The row of `token` below a row, or below the root, if it was run.
+    /// The row of `token` below a row, or below the root, if it has been run.
     pub(super) fn find(&self, token: u32, source: Option<usize>) -> Option<usize> {
         self.rows.iter().position(|row| row.token == token && row.source() == source)
     }
@@ -47,8 +47,8 @@ impl ScratchTree {
         BeamRow { token, source, ancestors }
     }
 
-    /// Notes rows that were run, and what the backend found below them. Returns the first's number;
-    /// `None` if it had no room for them.
+    /// Notes rows that were run, and what the backend found below them. Returns the number of the
+    /// first row; `None` if there was no room for them.
     pub(super) fn add(&mut self, beam: Vec<BeamRow>, children: &Candidates) -> Option<usize> {
         let first = self.rows.len();
         for (row, children) in beam.into_iter().zip(children) {
@@ -60,15 +60,15 @@ impl ScratchTree {
     }
 }
 
-/// A tree that grows from a row of the scratch.
+/// A tree that grows from a scratch row.
 #[derive(Debug)]
 pub(super) struct GrowingTree {
     pub(super) growth: Growth,
     /// The row it grows from; `None` for the root.
     pub(super) from: Option<usize>,
-    /// The scratch's row for each of the growth's own.
+    /// The scratch row for each of the growth's own rows.
     pub(super) rows: Vec<usize>,
-    /// Levels it has.
+    /// How many levels it has.
     pub(super) levels: usize,
 }
 

@@ -13,7 +13,7 @@ struct Counting {
     passes: Arc<Mutex<Vec<(usize, usize, usize)>>>,
     last: u32,
     scratch: usize,
-    /// Most scratch rows, if there is a limit.
+    /// The most scratch rows, if there is a limit.
     room: Option<usize>,
     fail_at_step: bool,
 }
@@ -107,9 +107,9 @@ fn only_what_is_lacking_is_run_and_only_when_asked() {
     assert_eq!(tokens(&head.propose(&DraftRequest::new(5, budget(2))).unwrap()), [5, 6, 7, 8]);
     observe(&mut head, 6..8);
     head.propose(&DraftRequest::new(7, budget(1))).unwrap();
-    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // block 1 lacks the two newest
+    head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // Block 1 is missing the two newest.
     head.propose(&DraftRequest::new(7, budget(2))).unwrap(); // nothing new: the last row again
-    head.propose(&DraftRequest::new(7, budget(4))).unwrap(); // blocks 2 and 3 have nothing yet
+    head.propose(&DraftRequest::new(7, budget(4))).unwrap(); // Blocks 2 and 3 have nothing yet.
     let expected = [(0, 5, 2), (5, 7, 1), (5, 7, 2), (6, 7, 2), (0, 7, 4)];
     assert_eq!(*passes.lock().unwrap(), expected);
 }
@@ -129,7 +129,7 @@ fn without_a_budget_or_a_context_nothing_is_run() {
     observe(&mut head, 0..4);
     let plain = Budget::new(Shape { gamma: 1, width: 1, depth: 2 }, 1);
     assert_eq!(head.propose(&DraftRequest::new(3, plain)).unwrap(), Tree::root(3));
-    observe(&mut head, 4..801); // one more than the capacity
+    observe(&mut head, 4..801); // One more than the capacity.
     assert_eq!(head.propose(&DraftRequest::new(800, budget(1))).unwrap(), Tree::root(800));
     assert!(passes.lock().unwrap().is_empty());
 }
@@ -187,7 +187,7 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
     .unwrap();
     assert_eq!(*passes.lock().unwrap(), [(5, 9, 1)]);
     assert_eq!(head.drafted_ahead().collect::<Vec<_>>(), [[10, 11, 12, 13]]);
-    // Another end: everything anew.
+    // Another end: everything is drafted again.
     observe(&mut head, 10..12);
     head.observe(&[0.0; 2], &[40]).unwrap();
     let tree = head.propose(&DraftRequest::new(40, chain)).unwrap();
@@ -199,12 +199,12 @@ fn a_tree_drafted_ahead_is_used_without_a_pass() {
 fn the_likeliest_outcomes_come_first() {
     let (mut head, passes) = head(1, false);
     observe(&mut head, 1..6);
-    // 5 → 6 → 7, and beside 6 its sibling 105: what the tree has no room for may come too.
+    // 5 → 6 → 7, and next to 6 its sibling 105: outcomes outside the tree are possible too.
     let wide = Budget::new(Shape { gamma: 4, width: 2, depth: 1 }, 1);
     let tree = go_ahead(&mut head, 5, wide, &passes);
     assert_eq!(tokens(&tree), [5, 6, 105, 7]);
     let outcomes: Vec<&[u32]> = head.drafted_ahead().collect();
-    // −0.3, −2.5, −2.5, −2.6: of equals the one found later.
+    // −0.3, −2.5, −2.5, −2.6: of equal ones, the one found later.
     let expected: [&[u32]; 4] = [&[6, 7, 8], &[105, 106], &[6, 106], &[6, 7, 107]];
     assert_eq!(outcomes[0], expected[0]);
     assert_eq!(outcomes.len(), 4);
@@ -224,7 +224,7 @@ fn a_tree_drafted_ahead_under_another_request_or_text_is_not_used() {
         head.propose(&DraftRequest::new(text.end - 1, asked)).unwrap();
         assert_eq!(head.was_drafted_ahead(), taken, "{asked:?} {text:?}");
     }
-    // Nor when the text was another for a while.
+    // Nor if the text was different for a while.
     go_ahead(&mut head, 8, chain, &passes);
     observe(&mut head, 9..13);
     head.truncate(8);
@@ -293,7 +293,8 @@ fn without_room_for_more_rows_trees_end_early() {
             grown: None,
         })
         .unwrap();
-        // Two rows are the tree's, one its last token's; then each outcome needs one at least.
+        // Two rows belong to the tree and one to its last token; then each outcome needs at least
+        // one.
         assert_eq!(head.drafted_ahead().count() > 0, room > 3, "room for {room}");
         let outcomes: Vec<Vec<u32>> = head.drafted_ahead().map(<[u32]>::to_vec).collect();
         for outcome in outcomes {

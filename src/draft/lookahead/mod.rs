@@ -1,13 +1,13 @@
 //! Lookahead decoding (Fu et al. 2024; method.md, Strategies) without a draft model: the target
-//! itself iterates a window of guessed tokens beside the text, and the n-grams that come out of it
-//! are proposed when their first token is the last one committed.
+//! itself iterates a window of guessed tokens next to the text, and the resulting n-grams are
+//! proposed when their first token is the last committed one.
 //!
-//! Window and guesses are one tree below the root, so the target's tree pass is all they need. What
-//! the target makes of the window is read in [`Drafter::verified`]. The window's rows are argmaxes
-//! at any temperature: a guess decides nothing.
+//! Window and guesses form one tree below the root, so they only need the target's tree pass.
+//! [`Drafter::verified`] reads what the target computes for the window. The window's rows are
+//! argmaxes at any temperature, because a guess decides nothing.
 //!
-//! Where the released code caps a step at N − 1 tokens, a guess that was right to its end keeps its
-//! bonus here.
+//! The released code caps a step at N − 1 tokens; here a guess that was right to its end keeps its
+//! bonus token.
 
 mod pool;
 mod window;
@@ -18,31 +18,31 @@ use crate::speculate::{Noise, Source, Tree};
 use pool::NgramPool;
 use window::{Window, grow};
 
-/// N − 1: rows of the window, and tokens of a guess.
+/// N − 1: how many rows the window has, and how many tokens a guess has.
 const REACH: usize = 4;
-/// W: columns of the window.
+/// W: how many columns the window has.
 const COLUMNS: usize = 7;
-/// G: guesses kept for a token, and proposed at once.
+/// G: how many guesses are stored for a token, and proposed at once.
 const GUESSES: usize = 7;
-/// Share of γ that the window may take: only guesses are accepted, the window makes them.
+/// The share of γ that the window may use: only guesses are accepted, but the window makes them.
 const WINDOW_SHARE: f64 = 0.6;
 
-/// Proposes the window and the n-grams it gave.
+/// Proposes the window and the n-grams that it produced.
 #[derive(Clone, Debug)]
 pub struct Lookahead {
-    /// The text, from the first token that is known.
+    /// The text, from the first known token on.
     tokens: Vec<u32>,
     capacity: usize,
     window: Window,
     pool: NgramPool,
-    /// The proposed tree, and in it the nodes of the window's last row.
+    /// The proposed tree, and the nodes of the window's last row in it.
     pending: Pending,
     last: Vec<usize>,
-    /// Nodes from this one on are the window's alone.
+    /// Nodes from this one on belong only to the window.
     guessed: usize,
     guess_stats: AcceptanceStats,
     window_stats: AcceptanceStats,
-    /// Draws of the first row so far.
+    /// How many tokens of the first row have been drawn so far.
     seeds: usize,
 }
 

@@ -1,5 +1,5 @@
-//! The n-grams that past windows gave, by their first token. Must never know how n-grams were
-//! found.
+//! The n-grams that past windows produced, by their first token. It must not depend on how n-grams
+//! were found.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::REACH;
 /// What followed a token in a window.
 pub(super) type Ngram = [u32; REACH];
 
-/// At most `most` guesses a token, the newest last.
+/// At most `most` guesses per token, the newest last.
 #[derive(Clone, Debug)]
 pub(super) struct NgramPool {
     most: usize,
@@ -20,7 +20,8 @@ impl NgramPool {
         Self { most, guesses: HashMap::new() }
     }
 
-    /// Adds a guess after `key`, or makes it the newest if it is there; the oldest gives way.
+    /// Adds a guess after `key`, or makes it the newest if it already exists; the oldest is
+    /// dropped.
     pub(super) fn insert(&mut self, key: u32, guess: Ngram) {
         let list = self.guesses.entry(key).or_default();
         list.retain(|kept| *kept != guess);

@@ -4,7 +4,7 @@ use crate::speculate::{History, Sampler, Shape, accept};
 
 const VOCAB: usize = 40;
 
-/// A language whose next token follows from the last one, most of the time.
+/// A language in which the next token usually follows from the last one.
 fn next(text: &[u32]) -> u32 {
     let last = text[text.len() - 1];
     let odd = text.len().is_multiple_of(13);
@@ -42,7 +42,7 @@ fn decode(drafter: &mut Lookahead, gamma: usize, count: usize) -> (Vec<u32>, usi
         let (mut sampler, mut history) = (Sampler::default(), History::default());
         let accepted = accept(&tree, &logits, &mut sampler, text.len() - 1, &mut history);
         let won: Vec<u32> = accepted.tokens(&tree).collect();
-        // The engine reports the bonus separately.
+        // The engine reports the bonus token separately.
         drafter.observe(&[], &won[..won.len() - 1]).unwrap();
         drafter.observe(&[], &won[won.len() - 1..]).unwrap();
         text.extend(won);

@@ -1,24 +1,24 @@
-//! The window of Jacobi iterations: up to [`REACH`] rows of tokens, of which each pass of the
-//! target computes the next row.
+//! The window of Jacobi iterations: up to [`REACH`] rows of tokens; each pass of the target
+//! computes the next row.
 //!
-//! Cell (ℓ, c) sees the text, row 0 up to column c, and the rows up to ℓ in column c. Read as a
-//! tree that is: row 0 is a chain from the root, which is its column 0, and (ℓ, c) is a child of (ℓ
-//! − 1, c). Its depth ℓ + c is the position the method gives it.
+//! Cell (ℓ, c) sees the text, row 0 up to column c, and the rows up to ℓ in column c. As a tree,
+//! this means: row 0 is a chain from the root, which is its column 0, and (ℓ, c) is a child of (ℓ −
+//! 1, c). Its depth ℓ + c is the position that the method gives it.
 
 use super::REACH;
 use super::pool::Ngram;
 use crate::speculate::{Tree, argmax};
 
-/// The rows, all of one length. Row 0 begins with the key of column 0, the root as it was when the
-/// window was last laid out.
+/// The rows, all of the same length. Row 0 begins with the key of column 0, which was the root when
+/// the window was last laid out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Window {
     rows: Vec<Vec<u32>>,
 }
 
 impl Window {
-    /// A window that will have `columns` columns when all its rows are there: a first row that is
-    /// longer by one for each row to come, since each costs it a column.
+    /// A window that will have `columns` columns when all its rows exist. The first row is longer
+    /// by one for each row to come, because each of them costs it a column.
     pub(super) fn new(columns: usize, mut seed: impl FnMut() -> u32) -> Self {
         if columns == 0 {
             return Self::default();
@@ -26,12 +26,12 @@ impl Window {
         Self { rows: vec![(0..columns + REACH - 1).map(|_| seed()).collect()] }
     }
 
-    /// Columns it has, or will have when all its rows are there.
+    /// How many columns it has, or will have when all its rows exist.
     pub(super) fn columns(&self) -> usize {
         self.rows.first().map_or(0, |row| row.len() + self.rows.len() - REACH)
     }
 
-    /// Leaves out columns from the right.
+    /// Removes columns on the right.
     pub(super) fn narrow(&mut self, columns: usize) {
         let away = self.columns().saturating_sub(columns);
         if columns == 0 {
@@ -40,14 +40,14 @@ impl Window {
         self.rows.iter_mut().for_each(|row| row.truncate(row.len() - away));
     }
 
-    /// Most nodes a window of `columns` columns adds to a tree.
+    /// The most nodes that a window of `columns` columns adds to a tree.
     pub(super) fn cost(columns: usize) -> usize {
         let nodes = |rows: usize| rows * (columns + REACH - rows);
         if columns == 0 { 0 } else { (1..=REACH).map(nodes).max().unwrap_or(0) - 1 }
     }
 
-    /// Puts the cells into `tree`; cells that meet an equal node become that node. Returns the node
-    /// of each column's last row.
+    /// Adds the cells to `tree`; a cell that equals an existing node shares that node. Returns the
+    /// node of each column's last row.
     pub(super) fn lay(&mut self, tree: &mut Tree, log_prob: f32) -> Vec<usize> {
         let Some(first) = self.rows.first_mut() else { return Vec::new() };
         first[0] = tree.nodes()[0].token;
@@ -68,7 +68,7 @@ impl Window {
     }
 
     /// Takes the row that the target computed: the argmax after each of the nodes `last`, whose
-    /// logits are `[.., vocab]`. Tells `found` the n-gram of every column once all rows are there.
+    /// logits are `[.., vocab]`. Passes the n-gram of every column to `found` once all rows exist.
     pub(super) fn advance(
         &mut self,
         last: &[usize],
@@ -82,7 +82,7 @@ impl Window {
         let next = |&node: &usize| argmax(&logits[node * vocab..(node + 1) * vocab]);
         self.rows.push(last.iter().map(next).collect());
         if self.rows.len() <= REACH {
-            // The text is one token longer now: what stood at a column stands one further left.
+            // The text is now one token longer, so every column moves one place to the left.
             self.rows.iter_mut().for_each(|row| {
                 row.remove(0);
             });
@@ -100,7 +100,7 @@ impl Window {
     }
 }
 
-/// The child of `parent` that holds `token`, made if there is none.
+/// The child of `parent` that holds `token`, created if there is none.
 pub(super) fn grow(tree: &mut Tree, parent: usize, token: u32, log_prob: f32) -> usize {
     match tree.child(parent, token) {
         Some(child) => child,
@@ -178,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the columns hold, a cell sees what the method's mask lets it see.
+        /// Whatever the columns hold, a cell sees what the method's mask allows.
         #[test]
         fn the_tree_is_the_mask(
             seeds in prop::collection::vec(0u32..4, 40), steps in 0usize..8, columns in 1usize..8,

@@ -1,13 +1,13 @@
-//! Drafting ahead with a small model while the target verifies its tree: behind the likeliest
-//! outcomes, each an accepted path and the bonus token after it. The rows stay as scratch rows, so
-//! the next tree reuses those of the actual outcome.
+//! Drafting ahead with a small model while the target verifies its tree: it drafts after the
+//! likeliest outcomes, each an accepted path with the bonus token after it. The rows stay as
+//! scratch rows, so the next tree reuses those of the actual outcome.
 
 use super::{SmallModel, is_set};
 use crate::draft::outcome::{Hypothesis, OUTCOMES, after_accepting, take_likeliest};
 use crate::draft::{AheadRequest, DraftError, Grown, OutcomeAhead};
 
 impl SmallModel {
-    /// Drafts behind the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
+    /// Drafts after the likeliest outcomes of verifying `tree`, one after the other, until `stop`.
     pub(super) fn draft_outcomes(&mut self, ahead: &AheadRequest<'_>) -> Result<(), DraftError> {
         let &AheadRequest { tree, request, stop, grown: told } = ahead;
         let mut hypotheses: Vec<Hypothesis> =
@@ -18,7 +18,7 @@ impl SmallModel {
             let Hypothesis { node, token, row, score } = likeliest;
             let next = token.unwrap_or(tree.nodes()[node].token);
             let rows = self.state.extend(&[(row, next)])?;
-            // Without room for a row there is none for what would follow it.
+            // If there is no room for a row, there is none for the rows after it.
             let Some(row) = rows.and_then(|rows| rows.first().copied()) else { break };
             if token.is_none() {
                 let candidates = self.state.after(Some(row));

@@ -1,6 +1,6 @@
-//! A small language model of its own as the drafter: it grows the same
-//! trees as a draft head, but from the text alone. It reads every token, the first one included,
-//! and keeps its own KV cache, which goes back with the text.
+//! A separate small language model as the drafter: it grows the same trees as a draft head, but
+//! from the text alone. It reads every token, including the first one, and has its own KV cache,
+//! which is rolled back with the text.
 
 mod ahead;
 mod sequences;
@@ -20,21 +20,22 @@ use sequences::Prepared;
 pub struct SmallModel {
     name: String,
     state: DraftState,
-    /// The threads that `state` run on, if they can be parted from the target's.
+    /// The threads that `state` runs on, if they can be separated from the target's.
     pool: Option<Arc<Pool>>,
-    /// Sequences behind the tree that was checked last.
+    /// Sequences after the tree that was checked last.
     prepared: Option<Prepared>,
     /// What it drafted for outcomes of the tree that was checked last.
     outcomes: Vec<OutcomeAhead>,
     /// Whether it has worked ahead since the last tree.
     worked_ahead: bool,
-    /// Whether the last tree proposed was drafted ahead, all of it or from its first level on.
+    /// Whether the last proposed tree was drafted ahead, either completely or from its first level
+    /// on.
     was_drafted_ahead: bool,
 }
 
 impl SmallModel {
-    /// Drafts with `lm`, whose tokens are the target's as far as `vocabulary` says. `name` is for
-    /// the screen.
+    /// Drafts with `lm`, whose tokens correspond to the target's according to `vocabulary`. `name`
+    /// is for the screen.
     pub fn new(name: &str, lm: Box<dyn SmallLm>, vocabulary: SharedVocabulary) -> Self {
         Self {
             name: name.to_owned(),
@@ -47,15 +48,15 @@ impl SmallModel {
         }
     }
 
-    /// Works on threads of its own while it works ahead: `pool`, which its model runs on, is then
-    /// parted from the one it borrows from.
+    /// Works on separate threads while it works ahead: `pool`, on which its model runs, is then
+    /// separated from the pool that it borrows from.
     #[must_use]
     pub fn with_pool(mut self, pool: Arc<Pool>) -> Self {
         self.pool = Some(pool);
         self
     }
 
-    /// Grows a tree behind `base`; ends early if `stop` says so.
+    /// Grows a tree after `base`; ends early if `stop` returns true.
     fn grow(
         &mut self,
         request: &DraftRequest,
@@ -93,7 +94,7 @@ impl Drafter for SmallModel {
         self.prepared = None;
         self.outcomes.clear();
         self.worked_ahead = false;
-        // Pair i holds the token after it: with the first one there is one token more.
+        // Pair i holds the token after it: including the first one, there is one token more.
         self.state.truncate(if len == 0 { 0 } else { len + 1 });
     }
 
@@ -128,7 +129,7 @@ impl Drafter for SmallModel {
         if !self.state.is_ready() {
             return Ok(Tree::root(request.root));
         }
-        // Rows behind the text are of the outcome that came true.
+        // The rows after the text belong to the actual outcome.
         self.was_drafted_ahead = worked_ahead && self.state.has_rows();
         Ok(self.grow(request, None, None)?.finish(request.root))
     }

@@ -1,5 +1,5 @@
-//! DuoDecoding with a small model: while the target checks the tail, sequences grow behind it; what
-//! the target's token then begins is the next tail (see [`crate::speculate::duo`]).
+//! DuoDecoding with a small model: while the target checks the tail, sequences grow after it; the
+//! one that the target's token begins is the next tail (see [`crate::speculate::duo`]).
 
 use super::SmallModel;
 use crate::draft::draft_state::RowMap;
@@ -7,7 +7,7 @@ use crate::draft::{AheadRequest, DraftError, DraftRequest, Grown};
 use crate::speculate::Tree;
 use crate::speculate::duo::{MOST_SEQUENCES, Sequences, SequencesAhead};
 
-/// Sequences behind a tail that is being checked, and the tokens committed since.
+/// Sequences after a tail that is being checked, and the tokens committed since.
 #[derive(Debug)]
 pub(super) struct Prepared {
     ahead: SequencesAhead,
@@ -27,8 +27,8 @@ impl Prepared {
 }
 
 impl SmallModel {
-    /// The rest of the sequence that the root begins, as far as one was prepared; otherwise the
-    /// root alone. Nothing is run for it: drafting belongs into the target's time.
+    /// The rest of the sequence that the root begins, if one was prepared; otherwise only the root.
+    /// Nothing is run for it, because drafting is done while the target works.
     pub(super) fn adopted(&mut self, request: &DraftRequest) -> Tree {
         let prepared = self.prepared.take();
         let Some(next) = prepared.and_then(|made| made.ahead.adopt(&made.won)) else {
@@ -46,9 +46,10 @@ impl SmallModel {
         tree
     }
 
-    /// Goes on behind the tail of the tree with sequences of γ tokens in all, `fixed` of them or as
-    /// many as the draft's confidence says. A target that is done before waits: a round takes as
-    /// long as the slower of the two, and the budget is chosen so that this is seldom the draft.
+    /// Continues after the tail of the tree with sequences of γ tokens in all, `fixed` of them or
+    /// as many as the draft's confidence suggests. A target that finishes earlier waits: a round
+    /// takes as long as the slower of the two, and the budget is chosen so that this is seldom the
+    /// draft.
     pub(super) fn go_on(
         &mut self,
         ahead: &AheadRequest<'_>,
@@ -66,7 +67,7 @@ impl SmallModel {
         let tail = SequencesAhead::tail(tree);
         let mut end = None;
         for &token in &tail {
-            // Those of an adopted sequence were run when it was drafted, all but the last.
+            // The tokens of an adopted sequence were run when it was drafted, all except the last.
             let Some(rows) = self.state.extend(&[(end, token)])? else { return Ok(()) };
             end = rows.first().copied();
         }

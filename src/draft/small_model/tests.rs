@@ -10,7 +10,7 @@ const VOCAB: usize = 13;
 /// Rows of each pass; those that read the text count below zero.
 type Passes = Arc<Mutex<Vec<isize>>>;
 
-/// A language model whose logits are a hash of the text, and which checks what it is asked.
+/// A language model whose logits are a hash of the text, and which checks its inputs.
 struct Toy {
     capacity: usize,
     room: usize,
@@ -18,7 +18,7 @@ struct Toy {
     flight: Vec<DraftRow>,
     logits: Vec<f32>,
     passes: Passes,
-    /// Set when so many passes are done.
+    /// Set after this many passes.
     stop: (usize, Arc<AtomicBool>),
 }
 
@@ -144,7 +144,7 @@ fn tokens(tree: &Tree) -> Vec<u32> {
     tree.nodes().iter().map(|node| node.token).collect()
 }
 
-/// What the toy says after `text`, `count` times.
+/// The toy's continuation of `text`, `count` tokens long.
 fn greedy(text: &[u32], count: usize) -> Vec<u32> {
     let mut text = text.to_vec();
     for _ in 0..count {
@@ -154,7 +154,7 @@ fn greedy(text: &[u32], count: usize) -> Vec<u32> {
     text.split_off(text.len() - count)
 }
 
-/// The target's tokens 0, 2, 4, … are letters that the small model has at other places; the odd
+/// The target's tokens 0, 2, 4, … are letters that the small model has under other ids; the odd
 /// ones are two letters, which it must spell.
 fn other_words() -> SharedVocabulary {
     let letter = |i: usize| char::from(b'a' + (i % 26) as u8).to_string();
@@ -171,9 +171,9 @@ enum Step {
     Observe(Vec<u32>),
     Truncate(prop::sample::Index),
     Propose(Budget),
-    /// With the passes after which it is told to stop.
+    /// With the number of passes after which it is stopped.
     SequencesAhead(Budget, usize),
-    /// The likeliest tokens come true, so many of them.
+    /// The likeliest tokens come true, this many of them.
     Confirm(usize),
 }
 
@@ -195,8 +195,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever was run before, for trees that came true or did not, a tree is the one that a model
-    /// grows that observes the text for the first time.
+    /// Whatever trees were run before, whether they came true or not, a tree equals the one grown
+    /// by a model that observes the text for the first time.
     #[test]
     fn what_was_run_before_changes_no_tree(
         steps in steps(), identical: bool, capacity in 5usize..80,
@@ -233,7 +233,7 @@ proptest! {
                     if room == 5000 {
                         prop_assert_eq!(&last, &expected);
                     } else {
-                        // Where rows in flight have filled the room a tree may be smaller.
+                        // A tree may be smaller if rows in flight have filled the room.
                         prop_assert!(last.len() <= expected.len());
                     }
                     let known = |&token: &u32| words.counterpart(token).is_some();
@@ -282,7 +282,7 @@ fn a_chain_costs_a_pass_a_token_and_what_came_true_is_not_run_again() {
     model.propose(&DraftRequest::new(wrong, sps)).unwrap();
     assert_eq!(std::mem::take(&mut *passes.lock().unwrap()), [-1, 1, 1, 1, 1]);
     assert!(!model.was_drafted_ahead(), "nothing was drafted while a tree was checked");
-    // The text goes back by two tokens and on as it was.
+    // The text is rolled back by two tokens and continues as before.
     model.truncate(4);
     model.observe(&[], &[likely[2], wrong]).unwrap();
     model.propose(&DraftRequest::new(wrong, sps)).unwrap();
@@ -316,7 +316,7 @@ fn what_was_grown_ahead_and_came_true_is_there_already() {
     assert_eq!(tokens(&tree), likely[4..]);
     assert!(passes.lock().unwrap().is_empty());
     assert!(model.was_drafted_ahead());
-    // The next outcome that is drafted_ahead is none of the above.
+    // The next outcome is none of the above.
     let request = DraftRequest::new(likely[4], budget);
     model
         .draft_ahead(&AheadRequest {
@@ -335,7 +335,7 @@ fn a_full_context_ends_the_draft_and_not_the_text() {
     assert_eq!(model.capacity(), 6);
     let budget = budget(Method::Tree, 20, 2, 8);
     observe_text(&mut model, &[1, 2, 3, 4]);
-    // Positions 4 and 5 are left to run, so that there are three levels.
+    // Positions 4 and 5 can still be run, so there are three levels.
     assert_eq!(model.propose(&DraftRequest::new(4, budget)).unwrap().height(), 3);
     model.observe(&[], &[5, 6]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(6, budget)).unwrap().height(), 1);
@@ -371,7 +371,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let text = vec![1, 2, 3];
     observe_text(&mut model, &text);
     let one = budget(Method::Sequences { fixed: Some(1) }, 6, 1, 4);
-    // A target that is done first waits for the budget to be drafted.
+    // A target that finishes first waits until the budget is drafted.
     let done = AtomicBool::new(true);
     let request = DraftRequest::new(3, one);
     let tree = model.propose(&request).unwrap();
@@ -387,7 +387,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let tree = model.propose(&request).unwrap();
     assert_eq!((tokens(&tree), run()), (likely[..6].to_vec(), vec![]));
     assert!(model.was_drafted_ahead());
-    // Only the last token of the tail was not run yet.
+    // Only the last token of the tail has not been run yet.
     model
         .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
         .unwrap();
@@ -397,7 +397,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     let request = DraftRequest::new(likely[6], one);
     let tree = model.propose(&request).unwrap();
     assert_eq!(tokens(&tree), likely[6..12]);
-    // The tail breaks off: nothing behind it holds.
+    // The tail is rejected, so nothing after it is valid.
     model
         .draft_ahead(&AheadRequest { tree: &tree, request: &request, stop: &done, grown: None })
         .unwrap();
@@ -405,7 +405,7 @@ fn sequences_go_on_behind_the_tail_while_it_is_checked() {
     model.observe(&[], &[likely[7], likely[8], wrong]).unwrap();
     assert_eq!(model.propose(&DraftRequest::new(wrong, one)).unwrap(), Tree::root(wrong));
     assert!(!model.was_drafted_ahead());
-    // Nor does anything after a fresh start.
+    // Nor is anything after a fresh start.
     model
         .draft_ahead(&AheadRequest {
             tree: &Tree::root(wrong),
