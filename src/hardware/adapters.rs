@@ -1,5 +1,5 @@
-//! The GPUs that can be used without a toolkit, as the machine's drivers list them (Vulkan, Metal,
-//! DirectX 12). Must never know what is computed on them.
+//! The GPUs that can be used without a toolkit, as listed by the machine's drivers (Vulkan, Metal,
+//! DirectX 12). It must not depend on what is computed on them.
 
 use std::path::Path;
 use std::pin::pin;
@@ -12,15 +12,15 @@ use super::vram::{self, Vram};
 /// What kind of device an adapter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterKind {
-    /// A card with memory of its own.
+    /// A card with its own memory.
     Discrete,
-    /// In the processor, with the main memory.
+    /// Part of the processor, and uses the main memory.
     Integrated,
-    /// Lent by a virtual machine's host.
+    /// Provided by the host of a virtual machine.
     Virtual,
-    /// Of a kind that its driver does not tell.
+    /// Its driver does not say what kind it is.
     Unknown,
-    /// The processor in the guise of a GPU: for tests, slower than the CPU's own kernels.
+    /// The processor acting as a GPU: for tests, and slower than the CPU's own kernels.
     Software,
 }
 
@@ -44,18 +44,18 @@ pub struct Adapter {
     pub number: usize,
     /// Its own name.
     pub name: String,
-    /// What kind it is.
+    /// What kind of device it is.
     pub kind: AdapterKind,
-    /// The interface by which it is used: `Vulkan`, `Metal` or `Dx12`.
+    /// The interface through which it is used: `Vulkan`, `Metal` or `Dx12`.
     pub interface: String,
-    /// Its driver with the version, as far as it tells.
+    /// Its driver and version, as far as they are known.
     pub driver: String,
-    /// Its memory; `None` where nobody tells, or where it is the main memory.
+    /// Its memory; `None` if it is unknown, or if it is the main memory.
     pub memory: Option<Vram>,
 }
 
 impl Adapter {
-    /// Whether it has the main memory's bytes and none of its own.
+    /// Whether it uses the main memory and has none of its own.
     pub fn shares_memory(&self) -> bool {
         matches!(self.kind, AdapterKind::Integrated | AdapterKind::Software)
             || self.interface == "Metal"
@@ -66,7 +66,7 @@ impl Adapter {
 #[derive(Clone, Debug)]
 pub struct GpuAdapter {
     info: Adapter,
-    /// Its place on the PCI bus, `0000:01:00.0`, where its driver tells.
+    /// Its place on the PCI bus, `0000:01:00.0`, if its driver says.
     bus: String,
     raw: wgpu::Adapter,
 }
@@ -92,18 +92,18 @@ impl GpuAdapter {
         &self.info
     }
 
-    /// Its place on the PCI bus, `0000:01:00.0`; empty where its driver does not tell.
+    /// Its place on the PCI bus, `0000:01:00.0`; empty if its driver does not say.
     pub(super) fn bus(&self) -> &str {
         &self.bus
     }
 
-    /// The library's handle, to open the device.
+    /// The library's handle, for opening the device.
     pub(crate) fn raw(&self) -> &wgpu::Adapter {
         &self.raw
     }
 }
 
-/// Every adapter of the machine in the drivers' order, asked for once; none without a driver.
+/// Every adapter of the machine in the drivers' order, looked up once; none without a driver.
 pub fn adapters() -> &'static [GpuAdapter] {
     static FOUND: OnceLock<Vec<GpuAdapter>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -119,8 +119,8 @@ pub fn adapters() -> &'static [GpuAdapter] {
     })
 }
 
-/// Every adapter with its memory as it is now: what NVML says of `nvidia`, else what the kernel's
-/// files say.
+/// Every adapter with its current memory: from NVML for `nvidia`, otherwise from the kernel's
+/// files.
 pub(super) fn described(nvidia: Option<&Gpu>) -> Vec<Adapter> {
     let describe = |adapter: &GpuAdapter| {
         let mut info = adapter.info.clone();
@@ -139,8 +139,8 @@ pub(super) fn described(nvidia: Option<&Gpu>) -> Vec<Adapter> {
     adapters().iter().map(describe).collect()
 }
 
-/// Runs something during which drivers write to standard error what nobody asked for (that there is
-/// no display, for one): it would stand in a user's terminal.
+/// Runs something during which drivers write unwanted messages to standard error (for example, that
+/// there is no display), which would appear in the user's terminal.
 fn without_chatter<T>(work: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
     {
@@ -150,7 +150,7 @@ fn without_chatter<T>(work: impl FnOnce() -> T) -> T {
             kept.zip(nowhere).filter(|(_, nowhere)| rustix::stdio::dup2_stderr(nowhere).is_ok());
         let done = work();
         if let Some((kept, _)) = silent {
-            // What was there before can be put back.
+            // The original can be restored.
             let _ = rustix::stdio::dup2_stderr(&kept);
         }
         done
@@ -159,8 +159,8 @@ fn without_chatter<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// What a future gives that is ready, or soon is, without anything to drive it: those of a GPU
-/// library outside of a browser.
+/// The result of a future that is ready, or soon will be, without a runtime to drive it, as with a
+/// GPU library outside of a browser.
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -1,28 +1,28 @@
-//! Which cores are the fast ones, where the system tells: a pass of the target waits for its
-//! slowest thread, so one on an efficiency core slows all of it. Linux tells by its files, macOS by
-//! a command. Must never know what is computed.
+//! Which cores are the fast ones, if the system says. A pass of the target waits for its slowest
+//! thread, so one thread on an efficiency core slows down the whole pass. Linux provides this in
+//! files, macOS through a command. It must not depend on what is computed.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// A core counts as fast from this share of the fastest one's capacity: big cores differ among
-/// themselves (1024 and 800 or so), small ones are at a half or less.
+/// A core counts as fast from this fraction of the fastest core's capacity: big cores differ among
+/// themselves (about 1024 and 800), small ones have half or less.
 const FAST: f64 = 0.7;
 
-/// The fast cores of a machine that has slow ones too.
+/// The fast cores of a machine that also has slow ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerformanceCores {
     /// How many there are.
     pub cores: usize,
-    /// The system's numbers of their hardware threads, which may be more; empty where it names
-    /// none (macOS).
+    /// The system's numbers of their hardware threads, of which there may be more; empty if it has
+    /// no numbers (macOS).
     pub threads: Vec<usize>,
 }
 
 impl PerformanceCores {
-    /// Those of this machine that this process may use; `None` if all its cores are alike or
-    /// nothing is known.
+    /// The fast cores of this machine that this process may use; `None` if all its cores are alike
+    /// or nothing is known.
     pub(super) fn find() -> Option<Self> {
         if cfg!(target_os = "macos") {
             return Self::told(|name| {
@@ -33,7 +33,7 @@ impl PerformanceCores {
         Self::listed(Path::new("/sys/devices"), &allowed()?)
     }
 
-    /// By macOS's levels of cores, the fastest of which is level 0.
+    /// According to macOS's levels of cores; level 0 is the fastest.
     fn told(ask: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| ask(name)?.trim().parse::<usize>().ok();
         let (fast, slow) =
@@ -41,8 +41,8 @@ impl PerformanceCores {
         (fast > 0 && slow > 0).then_some(Self { cores: fast, threads: Vec::new() })
     }
 
-    /// By Linux's files under `devices` (`/sys/devices`), of the hardware threads `allowed`:
-    /// Intel's list of its fast cores, or the capacities of ARM's.
+    /// According to Linux's files under `devices` (`/sys/devices`), among the hardware threads in
+    /// `allowed`: Intel's list of its fast cores, or the capacities of ARM's.
     fn listed(devices: &Path, allowed: &BTreeSet<usize>) -> Option<Self> {
         let read = |path: String| fs::read_to_string(devices.join(path)).ok();
         let fast = match read("cpu_core/cpus".to_owned()) {
@@ -63,7 +63,7 @@ impl PerformanceCores {
         if threads.is_empty() || threads.len() == allowed.len() {
             return None;
         }
-        // Hardware threads of one core name the same siblings.
+        // Hardware threads of the same core list the same siblings.
         let core = |cpu: &usize| {
             read(format!("system/cpu/cpu{cpu}/topology/thread_siblings_list"))
                 .unwrap_or_else(|| cpu.to_string())
@@ -72,8 +72,8 @@ impl PerformanceCores {
         Some(Self { cores: cores.len(), threads })
     }
 
-    /// Keeps the calling thread, and those that it starts from now on, to these cores, if `threads`
-    /// of them have room there. Only speed is lost where the system refuses.
+    /// Restricts the calling thread, and those that it starts from now on, to these cores, if there
+    /// is room for `threads` of them. If the system refuses, only speed is lost.
     pub fn keep_here(&self, threads: usize) {
         #[cfg(target_os = "linux")]
         if threads <= self.threads.len() {
@@ -102,13 +102,13 @@ fn allowed() -> Option<BTreeSet<usize>> {
     None
 }
 
-/// The numbers of a list such as `0-3,8`; `None` if it is none.
+/// The numbers in a list such as `0-3,8`; `None` if it is not such a list.
 fn numbers(list: &str) -> Option<BTreeSet<usize>> {
     let mut all = BTreeSet::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // A list that lies must not fill the memory.
+        // A wrong list must not fill the memory.
         if last > 1 << 16 {
             return None;
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn intel_lists_its_fast_cores_and_siblings_are_one() {
-        // Two fast cores of two threads each, four slow ones.
+        // Two fast cores of two threads each, and four slow cores.
         let topology = |cpu: usize| format!("system/cpu/cpu{cpu}/topology/thread_siblings_list");
         let paths: Vec<String> = (0..4).map(topology).collect();
         let mut files = vec![("cpu_core/cpus", "0-3\n"), ("cpu_atom/cpus", "4-7\n")];
@@ -146,7 +146,7 @@ mod tests {
         let folder = devices(&files);
         let found = PerformanceCores::listed(folder.path(), &all(8));
         assert_eq!(found, Some(PerformanceCores { cores: 2, threads: vec![0, 1, 2, 3] }));
-        // Where the process is kept to some of them already.
+        // If the process is already restricted to some of them.
         let found = PerformanceCores::listed(folder.path(), &[2, 3, 6].into());
         assert_eq!(found, Some(PerformanceCores { cores: 1, threads: vec![2, 3] }));
         assert_eq!(PerformanceCores::listed(folder.path(), &[0, 1].into()), None);
@@ -207,7 +207,7 @@ mod tests {
             thread.join().unwrap()
         };
         assert_eq!(kept(1), [one].into());
-        // More threads than there is room for have all cores.
+        // If there are more threads than fit, they use all cores.
         assert_eq!(kept(2), all);
     }
 }

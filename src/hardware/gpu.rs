@@ -1,14 +1,14 @@
-//! The NVIDIA GPU through NVML, looked up once; its absence is a sentence, never an error. Must
-//! never know what the GPU is used for.
+//! The NVIDIA GPU through NVML, looked up once. If there is none, the result is a sentence and
+//! never an error. It must not depend on what the GPU is used for.
 //!
-//! NVML is asked even in a build without CUDA, so that the screen can say that a GPU lies idle.
+//! NVML is queried even in a build without CUDA, so that the screen can say that a GPU is idle.
 
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-/// A GPU as found at start.
+/// A GPU as it was at start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gpu {
     /// Its own name, e.g. `NVIDIA GeForce GTX 1650`.
@@ -19,19 +19,19 @@ pub struct Gpu {
     pub vram_total: u64,
     /// Video memory free at start, bytes.
     pub vram_free: u64,
-    /// Memory bandwidth in bytes per second, from clock and bus width; `None` where the driver
-    /// does not tell.
+    /// Memory bandwidth in bytes per second, from clock and bus width; `None` if the driver does
+    /// not say.
     pub bandwidth: Option<f64>,
 }
 
 /// The GPU, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GpuFinding {
-    /// There is one and its driver answers.
+    /// There is a GPU and its driver answers.
     Found(Gpu),
-    /// There is none that could be used.
+    /// There is no usable GPU.
     Absent {
-        /// For people, e.g. `no NVIDIA GPU: the driver is not installed`.
+        /// The reason for the user, e.g. `no NVIDIA GPU: the driver is not installed`.
         reason: String,
     },
 }
@@ -49,24 +49,24 @@ impl GpuFinding {
 /// What the GPU is doing now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GpuUsage {
-    /// Share of time in which a kernel ran, 0 to 1; `None` where the driver does not tell.
+    /// The fraction of time in which a kernel ran, 0 to 1; `None` if the driver does not say.
     pub load: Option<f32>,
-    /// Video memory in use by everyone, bytes.
+    /// Video memory used by all processes, bytes.
     pub vram_used: u64,
     /// All video memory, bytes.
     pub vram_total: u64,
-    /// Video memory in use by this process, bytes; `None` where the driver does not tell
-    /// (Windows' display driver, and containers that hide process ids).
+    /// Video memory used by this process, bytes; `None` if the driver does not say (Windows'
+    /// display driver, and containers that hide process ids).
     pub vram_ours: Option<u64>,
 }
 
-/// An open NVML with the device that CUDA calls 0.
+/// An open NVML and the device that CUDA numbers 0.
 pub(super) struct Probe {
     nvml: Nvml,
     which: Which,
 }
 
-/// CUDA numbers only the devices it may see; NVML numbers all.
+/// CUDA numbers only the visible devices; NVML numbers all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     Index(u32),
@@ -124,7 +124,7 @@ impl Probe {
             driver: self.nvml.sys_driver_version().unwrap_or_else(|_| "unknown".into()),
             vram_total: memory.total,
             vram_free: memory.free,
-            // Two transfers a clock; bus width in bits.
+            // Two transfers per clock; bus width in bits.
             bandwidth: bandwidth
                 .map(|(mhz, bits)| f64::from(mhz) * 1e6 * 2.0 * f64::from(bits) / 8.0)
                 .filter(|rate| *rate > 0.0),

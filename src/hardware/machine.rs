@@ -1,4 +1,4 @@
-//! Processor, memory and GPU of the machine, probed once at start. Must never know models.
+//! Processor, memory and GPU of the machine, examined once at start. It must not depend on models.
 
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
@@ -11,32 +11,32 @@ use super::gpu::{self, GpuFinding};
 pub struct Cpu {
     /// Its own name, e.g. `AMD Ryzen 7 5800H`.
     pub name: String,
-    /// Physical cores this process may use.
+    /// Physical cores that this process may use.
     pub physical: usize,
-    /// Logical cores (hardware threads) this process may use.
+    /// Logical cores (hardware threads) that this process may use.
     pub logical: usize,
-    /// The fast ones of them, where the system tells them from slow ones.
+    /// The fast ones among them, if the system distinguishes them from slow ones.
     pub performance: Option<PerformanceCores>,
     /// Instruction sets that matter for matrix products, weakest first.
     pub features: Vec<&'static str>,
 }
 
 impl Cpu {
-    /// Looks at the processor alone; never fails, as [`Machine::probe`].
+    /// Examines only the processor; never fails, as [`Machine::probe`].
     pub fn probe() -> Self {
         let refreshed = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing());
         cpu(System::new_with_specifics(refreshed).ok().as_ref())
     }
 
-    /// Compute threads: as many as are asked for, else one a physical core, of the fast ones where
-    /// they differ.
+    /// The number of compute threads: as many as requested, otherwise one per physical core,
+    /// counting only fast cores if they differ.
     pub fn threads(&self, asked: Option<usize>) -> usize {
         let fast = self.performance.as_ref().map_or(self.physical, |fast| fast.cores);
         asked.unwrap_or(fast).max(1)
     }
 
-    /// Keeps the calling thread, and those that it starts from now on, to the fast cores, if there
-    /// are such and `threads` of them fit there.
+    /// Restricts the calling thread, and those that it starts from now on, to the fast cores, if
+    /// there are any and `threads` of them fit there.
     pub fn prefer_fast(&self, threads: usize) {
         if let Some(fast) = &self.performance {
             fast.keep_here(threads);
@@ -47,13 +47,13 @@ impl Cpu {
 /// Main memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Installed, or the limit of the control group where that is lower.
+    /// Installed memory, or the limit of the control group if that is lower.
     pub total: u64,
     /// Available to a new program without swapping.
     pub free: u64,
 }
 
-/// Everything the plan asks about the machine.
+/// Everything that the plan needs to know about the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// The processor.
@@ -64,13 +64,13 @@ pub struct Machine {
     pub gpu: GpuFinding,
     /// The GPUs that any build can use, by number.
     pub adapters: Vec<Adapter>,
-    /// GPU back ends this binary was built with: `cuda`, `metal`, or nothing.
+    /// GPU back ends in this binary: `cuda`, `metal`, or nothing.
     pub built_with: Vec<&'static str>,
 }
 
 impl Machine {
-    /// Probes the machine. Never fails: what cannot be found out is a sentence
-    /// ([`GpuFinding::Absent`]), guessed low (one core), or 0 (memory).
+    /// Examines the machine. It never fails: what cannot be found out is a sentence
+    /// ([`GpuFinding::Absent`]), a low guess (one core), or 0 (memory).
     pub fn probe() -> Self {
         let system = System::new_with_specifics(
             RefreshKind::nothing()
@@ -95,7 +95,7 @@ fn cpu(system: Option<&System>) -> Cpu {
     let installed = system.map_or(usable, |system| system.cpus().len()).max(1);
     let logical = usable.min(installed);
     let cores = System::physical_core_count().unwrap_or(installed).clamp(1, installed);
-    // Cores behind the usable threads, rounded up.
+    // The cores of the usable threads, rounded up.
     let physical = (cores * logical).div_ceil(installed).max(1);
     let name = system
         .and_then(|system| system.cpus().first())
@@ -108,7 +108,7 @@ fn cpu(system: Option<&System>) -> Cpu {
 pub(super) fn memory(system: &System) -> Memory {
     let (total, free) = (system.total_memory(), system.available_memory());
     match system.cgroup_limits() {
-        // An unlimited group reports the machine's own total or more.
+        // A group without a limit reports at least the machine's own total.
         Some(limit) if limit.total_memory > 0 && limit.total_memory < total => {
             Memory { total: limit.total_memory, free: free.min(limit.free_memory) }
         }

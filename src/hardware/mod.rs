@@ -1,6 +1,6 @@
 //! Cores, memory, CPU features (sysinfo), GPUs (wgpu), VRAM and load (NVML, the kernel's files).
-//! Plain records that the plan reads once ([`Machine`]) and the screen reads once or twice a second
-//! ([`Usage`]). Must never know models.
+//! They are plain records: the plan reads [`Machine`] once, and the screen reads [`Usage`] once or
+//! twice per second. It must not depend on models.
 
 mod adapters;
 mod cores;

@@ -1,5 +1,5 @@
-//! The most memory that this process has taken: main memory as the kernel keeps it, video memory by
-//! asking the driver again and again on a thread of its own. Must never know models.
+//! The most memory that this process has used: main memory as recorded by the kernel, video memory
+//! by asking the driver repeatedly on a separate thread. It must not depend on models.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -9,19 +9,19 @@ use std::time::Duration;
 use super::gpu::Probe;
 use super::usage::UsageMeter;
 
-/// Between two questions to the driver.
+/// The interval between two queries to the driver.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// The most memory taken so far.
+/// The most memory used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Main memory of this process, mapped weights included once they were read, bytes.
+    /// Main memory of this process, bytes; mapped weights count once they have been read.
     pub ram: u64,
-    /// Video memory of this process, bytes; `None` where no driver tells.
+    /// Video memory of this process, bytes; `None` if no driver says.
     pub vram: Option<u64>,
 }
 
-/// Keeps the peak until it is dropped.
+/// Tracks the peak until it is dropped.
 pub struct PeakMeter {
     usage: UsageMeter,
     ram: u64,
@@ -29,7 +29,7 @@ pub struct PeakMeter {
 }
 
 impl PeakMeter {
-    /// Begins to watch. Without a driver that tells, no thread is started.
+    /// Starts tracking. If no driver reports video memory, no thread is started.
     pub fn start() -> Self {
         Self { usage: UsageMeter::new(), ram: 0, vram: VramWatch::start() }
     }
@@ -44,7 +44,7 @@ impl PeakMeter {
 
 /// A thread that asks NVML for this process's video memory.
 struct VramWatch {
-    /// Bytes, and whether any were told.
+    /// The bytes, and whether the driver reported any.
     most: Arc<(AtomicU64, AtomicBool)>,
     /// Dropped to end the thread.
     end: Option<mpsc::Sender<()>>,
@@ -79,13 +79,13 @@ impl Drop for VramWatch {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // It holds nothing that a panic could leave behind.
+            // The thread holds nothing that a panic could leave inconsistent.
             let _ = thread.join();
         }
     }
 }
 
-/// The peak of resident memory as Linux keeps it, bytes.
+/// The peak of resident memory as recorded by Linux, bytes.
 fn highest_resident() -> Option<u64> {
     resident_in(&std::fs::read_to_string("/proc/self/status").ok()?)
 }

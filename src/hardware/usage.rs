@@ -1,4 +1,5 @@
-//! Load and memory use, cheap enough to sample once or twice a second. Must never know models.
+//! Load and memory use, cheap enough to sample once or twice per second. It must not depend on
+//! models.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,23 +17,23 @@ use super::vram::{self, Vram};
 /// One sample of the machine's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Memory of this process, mapped weights included once they were read, bytes.
+    /// Memory of this process, bytes; mapped weights count once they have been read.
     pub memory_ours: u64,
-    /// Memory in use by everyone, bytes.
+    /// Memory used by all processes, bytes.
     pub memory_used: u64,
     /// All memory, bytes.
     pub memory_total: u64,
     /// Load of all cores together, 0 to 1.
     pub cpu_load: f32,
-    /// Cores' worth of work done by this process (2.5: two and a half cores busy).
+    /// How many cores' worth of work this process does (2.5: two and a half cores are busy).
     pub cpu_ours: f32,
     /// The GPU; `None` when there is none.
     pub gpu: Option<GpuUsage>,
 }
 
-/// Takes [`Usage`] samples. Keeps the open NVML and the counters that loads are differences of.
+/// Takes [`Usage`] samples. It keeps NVML open, and the counters whose differences give the loads.
 pub struct UsageMeter {
-    /// `None` on a system that sysinfo does not know: everything but the GPU then reads 0.
+    /// `None` on a system that sysinfo does not support: everything except the GPU is then 0.
     system: Option<System>,
     pid: Pid,
     gpu: Option<Probe>,
@@ -40,12 +41,12 @@ pub struct UsageMeter {
     card: Option<String>,
     last: Usage,
     taken: Option<Instant>,
-    /// Processor time this process had used up by then, milliseconds.
+    /// The processor time that this process had used by then, milliseconds.
     worked: u64,
 }
 
 impl UsageMeter {
-    /// Opens what is needed; a machine without a GPU is asked for one only here.
+    /// Opens what is needed. A machine without a GPU is searched for one only here.
     pub fn new() -> Self {
         let gpu = Probe::open().ok();
         Self {
@@ -59,8 +60,9 @@ impl UsageMeter {
         }
     }
 
-    /// Takes a sample. Calls closer together than a load can be measured return the last one; the
-    /// first sample's loads are 0, there being nothing to compare with.
+    /// Takes a sample. Calls that follow each other too closely to measure a load return the
+    /// previous sample. The loads of the first sample are 0, because there is nothing to compare
+    /// with.
     pub fn sample(&mut self) -> Usage {
         let too_soon = Duration::max(MINIMUM_CPU_UPDATE_INTERVAL, Duration::from_millis(200));
         if self.taken.is_some_and(|taken| taken.elapsed() < too_soon) {
@@ -106,7 +108,7 @@ impl UsageMeter {
     }
 }
 
-/// The first card of which the kernel's files tell the memory.
+/// The first card whose memory the kernel's files report.
 fn card() -> Option<String> {
     let buses = adapters().iter().map(GpuAdapter::bus);
     buses.filter(|bus| vram::of(Path::new(vram::DEVICES), bus).is_some()).map(str::to_owned).next()
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(first.cpu_load, 0.0);
         assert_eq!(sampler.sample(), first, "a second look at once is the same look");
 
-        // Far more than the tests beside this one give back meanwhile.
+        // Far more than the tests running at the same time release meanwhile.
         let block = vec![1u8; 384 << 20];
         let until = Instant::now() + Duration::from_millis(350);
         let mut sum = 0u64;

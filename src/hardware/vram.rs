@@ -1,5 +1,5 @@
-//! Video memory by the Linux kernel's files: amdgpu's, and those of Intel's cards. Must never know
-//! a library of a vendor.
+//! Video memory from the files of the Linux kernel: those of amdgpu and of Intel's cards. It must
+//! not depend on a vendor's library.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ pub(super) const DEVICES: &str = "/sys/bus/pci/devices";
 /// A card's memory, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Vram {
-    /// All of it.
+    /// The total.
     pub total: u64,
-    /// In use by everyone.
+    /// Used by all processes.
     pub used: u64,
 }
 
@@ -22,7 +22,7 @@ impl Vram {
     }
 }
 
-/// The memory of the card at this place; `None` where no file tells.
+/// The memory of the card at this place; `None` if no file reports it.
 pub(super) fn of(devices: &Path, bus: &str) -> Option<Vram> {
     if bus.is_empty() || bus.contains(['/', '\\']) {
         return None;
@@ -33,7 +33,7 @@ pub(super) fn of(devices: &Path, bus: &str) -> Option<Vram> {
     if let Some((total, used)) = amd("total").zip(amd("used")) {
         return (total > 0).then_some(Vram { total, used });
     }
-    // Intel's lie below its display device.
+    // Intel's files are below its display device.
     let cards = std::fs::read_dir(device.join("drm")).ok()?;
     cards.flatten().find_map(|card| {
         let intel = |what: &str| number(&card.path().join(format!("lmem_{what}_bytes")));
