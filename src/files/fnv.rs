@@ -1,19 +1,19 @@
-//! FNV-1a over 64 bits (Fowler, Noll and Vo): the same everywhere and always, which the standard
-//! library does not promise of its own hashes. For telling things apart, not against forgery. Must
-//! never know what is hashed.
+//! FNV-1a over 64 bits (Fowler, Noll and Vo). It is the same everywhere and always, which the
+//! standard library does not promise for its own hashes. It distinguishes contents but does not
+//! protect against forgery. It must not depend on what is hashed.
 
 /// The hash of no bytes.
 pub const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// Goes on from `hash` with these bytes.
+/// Continues from `hash` with these bytes.
 pub fn fnv1a(hash: u64, bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes
         .into_iter()
         .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Goes on from `hash` with one of several parts. Its length goes first: "ab" "c" differs from "a"
-/// "bc".
+/// Continues from `hash` with one of several parts. Its length comes first, so that "ab" "c"
+/// differs from "a" "bc".
 pub fn fnv1a_part(hash: u64, part: &[u8]) -> u64 {
     let length = (part.len() as u64).to_le_bytes();
     fnv1a(hash, length.into_iter().chain(part.iter().copied()))

@@ -1,5 +1,5 @@
-//! Files written whole or not at all, and read within limits. Owns the temporary files: how they
-//! are named, locked and removed after a crash. Must never know what a file holds.
+//! Files written completely or not at all, and read within limits. It owns the temporary files: how
+//! they are named, locked and removed after a crash. It must not depend on what a file holds.
 
 mod fnv;
 mod read;

@@ -1,21 +1,22 @@
-//! Reads whole files that a user named, which may be a pipe, a device or far too large. Must never
-//! know what a file holds.
+//! Reads whole files that a user named, which may be a pipe, a device or far too large. It must not
+//! depend on what a file holds.
 
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// The bytes of a regular file of at most `limit` bytes. Never waits for a pipe or a device.
+/// The contents of a regular file of at most `limit` bytes. It never waits for a pipe or a device.
 ///
 /// # Errors
 /// The system's, with [`ErrorKind::IsADirectory`] for a folder, [`ErrorKind::InvalidInput`] for
-/// what else is no regular file and [`ErrorKind::FileTooLarge`] above the limit.
+/// anything else that is not a regular file, and [`ErrorKind::FileTooLarge`] above the limit.
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    // Checked before it is opened: opening a pipe waits for its writer, a device may act.
+    // Checked before it is opened, because opening a pipe waits for its writer and opening a device
+    // may have effects.
     regular(fs::metadata(path)?.file_type())?;
     let file = open(path)?;
     let metadata = file.metadata()?;
-    // Another file may have replaced it.
+    // Another file may have replaced it in the meantime.
     regular(metadata.file_type())?;
     let within = |length: u64| {
         let problem = || format!("it has {}, and the limit is {}", size(length), size(limit));
@@ -27,7 +28,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     };
     within(metadata.len())?;
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
-    // It may grow while it is read.
+    // It may grow while it is being read.
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     within(bytes.len() as u64)?;
     Ok(bytes)
@@ -47,7 +48,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe that replaced the file since the check must not block.
+    // A pipe that has replaced the file since the check must not block.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     options.open(path)

@@ -1,14 +1,16 @@
-//! The user's folders, those for this program and the home. Must never know what lies in them.
+//! The user's folders, those for this program and the home folder. It must not depend on what they
+//! contain.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
 
-/// The folder of this program in the system's folders and in those that the variables name.
+/// The name of this program's folder within the system's folders and within those named by the
+/// variables.
 const NAME: &str = "dovetail";
 
-/// Where configuration, data, cache and state of this program go.
+/// Where this program's configuration, data, cache and state are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserDirs {
     config: PathBuf,
@@ -18,14 +20,15 @@ pub struct UserDirs {
 }
 
 impl UserDirs {
-    /// Those that the variables of the XDG specification name, on every system: errors and tests
-    /// name them; the others are the system's own. `None` where a folder has neither.
+    /// The folders named by the variables of the XDG specification, on every system, because errors
+    /// and tests name these variables; otherwise the system's own folders. `None` if any folder has
+    /// neither.
     fn of(
         variable: impl Fn(&str) -> Option<OsString>,
         system: Option<&ProjectDirs>,
     ) -> Option<Self> {
         let folder = |name, of: fn(&ProjectDirs) -> &Path| {
-            // The specification has relative ones ignored.
+            // The specification says that relative paths are ignored.
             let named = variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
             let named = named.map(|path| path.join(NAME));
             named.or_else(|| system.map(|dirs| of(dirs).to_owned()))
@@ -46,12 +49,12 @@ impl UserDirs {
         &self.config
     }
 
-    /// For what is kept for the user.
+    /// For what is stored for the user.
     pub fn data_dir(&self) -> &Path {
         &self.data
     }
 
-    /// For what can be made anew.
+    /// For what can be recreated.
     pub fn cache_dir(&self) -> &Path {
         &self.cache
     }
@@ -67,8 +70,8 @@ pub fn user_dirs() -> Option<UserDirs> {
     UserDirs::of(|name| std::env::var_os(name), ProjectDirs::from("", "", NAME).as_ref())
 }
 
-/// The user's home, as the hub's own programs find it: by `HOME`, on Windows by `USERPROFILE`, else
-/// the system's.
+/// The user's home folder, found in the same way as the hub's own programs do: from `HOME`, on
+/// Windows from `USERPROFILE`, otherwise from the system.
 pub fn home_dir() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| !home.as_os_str().is_empty())
 }

@@ -1,9 +1,9 @@
-//! Writing a file so that a crash, a kill or a full disk at any moment leaves either the file
-//! before or the file after.
+//! Writing a file so that a crash, a kill or a full disk at any moment leaves either the old file
+//! or the new one.
 //!
-//! A temporary file is locked (advisorily) for as long as its writer lives, so that what a kill
-//! left behind is told from what is being written: whoever gets the lock may remove it. The system
-//! gives the lock back with the process, however it ends.
+//! A temporary file is locked (advisorily) while its writer lives, so that leftovers of a kill can
+//! be told from files that are being written: a process that gets the lock may remove the file. The
+//! system releases the lock when the process ends, however it ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 
 use tempfile::{Builder, NamedTempFile};
 
-/// Prefix and suffix of temporary files; between them is a unique part.
+/// Prefix and suffix of temporary files, with a unique part between them.
 const PREFIX: &str = ".dovetail-";
 const SUFFIX: &str = ".tmp";
 
-/// How long others may have a file open that is replaced.
+/// How long other programs may keep a file open that is being replaced.
 const OTHERS: Duration = Duration::from_secs(1);
 
 /// Who may read a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner alone: what a user said.
+    /// Only its owner: for what a user said.
     Private,
-    /// Whoever may read what the user's programs usually write: weights, charts.
+    /// Everyone who may read what the user's programs usually write: for weights and charts.
     Usual,
 }
 
-/// Replaces the file at `path`, or makes it, with what `fill` writes. The new file lies beside
-/// `path` until it is complete and on the disk, then takes its name; when this returns, the name is
-/// on the disk too. If it fails, the file that was there stays.
+/// Replaces or creates the file at `path` with what `fill` writes. The new file is next to `path`
+/// until it is complete and on the disk, then takes its name; when this returns, the name is on the
+/// disk too. If it fails, the old file remains.
 ///
 /// # Errors
 /// Those of `fill` and the system's.
@@ -47,20 +47,21 @@ pub fn atomic_write(
     sync_folder(folder)
 }
 
-/// Gives the complete file at `from` the name `to` beside it. When this returns, content and name
-/// are on the disk.
+/// Renames the complete file at `from` to `to` in the same folder. When this returns, content and
+/// name are on the disk.
 ///
 /// # Errors
 /// The system's.
 pub fn durable_rename(from: &Path, to: &Path) -> io::Result<()> {
-    // Windows syncs only what is open for writing.
+    // Windows only syncs files that are open for writing.
     File::options().write(true).open(from)?.sync_all()?;
     fs::rename(from, to)?;
     sync_folder(folder_of(to))
 }
 
-/// A file written bit by bit, which takes its name when it is finished and is gone otherwise. It is
-/// not synced: for what is large, can be made anew, and tells by itself whether it is whole.
+/// A file written piece by piece, which takes its name when it is finished and is removed
+/// otherwise. It is not synced: it is meant for large contents that can be recreated and that show
+/// by themselves whether they are complete.
 #[derive(Debug)]
 pub struct GrowingFile {
     temporary: NamedTempFile,
@@ -68,7 +69,7 @@ pub struct GrowingFile {
 }
 
 impl GrowingFile {
-    /// Begins the file that `path` will be.
+    /// Starts the file that will be at `path`.
     ///
     /// # Errors
     /// The system's.
@@ -76,7 +77,7 @@ impl GrowingFile {
         Ok(Self { temporary: temporary(folder_of(path), access)?, path: path.to_owned() })
     }
 
-    /// One that takes no byte.
+    /// A file that accepts no bytes.
     #[cfg(all(test, target_os = "linux"))]
     pub(crate) fn on_full_disk(path: &Path) -> io::Result<Self> {
         let (_, name) = temporary(folder_of(path), Access::Private)?.into_parts();
@@ -85,12 +86,12 @@ impl GrowingFile {
         Ok(Self { temporary, path: path.to_owned() })
     }
 
-    /// What is written to.
+    /// The file to write to.
     pub fn file(&mut self) -> &mut File {
         self.temporary.as_file_mut()
     }
 
-    /// Gives it its name, in place of a file that had it.
+    /// Gives the file its name, replacing a file that had it.
     ///
     /// # Errors
     /// The system's.
@@ -99,8 +100,8 @@ impl GrowingFile {
     }
 }
 
-/// Gives a temporary file its name. Windows refuses while another program has the file that is
-/// replaced open, which those that read it whole have for a moment.
+/// Gives a temporary file its name. Windows refuses while another program has the replaced file
+/// open, which programs that read it completely do for a moment.
 fn take_name(mut temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     let began = Instant::now();
     loop {
@@ -123,7 +124,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Removes the temporary files that [`atomic_write`] left in `folder` when its process was killed;
-/// those that a living process is writing stay. Says how many went.
+/// those that a living process is writing stay. Returns how many were removed.
 pub fn remove_leftovers(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let mut removed = 0;
@@ -133,7 +134,7 @@ pub fn remove_leftovers(folder: &Path) -> usize {
         if !ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }
-        // Without locks its writer may be alive: it stays.
+        // Without locks its writer may still be running, so it stays.
         let Ok(file) = File::open(entry.path()) else { continue };
         if file.try_lock().is_ok() && fs::remove_file(entry.path()).is_ok() {
             removed += 1;
@@ -148,15 +149,15 @@ fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
     builder.prefix(PREFIX).suffix(SUFFIX);
     #[cfg(unix)]
     if access == Access::Usual {
-        // Less the user's mask, as for any other new file.
+        // Reduced by the user's umask, as for any other new file.
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     }
     #[cfg(not(unix))]
     let _ = access;
     loop {
         let file = builder.tempfile_in(folder)?;
-        // Another process that removes leftovers may have come between creation and lock. Once it
-        // is locked and still there, it stays.
+        // Another process that removes leftovers may have run between creation and lock. Once the
+        // file is locked and still there, it stays.
         let locked = !matches!(file.as_file().try_lock(), Err(TryLockError::WouldBlock));
         if locked && file.path().try_exists()? {
             return Ok(file);
@@ -164,9 +165,9 @@ fn temporary(folder: &Path, access: Access) -> io::Result<NamedTempFile> {
     }
 }
 
-/// Syncs the folder: a new name must survive a power failure like the file itself.
+/// Syncs the folder: a new name must survive a power failure, like the file itself.
 fn sync_folder(folder: &Path) -> io::Result<()> {
-    // Folders cannot be opened everywhere, and not every file system can be asked to sync one.
+    // Folders cannot be opened on every system, and not every file system can sync one.
     if !cfg!(unix) {
         return Ok(());
     }
