@@ -1,5 +1,6 @@
-//! Calendar dates of Unix times: local ones for `strftime_now` of templates and for lists, UTC for
-//! the names of files, whose order is that of their times. Must never know what they are for.
+//! Calendar dates of Unix times: local dates for `strftime_now` in templates and for lists, UTC for
+//! the names of files, whose order is that of their times. It must not depend on what the dates are
+//! for.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,8 +13,8 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-/// The time where this machine is, in a format with the conversions of C's `strftime`; unknown ones
-/// are left as they are.
+/// The local time of this machine, in a format with the conversions of C's `strftime`; unknown
+/// conversions are left unchanged.
 pub(super) fn local(seconds: u64, format: &str) -> String {
     at(seconds, TimeZone::system(), format)
 }
@@ -24,7 +25,7 @@ pub(super) fn utc(seconds: u64, format: &str) -> String {
 }
 
 fn at(seconds: u64, zone: TimeZone, format: &str) -> String {
-    // Beyond the year 9999 only a file that was edited by hand can be.
+    // A time after the year 9999 can only come from a file that was edited by hand.
     let time = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
     let time = BrokenDownTime::from(&time.unwrap_or(Timestamp::MAX).to_zoned_datetime(zone));
     let config = Config::new().lenient(true);

@@ -1,5 +1,5 @@
-//! Conversations as other programs write and read them: Markdown for people, JSON with `messages`,
-//! JSON lines as ShareGPT has them, which `train` reads. Must never know files.
+//! Conversations in the formats of other programs: Markdown for people, JSON with `messages`, and
+//! JSON lines in ShareGPT's form, which `train` reads. It must not depend on files.
 
 use serde_json::{Value, json};
 
@@ -7,14 +7,14 @@ use super::extras::SavedChat;
 use super::session::SavedTurn;
 use super::{Message, Role};
 
-/// A way to write a conversation.
+/// A format for a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// `.md`: to be read, and to be imported again.
+    /// `.md`: for people to read, and can be imported again.
     Markdown,
     /// `.json`: `{"messages": [{"role": …, "content": …}]}`.
     Json,
-    /// `.jsonl`: `{"conversations": [{"from": …, "value": …}]}`, one conversation a line.
+    /// `.jsonl`: `{"conversations": [{"from": …, "value": …}]}`, one conversation per line.
     ShareGpt,
 }
 
@@ -22,10 +22,10 @@ pub enum Exchange {
 const MARK: &str = "<!-- dovetail:";
 
 impl Exchange {
-    /// By the end of a file's name.
+    /// The format for a file name's extension.
     ///
     /// # Errors
-    /// The ends there are.
+    /// Lists the known extensions.
     pub fn of_name(name: &str) -> Result<Self, String> {
         let end = name.rsplit_once('.').map_or("", |(_, end)| end).to_lowercase();
         match end.as_str() {
@@ -123,7 +123,8 @@ fn read_markdown(text: &str) -> Result<Vec<Message>, String> {
         return Err(format!("it has no `{MARK} user -->` lines to separate the messages"));
     }
     let content = |(role, lines): (Role, Vec<&str>)| {
-        // The heading, an empty line; behind the message an empty line, or the end of the file.
+        // A heading and an empty line come first; after the message comes an empty line or the end
+        // of the file.
         let begin = lines.len().min(2);
         let end = lines.len().saturating_sub(1).max(begin);
         Message::new(role, lines[begin..end].join("\n"))

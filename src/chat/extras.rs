@@ -1,5 +1,5 @@
-//! What a saved conversation holds beside its messages: other versions of answers, what was
-//! forgotten to make room, where it branched off, what was not sent yet. Must never know the
+//! What a saved conversation holds in addition to its messages: other versions of answers, what was
+//! forgotten to make room, where it branched off, and unsent text. It must not depend on the
 //! screen.
 
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,18 @@ use super::{Message, Role};
 /// The other versions of one answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Which message it is, the system message counted.
+    /// The index of the message, counting the system message.
     pub message: usize,
-    /// How many of `others` come before the one in the conversation.
+    /// How many of `others` come before the version in the conversation.
     pub at: usize,
-    /// The others, the oldest first.
+    /// The other versions, the oldest first.
     pub others: Vec<Version>,
 }
 
 /// One version of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
-    /// What it says.
+    /// Its text.
     #[serde(flatten)]
     pub message: Message,
     /// Whether it was stopped before its end.
@@ -33,27 +33,27 @@ pub struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WhenFull {
-    /// The oldest exchanges are not given to the model any more.
+    /// The oldest exchanges are no longer given to the model.
     Forget,
-    /// The model says in short what they were about.
+    /// The model summarises them.
     Summarise,
-    /// The question comes back.
+    /// The question is returned to the user.
     Stop,
 }
 
-/// The beginning of a conversation, which the model is not given any more.
+/// The beginning of a conversation, which is no longer given to the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// Messages of it, without the system prompt.
+    /// How many messages it has, without the system prompt.
     pub messages: usize,
-    /// What the model said they were about.
+    /// The model's summary of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
 impl Forgotten {
-    /// Puts the summary of what was forgotten before the first question that is left: not every
-    /// template has a system message.
+    /// Puts the summary of what was forgotten before the first remaining question, because not
+    /// every template has a system message.
     pub fn put_before(&self, messages: &mut [Message]) {
         let first = messages.iter_mut().find(|message| message.role == Role::User);
         if let (Some(first), Some(summary)) = (first, &self.summary) {
@@ -66,32 +66,33 @@ impl Forgotten {
 /// Where a conversation branched off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchOf {
-    /// Title of the other conversation.
+    /// The title of the other conversation.
     pub title: String,
-    /// Messages that both have.
+    /// How many messages both have.
     pub messages: usize,
 }
 
-/// Everything beside the messages. A file without it is one of a conversation without any.
+/// Everything in addition to the messages. A file without it belongs to a conversation that has
+/// none of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Extras {
     /// Answers that have several versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<Versions>,
-    /// What the model is not given any more.
+    /// What is no longer given to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forgotten: Option<Forgotten>,
-    /// The choice that was made for a full context.
+    /// The user's choice for a full context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when_full: Option<WhenFull>,
     /// Where it branched off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch_of: Option<BranchOf>,
-    /// The preset that it was led by.
+    /// The preset that it used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<String>,
-    /// The message that was being written when the program was left.
+    /// The message that was being written when the program was closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsent: Option<String>,
 }
@@ -103,10 +104,10 @@ impl Extras {
     }
 }
 
-/// A conversation as it goes to the file and comes from it.
+/// A conversation as it is written to a file and read from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedChat {
-    /// The messages, the system message included.
+    /// The messages, including the system message.
     pub turns: Vec<SavedTurn>,
     /// Everything else.
     pub extras: Extras,
@@ -119,7 +120,7 @@ impl From<Vec<SavedTurn>> for SavedChat {
 }
 
 impl SavedChat {
-    /// Whether anybody has asked anything in it.
+    /// Whether it contains a question.
     pub fn asks(&self) -> bool {
         self.turns.iter().any(|turn| turn.message.role == Role::User)
     }

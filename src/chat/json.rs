@@ -1,6 +1,6 @@
-//! JSON as Python's `json.dumps` writes it: what chat templates expect of `tojson`. (MiniJinja's
-//! own filter escapes HTML characters, which a model was never trained on.) Must never know
-//! conversations.
+//! JSON as Python's `json.dumps` writes it, which chat templates expect of `tojson`. (MiniJinja's
+//! own filter escapes HTML characters, and models were never trained on that.) It must not depend
+//! on conversations.
 
 use std::io;
 
@@ -36,7 +36,7 @@ impl Formatter for OneLine {
 
 /// The `tojson` filter: `indent` as in Python; other keyword arguments are accepted and ignored.
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
-    // Deeper than any document is indented; bounds what a template can make us allocate.
+    // More than the indentation of any document; it bounds what a template can make us allocate.
     const MOST_INDENT: usize = 16;
     let indent: Option<usize> = options.get("indent")?;
     let mut out = Vec::new();

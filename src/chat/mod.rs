@@ -1,5 +1,5 @@
-//! Conversation, chat template, thoughts, saved sessions. Owns roles, rendering and the format of
-//! saved conversations. Must never know models.
+//! Conversation, chat template, thoughts, saved sessions. It owns roles, rendering and the format
+//! of saved conversations. It must not depend on models.
 
 mod clock;
 mod exchange;
@@ -29,7 +29,7 @@ pub fn today() -> String {
     clock::local(clock::now(), "%Y-%m-%d")
 }
 
-/// Who speaks.
+/// The speaker of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -42,7 +42,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// By any of the names that published chats have for it, in capitals or not.
+    /// The role for any of the names used in published chats, in upper or lower case.
     pub fn named(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
             "system" | "developer" => Some(Self::System),
@@ -56,11 +56,11 @@ impl Role {
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
-    /// Text.
+    /// The text.
     pub content: String,
-    /// What the model thought before it, apart from the text: the template decides whether later
+    /// What the model thought before it, separate from the text: the template decides whether later
     /// prompts repeat it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thought: Option<String>,
@@ -72,7 +72,7 @@ impl Message {
         Self { role, content: content.into(), thought: None }
     }
 
-    /// All that is said in it.
+    /// All texts in it.
     fn texts(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.content.as_str()).chain(self.thought.as_deref())
     }

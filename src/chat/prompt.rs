@@ -1,9 +1,10 @@
-//! A prompt with the places of what was said in it: only the template's own text may hold control
-//! tokens. Must never know tokenizers: they tell where they read control tokens.
+//! A prompt with the positions of the messages' text in it: only the template's own text may
+//! contain control tokens. It must not depend on tokenizers: they report where they read control
+//! tokens.
 //!
-//! Templates trim, cut and join what is said, so its places are found by marking: every character
-//! of a message is followed by a sign that stands nowhere else, and the signs are taken out of the
-//! rendered text again.
+//! Templates trim, cut and join messages, so the positions are found with marks: every character of
+//! a message is followed by a mark that occurs nowhere else, and the marks are removed from the
+//! rendered text.
 
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
@@ -17,19 +18,19 @@ const SIGNS: [RangeInclusive<char>; 2] = ['\u{FDD0}'..='\u{FDEF}', '\u{F0000}'..
 pub struct Prompt {
     /// The whole text.
     pub text: String,
-    /// Bytes of `text` that come from messages, in ascending order. White space at the ends of a
-    /// message counts as the template's: templates trim it.
+    /// The bytes of `text` that come from messages, in ascending order. White space at the ends of
+    /// a message belongs to the template, because templates trim it.
     pub said: Vec<Range<usize>>,
 }
 
 impl Prompt {
-    /// Whether `place` shares a byte with a message.
+    /// Whether `place` overlaps with a message.
     pub fn says(&self, place: &Range<usize>) -> bool {
         let next = self.said.partition_point(|said| said.end <= place.start);
         self.said.get(next).is_some_and(|said| said.start < place.end && !place.is_empty())
     }
 
-    /// Takes the signs out of a rendered text.
+    /// Removes the marks from a rendered text.
     pub(super) fn read(marked: &str, sign: char) -> Self {
         let mut prompt = Self::default();
         for piece in marked.split_inclusive(sign) {
@@ -56,19 +57,20 @@ impl Prompt {
     }
 }
 
-/// Every place in a text where a control token is spelled, overlapping ones too, by their start.
+/// Finds every place in a text where a control token is spelled, including overlapping ones,
+/// ordered by their start.
 pub type FindControls<'a> = &'a dyn Fn(&str) -> Vec<Range<usize>>;
 
 /// Which characters of a message are marked.
 #[derive(Clone, Copy)]
 pub(super) enum Marks<'a> {
-    /// All but white space at the ends.
+    /// All except white space at the ends.
     Every,
     /// Those of control tokens.
     Controls(FindControls<'a>),
 }
 
-/// The messages with `sign` behind every marked character.
+/// The messages with `sign` after every marked character.
 pub(super) fn marked(messages: &[Message], sign: char, marks: Marks<'_>) -> Vec<Message> {
     let with_signs = |content: &str| {
         let places = match marks {
@@ -80,7 +82,7 @@ pub(super) fn marked(messages: &[Message], sign: char, marks: Marks<'_>) -> Vec<
         };
         let mut out = String::with_capacity(content.len() + 8);
         let mut next = 0;
-        // Up to here a place reaches that began before.
+        // How far an earlier place reaches.
         let mut until = 0;
         for (at, c) in content.char_indices() {
             while let Some(place) = places.get(next).filter(|place| place.start <= at) {
@@ -102,8 +104,8 @@ pub(super) fn marked(messages: &[Message], sign: char, marks: Marks<'_>) -> Vec<
     messages.iter().map(mark).collect()
 }
 
-/// A character that stands in none of the texts: a noncharacter, or if all of those do, one that
-/// is not assigned.
+/// A character that occurs in none of the texts: a noncharacter, or, if all of those occur, an
+/// unassigned one.
 pub(super) fn unused_sign<'a>(texts: impl Iterator<Item = &'a str>) -> Option<char> {
     let there: HashSet<char> = texts
         .flat_map(str::chars)

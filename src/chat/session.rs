@@ -1,4 +1,4 @@
-//! A conversation as it is saved: messages, times and title. Must never know files, which
+//! A conversation as it is saved: messages, times and title. It must not depend on files, which
 //! [`super::store`] owns.
 
 use serde::{Deserialize, Serialize};
@@ -11,12 +11,12 @@ use super::{Message, Role, clock};
 pub struct SavedTurn {
     /// Who said what.
     pub message: Message,
-    /// Whether the answer was cut off before its end: by the user, with the program, by the limit
-    /// of its length or for want of room in the context.
+    /// Whether the answer was cut off before its end: by the user, by the end of the program, by
+    /// the limit of its length or because the context was full.
     pub interrupted: bool,
 }
 
-/// One message as it stands in the file, and when it was said.
+/// One message as it is written to the file, and when it was said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedMessage {
     /// Who said what.
@@ -35,7 +35,7 @@ impl SavedMessage {
     }
 }
 
-/// A conversation as it is saved. Its name is its file's and stands nowhere in it.
+/// A conversation as it is saved. Its name is the name of its file and is not stored in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// For lists: the first line of the first question.
@@ -49,7 +49,7 @@ pub struct Session {
     pub target: String,
     /// The messages in order, system message included.
     pub messages: Vec<SavedMessage>,
-    /// What there is beside them.
+    /// What it holds in addition to the messages.
     #[serde(default, skip_serializing_if = "Extras::is_empty")]
     pub extras: Extras,
 }
@@ -68,8 +68,8 @@ impl Session {
         }
     }
 
-    /// Replaces the messages: those that were there keep their time, also where one before them was
-    /// changed; new ones get the present time. The first question gives the title.
+    /// Replaces the messages. Existing messages keep their time, even if an earlier message was
+    /// changed; new ones get the current time. The first question becomes the title.
     pub fn update(&mut self, turns: Vec<SavedTurn>) {
         let before = std::mem::take(&mut self.messages);
         let mut rest = &before[..];
@@ -81,8 +81,8 @@ impl Session {
         }
     }
 
-    /// Replaces what there is beside the messages. A message that is left unsent makes the
-    /// conversation the latest, as one that was sent does.
+    /// Replaces what it holds in addition to the messages. An unsent message makes the conversation
+    /// the latest, as a sent one does.
     pub(super) fn update_extras(&mut self, extras: Extras) {
         if extras.unsent.is_some() && extras.unsent != self.extras.unsent {
             self.updated = clock::now();
@@ -90,7 +90,7 @@ impl Session {
         self.extras = extras;
     }
 
-    /// Appends a message of time `at`, or of now.
+    /// Appends a message with time `at`, or the current time.
     fn push(&mut self, SavedTurn { message, interrupted }: SavedTurn, at: Option<u64>) {
         const LONGEST_TITLE: usize = 60;
         if self.title.is_empty() && message.role == Role::User {
@@ -113,13 +113,13 @@ impl Session {
         self.messages.iter().map(turn).collect()
     }
 
-    /// The conversation without its times, and what there is beside.
+    /// The conversation without its times, and what it holds in addition.
     pub fn chat(&self) -> SavedChat {
         SavedChat { turns: self.turns(), extras: self.extras.clone() }
     }
 
-    /// Whether the messages of `other` are a prefix of those of `self`, and nothing it has beside
-    /// them is missing.
+    /// Whether the messages of `other` are a prefix of those of `self`, and nothing that `other`
+    /// holds in addition is missing.
     pub(super) fn begins_with(&self, other: &Self) -> bool {
         let said = |session: &Self| -> Vec<Message> {
             session.messages.iter().map(|entry| entry.message.clone()).collect()
@@ -192,19 +192,19 @@ mod tests {
             (times, session.updated == 4)
         };
         let system = || std::iter::once(said(Role::System, "Be brief."));
-        // Instructions come, with the next question or without.
+        // A system message may come, with or without the next question.
         assert_eq!(with(system().chain(talk()).collect()), (vec![0, 1, 2, 3, 4], false));
         let next = std::iter::once(said(Role::User, "five"));
         let all = system().chain(talk()).chain(next).collect();
         assert_eq!(with(all), (vec![0, 1, 2, 3, 4, 0], false));
-        // One in the middle is another one, or is there no more.
+        // A message in the middle is replaced, or removed.
         let mut changed: Vec<SavedTurn> = talk().collect();
         changed[1] = said(Role::Assistant, "2");
         assert_eq!(with(changed), (vec![1, 0, 3, 4], false));
         assert_eq!(with(talk().skip(2).collect()), (vec![3, 4], true));
         assert_eq!(with(talk().take(2).collect()), (vec![1, 2], true));
         assert_eq!(with(talk().collect()), (vec![1, 2, 3, 4], true));
-        // Instructions change, or go.
+        // The system message changes, or is removed.
         let mut session = Session::new("demo");
         session.update(system().chain(talk()).collect());
         session.messages.iter_mut().for_each(|entry| entry.at = 7);

@@ -1,5 +1,5 @@
-//! Errors of saving and loading conversations: each names the file and the remedy. Must never know
-//! how files are written.
+//! Errors of saving and loading conversations: each names the file and what to do. It must not
+//! depend on how files are written.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Why a conversation could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Writing failed; what was saved before is untouched.
+    /// Writing failed; what was saved before is unchanged.
     #[error(
         "cannot save the conversation to {}: {source}; {}",
         path.display(),
@@ -39,18 +39,18 @@ pub enum SessionError {
         /// What is wrong, with line and column.
         reason: String,
     },
-    /// A name that is no session's.
+    /// The name does not belong to a session.
     #[error(
         "no saved conversation has the name `{0}` or a title that starts with it; /load lists them"
     )]
     Name(String),
-    /// No home folder to put sessions in.
+    /// There is no home folder to put sessions in.
     #[error("no data folder; set HOME or XDG_DATA_HOME to a folder that you can write to")]
     NoFolder,
 }
 
 impl SessionError {
-    /// What happened, without what could be done about it while the conversation is on the screen.
+    /// What happened, without advice about what to do while the conversation is on the screen.
     pub fn reason(&self) -> String {
         match self {
             Self::Save { path, source } => {

@@ -1,13 +1,13 @@
-//! Tells what a reasoning model thinks from what it answers, while the text arrives. Must never
-//! know tokens: control tokens come by name.
+//! Separates what a reasoning model thinks from what it answers, while the text arrives. It must
+//! not depend on tokens: control tokens come by name.
 //!
-//! Two forms are known. In one, the answer begins with a block such as `<think>…</think>`, whose
-//! opening the template may have written at the end of the prompt. In the other (gpt-oss),
-//! control tokens divide the text into messages on channels, of which `final` is the answer.
+//! Two forms are known. In the first, the answer begins with a block such as `<think>…</think>`;
+//! the template may have written the opening tag at the end of the prompt. In the second (gpt-oss),
+//! control tokens divide the text into messages on channels, and `final` is the answer.
 
 use super::Prompt;
 
-/// What opens and closes a block of thoughts.
+/// The tags that open and close a block of thoughts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     open: &'static str,
@@ -23,7 +23,7 @@ const BLOCKS: [Block; 3] = [
 
 /// Begins the name of a channel.
 const CHANNEL: &str = "<|channel|>";
-/// Ends the name of a channel: its text follows.
+/// Ends the name of a channel; its text follows.
 const MESSAGE: &str = "<|message|>";
 /// Begins the next message with its role.
 const START: &str = "<|start|>";
@@ -37,19 +37,19 @@ const FINAL: &str = "final";
 pub struct Split {
     /// Text of the answer.
     pub answer: String,
-    /// Text of the thoughts; `None` if the piece has no part in them, empty if it has but no text
-    /// is certain yet.
+    /// Text of the thoughts; `None` if the piece does not belong to them, empty if it does but no
+    /// text is certain yet.
     pub thought: Option<String>,
 }
 
-/// Where in the model's text the next piece falls.
+/// Where in the model's text the next piece belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// Before the first character that is not white space.
     Start,
     /// In a block of thoughts.
     Block(Block),
-    /// Between a block and the answer: white space is left out.
+    /// Between a block and the answer; white space is left out here.
     Behind,
     /// In the answer.
     Answer,
@@ -57,18 +57,18 @@ enum Place {
     Role,
     /// In the name of a channel.
     Channel(String),
-    /// In a message of a channel that is not the answer's.
+    /// In a message on a channel other than the answer's.
     Aside,
 }
 
-/// Divides one answer into thoughts and answer. However its text is cut into pieces, the thoughts
-/// and the answer come out the same; white space around thoughts is left out.
+/// Divides one answer into thoughts and answer. The result does not depend on how the text is cut
+/// into pieces; white space around thoughts is left out.
 #[derive(Clone, Debug)]
 pub struct ThoughtSplitter {
     place: Place,
-    /// Text that is not decided yet: white space, or the beginning of a mark.
+    /// Text that is not decided yet: white space, or the beginning of a tag.
     held: String,
-    /// Whether any thought was given out, and whether the next is of another message.
+    /// Whether a thought has been given out, and whether the next belongs to a new message.
     begun: bool,
     apart: bool,
 }
@@ -88,7 +88,7 @@ impl ThoughtSplitter {
         split
     }
 
-    /// Takes a control token that the text leaves out, by its name.
+    /// Takes a control token that is not in the text, by its name.
     pub fn control(&mut self, name: &str) -> Split {
         let mut split = self.begin();
         let channels = matches!(self.place, Place::Role | Place::Channel(_) | Place::Aside);
@@ -101,7 +101,7 @@ impl ThoughtSplitter {
                 }
             }
             START | END if channels => self.turn_to(Place::Role, &mut split),
-            // Marks of a block that this model's vocabulary holds as control tokens.
+            // Tags of a block that are control tokens in this model's vocabulary.
             mark => match self.place {
                 Place::Start => {
                     if let Some(block) = BLOCKS.into_iter().find(|block| block.open == mark) {
@@ -117,7 +117,7 @@ impl ThoughtSplitter {
         split
     }
 
-    /// The end of the text: what is still held.
+    /// Ends the text and returns what is still held.
     pub fn finish(&mut self) -> Split {
         let mut split = self.begin();
         match self.place {
@@ -136,7 +136,7 @@ impl ThoughtSplitter {
         Split { answer: String::new(), thought: thinks.then(String::new) }
     }
 
-    /// Goes to another place; what is held in a thought belongs to it, less the white space.
+    /// Moves to another place; text held in a thought belongs to it, without the white space.
     fn turn_to(&mut self, place: Place, split: &mut Split) {
         if matches!(self.place, Place::Block(_) | Place::Aside) {
             let held = std::mem::take(&mut self.held);
@@ -150,7 +150,7 @@ impl ThoughtSplitter {
         self.place = place;
     }
 
-    /// Decides as much of the held text as can be.
+    /// Decides as much of the held text as possible.
     fn advance(&mut self, split: &mut Split) {
         loop {
             match &mut self.place {
@@ -205,7 +205,7 @@ impl ThoughtSplitter {
         }
     }
 
-    /// Gives out the held text before byte `end` as thought, but not the white space at its end.
+    /// Gives out the held text before byte `end` as thought, without the white space at its end.
     fn think_until(&mut self, end: usize, split: &mut Split) {
         let end = self.held[..end].trim_end().len();
         let rest = self.held.split_off(end);
@@ -228,7 +228,7 @@ impl ThoughtSplitter {
     }
 }
 
-/// Where the beginning of `mark` begins that `text` may end in; its length if in none.
+/// Where `text` ends with an incomplete `mark`; its length if it does not.
 fn unfinished(text: &str, mark: &str) -> usize {
     let starts = mark.char_indices().skip(1).map(|(at, _)| at);
     let longest = starts.filter(|&at| text.ends_with(&mark[..at])).max();
@@ -320,7 +320,7 @@ mod tests {
         ] {
             assert_eq!(split(false, text), (text.to_owned(), None), "{text:?}");
         }
-        // Only the first block is thought: the answer may speak of them.
+        // Only the first block is thought: the answer may mention such tags.
         let text = "<think>a</think><think>b</think>";
         assert_eq!(split(false, text), both("<think>b</think>", "a"));
     }
@@ -413,7 +413,7 @@ mod tests {
             opened: bool,
             cuts in proptest::collection::vec(0usize..5, 1..40),
         ) {
-            // Text that is not divided by a control token, in one piece each.
+            // Text between two control tokens is one piece.
             let mut joined: Vec<Part> = Vec::new();
             for part in &parts {
                 match (joined.last_mut(), part) {

@@ -1,9 +1,9 @@
 //! Writing a file so that a crash, a kill or a full disk at any moment leaves either the old file
 //! or the new one.
 //!
-//! A temporary file is locked (advisorily) while its writer lives, so that leftovers of a kill can
-//! be told from files that are being written: a process that gets the lock may remove the file. The
-//! system releases the lock when the process ends, however it ends.
+//! A temporary file is locked (advisorily) while its writer lives, which distinguishes files that
+//! are being written from leftovers of a kill: a process that gets the lock may remove the file.
+//! The system releases the lock when the process ends, however it ends.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -1,5 +1,5 @@
-//! Compiled templates with a check behind every instruction that makes a value. Must never know
-//! what a template says.
+//! Compiled templates with a check after every instruction that creates a value. It must not depend
+//! on what a template says.
 
 use minijinja::Value;
 use minijinja::machinery::{Instruction, Instructions};
@@ -35,7 +35,7 @@ pub(super) fn guarded<'s>(code: &Instructions<'s>) -> Instructions<'s> {
 /// The replacement of one instruction.
 fn group<'s>(instruction: &Instruction<'s>) -> Vec<Instruction<'s>> {
     use Instruction as I;
-    // Not among the filters that the compiler numbered.
+    // Not one of the filters that the compiler numbered.
     let check = |name| I::ApplyFilter(name, Some(1), u8::MAX);
     let own = instruction.clone();
     match instruction {
@@ -58,7 +58,7 @@ fn group<'s>(instruction: &Instruction<'s>) -> Vec<Instruction<'s>> {
         | I::CallFunction(..)
         | I::CallMethod(..)
         | I::CallObject(_)
-        // These make no more than a truth value, but may take long.
+        // These only produce a truth value, but may take long.
         | I::PerformTest(..)
         | I::In
         | I::Eq

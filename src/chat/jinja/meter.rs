@@ -1,5 +1,5 @@
-//! What one rendering may make, and the filters and methods that could make much more out of
-//! little: those are asked before they run.
+//! What one rendering may create, and checks before the filters and methods that could create much
+//! more out of little.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,30 +9,30 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 use minijinja_contrib::pycompat;
 
-/// Passes a value on that is within the limits.
+/// Passes on a value that is within the limits.
 pub(super) const BOUNDED: &str = "dovetail_bounded";
-/// Passes a value on that a namespace may keep.
+/// Passes on a value that a namespace may store.
 pub(super) const STORED: &str = "dovetail_stored";
 
-/// A template may say each message this many times over, and this much of its own.
+/// A template may repeat each message this many times, and add this many bytes of its own.
 const TIMES: usize = 8;
 const OWN: usize = 4 << 20;
-/// All values of one rendering together: some templates write a conversation down by adding to a
-/// text turn by turn, which copies what was there.
+/// The limit for all values of one rendering together: some templates build a conversation by
+/// appending to a text turn by turn, which copies the earlier text.
 const ALL_OWN: usize = 64 << 20;
 const ALL_TIMES: usize = 64;
 const ALL_TURNS: usize = 16;
 const ALL_MOST: usize = 1 << 30;
-/// What a value counts that is no text.
+/// How many bytes a value counts that is not a text.
 const EACH: usize = 16;
-/// Lists in lists; what walks them calls itself.
+/// The nesting of lists: the functions that walk them are recursive.
 const DEEPEST: usize = 32;
-/// Far from what any template takes, on a loaded machine too.
+/// Far more than any template takes, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Columns to indent by.
+/// The most columns to indent by.
 const WIDEST: usize = 1 << 10;
 
-/// Counts what a rendering makes.
+/// Counts what a rendering creates.
 pub(super) struct RenderMeter {
     one: usize,
     all: usize,
@@ -42,7 +42,7 @@ pub(super) struct RenderMeter {
 }
 
 impl RenderMeter {
-    /// For messages of `said` bytes in `turns`.
+    /// For `turns` messages of `said` bytes in all.
     pub(super) fn new(said: usize, turns: usize) -> Self {
         let times = ALL_TIMES.saturating_add(turns.saturating_mul(ALL_TURNS));
         let one = said.saturating_mul(TIMES).saturating_add(OWN);
@@ -51,12 +51,12 @@ impl RenderMeter {
         Self { one, all, made: AtomicUsize::new(0), until, exceeded: Mutex::new(None) }
     }
 
-    /// The limit that was exceeded, if one was.
+    /// The limit that was exceeded, if any.
     pub(super) fn exceeded(&self) -> Option<String> {
         self.exceeded.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes a limit that is exceeded; the error ends the rendering.
+    /// Notes a limit that was exceeded; the error ends the rendering.
     pub(super) fn over(&self, what: String) -> Error {
         let mut exceeded = self.exceeded.lock().unwrap_or_else(PoisonError::into_inner);
         Error::new(ErrorKind::InvalidOperation, exceeded.get_or_insert(what).clone())
@@ -77,7 +77,7 @@ impl RenderMeter {
         Ok(())
     }
 
-    /// Bytes of a value, all that it holds counted as often as it is held.
+    /// The bytes of a value; each part counts as often as it is contained.
     fn weight(&self, value: &Value) -> Result<usize, Error> {
         let mut left = self.one;
         self.weigh(value, 0, &mut left)?;
@@ -109,7 +109,7 @@ impl RenderMeter {
     }
 
     fn bounded(&self, value: &Value) -> Result<Value, Error> {
-        // A lazy one would be worked out again whenever it is used, and hold others like it.
+        // A lazy value would be computed again at each use, and could contain others like it.
         if value.kind() == ValueKind::Iterable {
             let (mut items, mut left) = (Vec::new(), self.one);
             for item in value.try_iter()?.checked() {
@@ -124,7 +124,7 @@ impl RenderMeter {
         Ok(value.clone())
     }
 
-    /// A namespace within what it keeps would be a circle.
+    /// A namespace inside a value that it stores would form a cycle.
     fn stored(&self, value: &Value) -> Result<Value, Error> {
         fn holds_namespace(value: &Value, depth: usize) -> Result<bool, Error> {
             let named = |object: &minijinja::value::DynObject| object.type_name();
@@ -153,7 +153,7 @@ impl RenderMeter {
         Ok(value)
     }
 
-    /// `items` joined by `joiner`, or by the text in its keyword arguments.
+    /// Checks `items` joined by `joiner`, or by the text in its keyword arguments.
     fn check_join(&self, items: &Value, joiner: &[Value]) -> Result<(), Error> {
         let count = items.len().or_else(|| items.as_str().map(str::len)).unwrap_or(0);
         let mut between = 0;
@@ -188,7 +188,7 @@ impl RenderMeter {
         if size > self.one { Err(self.too_large()) } else { Ok(()) }
     }
 
-    /// A width in a format is a size without a text.
+    /// A width in a format sets a size without any text.
     fn check_format(&self, format: &Value) -> Result<(), Error> {
         let text = format.as_str().unwrap_or_default();
         let wide = text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 4);
@@ -211,10 +211,10 @@ impl RenderMeter {
     }
 }
 
-/// Asked before a filter runs with these arguments.
+/// Called before a filter runs with these arguments.
 type Check = fn(&RenderMeter, &[Value]) -> Result<(), Error>;
 
-/// Gives an environment its limits.
+/// Adds the limits to an environment.
 pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter>) {
     let at = || Arc::clone(meter);
     let limit = at();
@@ -253,7 +253,7 @@ pub(super) fn install(environment: &mut Environment<'_>, meter: &Arc<RenderMeter
     ] {
         environment.add_filter(name, filter);
     }
-    // No chat template uses these, and each can make much out of little.
+    // No chat template uses these, and each can create much out of little.
     for filter in ["batch", "pprint", "slice", "sum"] {
         environment.remove_filter(filter);
     }

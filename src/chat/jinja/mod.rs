@@ -1,9 +1,9 @@
-//! Runs a Jinja template of unknown origin within limits: source, nesting, steps, time, the size of
-//! every value it makes and of all of them together. Must never know chats.
+//! Runs a Jinja template of unknown origin within limits: on source, nesting, steps, time, the size
+//! of every value that it creates and of all of them together. It must not depend on chats.
 //!
-//! MiniJinja limits its steps only, and one step may double a text. So each template is compiled
-//! with a check behind every instruction that makes a value (see [`guard`]), and runs on a thread
-//! with a stack that fits the nesting that is let through.
+//! MiniJinja limits only its steps, and one step may double a text. So each template is compiled
+//! with a check after every instruction that creates a value (see [`guard`]), and runs on a thread
+//! whose stack fits the permitted nesting.
 
 mod guard;
 mod meter;
@@ -19,33 +19,34 @@ use super::{clock, json};
 use crate::caught::caught;
 use meter::RenderMeter;
 
-/// Bytes of a source. The longest that is published has a tenth of it.
+/// Bytes of a source. The longest published template has a tenth of it.
 const LONGEST_SOURCE: usize = 512 << 10;
-/// Tokens of one tag or expression: the parser goes one call deeper with each of a chain.
+/// Tokens of one tag or expression: the parser recurses one level deeper with each token of a
+/// chain.
 const LONGEST_TAG: usize = 2_000;
-/// `elif` branches of a whole template: each is one call deeper too.
+/// `elif` branches of a whole template: each also recurses one level deeper.
 const MOST_BRANCHES: usize = 1_000;
-/// Holds what these limits let through, with plenty to spare.
+/// Large enough for everything within these limits, with a wide margin.
 const STACK: usize = 64 << 20;
 /// More steps than any published template takes.
 const FUEL: u64 = 5_000_000;
-/// `strftime_now` takes a date's format, not a document.
+/// `strftime_now` takes the format of a date, not a document.
 const LONGEST_DATE: usize = 4 << 10;
-/// Characters of an error that are shown.
+/// How many characters of an error are shown.
 const LONGEST_REASON: usize = 400;
 
 /// Why a template cannot be used.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// Not Jinja.
+    /// It is not valid Jinja.
     Syntax(String),
     /// It refuses, or fails.
     Refused(String),
-    /// It asks for more than a template may.
+    /// It exceeds the limits of templates.
     Limit(String),
 }
 
-/// A template that is within the limits of its source.
+/// A template whose source is within the limits.
 #[derive(Debug)]
 pub(super) struct Jinja {
     source: String,
@@ -71,7 +72,7 @@ impl Jinja {
         Ok(Self { source })
     }
 
-    /// The text for the variables in `root`, of which the messages have `said` bytes in `turns`.
+    /// The text for the variables in `root`, which contain `turns` messages of `said` bytes in all.
     /// `now` is the Unix time that `strftime_now` formats.
     pub(super) fn render(
         &self,
@@ -112,18 +113,18 @@ impl Jinja {
 }
 
 fn config() -> Result<TemplateConfig, Fault> {
-    // As `transformers` sets up Jinja.
+    // The same settings as in `transformers`.
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     let syntax_config = syntax.map_err(|error| Fault::Syntax(describe(&error)))?;
     Ok(TemplateConfig { syntax_config, default_auto_escape: Arc::new(|_| AutoEscape::None) })
 }
 
-/// Asked before parsing: the parser and all that walks its tree call themselves once for each
-/// operator of a chain.
+/// Called before parsing, because the parser and everything that walks its tree recurse once for
+/// each operator of a chain.
 fn check_nesting(source: &str, config: &TemplateConfig) -> Result<(), Fault> {
     let (mut tokens, mut branches) = (0, 0);
     for token in machinery::tokenize(source, false, config.syntax_config.clone()) {
-        // What is no token is for the parser to explain.
+        // The parser explains what is not a token.
         let Ok((token, span)) = token else { return Ok(()) };
         match token {
             Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => tokens = 0,
@@ -142,7 +143,7 @@ fn check_nesting(source: &str, config: &TemplateConfig) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Runs `work` on a thread with a large stack. A panic in it is an error.
+/// Runs `work` on a thread with a large stack. A panic in it becomes an error.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T, Fault> + Send) -> Result<T, Fault> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("template".to_owned()).stack_size(STACK);

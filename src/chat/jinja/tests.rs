@@ -16,7 +16,7 @@ fn limit(source: &str) -> String {
     }
 }
 
-/// The same without any of our changes.
+/// The same without our changes.
 fn bare(source: &str) -> Result<String, Error> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().unwrap();
@@ -106,7 +106,7 @@ fn nesting_is_looked_at_before_parsing() {
     // The parser's own limit.
     let source = "{% if 1 %}".repeat(20_000);
     assert!(matches!(rendered(&source), Err(Fault::Syntax(_))));
-    // As much as is let through fits on the stack.
+    // Everything within the limits fits on the stack.
     for part in ["+1", "-1", " and 1", "~1", "**1", ".a", "|string"] {
         let chain = part.repeat(990);
         let _ = rendered(&format!("{{{{ 1{chain} }}}}"));
@@ -132,7 +132,7 @@ fn values_that_hold_themselves_are_refused() {
     ] {
         limit(source);
     }
-    // Lazy views of views, 10,000 deep, if each were kept.
+    // Lazy views of views, 10,000 deep, if each were stored.
     let views = "{% set n = namespace(l=[1,2]) %}{% for i in range(9999) %}\
         {% set n.l = n.l[::-1] %}{% set n.l = n.l | reverse %}{% endfor %}{{ n.l }}";
     assert_eq!(rendered(views).unwrap(), "[1, 2]");
@@ -200,7 +200,7 @@ fn honest_templates_say_what_they_said() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// Sentences of Jinja's words, most of them without sense: none takes long or ends the process.
+    /// Sentences of Jinja's words, most of them meaningless: none takes long or ends the process.
     #[test]
     fn any_words_end(words in proptest::collection::vec(prop_oneof![
         Just("{{"), Just("}}"), Just("{%"), Just("%}"), Just("for"), Just("in"), Just("if"),

@@ -1,5 +1,5 @@
-//! Deleted conversations: kept for a week in a folder of their own, from which they come back. Must
-//! never know what is in them.
+//! Deleted conversations: kept for a week in a separate folder, from which they can be restored. It
+//! must not depend on what they contain.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::{SessionStore, paths_in, private_folder};
 use crate::chat::{SessionError, clock};
 
-/// Seconds that a deleted conversation is kept for.
+/// For how many seconds a deleted conversation is kept.
 const KEPT: u64 = 7 * 86_400;
 
 impl SessionStore {
@@ -16,10 +16,10 @@ impl SessionStore {
         self.folder.join("deleted")
     }
 
-    /// Deletes the session of this name; [`Self::restore`] brings it back for a week.
+    /// Deletes the session of this name; [`Self::restore`] can bring it back for a week.
     ///
     /// # Errors
-    /// [`SessionError`]; it is then where it was.
+    /// [`SessionError`]; the session is then still in its place.
     pub fn delete(&self, name: &str) -> Result<(), SessionError> {
         let path = self.path(name)?;
         let folder = self.deleted();
@@ -29,10 +29,10 @@ impl SessionStore {
             .map_err(|source| SessionError::Read { path, source })
     }
 
-    /// Brings the session of this name back that was deleted last.
+    /// Restores the most recently deleted session of this name.
     ///
     /// # Errors
-    /// [`SessionError`]: there is none, or another has its place.
+    /// [`SessionError`] if there is none, or if its place is taken.
     pub fn restore(&self, name: &str) -> Result<(), SessionError> {
         let path = self.path(name)?;
         let failed = |source| SessionError::Read { path: path.clone(), source };
@@ -61,7 +61,7 @@ impl SessionStore {
         }
     }
 
-    /// Deleted files: when, the session's name, where.
+    /// Deleted files: time of deletion, name of the session, path.
     fn deleted_files(&self) -> io::Result<Vec<(u64, String, PathBuf)>> {
         let mut files = Vec::new();
         for path in paths_in(&self.deleted())? {

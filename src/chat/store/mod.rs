@@ -1,6 +1,7 @@
 //! Saved conversations: one JSON file each, identified by the file's name, replaced atomically,
-//! never deleted. Several programs may have one open: a write never loses messages that another
-//! program saved; the later writer continues in a copy. Must never know the screen.
+//! never deleted. Several programs may have the same one open: a write never loses messages that
+//! another program saved, because the later writer continues in a copy. It must not depend on the
+//! screen.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::hash::Hasher;
@@ -20,11 +21,12 @@ mod unsent;
 const LONGEST: u64 = 64_000_000;
 /// Locked while a program compares and writes.
 const LOCK: &str = ".lock";
-/// Longest wait for the lock, which a stopped program may hold: then nothing is replaced.
+/// The longest wait for the lock, which a suspended program may hold; after that nothing is
+/// replaced.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A conversation that is open: its file's name and what stood there when it was last read or
-/// written by us.
+/// An open conversation: the name of its file, and what the file contained when we last read or
+/// wrote it.
 #[derive(Clone, Debug)]
 pub struct OpenSession {
     name: String,
@@ -37,7 +39,7 @@ pub struct OpenSession {
 struct Seen {
     /// Its bytes.
     file: Stamp,
-    /// What we would have written then; other bytes for a file of an earlier version.
+    /// What we would have written at that time, which differs for a file of an earlier version.
     ours: Stamp,
 }
 
@@ -47,19 +49,19 @@ impl OpenSession {
         Self { name: new_name(), session: Session::new(target), seen: None }
     }
 
-    /// Takes the conversation as it stands now; see [`Session::update`].
+    /// Takes the current conversation; see [`Session::update`].
     pub fn update(&mut self, chat: impl Into<SavedChat>) {
         let SavedChat { turns, extras } = chat.into();
         self.session.update(turns);
         self.session.update_extras(extras);
     }
 
-    /// Its file's name without `.json`.
+    /// The name of its file without `.json`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives it another title.
+    /// Changes its title.
     pub fn rename(&mut self, title: &str) {
         self.session.title = title.to_owned();
     }
@@ -70,7 +72,8 @@ impl OpenSession {
     }
 }
 
-/// A name that sorts by time; processes and sub-second time tell those of one second apart.
+/// A name that sorts by time; the process id and the sub-second time distinguish names of the same
+/// second.
 fn new_name() -> String {
     let fine = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -99,14 +102,14 @@ impl Stamp {
 pub struct Saved {
     /// Its file.
     pub path: PathBuf,
-    /// Whether that is a new file, since another program has written to the one before.
+    /// Whether this is a new file, because another program has written to the previous one.
     pub copied: bool,
 }
 
 /// A line of the list of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionHead {
-    /// Its file's name without `.json`, for [`SessionStore::load`].
+    /// The name of its file without `.json`, for [`SessionStore::load`].
     pub id: String,
     /// Title.
     pub title: String,
@@ -116,9 +119,9 @@ pub struct SessionHead {
     pub messages: usize,
     /// Where it branched off.
     pub branch_of: Option<BranchOf>,
-    /// The last question and the beginning of its answer, a line each.
+    /// The last question and the beginning of its answer, one line each.
     pub preview: Vec<(Role, String)>,
-    /// What is said in it, for a search; the beginning of a long one.
+    /// What is said in it, for a search; only the beginning of a long conversation.
     pub said: String,
 }
 
@@ -154,7 +157,7 @@ pub struct SessionStore {
 }
 
 impl SessionStore {
-    /// Sessions in `folder`, which is made when the first one is saved.
+    /// Sessions in `folder`, which is created when the first session is saved.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -174,16 +177,16 @@ impl SessionStore {
         &self.folder
     }
 
-    /// Whether nothing was ever answered here: no conversation is saved, and none was remembered.
+    /// Whether nothing was ever answered here: no conversation is saved, and no answer was noted.
     pub fn is_untouched(&self) -> bool {
         let mut entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         !self.answered_mark().exists() && !entries.any(|entry| is_session(&entry.path()))
     }
 
-    /// Remembers that something was answered here.
+    /// Notes that something was answered here.
     ///
     /// # Errors
-    /// The folder takes no file.
+    /// If no file can be created in the folder.
     pub fn remember_answer(&self) -> io::Result<()> {
         private_folder(&self.folder)?;
         private_file(&self.answered_mark()).map(drop)
@@ -202,8 +205,9 @@ impl SessionStore {
         self.clean_deleted();
     }
 
-    /// Saves what is open. The file appears whole or not at all. If another program has written
-    /// there what would be lost, what is open goes on in a file of its own.
+    /// Saves an open conversation. The file appears completely or not at all. If another program
+    /// has written something there that would be lost, the open conversation continues in a new
+    /// file.
     ///
     /// # Errors
     /// [`SessionError::Save`]; what was saved before is then still on disk.
@@ -212,7 +216,7 @@ impl SessionStore {
         let failed = |path: &Path, source| SessionError::Save { path: path.to_owned(), source };
         let mut text = written(&open.session).map_err(|error| failed(&path, error))?;
         private_folder(&self.folder).map_err(|error| failed(&path, error))?;
-        // Held until the new file is there.
+        // Held until the new file is in place.
         let lock = self.lock();
         let mut copy = None;
         match judge(open, &path, &text, lock.is_ok()) {
@@ -248,8 +252,8 @@ impl SessionStore {
         Ok(OpenSession { name: name.to_owned(), session, seen })
     }
 
-    /// Opens the session of this name, else the one whose title begins like this, whatever the
-    /// case; the one that has exactly this title goes before others.
+    /// Opens the session of this name, otherwise the one whose title begins like this (ignoring
+    /// case). A session with exactly this title takes precedence.
     ///
     /// # Errors
     /// [`SessionError`], [`SessionError::Name`] if there is none.
@@ -274,14 +278,14 @@ impl SessionStore {
     /// The names of all sessions, readable or not.
     ///
     /// # Errors
-    /// The folder cannot be read; one that does not exist is an empty one.
+    /// If the folder cannot be read; a folder that does not exist counts as empty.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let sessions = paths_in(&self.folder)?.into_iter().filter(|path| is_session(path));
         let name = |path: PathBuf| path.file_stem().map(|name| name.to_string_lossy().into_owned());
         Ok(sessions.filter_map(name).collect())
     }
 
-    /// All sessions, the latest first. A folder that does not exist is an empty one.
+    /// All sessions, the latest first. A folder that does not exist counts as empty.
     ///
     /// # Errors
     /// [`SessionError::Read`] if the folder itself cannot be read.
@@ -304,7 +308,7 @@ impl SessionStore {
         Ok(listing)
     }
 
-    /// The file of this name: a name of one folder entry, and none that is hidden.
+    /// The path of the file with this name, which must be a single folder entry that is not hidden.
     fn path(&self, name: &str) -> Result<PathBuf, SessionError> {
         let strange = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
         if name.is_empty() || name.starts_with('.') || name.contains(strange) {
@@ -313,9 +317,10 @@ impl SessionStore {
         Ok(self.folder.join(format!("{name}.json")))
     }
 
-    /// Waits for the folder's lock; where locks cannot be had, comparing alone must do.
+    /// Waits for the folder's lock; where locks are not available, the comparison alone must
+    /// suffice.
     fn lock(&self) -> Result<Option<fs::File>, Busy> {
-        // A folder that takes no file is reported by the write itself.
+        // If no file can be created in the folder, the write itself reports it.
         let Ok(file) = private_file(&self.folder.join(LOCK)) else { return Ok(None) };
         let began = Instant::now();
         loop {
@@ -329,7 +334,7 @@ impl SessionStore {
     }
 }
 
-/// What lies in a folder; one that does not exist is an empty one.
+/// The contents of a folder; a folder that does not exist counts as empty.
 fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
@@ -342,7 +347,7 @@ fn is_session(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "json")
 }
 
-/// The line of a session in lists.
+/// A session as an entry of a list.
 fn head(id: String, session: Session) -> SessionHead {
     const SEARCHED: usize = 32_000;
     const PREVIEW: usize = 300;
@@ -358,7 +363,7 @@ fn head(id: String, session: Session) -> SessionHead {
         let words = message.content.split_whitespace().collect::<Vec<_>>().join(" ");
         (message.role, words.chars().take(PREVIEW).collect())
     });
-    // Nobody said the system prompt.
+    // The system prompt was not said in the conversation.
     let talk = session.messages.iter().filter(|entry| entry.message.role != Role::System);
     SessionHead {
         id,
@@ -371,7 +376,7 @@ fn head(id: String, session: Session) -> SessionHead {
     }
 }
 
-/// Makes the folder, if there is none, for its owner alone: what was said is private.
+/// Creates the folder if there is none, readable only by its owner: what was said is private.
 fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -380,7 +385,7 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// A file that is there for its name alone, its owner's: opened, or made.
+/// Opens or creates a file that serves only by its name, readable only by its owner.
 fn private_file(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true);
@@ -396,7 +401,7 @@ struct Busy;
 enum Judgement {
     /// The file already holds every message.
     Nothing,
-    /// The file's content is our own, or a prefix of what is written.
+    /// The file's content is our own, or a prefix of what will be written.
     Replace,
     /// Messages of another program would be lost.
     Copy,
@@ -405,7 +410,7 @@ enum Judgement {
 fn judge(open: &OpenSession, path: &Path, text: &[u8], locked: bool) -> Judgement {
     let there = match read_regular(path, LONGEST) {
         Ok(there) => there,
-        // A new conversation, or one whose file was removed meanwhile.
+        // A new conversation, or one whose file was removed in the meantime.
         Err(error) if error.kind() == ErrorKind::NotFound => return Judgement::Replace,
         Err(_) => return Judgement::Copy,
     };

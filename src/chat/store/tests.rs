@@ -32,7 +32,7 @@ fn save(store: &SessionStore, open: &mut OpenSession, turns: Vec<SavedTurn>) -> 
     store.save(open).unwrap()
 }
 
-/// Every question in the folder, the file of each.
+/// Every question in the folder, with its file.
 fn questions(store: &SessionStore) -> Vec<String> {
     let mut all = Vec::new();
     for head in store.list().unwrap().sessions {
@@ -67,11 +67,11 @@ fn two_windows_on_one_conversation_lose_no_turn() {
     let mut idle = store.load(&first.name).unwrap();
 
     assert!(!save(&store, &mut first, talk_and("From the first")).copied);
-    // The second knows nothing of that and says something else.
+    // The second program does not know this and says something else.
     let saved = save(&store, &mut second, talk_and("From the second"));
     assert!(saved.copied);
     assert_eq!(second.session.title, "Where is Rome? (copy)");
-    // Each goes on in its own file.
+    // Each continues in its own file.
     let mut more = talk_and("From the second");
     more.push(said(Role::Assistant, "Indeed."));
     assert_eq!(save(&store, &mut second, more), Saved { copied: false, ..saved });
@@ -133,7 +133,7 @@ fn a_file_is_found_by_its_name_and_never_saved_over_another() {
     let mut other = OpenSession::new("demo");
     let path = save(&store, &mut other, talk()).path;
     let before = fs::read(&path).unwrap();
-    // As an earlier version wrote it, copied by hand: its JSON carries the other's name.
+    // Written by an earlier version and copied by hand: its JSON contains the other's name.
     let mut json: serde_json::Value = serde_json::from_slice(&before).unwrap();
     json["id"] = other.name.clone().into();
     fs::write(store.folder().join("my copy.v2.json"), json.to_string()).unwrap();
@@ -153,7 +153,7 @@ fn a_file_damaged_by_another_program_is_not_overwritten() {
     fs::write(&path, "notes of my own").unwrap();
     assert!(save(&store, &mut open, talk_and("More")).copied);
     assert_eq!(fs::read_to_string(&path).unwrap(), "notes of my own");
-    // A file that was removed comes back: it holds what is on the screen.
+    // A file that was removed comes back, because it holds what is on the screen.
     let path = store.path(&open.name).unwrap();
     fs::remove_file(&path).unwrap();
     assert!(!save(&store, &mut open, talk_and("And more")).copied);
@@ -165,7 +165,7 @@ fn a_stopped_program_with_the_lock_blocks_nobody_and_loses_nothing() {
     let (_folder, store) = store();
     let mut open = OpenSession::new("demo");
     save(&store, &mut open, talk());
-    // It may have compared already and be about to replace.
+    // It may already have compared and be about to replace the file.
     let _halted = store.lock().ok().flatten().unwrap();
     let saved = save(&store, &mut open, talk_and("Still here"));
     assert!(saved.copied);

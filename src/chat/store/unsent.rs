@@ -1,5 +1,5 @@
-//! The message that was being written when the program was left before anything was asked: there is
-//! no conversation yet that could hold it. Must never know what is in it.
+//! The message that was being written when the program was closed before any question: no
+//! conversation exists yet that could hold it. It must not depend on what it contains.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -13,14 +13,14 @@ impl SessionStore {
         self.folder.join("unsent.txt")
     }
 
-    /// The message that was left, if there is one.
+    /// The unsent message, if there is one.
     pub fn unsent(&self) -> Option<String> {
         let text = read_text(&self.unsent_file(), LONGEST).ok()?;
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// Keeps `text`, or nothing, in the place of `found`, which is what [`Self::unsent`] gave. What
-    /// another program has left there meanwhile stays, before it.
+    /// Stores `text`, or nothing, instead of `found`, which [`Self::unsent`] returned. What another
+    /// program has stored there in the meantime stays, before it.
     ///
     /// # Errors
     /// The system's.
@@ -29,7 +29,8 @@ impl SessionStore {
             return Ok(());
         }
         private_folder(&self.folder)?;
-        // Held until the file is written; without it another program's text may be missed.
+        // Held until the file is written; without the lock, another program's text may be
+        // overlooked.
         let _lock = self.lock();
         let theirs = self.unsent().filter(|there| Some(there.as_str()) != found);
         let all: Vec<&str> = theirs.as_deref().into_iter().chain(text).collect();
@@ -62,7 +63,7 @@ mod tests {
         store.keep_unsent(None, Some("three")).unwrap();
         assert_eq!(store.unsent().as_deref(), Some("one\n  two\n\nthree"));
         assert!(store.list().unwrap().sessions.is_empty() && store.is_untouched());
-        // The one that took it has gone on with it, or sent it.
+        // The window that took it has continued or sent it.
         let found = store.unsent();
         store.keep_unsent(found.as_deref(), Some("one, changed")).unwrap();
         assert_eq!(store.unsent().as_deref(), Some("one, changed"));

@@ -1,4 +1,4 @@
-//! Formats for models that carry no template.
+//! Formats for models that have no template.
 
 /// `User:` and `Assistant:` lines.
 const PLAIN: &str = "\
@@ -27,7 +27,7 @@ const VICUNA: &str = "\
 {%- if add_generation_prompt -%}{{ ' ASSISTANT:' }}{%- endif -%}";
 
 /// The source for a model of this name, and the text that ends its answers: Vicuna's format if the
-/// name says so, else plain lines.
+/// name says so, otherwise plain lines.
 pub(super) fn source_for(model_name: &str) -> (&'static str, &'static str) {
     let vicuna = model_name.to_lowercase().contains("vicuna");
     if vicuna { (VICUNA, "USER:") } else { (PLAIN, "\nUser:") }

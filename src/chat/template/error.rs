@@ -1,9 +1,9 @@
-//! Why a template is of no use for a conversation. Must never know Jinja's own errors: a fault is
-//! told in words already.
+//! Why a template cannot be used for a conversation. It must not depend on Jinja's own errors: a
+//! fault is already described in words.
 
 use super::super::jinja::Fault;
 
-/// Why a conversation could not be written down.
+/// Why a conversation could not be rendered.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
     /// The template is not valid Jinja.
@@ -25,7 +25,7 @@ pub enum TemplateError {
         /// What the template says.
         reason: String,
     },
-    /// The template asks for more than a template may.
+    /// The template exceeds the limits of templates.
     #[error(
         "the chat template of {origin} exceeds a limit: {limit}; use another conversion of the \
         model"
@@ -33,7 +33,7 @@ pub enum TemplateError {
     Limit {
         /// File the template came from.
         origin: String,
-        /// Which, and how large it is.
+        /// Which limit, and how large it is.
         limit: String,
     },
 }

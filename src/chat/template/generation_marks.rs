@@ -1,12 +1,12 @@
 //! The tag of training templates that Jinja does not know.
 
-/// Training templates mark the assistant's text with `{% generation %}`, a tag that Jinja itself
-/// does not know and that writes nothing: an `if true` with the same whitespace marks.
+/// Training templates mark the assistant's text with `{% generation %}`, a tag that Jinja does not
+/// know and that writes nothing. It becomes an `if true` with the same whitespace marks.
 pub(super) fn without_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
-        // Behind the opening: the percent sign of `{%}` is not both.
+        // After the opening: the percent sign in `{%}` cannot count twice.
         let inner = start + 2;
         let Some(length) = rest[inner..].find("%}") else { break };
         let tag = &rest[inner..inner + length];

@@ -1,5 +1,5 @@
-//! From a conversation to the text a model was trained on: the model's own Jinja template, or a
-//! built-in one for models that carry none.
+//! From a conversation to the text that a model was trained on: with the model's own Jinja
+//! template, or with a built-in one for models that have none.
 
 mod built_in;
 mod error;
@@ -16,7 +16,7 @@ use generation_marks::without_generation_marks;
 
 pub use error::TemplateError;
 
-/// Texts of the special tokens a template may ask for; empty where the model has none.
+/// Texts of the special tokens that a template may use; empty if the model does not have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecialTokens {
     /// Begin of text, e.g. `<s>`.
@@ -45,7 +45,7 @@ pub struct ChatTemplate {
 enum SystemRole {
     /// The template has a place for it.
     Kept,
-    /// The template refuses or drops it: it opens the first user message instead.
+    /// The template refuses or drops it, so it is put at the start of the first user message.
     Folded,
 }
 
@@ -53,8 +53,8 @@ impl ChatTemplate {
     /// Reads a model's template. `origin` names its file in errors.
     ///
     /// # Errors
-    /// [`TemplateError::Syntax`]; [`TemplateError::Limit`], also if the template cannot write down
-    /// one short question within the limits.
+    /// [`TemplateError::Syntax`]; [`TemplateError::Limit`], also if the template cannot render one
+    /// short question within the limits.
     pub fn new(source: &str, origin: &str, tokens: SpecialTokens) -> Result<Self, TemplateError> {
         let jinja = Jinja::new(without_generation_marks(source));
         let mut template = Self {
@@ -70,8 +70,8 @@ impl ChatTemplate {
         Ok(template)
     }
 
-    /// The built-in template for a model that carries none: Vicuna's format if the model's name
-    /// says so, else `User:` and `Assistant:` lines.
+    /// The built-in template for a model that has none: Vicuna's format if the model's name says
+    /// so, otherwise `User:` and `Assistant:` lines.
     ///
     /// # Errors
     /// As [`Self::new`], if the built-in text were damaged.
@@ -83,25 +83,26 @@ impl ChatTemplate {
         Ok(template)
     }
 
-    /// Strings that end an answer beside the end-of-sequence tokens; none for a model's own
-    /// template, which ends its turns by tokens.
+    /// Strings that end an answer in addition to the end-of-sequence tokens; none for a model's own
+    /// template, which ends its turns with tokens.
     pub fn stop_strings(&self) -> &[String] {
         &self.stops
     }
 
-    /// Whether the tokenizer must add the begin-of-text token itself: only the built-in formats
-    /// leave it out; a model's own template writes it where the model wants it.
+    /// Whether the tokenizer must add the begin-of-text token itself. Only the built-in formats
+    /// leave it out; a model's own template writes it where the model needs it.
     pub fn wants_bos(&self) -> bool {
         self.adds_bos
     }
 
-    /// The same template, told to switch the model's thoughts on or off; `None` leaves that to it.
+    /// The same template with the model's thoughts switched on or off; `None` leaves that to the
+    /// template.
     #[must_use]
     pub fn with_thinking(&self, thinking: Option<bool>) -> Self {
         Self { thinking, ..self.clone() }
     }
 
-    /// Whether the template writes something else when it is told to switch thoughts off.
+    /// Whether the template writes something else when thoughts are switched off.
     pub fn switches_thinking(&self) -> bool {
         let question = [message(Role::User, "question")];
         let now = clock::now();
@@ -111,7 +112,7 @@ impl ChatTemplate {
     }
 
     /// The text of `messages`; with `generate`, up to where the assistant's answer begins. For a
-    /// target take [`Self::prompt`]: here control tokens that somebody typed look like the
+    /// target use [`Self::prompt`]: here, control tokens that a user typed look like the
     /// template's.
     ///
     /// # Errors
@@ -120,11 +121,12 @@ impl ChatTemplate {
         self.render_as_is(&self.shaped(messages), generate, clock::now())
     }
 
-    /// The text of `messages` and the places of what they say in it, so that control tokens in
-    /// those can be taken as text. `controls` tells where a text spells control tokens.
+    /// The text of `messages` and the positions of their text in it, so that control tokens there
+    /// can be read as text. `controls` finds where a text spells control tokens.
     ///
     /// # Errors
-    /// As [`Self::render`]; also if the template turns what is said into control tokens of its own.
+    /// As [`Self::render`]; also if the template turns the messages' text into control tokens of
+    /// its own.
     pub fn prompt(
         &self,
         messages: &[Message],
@@ -147,15 +149,15 @@ impl ChatTemplate {
             Ok::<_, TemplateError>(Prompt::read(&text, sign))
         };
         let every = match (read(Marks::Every), &plain) {
-            // The template's own complaint, about what was said and not about the signs in it.
+            // The template's own complaint, about the messages and not about the marks in them.
             (Err(_), Err(_)) => return plain.map(|_| Prompt::default()),
             (every, _) => every?,
         };
         if plain.is_ok_and(|text| text == every.text) {
             return Ok(every);
         }
-        // The template looks into what is said, for thoughts to cut out, say: so only control
-        // tokens are marked. Then it must not make any out of the rest.
+        // The template examines the messages, for example to cut out thoughts, so only control
+        // tokens are marked. Then it must not create any from the rest.
         let prompt = read(Marks::Controls(controls))?;
         if prompt.own_controls(controls) != every.own_controls(controls) {
             return Err(self.refused("it turns text of the messages into control tokens"));
@@ -174,8 +176,8 @@ impl ChatTemplate {
         }
     }
 
-    /// What the template writes right behind an answer, e.g. `<|im_end|>\n`: it begins with the
-    /// token that ends a turn. `None` if that cannot be told.
+    /// What the template writes right after an answer, e.g. `<|im_end|>\n`: it begins with the
+    /// token that ends a turn. `None` if that cannot be determined.
     pub fn end_of_turn(&self) -> Option<String> {
         const ANSWER: &str = "dovetail-probe-answer";
         let conversation = [message(Role::User, "question"), message(Role::Assistant, ANSWER)];
@@ -196,8 +198,8 @@ impl ChatTemplate {
         text.map_err(|fault| TemplateError::new(&self.origin, fault))
     }
 
-    /// The variables that `transformers` gives a template, with those that published templates ask
-    /// for besides. What is left out is undefined, so that a template's own default counts.
+    /// The variables that `transformers` passes to a template, and others that published templates
+    /// use. What is left out is undefined, so that a template's own default applies.
     fn variables(&self, messages: &[Message], generate: bool, now: u64) -> Value {
         let messages: Vec<Value> = messages.iter().map(variables_of).collect();
         let tokens = &self.tokens;
@@ -210,18 +212,19 @@ impl ChatTemplate {
             ("pad_token", Value::from(tokens.pad.as_str())),
             ("tools", Value::from(())),
             ("documents", Value::from(())),
-            // Llama 3's; without it the older ones tell a date of their training.
+            // For Llama 3; without it, older templates state a date from their training.
             ("date_string", Value::from(clock::local(now, "%d %b %Y"))),
         ];
         if let Some(thinking) = self.thinking {
-            // By Qwen3, SmolLM3 and their like; by Granite and DeepSeek.
+            // The first is used by Qwen3, SmolLM3 and similar models; the second by Granite and
+            // DeepSeek.
             root.push(("enable_thinking", Value::from(thinking)));
             root.push(("thinking", Value::from(thinking)));
         }
         Value::from_pairs(root)
     }
 
-    /// Tries a system message: a template that refuses it or leaves it out gets it folded.
+    /// Tries a system message; if a template refuses it or leaves it out, it is folded.
     fn probe_system(&self) -> Result<SystemRole, TemplateError> {
         const SYSTEM: &str = "dovetail-probe-system";
         let question = message(Role::User, "question");
@@ -230,7 +233,7 @@ impl ChatTemplate {
         if with.is_ok_and(|text| text.contains(SYSTEM)) {
             return Ok(SystemRole::Kept);
         }
-        // Only a template that works without it can be said to refuse the system message.
+        // Only a template that works without the system message can be said to refuse it.
         match self.render_as_is(&[question], true, now) {
             Ok(_) => Ok(SystemRole::Folded),
             Err(limit @ TemplateError::Limit { .. }) => Err(limit),
@@ -239,7 +242,8 @@ impl ChatTemplate {
     }
 }
 
-/// A message as templates read it. Thoughts have two names: Qwen3's and gpt-oss's.
+/// A message in the form in which templates read it. Thoughts have two names: Qwen3's and
+/// gpt-oss's.
 fn variables_of(message: &Message) -> Value {
     let role = match message.role {
         Role::System => "system",
@@ -257,7 +261,7 @@ fn message(role: Role, content: &str) -> Message {
     Message::new(role, content.to_owned())
 }
 
-/// Moves leading system messages into the first user message, a blank line between.
+/// Moves leading system messages into the first user message, separated by a blank line.
 fn folded(messages: &[Message]) -> Vec<Message> {
     let mut system = String::new();
     let mut turns = Vec::new();
