@@ -1,6 +1,6 @@
 //! From examples to batches: their order, how they are joined, masks and noise. All of it is a
-//! function of the seed, the epoch and the step, so that a training goes on where it stopped. Must
-//! never know the head.
+//! function of the seed, the epoch and the step, so that a training continues where it stopped. It
+//! must not depend on the head.
 
 use candle_core::{Device, Result, Tensor};
 use half::f16;
@@ -9,21 +9,22 @@ use super::{Columns, Example, Examples, MaskRule, Options};
 use crate::model::head::DraftVocabulary;
 use crate::speculate::Noise;
 
-/// Batches that are filled from one drawn pool: more make padding rarer, fewer the order freer.
+/// How many batches are filled from one shuffled pool: with more, less padding is needed; with
+/// fewer, the order is more random.
 const POOL: usize = 32;
 
-/// A text of 512 tokens or fewer gets all of the noise, unless the options want Dovetail's formula
-/// as it is, which gives short ones more, up to many times the features themselves.
+/// A text of 512 tokens or fewer gets the full noise. The options can request Dovetail's formula
+/// unchanged, which gives shorter texts more, up to many times the features themselves.
 const FULL_NOISE: usize = 512;
 
 const ORDER: u64 = 0x6f72_6465_7200;
 const NOISE: u64 = 0x6e6f_6973_6500;
 
-/// Examples side by side, the shorter ones padded. Row i of an example is the pair
-/// (f_i, x_{i+1}), which predicts f_{i+1} and by it x_{i+2}.
+/// Several examples, the shorter ones padded. Row i of an example is the pair (f_i, x_{i+1}), which
+/// predicts f_{i+1} and from it x_{i+2}.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// `[batch, rows, width]`: what is read of f_i or in its place, with noise.
+    /// `[batch, rows, width]`: f_i, or what is read instead of it, with noise.
     pub features: Tensor,
     /// `[batch · rows]`: x_{i+1}.
     pub tokens: Tensor,
@@ -31,12 +32,12 @@ pub struct Batch {
     pub labels: Tensor,
     /// `[batch · rows]`: whether a row has a loss.
     pub counts: Vec<bool>,
-    /// Pairs, padding left out.
+    /// How many pairs there are, without padding.
     pub pairs: usize,
 }
 
 impl Batch {
-    /// Puts `examples` of these `columns` on `device`, with `noise` on what is read.
+    /// Puts `examples` with these `columns` on `device`, with `noise` on what is read.
     ///
     /// # Errors
     /// If the device fails.
@@ -90,8 +91,8 @@ impl Batch {
         })
     }
 
-    /// The same, made of `examples`, without the losses of rows that predict a token that the head
-    /// does not score: no draft of it can be right there.
+    /// The same batch, made of `examples`, without the losses of rows that predict a token that the
+    /// head does not score: no draft can be right there.
     pub(super) fn scoring(mut self, examples: &[Example], scored: &DraftVocabulary) -> Self {
         let rows = self.counts.len() / examples.len().max(1);
         for (example, counts) in examples.iter().zip(self.counts.chunks_mut(rows.max(1))) {
@@ -103,8 +104,8 @@ impl Batch {
         self
     }
 
-    /// Which rows count when the head has read its own outputs `step` times: row i needs the rows
-    /// from i − step on, for its draft began there.
+    /// Which rows count after the head has read its own outputs `step` times: row i needs the rows
+    /// from i − step on, because its draft began there.
     pub fn counts_at(&self, step: usize) -> Result<Vec<bool>> {
         let (_, rows, _) = self.features.dims3()?;
         let counts = (0..self.counts.len()).map(|row| {
@@ -113,7 +114,7 @@ impl Batch {
         Ok(counts.collect())
     }
 
-    /// Rows that count on the target's features.
+    /// How many rows count on the target's features.
     pub fn counted(&self) -> usize {
         self.counts.iter().filter(|&&counts| counts).count()
     }
@@ -122,7 +123,7 @@ impl Batch {
 /// Noise on the features of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct FeatureNoise {
-    /// Its width on a text of 512 tokens; 0 adds none.
+    /// Its width for a text of 512 tokens; 0 adds none.
     width: f64,
     /// Whether shorter texts get no more than that.
     capped: bool,
@@ -130,27 +131,27 @@ pub struct FeatureNoise {
 }
 
 impl FeatureNoise {
-    /// That of the `number`th batch of a training.
+    /// The noise of the `number`th batch of a training.
     pub(super) fn of(options: &Options, number: u64) -> Self {
         let draw = Noise::new(options.seed ^ NOISE, number as usize);
         Self { width: options.noise, capped: !options.noise_uncapped, draw }
     }
 
-    /// None.
+    /// No noise.
     pub(super) fn none() -> Self {
         Self { width: 0.0, capped: true, draw: Noise::new(NOISE, 0) }
     }
 
-    /// Its width on a text of `len` tokens.
+    /// Its width for a text of `len` tokens.
     fn width_at(&self, len: usize) -> f64 {
         let tokens = if self.capped { len.max(FULL_NOISE) } else { len.max(1) };
         self.width * FULL_NOISE as f64 / tokens as f64
     }
 }
 
-/// The batches of one epoch, each a list of examples: shuffled, joined with others of like length,
-/// shuffled again. A batch takes at most `batch_tokens` tokens with padding, or one example.
-/// Examples that make no pair with a loss are left out.
+/// The batches of one epoch, each a list of examples: shuffled, joined with others of similar
+/// length, and shuffled again. A batch takes at most `batch_tokens` tokens including padding, or
+/// one example. Examples without any pair that has a loss are left out.
 pub(super) fn plan(
     examples: &dyn Examples,
     seed: u64,
@@ -176,7 +177,7 @@ pub(super) fn plan(
         pool.sort_by_key(|&index| length(index));
         let mut batch: Vec<usize> = Vec::new();
         for &index in pool.iter() {
-            // The pool is sorted: the newest is the longest.
+            // The pool is sorted, so the newest is the longest.
             if !batch.is_empty() && (batch.len() + 1) * length(index) > batch_tokens {
                 batches.push(std::mem::take(&mut batch));
             }
@@ -214,7 +215,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Features that tell position and component; the assistant's tokens are marked with `#`.
+    /// Features that show position and component; the assistant's tokens are marked with `#`.
     fn example(mask: &str) -> Example {
         let len = mask.len();
         Example {
@@ -252,7 +253,7 @@ mod tests {
         let labels = batch.labels.to_vec2::<f32>().unwrap();
         assert_eq!(labels[..3], [[2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]);
         assert_eq!(labels[3..], [[2.0, 3.0], [4.0, 5.0], [0.0, 0.0]]);
-        // x_2 and x_3 of the first, x_1 and x_2 of the second are the assistant's.
+        // x_2 and x_3 of the first example and x_1 and x_2 of the second are the assistant's.
         assert_eq!(batch.counts, [false, true, false, true, false, false]);
         assert_eq!((batch.pairs, batch.counted()), (5, 2));
     }
@@ -343,7 +344,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every example that makes a pair is in one batch, and no batch is too large.
+        /// Every example that has a pair is in one batch, and no batch is too large.
         #[test]
         fn an_epoch_has_every_example_once(
             lengths in prop::collection::vec(0usize..90, 0..200), seed: u64, epoch in 0u64..9,

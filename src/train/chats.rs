@@ -1,6 +1,7 @@
-//! Chats from a JSONL file, one a line, in the ways they are published: `messages` with `role` and
-//! `content`, `conversations` with `from` and `value` (ShareGPT), or `turns`, questions alone.
-//! A line that is no chat is named and passed over. Must never know templates or tokens.
+//! Chats from a JSONL file, one per line, in the published formats: `messages` with `role` and
+//! `content`, `conversations` with `from` and `value` (ShareGPT), or `turns`, which has only
+//! questions. A line that is not a chat is reported and skipped. It must not depend on templates or
+//! tokens.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -16,46 +17,46 @@ pub enum ChatFault {
     /// Cut off in the middle, or not JSON.
     #[error("not JSON, or torn: {0}")]
     Torn(String),
-    /// None of the known fields.
+    /// It has none of the known fields.
     #[error("no `messages`, `conversations` or `turns` in it")]
     NoChat,
-    /// A chat without a word.
+    /// A chat without any text.
     #[error("the chat is empty")]
     Empty,
     /// A role other than system, user and assistant.
     #[error("message {message}: the role `{role}` is unknown")]
     Role {
-        /// Which, from 1 on.
+        /// Which message, starting at 1.
         message: usize,
-        /// What it says.
+        /// The role in the file.
         role: String,
     },
-    /// A message without text: an empty one, an image, a call of a tool.
+    /// A message without text: an empty message, an image, or a tool call.
     #[error("message {message} has no text")]
     NoText {
-        /// Which, from 1 on.
+        /// Which message, starting at 1.
         message: usize,
     },
-    /// Only questions.
+    /// It has only questions.
     #[error("nobody answers in it; --self-answers has the target answer")]
     NoAnswer,
-    /// The target's template does not take it.
+    /// The target's template does not accept it.
     #[error("{0}")]
     Template(String),
     /// The window ends before the first answer.
     #[error("the first answer begins at token {begins}, behind the window of {window}")]
     Window {
-        /// Its position.
+        /// Where the answer begins.
         begins: usize,
-        /// Tokens that are used of a chat.
+        /// How many tokens of a chat are used.
         window: usize,
     },
 }
 
-/// A line of the file: its number from 1 on, and the chat in it.
+/// A line of the file: its number, starting at 1, and the chat in it.
 pub type ChatLine = (usize, Result<Vec<Message>, ChatFault>);
 
-/// Reads the chats of a file, line by line; lines of white space are passed over in silence.
+/// Reads the chats of a file, line by line; blank lines are skipped silently.
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -80,7 +81,8 @@ fn lines(mut from: impl BufRead) -> impl Iterator<Item = io::Result<ChatLine>> {
     })
 }
 
-/// The chat in a line. Answers before the first question, as in chats cut in pieces, are left out.
+/// The chat in a line. Answers before the first question, which occur in chats cut into pieces, are
+/// left out.
 fn parse(line: &[u8]) -> Result<Vec<Message>, ChatFault> {
     let value: Value =
         serde_json::from_slice(line).map_err(|error| ChatFault::Torn(error.to_string()))?;
@@ -117,7 +119,7 @@ fn message(index: usize, item: &Value, role: &str, text: &str) -> Result<Message
     said(index, who, fields.get(text))
 }
 
-/// The text itself, or parts of which every one is text.
+/// The text itself, or its parts if all of them are text.
 fn said(index: usize, role: Role, content: Option<&Value>) -> Result<Message, ChatFault> {
     let content = match content {
         Some(Value::String(text)) => text.clone(),

@@ -1,5 +1,6 @@
-//! A training as one file: weights, moments and counters. Continued from it, a training makes the
-//! same steps bit for bit as one that was never interrupted. Must never know when it is saved.
+//! A training as one file: weights, moments and counters. A training that continues from it makes
+//! the same steps, bit for bit, as one that was never interrupted. It must not depend on when it is
+//! saved.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -22,22 +23,22 @@ const WEIGHT: &str = "weight.";
 const FIRST: &str = "first.";
 const SECOND: &str = "second.";
 
-/// The position of a training. Every random number is a function of the seed and of these.
+/// The position of a training. Every random number is a function of the seed and of these numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainPosition {
-    /// Steps of the optimiser.
+    /// Steps of the optimiser so far.
     pub steps: u64,
-    /// Batches drawn.
+    /// Batches drawn so far.
     pub batches: u64,
-    /// Passes over the examples finished.
+    /// Completed passes over the examples.
     pub epoch: u64,
-    /// Batches drawn of the present pass.
+    /// Batches drawn in the current pass.
     pub cursor: usize,
-    /// Pairs that went through the head.
+    /// Pairs that went through the head so far.
     pub tokens: u64,
-    /// Time spent in steps and in measurements on the way.
+    /// Time spent in steps and in measurements during the training.
     pub seconds: f64,
-    /// How many examples there were and their tokens, once the first batch was drawn.
+    /// How many examples and tokens there were, once the first batch has been drawn.
     pub examples: Option<(usize, u64)>,
 }
 
@@ -58,7 +59,7 @@ pub(super) struct Checkpoint {
     pub(super) position: TrainPosition,
 }
 
-/// Writes the parts of a [`Checkpoint`] to `path`; the file there is replaced when the new one is
+/// Writes the parts of a [`Checkpoint`] to `path`; an existing file is replaced when the new one is
 /// complete.
 pub(super) fn save(
     path: &Path,

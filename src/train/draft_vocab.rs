@@ -1,12 +1,12 @@
-//! Which tokens a head is trained to score: those that the target says most often. Must never know
-//! files or the head.
+//! Which tokens a head is trained to score: those that the target says most often. It must not
+//! depend on files or the head.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::head::DraftVocabulary;
 
-/// Share of the answers' tokens that an automatic draft vocabulary covers: the rest costs about
-/// one round in two hundred its first token.
+/// The share of the answers' tokens that an automatic draft vocabulary covers; the remaining tokens
+/// cost about one round in two hundred its first token.
 const COVERED: f64 = 0.995;
 /// An automatic size is a multiple of this: whole tiles of the LM head, and room for tokens that
 /// happen not to be in the data.
@@ -19,9 +19,9 @@ pub enum DraftVocabSize {
     /// As many as cover what the target says, if that saves at least half of the vocabulary.
     #[default]
     Auto,
-    /// All.
+    /// All tokens.
     All,
-    /// So many.
+    /// This many tokens.
     Tokens(usize),
 }
 
@@ -40,9 +40,10 @@ impl std::str::FromStr for DraftVocabSize {
     }
 }
 
-/// The draft vocabulary for a target of `vocab` tokens that `said` these, and the share of them
-/// that it covers; `None` if all tokens are to be scored. `always` (the tokens that end a turn) are
-/// in it. Tokens said equally often go by id, for the lower ones are the more frequent in general.
+/// The draft vocabulary for a target of `vocab` tokens whose answers consist of these, and the
+/// share of them that it covers; `None` if all tokens are to be scored. It includes `always` (the
+/// tokens that end a turn). Tokens that occur equally often are ordered by id, because lower ids
+/// are generally more frequent.
 pub fn draft_vocabulary(
     size: DraftVocabSize,
     said: impl IntoIterator<Item = u32>,
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(share, 1.0);
         let (tokens, share) = draft_vocabulary(DraftVocabSize::Tokens(2), said, &[1], 12).unwrap();
         assert_eq!((tokens.tokens(), share), (&[1, 5][..], 0.5));
-        // What was not said goes by id.
+        // Tokens that do not occur are ordered by id.
         let (tokens, _) = draft_vocabulary(DraftVocabSize::Tokens(6), said, &[1], 12).unwrap();
         assert_eq!(tokens.tokens(), [0, 1, 2, 5, 7, 9]);
     }

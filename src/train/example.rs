@@ -1,5 +1,5 @@
-//! What a head learns from: a text with the target's features. Must never know where texts come
-//! from.
+//! What a head learns from: a text with the target's features. It must not depend on where texts
+//! come from.
 
 use std::ops::Range;
 
@@ -11,14 +11,14 @@ use crate::model::head::HeadConfig;
 /// Which numbers of a position a head reads, and which are the target's feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// What is read.
+    /// The numbers that the head reads.
     pub read: Range<usize>,
-    /// f_i: the same, or behind it.
+    /// f_i: the same numbers, or those after them.
     pub feature: Range<usize>,
 }
 
 impl Columns {
-    /// Those of a head of this configuration.
+    /// The columns for a head of this configuration.
     pub fn of(config: &HeadConfig) -> Self {
         let (read, hidden) = (config.feature_width(), config.target_hidden());
         match config.eagle3 {
@@ -27,7 +27,7 @@ impl Columns {
         }
     }
 
-    /// Numbers of a position.
+    /// How many numbers a position has.
     pub fn width(&self) -> usize {
         self.feature.end
     }
@@ -42,15 +42,15 @@ pub struct Example {
     /// (method.md, Features); for a head over tapped states these states and then f_i
     /// ([`Columns`]).
     pub features: Vec<f16>,
-    /// `[L]`: whether x_i is the assistant's, the token that ends its turn included.
+    /// `[L]`: whether x_i is the assistant's, including the token that ends its turn.
     pub mask: Vec<bool>,
 }
 
 impl Example {
-    /// Whether its parts fit each other and a target of `hidden` and `vocab`.
+    /// Checks that its parts fit together and match a target of `hidden` and `vocab`.
     ///
     /// # Errors
-    /// What is wrong, a sentence.
+    /// What is wrong, in a sentence.
     pub fn check(&self, hidden: usize, vocab: usize) -> Result<(), String> {
         let len = self.tokens.len();
         if self.mask.len() != len || self.features.len() != len * hidden {
@@ -76,7 +76,7 @@ impl Example {
 
 /// Many examples, read one at a time so that they need not fit in memory.
 pub trait Examples {
-    /// How many there are.
+    /// How many examples there are.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -84,10 +84,10 @@ pub trait Examples {
         self.len() == 0
     }
 
-    /// L of one, without reading it: batches are made of examples of like length.
+    /// L of one example, without reading it: batches are made of examples of similar length.
     fn tokens(&self, index: usize) -> usize;
 
-    /// Reads one.
+    /// Reads one example.
     ///
     /// # Errors
     /// [`TrainError::Example`] if it cannot be read.

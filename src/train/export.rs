@@ -14,18 +14,19 @@ use super::tensors_file::{save, save_tensors};
 use crate::model::head::{Eagle3Config, FusionKind, HeadConfig, HeadWeights, Taps};
 use crate::model::{BlockOptions, Config, RopeScaling};
 
-/// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without
-/// the biases and norms that some targets add.
+/// The configuration of a new head of `blocks` blocks for a target: the target's sizes, without the
+/// biases and norms that some targets add.
 pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig {
     let rope_scaling = match &target.rope_scaling {
-        // A head is trained with its own positions and needs none of what `config.json` of a Llama
-        // has no field for.
+        // A head is trained with its own positions, and needs none of those for which a Llama's
+        // `config.json` has no field.
         RopeScaling::Factors(_) | RopeScaling::Yarn { .. } | RopeScaling::Long { .. } => {
             RopeScaling::None
         }
         other => other.clone(),
     };
-    // A latent target's one wide key head is the absorbed form of as many as it has queries.
+    // A latent target's single wide key head is the absorbed form of as many key heads as it has
+    // query heads.
     let (head_dim, kv_heads) = match &target.block.latent {
         Some(latent) => ((latent.nope_dim + latent.rope_dim).next_multiple_of(2), target.heads),
         None => (target.head_dim, target.kv_heads),
@@ -46,8 +47,8 @@ pub fn head_config(target: &Config, blocks: usize, elastic: bool) -> HeadConfig 
     HeadConfig { body, elastic, draft_vocab: None, position_limit: None, eagle3: None }
 }
 
-/// The configuration of a new head of this kind; one that taps states, of these layers of the
-/// target. Otherwise as [`head_config`].
+/// The configuration of a new head of this kind; if it taps states, they are those of these layers
+/// of the target. Otherwise as [`head_config`].
 pub fn head_config_of(
     kind: FusionKind,
     target: &Config,
@@ -58,7 +59,7 @@ pub fn head_config_of(
     HeadConfig { eagle3: kind.taps().then(taps), ..head_config(target, blocks, elastic) }
 }
 
-/// `config.json` of a head, read back by [`HeadConfig::of_kind`] as it was.
+/// The `config.json` of a head, which [`HeadConfig::of_kind`] reads back unchanged.
 pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
     let body = &config.body;
     let scaling = match &body.rope_scaling {
@@ -87,7 +88,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
         "head_dim": body.head_dim,
         "vocab_size": body.vocab,
         "max_position_embeddings": body.max_positions,
-        // By way of its shortest decimal, not of the f32's full expansion.
+        // Through its shortest decimal, not the full expansion of the f32.
         "rms_norm_eps": body.rms_eps.to_string().parse::<f64>().unwrap_or(body.rms_eps.into()),
         "rope_theta": body.rope_theta,
         "rope_scaling": scaling,
@@ -113,7 +114,7 @@ pub fn head_json(config: &HeadConfig, kind: FusionKind) -> Value {
 }
 
 impl DraftNet {
-    /// The weights as they are exported, in f16.
+    /// The weights in the form in which they are exported, in f16.
     ///
     /// # Errors
     /// If the device fails.
@@ -133,7 +134,7 @@ impl DraftNet {
         Ok(half)
     }
 
-    /// The head as decoding runs it.
+    /// The head in the form in which decoding runs it.
     ///
     /// # Errors
     /// If the device fails.
@@ -141,8 +142,8 @@ impl DraftNet {
         Ok(HeadWeights::load(self.config(), &self.half()?)?)
     }
 
-    /// Writes `config.json` and `model.safetensors` to `folder`, which is made if it is not there.
-    /// Each file appears whole or not at all.
+    /// Writes `config.json` and `model.safetensors` to `folder`, which is created if it does not
+    /// exist. Each file appears completely or not at all.
     ///
     /// # Errors
     /// [`TrainError::Io`] if the disk is full or refuses.

@@ -1,9 +1,9 @@
-//! What is minimised: SmoothL1 to the target's features and the cross-entropy with its
-//! distribution (method.md, Training a head), with gradients in closed form.
+//! What is minimised: SmoothL1 to the target's features and the cross-entropy with its distribution
+//! (method.md, Training a head), with gradients in closed form.
 //!
-//! The vocabulary is by far the widest thing in training. So the logits are made a few rows at a
-//! time, only for rows that count, never enter the graph of gradients, and the target's
-//! distribution is made once for all outputs that are compared with it.
+//! The vocabulary is by far the largest dimension in training. So the logits are computed a few
+//! rows at a time and only for rows that count, they never enter the graph of gradients, and the
+//! target's distribution is computed once for all outputs that are compared with it.
 
 use candle_core::{DType, Result, Tensor};
 
@@ -12,23 +12,24 @@ use super::softmax::Distributions;
 use super::{Measure, Options};
 use crate::kernels::RowLoss;
 
-/// Floats of logits that are held at a time: few enough to stay in the last cache or nearly, so
-/// many that reading and packing the LM head for each product does not weigh.
+/// How many floats of logits are held at a time: few enough to fit in the last-level cache or
+/// nearly, but enough that the time for reading and packing the LM head for each product is
+/// negligible.
 const AT_ONCE: usize = 1 << 22;
 
-/// Fewest rows of logits that are made at a time: fewer would read the LM head too often.
+/// The minimum number of rows of logits computed at a time: fewer would read the LM head too often.
 const FEWEST_ROWS: usize = 64;
 
-/// One output of the head whose loss is computed.
+/// An output of the head whose loss is computed.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     /// `[n, H]`: estimates of the next features.
     pub output: Tensor,
-    /// m: the block it came from.
+    /// m: the block that it came from.
     pub depth: usize,
-    /// Steps the head had read its own outputs.
+    /// How many steps the head had read its own outputs.
     pub step: usize,
-    /// Weight of its loss.
+    /// The weight of its loss.
     pub weight: f64,
 }
 
@@ -41,21 +42,21 @@ pub struct LossComputer {
     ploss: f64,
 }
 
-/// Sums over the rows that counted, of one output.
+/// Sums over the rows of one output that counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LossSums {
-    /// Rows.
+    /// How many rows.
     pub rows: f64,
-    /// SmoothL1, the mean over components.
+    /// SmoothL1, averaged over components.
     pub vloss: f64,
     /// Cross-entropy in nats.
     pub ploss: f64,
-    /// Rows in which the target's likeliest token is among the 1, 2, 3 likeliest.
+    /// How many rows have the target's likeliest token among the head's 1, 2 and 3 likeliest.
     pub right: [f64; 3],
 }
 
 impl LossSums {
-    /// Of the rows that count `here`, without SmoothL1.
+    /// The sums of the rows that count `here`, without SmoothL1.
     fn of(losses: &[RowLoss], here: &[bool]) -> Self {
         let mut sums = Self::default();
         for (loss, _) in losses.iter().zip(here).filter(|(_, counts)| **counts) {
@@ -68,7 +69,7 @@ impl LossSums {
         sums
     }
 
-    /// Adds those of further rows.
+    /// Adds the sums of further rows.
     pub fn add(&mut self, other: &Self) {
         self.rows += other.rows;
         self.vloss += other.vloss;
@@ -78,7 +79,7 @@ impl LossSums {
         }
     }
 
-    /// The means, of an output of `depth` blocks after `step` steps on its own outputs.
+    /// The means for an output of `depth` blocks after `step` steps on its own outputs.
     pub fn measure(&self, depth: usize, step: usize) -> Measure {
         let per_row = 1.0 / (self.rows + TINY);
         Measure {
@@ -92,7 +93,7 @@ impl LossSums {
     }
 }
 
-/// Added to the count of rows that a mean divides by, as the published trainer does.
+/// Added to the number of rows by which a mean is divided, as in the published trainer.
 const TINY: f64 = 1e-5;
 
 /// The result of [`LossComputer::compute`].
@@ -100,7 +101,7 @@ const TINY: f64 = 1e-5;
 pub struct LossOutput {
     /// The part of the loss that has gradients: a scalar.
     pub loss: Tensor,
-    /// One of each estimate.
+    /// The sums for each estimate.
     pub sums: Vec<LossSums>,
 }
 
@@ -120,9 +121,9 @@ impl LossComputer {
     }
 
     /// Compares every estimate with `labels` `[n, H]`, the target's features. `counts[s]` says
-    /// which rows count at step s, those of later steps among those of the first; `all_rows` is the
-    /// number that the sums of losses are divided by: the rows that count at step 0 in all batches
-    /// of this step of the optimiser.
+    /// which rows count at step s; those of later steps are among those of the first. `all_rows` is
+    /// the number by which the sums of losses are divided: the rows that count at step 0 in all
+    /// batches of this optimiser step.
     ///
     /// The loss is Σ weight · (vloss · SmoothL1 + ploss · cross-entropy) over estimates and rows,
     /// divided by `all_rows` + 1e-5.
@@ -139,8 +140,8 @@ impl LossComputer {
         self.compute_with(None, estimates, labels, counts, all_rows)
     }
 
-    /// The same of a head with an LM head of its `own` `[scored, H]`, which learns too. Its outputs
-    /// estimate no features: only the cross-entropy counts.
+    /// The same for a head with its `own` LM head `[scored, H]`, which learns too. Its outputs do
+    /// not estimate features, so only the cross-entropy counts.
     ///
     /// # Errors
     /// If the device fails.
@@ -223,7 +224,7 @@ impl LossComputer {
         let counts: Vec<f32> = here.iter().map(|&counts| f32::from(u8::from(counts))).collect();
         let counts = Tensor::from_vec(counts, (here.len(), 1), output.device())?;
         let off = (output - &truth.features)?;
-        // SmoothL1 with β = 1: c · (d − c / 2) with c = d cut to ±1, and c is its slope.
+        // SmoothL1 with β = 1: c · (d − c / 2), where c is d clamped to ±1 and is also the slope.
         let slope = off.clamp(-1f32, 1f32)?;
         let vloss = (&slope * (&off - (&slope * 0.5)?)?)?.sum_keepdim(1)?;
         let vloss = (vloss * &counts)?.sum_all()?.to_scalar::<f32>()?;
@@ -236,8 +237,8 @@ impl LossComputer {
         Ok((sums, gradient.broadcast_mul(&counts)?))
     }
 
-    /// The cross-entropy alone, by the LM head `own`: the sums, and the gradients of the summed
-    /// loss by `output` and by `own`.
+    /// The cross-entropy alone, computed with the LM head `own`: the sums, and the gradients of the
+    /// summed loss with respect to `output` and `own`.
     fn compare_own(
         &self,
         own: &Tensor,
@@ -259,7 +260,7 @@ impl LossComputer {
 struct Truth {
     /// `[rows, H]`.
     features: Tensor,
-    /// Among the tokens that the head scores.
+    /// The distributions over the tokens that the head scores.
     distributions: Distributions,
 }
 

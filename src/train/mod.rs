@@ -1,9 +1,9 @@
-//! The trainer of draft heads (method.md, Training a head): losses, data and optimisation. Owns
-//! the differentiable head, its losses, the optimiser and the checkpoints; must never know
+//! The trainer of draft heads (method.md, Training a head): losses, data and optimisation. It owns
+//! the differentiable head, its losses, the optimiser and the checkpoints. It must not depend on
 //! terminals.
 //!
-//! A head learns from [`Example`]s: tokens and the features the target gave them. Batches of them
-//! come from any [`Examples`], a folder of shards or a few in memory.
+//! A head learns from [`Example`]s: tokens and the features that the target computed for them.
+//! Batches come from any [`Examples`]: a folder of shards, or a few examples in memory.
 
 mod batch;
 pub mod chats;
@@ -39,20 +39,20 @@ pub use options::{Elastic, FirstWeights, Length, MaskRule, Options, Used};
 pub use report::{Measure, StepReport};
 pub use trainer::Trainer;
 
-/// Why training cannot go on.
+/// Why training cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// An option is outside of what makes sense.
+    /// An option is outside of its sensible range.
     #[error("training option `{name}` is {value}: {reason}")]
     Option {
         /// Its name, as on the command line.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What would be right.
+        /// Which values would be right.
         reason: &'static str,
     },
-    /// An example cannot be had.
+    /// An example cannot be read.
     #[error("training example {index} cannot be used: {reason}")]
     Example {
         /// Its number.
@@ -60,7 +60,7 @@ pub enum TrainError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The examples are not those that the training began with.
+    /// The examples are not those with which the training began.
     #[error(
         "the training began with {} examples of {} tokens and now there are {} of {}; go on with \
          the same data, or begin anew",
@@ -78,7 +78,7 @@ pub enum TrainError {
          help"
     )]
     Diverged {
-        /// The step that was not made.
+        /// The step that failed.
         step: u64,
         /// The peak learning rate.
         rate: f64,
@@ -99,7 +99,7 @@ pub enum TrainError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Head and target do not fit, or weights are not a head's.
+    /// Head and target do not fit together, or the weights are not those of a head.
     #[error(transparent)]
     Head(#[from] crate::model::head::HeadError),
     /// The device failed or is full.

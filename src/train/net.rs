@@ -1,4 +1,4 @@
-//! The head as a differentiable function of its weights: the same numbers as
+//! The head as a differentiable function of its weights: it computes the same numbers as
 //! [`crate::model::head`], for whole batches of texts and with gradients.
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,26 +17,26 @@ pub struct DraftNet {
     config: HeadConfig,
     kind: FusionKind,
     weights: BTreeMap<String, Var>,
-    /// The tokens it scores, if not all.
+    /// The scored tokens, if not all.
     draft_vocab: Option<DraftVocabulary>,
     frequencies: Vec<f32>,
     device: Device,
 }
 
-/// The block of an EAGLE-3 head as its authors call it.
+/// The block of an EAGLE-3 head, by its authors' name.
 const MIDLAYER: &str = "midlayer";
-/// The map of the draft vocabulary by its published name.
+/// The map of the draft vocabulary, by its published name.
 const D2T: &str = "d2t";
 
-/// What the rows of a pass have seen before: the keys and values of each earlier step,
-/// `[batch, kv_heads, rows, d]`, by block. Empty at the first step.
+/// What the rows of a pass have seen before: the keys and values of each earlier step, `[batch,
+/// kv_heads, rows, d]`, by block. Empty at the first step.
 #[derive(Debug, Default)]
 pub struct Past {
     blocks: Vec<Vec<(Tensor, Tensor)>>,
 }
 
 impl Past {
-    /// Steps made.
+    /// How many steps there have been.
     fn steps(&self) -> usize {
         self.blocks.first().map_or(0, Vec::len)
     }
@@ -48,13 +48,13 @@ struct PassTables {
     rows: usize,
     cos: Tensor,
     sin: Tensor,
-    /// `[rows, rows + step]`: 0 where a row looks, −∞ elsewhere.
+    /// `[rows, rows + step]`: 0 where a row sees, −∞ elsewhere.
     mask: Tensor,
 }
 
 impl DraftNet {
-    /// A head with these first weights, drawn by `seed`. It scores the tokens of `draft_vocab`, or
-    /// all.
+    /// A head with random initial weights drawn from `seed`. It scores the tokens of `draft_vocab`,
+    /// or all.
     ///
     /// # Errors
     /// If the device has no room.
@@ -118,17 +118,17 @@ impl DraftNet {
         &self.config
     }
 
-    /// Which fusion it has.
+    /// Its kind of fusion.
     pub fn kind(&self) -> FusionKind {
         self.kind
     }
 
-    /// The tokens it scores, if not all.
+    /// The scored tokens, if not all.
     pub fn draft_vocab(&self) -> Option<&DraftVocabulary> {
         self.draft_vocab.as_ref()
     }
 
-    /// The draft vocabulary as a tensor by its published name, if there is one.
+    /// The draft vocabulary as a tensor with its published name, if there is one.
     pub(super) fn d2t(&self) -> Result<Option<(String, Tensor)>> {
         let Some(tokens) = &self.draft_vocab else { return Ok(None) };
         Ok(Some((D2T.to_owned(), Tensor::new(tokens.offsets(), &Device::Cpu)?)))
@@ -144,8 +144,8 @@ impl DraftNet {
         &self.device
     }
 
-    /// What stands for the feature of a true pair, `[batch, rows, H]`: `features` themselves, or
-    /// what `fc` makes of tapped states.
+    /// What represents the feature of a true pair, `[batch, rows, H]`: `features` themselves, or
+    /// the output of `fc` for tapped states.
     ///
     /// # Errors
     /// If the device fails.
@@ -158,7 +158,7 @@ impl DraftNet {
         linear_of(&flat, self.weight("fc.weight")?)?.reshape((batch, rows, ()))
     }
 
-    /// What the LM head reads of the last block's output, `[n, H]`.
+    /// The LM head's input for the last block's output, `[n, H]`.
     ///
     /// # Errors
     /// If the device fails.
@@ -178,11 +178,11 @@ impl DraftNet {
     /// ([`Self::state`]) and `embeddings`, both `[batch, rows, H]`.
     ///
     /// With an empty `past` this is the causal pass on the target's features: pair i at RoPE
-    /// position i. Called again with the same `past` it is step s of a draft in every row at once:
-    /// row i stands for the s-th node of a draft that began behind the stable row i − s. It sees
-    /// the first step's rows up to i − s and of each later step t the one row of its own path, i −
-    /// s + t; positions stay those of the rows. Rows below s have no draft behind them and their
-    /// outputs mean nothing.
+    /// position i. Called again with the same `past`, it is step s of a draft in every row at once:
+    /// row i is the s-th node of a draft that began after the stable row i − s. It sees the first
+    /// step's rows up to i − s and, for each later step t, the single row of its own path, i − s +
+    /// t; positions stay those of the rows. Rows below s have no draft, and their outputs are
+    /// meaningless.
     ///
     /// # Errors
     /// If the device fails.
@@ -198,7 +198,7 @@ impl DraftNet {
         let places = self.places(batch, rows, past.steps())?;
         let flat = (batch * rows, hidden);
         let (features, embeddings) = (features.reshape(flat)?, embeddings.reshape(flat)?);
-        // EAGLE-3's attention reads token and state side by side and adds to the state alone.
+        // EAGLE-3's attention reads token and state concatenated, and adds only to the state.
         let (mut x, mut attended) = match self.kind {
             FusionKind::Eagle3 => {
                 let joined = self.joined(&features, &embeddings)?;
@@ -214,7 +214,7 @@ impl DraftNet {
         Ok(outputs)
     }
 
-    /// Normed embeddings and states side by side, `[n, 2H]` (method.md, EAGLE-3).
+    /// Normed embeddings and states, concatenated, `[n, 2H]` (method.md, EAGLE-3).
     fn joined(&self, states: &Tensor, embeddings: &Tensor) -> Result<Tensor> {
         let norm = |x: &Tensor, name: &str| {
             rms_norm(x, self.weight(&format!("{MIDLAYER}.{name}"))?, self.config.body.rms_eps)
@@ -261,7 +261,7 @@ impl DraftNet {
         };
         let weight = |part: &str| self.weight(&format!("{at}.{part}.weight"));
         let linear = |x: &Tensor, part: &str| linear(x, weight(part)?);
-        // Block 0 reads the fused input as it is (method.md, Draft heads).
+        // Block 0 reads the fused input directly (method.md, Draft heads).
         let normed = match (attended, block) {
             (Some(attended), _) => attended,
             (None, 0) => x.clone(),
@@ -282,7 +282,8 @@ impl DraftNet {
         &x + linear(&inner, "mlp.down_proj")?
     }
 
-    /// Attention of `[n, width]` queries over this step's keys and the past's, `[n, heads · d]`.
+    /// Attention of `[n, width]` queries over the keys of this step and of the past, `[n, heads ·
+    /// d]`.
     fn attend(
         &self,
         [q, k, v]: [Tensor; 3],
@@ -300,7 +301,7 @@ impl DraftNet {
         past.push((k, by_head(&v, kv_heads)?));
         let step = past.len() - 1;
 
-        // The query heads of a group are further rows over the same keys.
+        // The query heads of a group are treated as more rows over the same keys.
         let (stable_keys, stable_values) = &past[0];
         let flat = |x: &Tensor| x.reshape((batch * kv_heads, (), head_dim));
         let queries = flat(&q)?;
@@ -352,7 +353,7 @@ impl DraftNet {
     }
 }
 
-/// `x` `[batch, heads, rows, d]` moved down by `by` rows, zeros in front.
+/// `x` `[batch, heads, rows, d]` moved down by `by` rows, with zeros at the front.
 fn shifted(x: &Tensor, by: usize) -> Result<Tensor> {
     if by == 0 {
         return Ok(x.clone());
@@ -376,7 +377,7 @@ fn first_weights(first: FirstWeights, name: &str, shape: &[usize], noise: Noise)
         // Stored [in, out]: the published trainer's own initialisation.
         [inputs, outputs] if name.starts_with("W_") => (6.0 / (inputs + outputs) as f64).sqrt(),
         [_, inputs] => (*inputs as f64).sqrt().recip(),
-        // The bias of `fc`, by the inputs of its weight.
+        // The bias of `fc`, scaled by the inputs of its weight.
         [outputs] => (2.0 * *outputs as f64).sqrt().recip(),
         _ => 0.0,
     };

@@ -1,6 +1,6 @@
-//! Makes an n-gram table from chats: the target reads every answer once, and what it held likely
-//! behind each token is counted by the tokens before. Must never know terminals or how a table
-//! looks.
+//! Makes an n-gram table from chats: the target reads every answer once, and what it considered
+//! likely after each token is counted by the preceding tokens. It must not depend on terminals or
+//! how a table looks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,43 +15,44 @@ use crate::model::{CpuTarget, LoadRequest, Target};
 use crate::speculate::ngrams::{KEPT, NgramBuilder};
 use crate::speculate::{Tree, top_log_probs};
 
-/// What gets a token and what the target held likely behind it, with probabilities.
+/// Receives a token and what the target considered likely after it, with probabilities.
 type Take<'a> = dyn FnMut(u32, &[(u32, f32)]) + 'a;
 
-/// Tokens of a pass: all their logits are held at a time.
+/// How many tokens a pass has: all their logits are held at a time.
 const SLICE: usize = 64;
 
 /// A table to make.
 #[derive(Clone, Debug)]
 pub struct NgramRecipe {
-    /// Tokens of a chat that are read; the rest is cut off.
+    /// How many tokens of a chat are read; the rest is cut off.
     pub window: usize,
-    /// System message for chats that have none.
+    /// The system message for chats that have none.
     pub system: Option<String>,
-    /// Most chats, drawn by the seed; `None`: all.
+    /// The most chats, drawn by the seed; `None` means all.
     pub limit: Option<usize>,
-    /// Most contexts of the table.
+    /// The most contexts in the table.
     pub contexts: usize,
-    /// Share of the chats that is kept to measure with.
+    /// The share of the chats that is set aside for measuring.
     pub held_out: f64,
-    /// What chats are drawn by.
+    /// The seed for drawing chats.
     pub seed: u64,
 }
 
 /// What was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NgramReport {
-    /// Chats that went into the table.
+    /// How many chats went into the table.
     pub chats: usize,
-    /// Lines of the file that are no chats, or none that the target's template takes.
+    /// How many lines of the file are not chats, or are refused by the target's template.
     pub refused: usize,
-    /// Places that went into it: tokens of answers.
+    /// How many places went into it: tokens of answers.
     pub places: usize,
-    /// Contexts in it.
+    /// How many contexts it has.
     pub contexts: usize,
-    /// Places of the chats held out.
+    /// How many places the held-out chats have.
     pub held: usize,
-    /// Of these, how many have the target's likeliest token first in the table, and among its four.
+    /// For how many of these the table lists the target's likeliest token first, and among its
+    /// four.
     pub right: (usize, usize),
 }
 
@@ -116,7 +117,7 @@ pub fn make_ngrams(
     Ok(made)
 }
 
-/// The chats of the file that can be used, in the order of the seed.
+/// The usable chats of the file, in the order of the seed.
 fn texts(
     files: &TargetFiles,
     data: &Path,
@@ -150,8 +151,8 @@ fn texts(
     Ok((texts, made))
 }
 
-/// Reads a text: `take` gets every token, with what the target holds likely behind it where that
-/// is the answer's.
+/// Reads a text: `take` receives every token, with what the target considers likely after it if
+/// that belongs to the answer.
 fn pass(
     target: &mut CpuTarget,
     text: &Text,
@@ -160,7 +161,7 @@ fn pass(
 ) -> Result<(), RunError> {
     let mask = text.mask();
     let is_answer = |at: usize| mask.get(at).is_some_and(|is| *is);
-    // The last token before the answer is the first that anything is asked of.
+    // The last token before the answer is the first whose successors are needed.
     let begin = mask.iter().position(|is| *is).unwrap_or(mask.len()).saturating_sub(1).max(1);
     let (prompt, rest) = text.tokens.split_at(begin.min(text.tokens.len()));
     target.truncate(0);
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The greedy continuation of a text that the table was made from is what the table says.
+    /// The greedy continuation of a text from which the table was made is what the table says.
     #[test]
     fn a_table_says_what_the_target_said() {
         let files = open_target(&Spec::Bundled, &mut |_| {}).unwrap();

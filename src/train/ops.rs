@@ -1,6 +1,6 @@
-//! Functions with gradients in closed form. Candle's fused softmax, RMSNorm and RoPE have none, and
-//! composed of its plain operations they take several times as long. Must never know what they are
-//! used for.
+//! Functions with gradients in closed form. Candle's fused softmax, RMSNorm and RoPE have no
+//! gradients, and compositions of its plain operations take several times as long. It must not
+//! depend on what they are used for.
 
 use candle_core::backend::BackendStorage;
 use candle_core::{
@@ -9,13 +9,13 @@ use candle_core::{
 };
 use candle_nn::ops as fused;
 
-/// The value of a function, and its gradient from that of the result.
+/// The value of a function, and its gradient given that of the result.
 struct Known<F> {
     value: Tensor,
     backward: F,
 }
 
-/// `value` as a function of `x`, with `backward` giving x's gradient from the result's.
+/// `value` as a function of `x`; `backward` computes x's gradient from the result's.
 pub(super) fn function_of<F>(x: &Tensor, value: Tensor, backward: F) -> Result<Tensor>
 where
     F: Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
@@ -23,7 +23,7 @@ where
     x.apply_op1(Known { value: value.force_contiguous()?, backward })
 }
 
-/// The same of two arguments.
+/// The same with two arguments.
 fn function_of_two<F>(x: &Tensor, y: &Tensor, value: Tensor, backward: F) -> Result<Tensor>
 where
     F: Fn(&Tensor) -> Result<(Tensor, Tensor)> + Send + Sync + 'static,
@@ -125,15 +125,15 @@ impl<F: Fn(&Tensor) -> Result<(Tensor, Tensor)>> CustomOp2 for Known<F> {
     }
 }
 
-/// x · Wᵀ for `x` `[n, in]` and `w` `[out, in]`. Candle's own gradient of a transposed weight is
-/// made as that of the transpose and added up element by element against the grain of memory.
+/// x · Wᵀ for `x` `[n, in]` and `w` `[out, in]`. Candle computes the gradient of a transposed
+/// weight as that of the transpose and adds it up element by element, against the memory order.
 pub(super) fn linear(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     let (x0, w0) = (x.detach(), w.detach());
     let value = x0.matmul(&w0.t()?)?;
     function_of_two(x, w, value, move |grad| Ok((grad.matmul(&w0)?, grad.t()?.matmul(&x0)?)))
 }
 
-/// The same for an `x` that is no function of a weight: only `w` has a gradient.
+/// The same for an `x` that does not depend on weights: only `w` has a gradient.
 pub(super) fn linear_of(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     let x0 = x.detach();
     let value = x0.matmul(&w.detach().t()?)?;
@@ -155,7 +155,8 @@ pub(super) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> 
     })
 }
 
-/// Turns the pairs of components of `x` `[batch, heads, rows, d]` by `cos`, `sin` `[rows, d / 2]`.
+/// Rotates the pairs of components of `x` `[batch, heads, rows, d]` by `cos`, `sin` `[rows, d /
+/// 2]`.
 pub(super) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     let x0 = x.detach().contiguous()?;
     let value = candle_nn::rotary_emb::rope(&x0, cos, sin)?;
@@ -200,8 +201,8 @@ mod tests {
         Var::from_tensor(&Tensor::from_vec(values, shape, &Device::Cpu).unwrap()).unwrap()
     }
 
-    /// Value and gradients of both functions agree; the result is weighed so that no gradient is
-    /// the same everywhere.
+    /// Value and gradients of both functions agree; the result is weighted so that gradients differ
+    /// everywhere.
     fn agree(vars: &[&Var], ours: &Tensor, plain: &Tensor) {
         let weights = wave(ours.dims(), 1.0).detach();
         let far = |a: &Tensor, b: &Tensor| -> f32 {

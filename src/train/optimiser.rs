@@ -1,5 +1,5 @@
 //! AdamW (Loshchilov and Hutter 2019) with gradients clipped element by element, and the schedule
-//! of the learning rate. Must never know the head.
+//! of the learning rate. It must not depend on the head.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use rayon::prelude::*;
 
 use super::{Length, Options};
 
-/// Numbers of a weight that one thread changes at a time.
+/// How many numbers of a weight a thread changes at a time.
 const AT_ONCE: usize = 1 << 15;
 
-/// First and second moment of a weight's gradient. Not to be cloned: a step on the CPU changes them
-/// in place, and candle's tensors share what they hold.
+/// First and second moment of a weight's gradient. They must not be cloned: a step on the CPU
+/// changes them in place, and candle's tensors share their contents.
 #[derive(Debug)]
 pub struct Moments {
     /// Mean.
@@ -21,18 +21,18 @@ pub struct Moments {
     pub second: Tensor,
 }
 
-/// The optimiser's state; weights are known by name.
+/// The optimiser's state; weights are identified by name.
 #[derive(Debug, Default)]
 pub struct AdamW {
-    /// Steps made.
+    /// How many steps it has made.
     pub steps: u64,
-    /// Of every weight that ever had a gradient.
+    /// The moments of every weight that ever had a gradient.
     pub moments: BTreeMap<String, Moments>,
 }
 
 impl AdamW {
-    /// One step at `rate`, by `options`' betas, ε, decay and clip. A weight without a gradient (a
-    /// block that was not run) keeps its value and its moments.
+    /// One step at `rate`, with the betas, ε, decay and clip from `options`. A weight without a
+    /// gradient (a block that was not run) keeps its value and its moments.
     ///
     /// # Errors
     /// If the device fails.
@@ -46,7 +46,7 @@ impl AdamW {
         self.steps += 1;
         for (name, gradient) in gradients {
             let Some(weight) = weights.get(name) else { continue };
-            // What is kept until the next step must not keep this step's graph.
+            // What stays until the next step must not keep this step's graph alive.
             let gradient = gradient.detach();
             if !self.moments.contains_key(name) {
                 let (first, second) = (gradient.zeros_like()?, gradient.zeros_like()?);
@@ -66,14 +66,14 @@ impl AdamW {
 
 /// The change of one weight in one step.
 struct Update<'a> {
-    /// Steps made, this one included.
+    /// How many steps were made, including this one.
     steps: u64,
     rate: f64,
     options: &'a Options,
 }
 
 impl Update<'_> {
-    /// Of operations that candle has on every device; each makes a tensor.
+    /// Composed of operations that candle has on every device; each of them makes a tensor.
     fn composed(&self, weight: &Var, gradient: &Tensor, moments: &mut Moments) -> Result<()> {
         let (b1, b2) = self.options.betas;
         let clip = self.options.clip as f32;
@@ -121,18 +121,19 @@ impl Update<'_> {
         )
     }
 
-    /// By how much a mean that started at 0 is too small by now.
+    /// The factor by which a mean that started at 0 is too small by now.
     fn short(&self, beta: f64) -> f64 {
         1.0 - beta.powf(self.steps as f64)
     }
 
-    /// The share of a weight that its decay leaves.
+    /// The fraction of a weight that remains after its decay.
     fn kept(&self) -> f64 {
         1.0 - self.rate * self.options.weight_decay
     }
 }
 
-/// Changes every number of a tensor on the CPU by those at its place in one or two others.
+/// Changes every number of a tensor on the CPU, using the numbers at the same place in one or two
+/// others.
 struct Walk<F>(F);
 
 impl<F: Fn(&mut f32, f32) + Sync> InplaceOp2 for Walk<F> {
@@ -192,7 +193,7 @@ fn numbers<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     }
 }
 
-/// The learning rate of step `step` (the first is 0) at `progress` (0 to 1): a linear rise over the
+/// The learning rate of step `step` (starting at 0) at `progress` (0 to 1): a linear rise over the
 /// warm-up, then a linear fall to 0 at the end.
 pub fn rate(options: &Options, step: u64, progress: f64) -> f64 {
     let rise = if options.warmup == 0 {
@@ -200,7 +201,8 @@ pub fn rate(options: &Options, step: u64, progress: f64) -> f64 {
     } else {
         ((step + 1) as f64 / options.warmup as f64).min(1.0)
     };
-    // What the warm-up takes of a training counted in minutes is not known beforehand.
+    // If a training is counted in minutes, it is not known in advance how much of it the warm-up
+    // takes.
     let before = match options.length {
         Length::Steps(steps) => (options.warmup as f64 / steps as f64).min(1.0),
         Length::Minutes(_) => 0.0,

@@ -1,29 +1,29 @@
-//! The hyper-parameters, the paper's by default (method.md, Training a head). Must never know
+//! The hyper-parameters, by default the paper's (method.md, Training a head). It must not depend on
 //! flags.
 
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 
-/// When training ends. The learning rate falls to zero there.
+/// When training ends. The learning rate has then fallen to zero.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Length {
-    /// After so many steps of the optimiser.
+    /// After this many steps of the optimiser.
     Steps(u64),
-    /// After so many minutes of training, interruptions not counted.
+    /// After this many minutes of training, without interruptions.
     Minutes(f64),
 }
 
 /// Which outputs of the head are trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Elastic {
-    /// Only the last block's, as in the paper: the head is good at m = M alone.
+    /// Only the last block's, as in the paper: the head is good only at m = M.
     Off,
     /// Every block's in every step: the loss is the mean over the exits.
     AllExits,
-    /// The output of a block drawn anew each step; later blocks are not run. A step costs less
-    /// than with every exit, and in the same time the head became better at every depth (measured
-    /// on the bundled target, see its card).
+    /// The output of a randomly chosen block in each step; later blocks are not run. A step costs
+    /// less than with every exit, and in the same time the head became better at every depth
+    /// (measured on the bundled target, see its card).
     #[default]
     Drawn,
 }
@@ -35,32 +35,32 @@ pub enum MaskRule {
     /// draft's root is always a token of the answer, and so is what it predicts.
     #[default]
     Aligned,
-    /// Pair i counts if x_i is the assistant's: the published trainer's mask, two tokens late at
-    /// the start of a turn and two too long at its end.
+    /// Pair i counts if x_i is the assistant's. This is the published trainer's mask, two tokens
+    /// late at the start of a turn and two too long at its end.
     Published,
 }
 
 /// The weights of a new head. The fusion's W_1, W_2 and W_z are uniform after Xavier and Glorot,
-/// linear layers uniform in ±1/√inputs and norms 1, as in the published trainer.
+/// linear layers are uniform in ±1/√inputs and norms are 1, as in the published trainer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FirstWeights {
     /// The two matrices of each block that write to the residual stream start at 0, so that every
-    /// exit begins as the fusion's output and deeper blocks start by doing no harm.
+    /// exit begins as the fusion's output and deeper blocks do no harm at first.
     #[default]
     ZeroOutputs,
-    /// These too as published.
+    /// These matrices too as in the published trainer.
     Published,
 }
 
-/// The phase in which the head is trained on its own outputs, as it is used in decoding (HASS,
-/// EAGLE-3), after the one on the target's features.
+/// The phase in which the head is trained on its own outputs, as in decoding (HASS, EAGLE-3), after
+/// the phase on the target's features.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Used {
-    /// Share of the training, at its end, that this phase takes; 0 turns it off.
+    /// The share of the training, at its end, that this phase takes; 0 turns it off.
     pub share: f64,
-    /// Steps on its own outputs that follow the one on true features.
+    /// How many steps on its own outputs follow the step on true features.
     pub steps: usize,
-    /// Weight of each step against the one before.
+    /// The weight of each step relative to the previous one.
     pub decay: f64,
 }
 
@@ -75,33 +75,33 @@ impl Default for Used {
 pub struct Options {
     /// When to stop.
     pub length: Length,
-    /// Tokens of a batch, padding included; a longer example is a batch of its own.
+    /// How many tokens a batch has, including padding; a longer example is a batch by itself.
     pub batch_tokens: usize,
-    /// Batches of which the gradients are summed for one step of the optimiser.
+    /// How many batches contribute their gradients to one optimiser step.
     pub accumulate: usize,
-    /// Tokens of an example that are used; the rest is cut off.
+    /// How many tokens of an example are used; the rest is cut off.
     pub window: usize,
-    /// Peak learning rate.
+    /// The peak learning rate.
     pub learning_rate: f64,
-    /// Steps over which the rate rises to its peak.
+    /// The number of steps over which the rate rises to its peak.
     pub warmup: u64,
-    /// AdamW's decays of the two moments.
+    /// AdamW's decay rates of the two moments.
     pub betas: (f64, f64),
     /// AdamW's ε.
     pub epsilon: f64,
     /// Weight decay, decoupled from the gradient.
     pub weight_decay: f64,
-    /// Gradients are clipped to ± this, element by element.
+    /// Gradients are clipped to ± this value, element by element.
     pub clip: f64,
-    /// Width of the uniform noise on features at 512 tokens; it is spread thinner over longer
-    /// texts (n · 512 / L).
+    /// The width of the uniform noise on features at 512 tokens; longer texts get less per token (n
+    /// · 512 / L).
     pub noise: f64,
-    /// Whether shorter texts get more noise by that formula too, as in the published trainer.
+    /// Whether that formula also gives shorter texts more noise, as in the published trainer.
     #[serde(default)]
     pub noise_uncapped: bool,
-    /// Weight of SmoothL1.
+    /// The weight of SmoothL1.
     pub vloss: f64,
-    /// Weight of the cross-entropy.
+    /// The weight of the cross-entropy.
     pub ploss: f64,
     /// Which exits are trained.
     pub elastic: Elastic,
@@ -109,10 +109,10 @@ pub struct Options {
     pub used: Used,
     /// Which pairs have a loss.
     pub mask: MaskRule,
-    /// What the weights are before the first step.
+    /// How the weights are initialised.
     #[serde(default)]
     pub first_weights: FirstWeights,
-    /// Seed of the first weights, the order, the noise and the drawn depths.
+    /// The seed of the initial weights, the order, the noise and the drawn depths.
     pub seed: u64,
 }
 
@@ -147,7 +147,7 @@ impl Options {
     /// Checks every figure.
     ///
     /// # Errors
-    /// [`TrainError::Option`] on the first that makes no sense.
+    /// [`TrainError::Option`] for the first figure that makes no sense.
     pub fn checked(self) -> Result<Self, TrainError> {
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let positive = |x: f64| x.is_finite() && x > 0.0;

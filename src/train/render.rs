@@ -1,5 +1,5 @@
-//! A chat in the target's template and tokens, and which of the tokens are the assistant's. Must
-//! never know files or features.
+//! A chat in the target's template and tokens, and which of the tokens are the assistant's. It must
+//! not depend on files or features.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use super::chats::ChatFault;
 use crate::chat::{ChatTemplate, Message, Prompt, Role};
 use crate::library::{TargetFiles, Tokenizer, TokenizerError};
 
-/// A chat in tokens.
+/// A chat as tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
-    /// Line of the chat in its file.
+    /// The line of the chat in its file.
     pub line: usize,
     /// x_0 … x_{L−1}, cut at the window.
     pub tokens: Vec<u32>,
-    /// The assistant's turns: ranges of positions, the token that ends its turn included.
+    /// The assistant's turns: ranges of positions, including the token that ends the turn.
     pub answers: Vec<Range<usize>>,
     /// Whether the window cut something off.
     pub cut: bool,
@@ -33,13 +33,13 @@ impl Text {
     }
 }
 
-/// Why a chat could not be put into tokens.
+/// Why a chat could not be tokenized.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The chat is at fault: the next one may do.
+    /// The chat is the cause: the next one may work.
     #[error(transparent)]
     Fault(#[from] ChatFault),
-    /// The tokenizer is.
+    /// The tokenizer is the cause.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
 }
@@ -54,8 +54,8 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// For this target's chats, up to `window` tokens of each. `system` opens those that have no
-    /// system message.
+    /// Renders this target's chats, up to `window` tokens of each. `system` is put before chats
+    /// that have no system message.
     pub fn new(files: &TargetFiles, window: usize, system: Option<String>) -> Self {
         let (template, tokenizer) = (files.template.clone(), files.tokenizer.clone());
         Self { template, tokenizer, eos: files.eos.clone(), window, system }
@@ -120,8 +120,8 @@ impl Renderer {
         prompt.map_err(|error| ChatFault::Template(error.to_string()))
     }
 
-    /// Where in `whole` the assistant says `message` after `before`: from where its turn begins.
-    /// `None` if the template leaves it out, as some do with old reasoning.
+    /// Where in `whole` the assistant says `message` after `before`: from the beginning of its
+    /// turn. `None` if the template leaves it out, as some do with old reasoning.
     fn said(
         &self,
         whole: &str,
@@ -129,8 +129,8 @@ impl Renderer {
         message: &Message,
         from: usize,
     ) -> Option<Range<usize>> {
-        // Up to where the target would begin to speak; without the prompt's end where a template
-        // opens an answer in another way once it is given.
+        // Up to where the target would begin to answer; without the end of the prompt if a template
+        // opens a complete answer in a different way.
         let begins = [true, false].into_iter().find_map(|generate| {
             let text = self.written(before, generate).ok()?.text;
             (whole.starts_with(&text) && text.len() >= from).then_some(text.len())
@@ -140,13 +140,13 @@ impl Renderer {
         Some(start..start + words.len())
     }
 
-    /// The tokens that hold `said`, and the one that ends the turn if it stands right behind them.
+    /// The tokens that hold `said`, and the token that ends the turn if it follows immediately.
     fn tokens_of(
         &self,
         pieces: &[(u32, Range<usize>)],
         said: Range<usize>,
     ) -> Option<Range<usize>> {
-        // Some tokenizers count white space out of a token's place, so that it is empty.
+        // Some tokenizers exclude white space from a token's place, which can then be empty.
         let holds = |(_, place): &(u32, Range<usize>)| {
             place.start.max(said.start) < place.end.min(said.end)
         };
@@ -171,7 +171,7 @@ mod tests {
         open_target(&Spec::Bundled, &mut |_| {}).unwrap()
     }
 
-    /// The assistant's tokens, each turn apart.
+    /// The assistant's tokens, separately for each turn.
     fn spoken(files: &TargetFiles, text: &Text) -> Vec<String> {
         let label = |&token: &u32| files.tokenizer.label(token);
         let turn = |answer: &Range<usize>| text.tokens[answer.clone()].iter().map(label).collect();
@@ -182,7 +182,7 @@ mod tests {
     fn the_mask_is_on_what_the_target_would_write() {
         let files = bundled();
         let renderer = Renderer::new(&files, 256, None);
-        // The answers' words stand in the questions and in the marks of the template too.
+        // The answers' words also occur in the questions and in the template's own text.
         let turns = [
             (Role::User, "assistant or user?"),
             (Role::Assistant, "  assistant \n"),
@@ -192,7 +192,7 @@ mod tests {
         let text = renderer.text(7, &chat(&turns)).unwrap();
         assert_eq!(spoken(&files, &text), ["assistant<|end|>", "user<|end|>"]);
         assert_eq!((text.line, text.cut), (7, false));
-        // What stands before an answer is the prompt that the program would give.
+        // What precedes an answer is the prompt that the program would use.
         let prompt = renderer.prompt(&chat(&turns[..3])).unwrap();
         assert_eq!(text.tokens[..text.answers[1].start], prompt);
         let mask = text.mask();

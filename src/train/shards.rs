@@ -1,7 +1,8 @@
 //! Texts with the target's features on disk: shards of bounded size in the safetensors format, each
-//! written whole or not at all, read through memory maps. Must never know chats or the target.
+//! written completely or not at all, and read through memory maps. It must not depend on chats or
+//! the target.
 //!
-//! A shard holds `lengths` `[n]` u32, and of its n texts, one behind the other, `tokens` `[T]` u32,
+//! A shard holds `lengths` `[n]` u32 and, for its n texts one after the other, `tokens` `[T]` u32,
 //! `mask` `[T]` u8 and `features` `[T, H]` f16.
 
 use std::borrow::Cow;
@@ -20,8 +21,8 @@ use super::{Example, Examples, TrainError};
 use crate::files::{Access, atomic_write};
 use crate::library::Blob;
 
-/// Bytes after which a shard is closed: few files even for a large data set, and little to do
-/// again after an interruption.
+/// The number of bytes after which a shard is closed: this makes few files even for a large data
+/// set, and little has to be repeated after an interruption.
 const SHARD: usize = 64 << 20;
 
 /// Why shards cannot be written or read.
@@ -43,7 +44,7 @@ pub enum ShardError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file that is no shard, or of another run.
+    /// A file that is not a shard, or belongs to another run.
     #[error("{}: {reason}; delete it and go on with --resume", path.display())]
     Damaged {
         /// The file.
@@ -73,7 +74,7 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Whether a write failed for lack of room.
+/// Whether a write failed because the disk is full.
 pub(super) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
@@ -102,24 +103,24 @@ struct Buffer {
 }
 
 impl ShardWriter {
-    /// Goes on behind the `have` shards that are in `folder` already.
+    /// Continues after the `have` shards that are already in `folder`.
     pub fn new(folder: &Path, hidden: usize, have: usize) -> Self {
         let (folder, open) = (folder.to_owned(), Buffer::default());
         Self { folder, hidden, limit: SHARD, next: have, open }
     }
 
-    /// Adds a text with its features, `[L, hidden]`. Returns whether a shard was closed with it.
+    /// Adds a text with its features, `[L, hidden]`. Returns whether this closed a shard.
     ///
     /// # Errors
-    /// [`ShardError::Write`]; what was closed before is safe.
+    /// [`ShardError::Write`]; shards closed before are safe.
     pub fn push(&mut self, text: &Text, features: &[f32]) -> Result<bool, ShardError> {
         debug_assert_eq!(features.len(), text.tokens.len() * self.hidden);
         let open = &mut self.open;
         open.lengths.extend((text.tokens.len() as u32).to_le_bytes());
         open.tokens.extend(text.tokens.iter().flat_map(|token| token.to_le_bytes()));
         open.mask.extend(text.mask().into_iter().map(u8::from));
-        // The output of a norm fits half precision; an outlier is clamped and must not become
-        // infinite.
+        // The output of a norm fits in half precision; an outlier is clamped, because it must not
+        // become infinite.
         let half = |&x: &f32| f16::from_f32(x.clamp(f16::MIN.to_f32(), f16::MAX.to_f32()));
         open.features.extend(features.iter().flat_map(|x| half(x).to_le_bytes()));
         let full = open.features.len() >= self.limit;
@@ -155,7 +156,7 @@ impl ShardWriter {
     }
 }
 
-/// Writes a file so that it is there whole or not at all.
+/// Writes a file so that it appears completely or not at all.
 pub(super) fn whole(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -196,7 +197,7 @@ fn name(shard: usize) -> String {
 pub struct Shards {
     hidden: usize,
     files: Vec<Shard>,
-    /// Of every text: its shard, and its tokens in there.
+    /// For every text, its shard and the range of its tokens there.
     texts: Vec<(usize, Range<usize>)>,
 }
 
@@ -209,10 +210,10 @@ struct Shard {
 }
 
 impl Shards {
-    /// Maps the shards that are there.
+    /// Maps the existing shards.
     ///
     /// # Errors
-    /// [`ShardError::Damaged`] if one of them is not what was written.
+    /// [`ShardError::Damaged`] if the contents of a shard differ from what was written.
     pub fn open(folder: &Path, hidden: usize) -> Result<Self, ShardError> {
         let mut all = Self { hidden, files: Vec::new(), texts: Vec::new() };
         loop {
@@ -255,12 +256,12 @@ impl Shards {
         Ok(())
     }
 
-    /// Shards there are.
+    /// How many shards there are.
     pub fn files(&self) -> usize {
         self.files.len()
     }
 
-    /// Texts in all shards.
+    /// How many texts all shards have.
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
@@ -367,7 +368,7 @@ mod tests {
             }
             let files = std::fs::read_dir(folder.path()).unwrap();
             let on_disk: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
-            // The size given beforehand leaves out the headers and the lengths of the texts.
+            // The size given in advance does not include the headers and the lengths of the texts.
             let beside = on_disk - bytes(tokens, HIDDEN);
             prop_assert!(beside <= (4 * texts.len() + 400 * shards.files()) as u64);
         }

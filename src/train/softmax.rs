@@ -1,6 +1,6 @@
-//! Softmax and cross-entropy of many rows: by the CPU's kernels, or composed of the operations that
-//! candle has on every device. The vocabulary is wide, so on the CPU nothing is copied. Must never
-//! know what the rows are.
+//! Softmax and cross-entropy of many rows: with the CPU's kernels, or composed of the operations
+//! that candle has on every device. The vocabulary is large, so on the CPU nothing is copied. It
+//! must not depend on what the rows are.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::kernels::{self, RowLoss};
 
-/// A distribution for each of some rows.
+/// A distribution for each of several rows.
 #[derive(Debug)]
 pub(super) struct Distributions {
     /// `[rows, V]`.
@@ -19,7 +19,7 @@ pub(super) struct Distributions {
 }
 
 impl Distributions {
-    /// softmax(logits) of each row of `logits` `[rows, V]`, which becomes them.
+    /// softmax(logits) of each row of `logits` `[rows, V]`, computed in place.
     pub fn of(logits: Tensor) -> Result<Self> {
         if !matches!(logits.device(), Device::Cpu) {
             return Self::composed(&logits);
@@ -33,8 +33,8 @@ impl Distributions {
         Ok(Self { shares: candle_nn::ops::softmax_last_dim(logits)?, likeliest })
     }
 
-    /// The cross-entropy of each row with the softmax of `logits`, which become its gradient by
-    /// them.
+    /// The cross-entropy of each row with the softmax of `logits`, and the gradient with respect to
+    /// them, computed in place.
     pub fn against(&self, logits: Tensor) -> Result<(Tensor, Vec<RowLoss>)> {
         if !matches!(logits.device(), Device::Cpu) {
             return self.against_composed(&logits);
@@ -57,7 +57,7 @@ impl Distributions {
 
     fn against_composed(&self, logits: &Tensor) -> Result<(Tensor, Vec<RowLoss>)> {
         let shares = candle_nn::ops::softmax_last_dim(logits)?;
-        // ln Σ exp = the largest logit less the logarithm of its share.
+        // ln Σ exp = the largest logit minus the logarithm of its share.
         let normaliser =
             (logits.max_keepdim(D::Minus1)? - shares.max_keepdim(D::Minus1)?.log()?)?;
         let expected = (&self.shares * logits)?.sum_keepdim(D::Minus1)?;
@@ -75,7 +75,7 @@ impl Distributions {
     }
 }
 
-/// Changes each row of `x` `[rows, n]` in place, by its number, on all threads.
+/// Changes each row of `x` `[rows, n]` in place, given its number, on all threads.
 fn each_row<T: Send>(x: &Tensor, change: impl Fn(usize, &mut [f32]) -> T + Sync) -> Result<Vec<T>> {
     let op = EachRow { width: x.dim(1)?, change, found: RefCell::default() };
     x.inplace_op1(&op)?;

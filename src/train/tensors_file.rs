@@ -1,6 +1,6 @@
-//! Tensors as a safetensors file, written into an open file. The library's own way to a file makes
-//! a temporary file of its own, which nobody would clean up after a kill. Must never know what a
-//! tensor is for.
+//! Writes tensors as a safetensors file into an open file. The library's own function creates a
+//! temporary file of its own, which would remain after a kill. It must not depend on what a tensor
+//! is for.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use safetensors::tensor::{Metadata, TensorInfo, View};
 use super::TrainError;
 use crate::files::{Access, atomic_write};
 
-/// Replaces the tensor file at `path`, or makes it, whole or not at all.
+/// Replaces or creates the tensor file at `path`, completely or not at all.
 pub(super) fn save_tensors(
     path: &Path,
     tensors: HashMap<String, Tensor>,
@@ -22,7 +22,7 @@ pub(super) fn save_tensors(
     save(path, |file| write_tensors(file, tensors, metadata))
 }
 
-/// Replaces the file at `path`, or makes it, whole or not at all, readable by other programs.
+/// Replaces or creates the file at `path`, completely or not at all, readable by other programs.
 pub(super) fn save(
     path: &Path,
     fill: impl FnOnce(&mut File) -> io::Result<()>,
@@ -31,7 +31,7 @@ pub(super) fn save(
         .map_err(|source| TrainError::Io { path: path.to_owned(), source })
 }
 
-/// Writes `tensors`, ordered by alignment and name as the library orders them, with `metadata`.
+/// Writes `tensors`, ordered by alignment and name as in the library, with `metadata`.
 pub(super) fn write_tensors<S: AsRef<str>, V: View>(
     file: impl Write,
     tensors: impl IntoIterator<Item = (S, V)>,

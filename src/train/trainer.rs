@@ -1,5 +1,4 @@
-//! The training loop: batches in, steps of the optimiser out. Must never know files of
-//! examples.
+//! The training loop: batches in, optimiser steps out. It must not depend on files of examples.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +20,7 @@ use crate::speculate::Noise;
 
 const DEPTH: u64 = 0x6465_7074_6800;
 
-/// A training under way.
+/// A training in progress.
 pub struct Trainer {
     net: DraftNet,
     loss: LossComputer,
@@ -30,22 +29,22 @@ pub struct Trainer {
     options: Options,
     adam: AdamW,
     position: TrainPosition,
-    /// The batches of the present epoch.
+    /// The batches of the current epoch.
     order: Option<Vec<Vec<usize>>>,
-    /// Seconds that are kept for what comes after the last step.
+    /// Seconds that are reserved for what comes after the last step.
     kept_seconds: f64,
 }
 
 /// What one pass runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PassPlan {
-    /// Blocks run.
+    /// How many blocks are run.
     depth: usize,
     /// Whether the outputs before the last have a loss too.
     every_exit: bool,
-    /// Steps on its own outputs.
+    /// How many steps on its own outputs.
     feedback: usize,
-    /// Weight of each step against the one before.
+    /// The weight of each step relative to the previous one.
     decay: f64,
 }
 
@@ -55,7 +54,7 @@ impl Trainer {
     ///
     /// # Errors
     /// [`TrainError::Option`] if the options make no sense, [`TrainError::Head`] if head and target
-    /// do not fit, [`TrainError::Device`] if there is no room.
+    /// do not fit together, [`TrainError::Device`] if there is no room.
     pub fn new(
         config: HeadConfig,
         kind: FusionKind,
@@ -83,7 +82,7 @@ impl Trainer {
             shared,
             device,
         )?;
-        // Its own LM head begins as the target's rows, as they are what it is to agree with.
+        // Its own LM head starts with the target's current rows, because it is to agree with them.
         if let Some(own) = trainer.net.lm_head()
             && trainer.options.first_weights == FirstWeights::ZeroOutputs
         {
@@ -92,10 +91,11 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// The training that was saved to `checkpoint`, to go on with the same target and examples.
+    /// The training that was saved to `checkpoint`, to be continued with the same target and
+    /// examples.
     ///
     /// # Errors
-    /// [`TrainError::Io`] and [`TrainError::Checkpoint`] if the file is not there or damaged.
+    /// [`TrainError::Io`] and [`TrainError::Checkpoint`] if the file is missing or damaged.
     pub fn resume(
         checkpoint: &Path,
         shared: &SharedTables,
@@ -123,7 +123,7 @@ impl Trainer {
         Ok(Self { net, loss, embedding, options, adam, position, order, kept_seconds })
     }
 
-    /// How it trains.
+    /// The options of the training.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -148,7 +148,7 @@ impl Trainer {
         &self.position
     }
 
-    /// Share of the training done, 0 to 1.
+    /// The fraction of the training that is done, 0 to 1.
     pub fn progress(&self) -> f64 {
         let progress = match self.options.length {
             Length::Steps(steps) => self.position.steps as f64 / steps as f64,
@@ -159,13 +159,13 @@ impl Trainer {
         progress.min(1.0)
     }
 
-    /// Counts time that was spent on something else than steps: a training of so many minutes has
-    /// that much less for them.
+    /// Counts time that was not spent on steps: a training limited in minutes has that much less
+    /// for steps.
     pub fn spend(&mut self, seconds: f64) {
         self.position.seconds += seconds;
     }
 
-    /// Keeps so many seconds of such a training for what comes after the last step.
+    /// Reserves this many seconds of such a training for what comes after the last step.
     pub fn keep(&mut self, seconds: f64) {
         self.kept_seconds = seconds;
     }
@@ -178,8 +178,8 @@ impl Trainer {
     /// One step of the optimiser.
     ///
     /// # Errors
-    /// [`TrainError::Example`] if an example cannot be had or none is there,
-    /// [`TrainError::Changed`] if they are not those of the steps before, [`TrainError::Diverged`]
+    /// [`TrainError::Example`] if an example cannot be read or there is none,
+    /// [`TrainError::Changed`] if they are not those of the earlier steps, [`TrainError::Diverged`]
     /// if the loss is no longer a number; the head is then as before the step.
     pub fn step(&mut self, examples: &dyn Examples) -> Result<StepReport, TrainError> {
         let started = Instant::now();
@@ -199,7 +199,7 @@ impl Trainer {
             let found = output.loss.backward()?;
             for (name, weight) in self.net.weights() {
                 if let Some(more) = found.get(weight) {
-                    // The sum must not hold on to the graph of this batch.
+                    // The sum must not keep the graph of this batch alive.
                     let more = more.detach();
                     let sum = match gradients.get(name) {
                         Some(sum) => (sum + more)?,
@@ -239,11 +239,11 @@ impl Trainer {
         })
     }
 
-    /// How good the head is on `examples` it did not learn from, cut after `depth` blocks, on true
-    /// features and on its own outputs up to `feedback` times in a row. No noise.
+    /// How good the head, cut after `depth` blocks, is on `examples` that it did not learn from: on
+    /// true features, and on its own outputs up to `feedback` times in a row. Without noise.
     ///
     /// # Errors
-    /// [`TrainError`] if an example cannot be had or the device fails.
+    /// [`TrainError`] if an example cannot be read or the device fails.
     pub fn measure(
         &self,
         examples: &dyn Examples,
@@ -261,7 +261,7 @@ impl Trainer {
         Ok(sums.iter().enumerate().map(|(step, sums)| sums.measure(depth, step)).collect())
     }
 
-    /// Writes a checkpoint to `path`; one that is there is replaced when the new one is complete.
+    /// Writes a checkpoint to `path`; an existing one is replaced when the new one is complete.
     ///
     /// # Errors
     /// [`TrainError::Io`] if the disk is full or refuses.
@@ -277,7 +277,7 @@ impl Trainer {
         self.net.export(folder)
     }
 
-    /// The head as decoding runs it.
+    /// The head in the form in which decoding runs it.
     ///
     /// # Errors
     /// If the device fails.
@@ -293,7 +293,8 @@ impl Trainer {
         let drawn = match elastic {
             Elastic::Off => false,
             Elastic::Drawn => true,
-            // Each exit reads its own outputs, so only one at a time can be trained as it is used.
+            // Each exit reads its own outputs, so only one exit at a time can be trained in the way
+            // it is used.
             Elastic::AllExits => as_used,
         };
         let draw =
@@ -306,8 +307,8 @@ impl Trainer {
         }
     }
 
-    /// Runs a batch forward. Returns the losses, divided by `counted`, and which exit at which step
-    /// each belongs to; the deepest exit on true features is first.
+    /// Runs a batch forward. Returns the losses, divided by `counted`, and the exit and step of
+    /// each; the deepest exit on true features comes first.
     fn pass(
         &self,
         batch: &Batch,
@@ -334,7 +335,7 @@ impl Trainer {
                 estimates.push(Estimate { output, depth, step, weight });
             }
             let Some(last) = outputs.last().filter(|_| step < feedback) else { continue };
-            // Row i reads what row i − 1 made of f_i.
+            // Row i reads the output of row i − 1 for f_i.
             let last = last.reshape((texts, rows, hidden))?.narrow(1, 0, rows - 1)?;
             features = Tensor::cat(&[&first.narrow(1, 0, 1)?, &last], 1)?;
         }

@@ -1,4 +1,4 @@
-//! A training as a whole, on a tiny target whose features follow from its tokens.
+//! A complete training, on a tiny target whose features follow from its tokens.
 
 use super::*;
 use crate::model::head::{HeadConfig, Table};
@@ -19,7 +19,7 @@ fn config(blocks: usize) -> HeadConfig {
     .unwrap()
 }
 
-/// Embedding and LM head of a toy target, tied: rows of ±1 that differ from each other.
+/// Tied embedding and LM head of a toy target: rows of ±1 that differ from each other.
 fn shared() -> SharedTables {
     let sign = |bit: usize| if bit == 0 { 1.0 } else { -1.0 };
     let row = |token: usize| {
@@ -167,7 +167,8 @@ fn a_head_that_scores_some_tokens_learns_stops_and_goes_on_with_them() {
 
 #[test]
 fn two_batches_accumulated_are_one_of_twice_the_size() {
-    // One example a batch and no order to speak of: both see the same two examples in a step.
+    // With one example per batch the order does not matter: both see the same two examples in a
+    // step.
     let both = examples()[..2].to_vec();
     let plain = Options {
         noise: 0.0,
@@ -198,7 +199,7 @@ fn no_step_keeps_the_graph_of_another() {
     for tensor in moments.flat_map(|moments| [&moments.first, &moments.second]) {
         assert!(tensor.sorted_nodes().is_empty(), "a moment can be differentiated");
     }
-    // The measure itself sees a graph where there is one.
+    // The check itself detects a graph where there is one.
     let weight = trainer.net().weights()["W_1"].as_tensor();
     assert!(!(weight + weight).unwrap().sorted_nodes().is_empty());
 }

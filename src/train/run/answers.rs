@@ -1,7 +1,7 @@
-//! Before the first stage, if asked for: the target answers the questions of the file itself, so
-//! that the head learns from texts that it will be asked to predict. Many chats are answered side
-//! by side, since a pass over a row of each costs little more than a pass over one. Every answer is
-//! on the disk as soon as it is complete.
+//! Before the first stage, if requested: the target answers the questions of the file itself, so
+//! that the head learns from texts that it will have to predict. Many chats are answered in
+//! parallel, because a pass over one row of each costs little more than a pass over a single row.
+//! Every answer is on the disk as soon as it is complete.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,10 +25,11 @@ use crate::train::render::{RenderError, Renderer};
 use crate::train::shards::{ShardError, whole};
 
 const FILE: &str = "answers.jsonl";
-/// Half of the chats are answered greedily, as heads are used most; the other half at this
-/// temperature, so that the texts are more varied.
+/// Half of the chats are answered greedily, because heads are mostly used that way; the other half
+/// at this temperature, so that the texts are more varied.
 const TEMPERATURE: f32 = 0.8;
-/// Chats that are answered side by side: as many rows as a pass takes for about the price of two.
+/// How many chats are answered in parallel: as many rows as a pass takes for about the price of
+/// two.
 pub(super) const TOGETHER: usize = 16;
 
 /// A chat that the target answered.
@@ -38,7 +39,7 @@ struct AnsweredChat {
     messages: Vec<Message>,
 }
 
-/// Every chat of the file with the target's answers, by line; those that were answered before are
+/// Every chat of the file with the target's answers, by line; chats that were answered earlier are
 /// read.
 pub(super) fn answer(
     run: &mut RunContext<'_>,
@@ -109,30 +110,30 @@ pub(super) fn answer(
     Ok(table.answered)
 }
 
-/// How many chats are answered side by side: [`TOGETHER`], or as many as half of the free memory
-/// has caches for.
+/// How many chats are answered in parallel: [`TOGETHER`], or as many caches as fit in half of the
+/// free memory.
 fn together(target: &CpuTarget) -> usize {
     let free = Machine::probe().memory.free / 2;
     let caches = free / target.kv_bytes().max(1);
     usize::try_from(caches).unwrap_or(usize::MAX).clamp(1, TOGETHER)
 }
 
-/// A chat under way.
+/// A chat in progress.
 struct Talk {
     sampler: SamplerSettings,
-    /// What is still to be said by others than the target, the next one last.
+    /// The messages of the other roles that are still to come, the next one last.
     left: Vec<Message>,
     /// The chat so far.
     said: Vec<Message>,
 }
 
-/// The chats under way, by line, and what they need.
+/// The chats in progress, by line, and what they need.
 struct Table<'a> {
     renderer: &'a Renderer,
     names: Tokenizer,
     eos: Vec<u32>,
     stop: Vec<String>,
-    /// Most tokens of an answer.
+    /// The most tokens in an answer.
     longest: usize,
     engine: BatchEngine,
     talks: BTreeMap<usize, Talk>,
@@ -143,7 +144,7 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Asks the chat's next question; the chat is written where there is none, or none that fits.
+    /// Asks the chat's next question, or writes the chat if there is none, or none that fits.
     fn go_on(&mut self, line: usize, mut talk: Talk) -> Result<(), RunError> {
         while let Some(request) = self.question(&mut talk)? {
             let sampler = talk.sampler;
@@ -158,7 +159,7 @@ impl Table<'_> {
         self.write(AnsweredChat { line, messages: talk.said })
     }
 
-    /// Takes an answer that has ended and goes on with its chat.
+    /// Takes an answer that has ended and continues its chat.
     fn hear(&mut self, answer: Answered) -> Result<(), RunError> {
         let line = answer.key;
         let Some(mut talk) = self.talks.remove(&line) else { return Ok(()) };
@@ -171,7 +172,7 @@ impl Table<'_> {
         talk.said.push(Message::new(Role::Assistant, answer.text));
     }
 
-    /// The request of the chat's next question, if there is one and it fits.
+    /// The request for the chat's next question, if there is one and it fits.
     fn question(&self, talk: &mut Talk) -> Result<Option<Request>, RunError> {
         while let Some(message) = talk.left.pop() {
             let asks = message.role == Role::User;
@@ -181,7 +182,7 @@ impl Table<'_> {
             }
             let prompt = match self.renderer.prompt(&talk.said) {
                 Ok(prompt) => prompt,
-                // The template does not take this chat: it is counted and named with the other
+                // The template does not accept this chat: it is counted and listed with the other
                 // faults.
                 Err(RenderError::Fault(_)) => return Ok(None),
                 Err(RenderError::Tokenizer(error)) => return Err(error.into()),
@@ -212,7 +213,7 @@ impl Table<'_> {
     }
 }
 
-/// What was answered before; a line torn by an interruption is taken out of the file.
+/// Reads what was answered earlier; a line torn by an interruption is removed from the file.
 fn read(path: &Path) -> Result<BTreeMap<usize, Vec<Message>>, RunError> {
     let text = match fs::read(path) {
         Ok(text) => text,

@@ -1,5 +1,5 @@
-//! The head's card, `README.md` beside it: what it is, what it was made of, how good it is. Must
-//! never compute a figure.
+//! The head's card, the `README.md` next to it: what it is, what it was made of, how good it is. It
+//! must never compute a figure.
 
 use std::fmt::Write;
 use std::io;

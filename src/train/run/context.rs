@@ -1,5 +1,5 @@
-//! What every stage works with: run directory, state, target files, pool, stop flag, event sink.
-//! Must never know a stage.
+//! What every stage works with: run directory, state, target files, pool, stop flag, event sink. It
+//! must not depend on a stage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ impl<'a> RunContext<'a> {
         Self { dir, state, files, pool, stop, report, gauge, stage: None }
     }
 
-    /// Opens the target that `name` names; `folders` are those of the settings.
+    /// Opens the target called `name`; `folders` are those in the settings.
     pub fn open(
         name: &str,
         folders: &[String],
@@ -68,12 +68,12 @@ impl<'a> RunContext<'a> {
         head_config_of(kind, &self.files.config, blocks, elastic)
     }
 
-    /// Tokens of a chat that are used: no more than the target takes.
+    /// How many tokens of a chat are used: at most as many as the target supports.
     pub fn window(&self) -> usize {
         self.state.recipe.options.window.min(self.files.config.max_positions)
     }
 
-    /// Begins a stage of `total` units; 0 if that is not known.
+    /// Begins a stage of `total` units; 0 if that is unknown.
     pub fn begin(&mut self, stage: Stage, total: u64) {
         self.gauge.sample();
         self.stage = Some((stage, Instant::now(), 0));
@@ -86,14 +86,15 @@ impl<'a> RunContext<'a> {
         (self.report)(TrainEvent::At(done));
     }
 
-    /// Notes what memory the stage takes.
+    /// Notes how much memory the stage uses.
     pub fn look(&mut self) {
         if let Some((_, _, peak)) = &mut self.stage {
             *peak = (*peak).max(self.gauge.sample().memory_ours);
         }
     }
 
-    /// Ends the stage, for now or for good: what it took is added up and saved.
+    /// Ends the stage, temporarily or finally: the time and memory that it took are added up and
+    /// saved.
     pub fn end(&mut self, amount: u64) -> Result<(), RunError> {
         self.look();
         if let Some((stage, since, peak)) = self.stage.take() {

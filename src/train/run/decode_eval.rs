@@ -1,5 +1,5 @@
-//! The last stage: the head that was written drafts for its target on held-out prompts, beside
-//! plain decoding, in turn. Must never change the head.
+//! The last stage: the finished head drafts for its target on held-out prompts, alternating with
+//! plain decoding. It must never change the head.
 
 use super::context::RunContext;
 use super::decoded::{DecodeEval, DecodeRow};
@@ -15,14 +15,14 @@ use crate::train::render::Text;
 
 /// The paper's tree.
 const SHAPE: Shape = Shape { gamma: 16, width: 10, depth: 7 };
-/// Most tokens of an answer.
+/// The most tokens in an answer.
 const LONGEST: usize = 96;
 
-/// Tokens an answer that τ is measured on while the head still learns: enough to tell a better head
-/// from a worse one, few enough to cost little of the training.
+/// How many tokens of an answer are used to measure τ while the head still learns: enough to tell a
+/// better head from a worse one, few enough to take little of the training's time.
 const LOOK: usize = 48;
 
-/// Decodes, unless that was done before or there is nothing to do.
+/// Decodes, unless that has been done or there is nothing to do.
 pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), RunError> {
     let recipe = run.state.recipe.clone();
     let prompts = prompts(run, texts);
@@ -59,8 +59,8 @@ pub(super) fn decode(run: &mut RunContext<'_>, texts: &[Text]) -> Result<(), Run
     run.end(tokens)
 }
 
-/// τ of a head that still learns, all its blocks in use, on `most` held-out prompts; `None` if none
-/// are to be decoded.
+/// τ of a head that is still learning, with all its blocks, on `most` held-out prompts; `None` if
+/// none are to be decoded.
 pub(super) fn tau(
     run: &RunContext<'_>,
     weights: &HeadWeights,
@@ -89,9 +89,9 @@ fn prompts<'a>(run: &RunContext<'_>, texts: &'a [Text]) -> &'a [Text] {
 /// The target with a head, as the program would run them.
 struct Decoder {
     engine: Engine,
-    /// Positions there are.
+    /// How many positions there are.
     context: usize,
-    /// Most tokens of an answer.
+    /// The most tokens in an answer.
     longest: usize,
 }
 
@@ -118,7 +118,7 @@ impl Decoder {
         Ok(Self { engine: Engine::new(Box::new(target), [drafter]), context, longest })
     }
 
-    /// Answers the prompt of `text` in the way of `row`, to which what it took is added.
+    /// Answers the prompt of `text` in the way of `row`, and adds the figures to `row`.
     fn answer(
         &mut self,
         run: &RunContext<'_>,

@@ -1,13 +1,15 @@
-//! What decoding with a trained head gave, kept with the state of the training. Must never decode.
+//! The results of decoding with a trained head, saved with the state of the training. It must never
+//! decode.
 
 use serde::{Deserialize, Serialize};
 
-/// What decoding with the head gave. τ = committed tokens / target passes, the prompt's excluded.
+/// The results of decoding with the head. τ = committed tokens / target passes, without the
+/// prompt's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecodeEval {
-    /// Prompts answered.
+    /// How many prompts were answered.
     pub prompts: usize,
-    /// Of these, those whose text was plain decoding's at every m.
+    /// How many of these gave the same text as plain decoding at every m.
     pub same: usize,
     /// Plain decoding, then each m.
     pub rows: Vec<DecodeRow>,
@@ -16,23 +18,23 @@ pub struct DecodeEval {
 /// One way of decoding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecodeRow {
-    /// m: blocks in use; 0: no draft.
+    /// m: how many blocks are used; 0 without a draft.
     pub blocks: usize,
-    /// Tokens after each answer's first.
+    /// How many tokens follow the first one of each answer.
     pub tokens: usize,
-    /// Passes of the target.
+    /// How many passes the target made.
     pub rounds: usize,
-    /// Time, drafting included.
+    /// The time, including drafting.
     pub seconds: f64,
 }
 
 impl DecodeRow {
-    /// Tokens a pass.
+    /// Tokens per pass.
     pub fn tau(&self) -> f64 {
         self.tokens as f64 / self.rounds.max(1) as f64
     }
 
-    /// Tokens a second.
+    /// Tokens per second.
     pub fn speed(&self) -> f64 {
         if self.seconds > 0.0 { self.tokens as f64 / self.seconds } else { 0.0 }
     }

@@ -1,5 +1,5 @@
 //! What a training will take, before it begins: its stages run on a sample, in a temporary folder,
-//! and their rates are laid over the whole. Must never touch the training's own folder.
+//! and the measured rates are applied to the whole. It must never touch the training's own folder.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,21 +16,21 @@ use crate::train::render::Text;
 use crate::train::shards::{self, ShardError, Slice};
 use crate::train::{Columns, Elastic, Length, Options, Trainer, Used, chats, head_config_of};
 
-/// Tokens of the sample: a few batches of a small training, a minute of a large target.
+/// How many tokens the sample has: a few batches of a small training, a minute of a large target.
 const SAMPLE: usize = 1536;
 
 /// What a training will take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// Chats to use.
+    /// How many chats will be used.
     pub chats: usize,
-    /// Their tokens.
+    /// How many tokens they have.
     pub tokens: u64,
     /// The stages in their order.
     pub stages: Vec<Share>,
     /// Bytes of the features on disk.
     pub features: u64,
-    /// Bytes of the checkpoint on disk, with the one before it.
+    /// Bytes of the checkpoint on disk, including the previous one.
     pub checkpoint: u64,
     /// Bytes of the head.
     pub head: u64,
@@ -38,10 +38,10 @@ pub struct Estimate {
     pub memory: u64,
 }
 
-/// One stage of it.
+/// One stage of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
-    /// Which.
+    /// Which stage.
     pub stage: Stage,
     /// Tokens.
     pub tokens: u64,
@@ -111,7 +111,8 @@ pub fn estimate(
     })
 }
 
-/// Chats to use and their tokens; where the target is to answer them, as many as in the sample.
+/// How many chats will be used and how many tokens they have; if the target is to answer them,
+/// scaled up from the sample.
 fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
     if !recipe.self_answers {
         return Ok((known.used, known.tokens as u64));
@@ -126,7 +127,7 @@ fn whole(recipe: &Recipe, known: &Chats) -> Result<(usize, u64), RunError> {
     Ok((count, (each * count as f64) as u64))
 }
 
-/// What a stage took on the sample, so many times over.
+/// What a stage took on the sample, multiplied by `times`.
 fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Share> {
     let spent = run.state.stages.iter().find(|spent| spent.stage == stage)?;
     let tokens = (spent.amount as f64 * times) as u64;
@@ -136,7 +137,7 @@ fn laid_over(run: &RunContext<'_>, stage: Stage, times: f64) -> Option<Share> {
 /// How large a head is.
 #[derive(Clone, Copy)]
 struct HeadSize {
-    /// Weights that learn.
+    /// How many weights are trained.
     weights: u64,
     /// Bytes of the map of its draft vocabulary.
     map: u64,
@@ -183,8 +184,8 @@ impl Learner<'_> {
         Ok((Share { stage: Stage::Training, tokens: tokens as u64, seconds }, size))
     }
 
-    /// Tokens a second of the second step of a training whose every step runs all blocks, and the
-    /// size of its head. The first step is slower: memory is new to it.
+    /// Tokens per second of the second step of a training whose every step runs all blocks, and the
+    /// size of its head. The first step is slower, because its memory has not been touched before.
     fn rate(
         &self,
         run: &mut RunContext<'_>,
@@ -216,11 +217,11 @@ impl Learner<'_> {
         Ok((report.tokens as f64 / report.seconds.max(1e-6), size))
     }
 
-    /// Bytes that learning takes at most: the weights with two moments and their gradients, the
-    /// target's tables, and of every row of a batch what its gradient is made from.
+    /// How many bytes learning takes at most: the weights with two moments and their gradients, the
+    /// target's tables, and for every row of a batch what its gradient is computed from.
     fn memory(&self, run: &RunContext<'_>, weights: u64) -> u64 {
-        /// Vectors of the fusion and of a block that are kept for the gradient, in units of H and
-        /// of the MLP's width, and as much again while the gradient is made.
+        /// How many vectors of the fusion and of a block are kept for the gradient, in units of H
+        /// and of the MLP's width, and the same number again while the gradient is computed.
         const FUSION: usize = 24;
         const BLOCK: (usize, usize) = (28, 12);
         let Recipe { blocks, options, .. } = self.recipe;
@@ -230,7 +231,7 @@ impl Learner<'_> {
         let block = BLOCK.0 * config.hidden + BLOCK.1 * config.intermediate + scores;
         let row = passes * (FUSION * config.hidden + blocks * block);
         let tables = if config.tied_head { 2 } else { 3 } * config.vocab * config.hidden;
-        // What a batch reads and what it is compared with.
+        // What a batch reads, and what it is compared with.
         let read = Columns::of(&run.head_config()).width() + config.hidden;
         16 * weights + 4 * (options.batch_tokens * (row + read) + tables) as u64
     }

@@ -1,5 +1,5 @@
 //! The second stage: the target runs once over every text, and its features are written to shards.
-//! Must never know chats.
+//! It must not depend on chats.
 
 use super::RunError;
 use super::context::RunContext;
@@ -10,10 +10,10 @@ use crate::train::Columns;
 use crate::train::render::Text;
 use crate::train::shards::{self, ShardWriter, Shards};
 
-/// Tokens of one pass; between two passes the training can be stopped.
+/// How many tokens one pass has; the training can be stopped between two passes.
 const SLICE: usize = 256;
 
-/// The texts with their features, held-out ones first; made where they are not there yet.
+/// The texts with their features, held-out ones first; computed if they do not exist yet.
 pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shards, RunError> {
     let head = run.head_config();
     let width = Columns::of(&head).width();
@@ -38,7 +38,7 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     let mut done = 0;
     for text in left {
         let Some(features) = pass(run, (&mut target, tapped), text, done)? else {
-            // What is complete is kept; it need not fill a shard.
+            // What is complete is kept, even if it does not fill a shard.
             writer.finish()?;
             run.end(done)?;
             return Err(RunError::Stopped);
@@ -51,8 +51,8 @@ pub(super) fn features(run: &mut RunContext<'_>, texts: &[Text]) -> Result<Shard
     Ok(Shards::open(&work, width)?)
 }
 
-/// The features of a text, `[L, width]`: the final norm's outputs, or the tapped states each with
-/// that behind it; `None` if it was stopped.
+/// The features of a text, `[L, width]`: the final norm's outputs, or the tapped states, each
+/// followed by that output; `None` if it was stopped.
 fn pass(
     run: &mut RunContext<'_>,
     (target, tapped): (&mut CpuTarget, bool),

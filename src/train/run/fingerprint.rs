@@ -1,10 +1,10 @@
-//! Whether a training that is resumed has the target that it began with. Must never know how a
-//! target is told from another.
+//! Whether a resumed training has the target with which it began. It must not depend on how targets
+//! are distinguished.
 
 use super::RunError;
 use crate::library::TargetFingerprint;
 
-/// Refuses another target than `before`.
+/// Refuses a target other than `before`.
 ///
 /// # Errors
 /// [`RunError::Changed`] names what differs.

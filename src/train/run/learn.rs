@@ -1,5 +1,6 @@
-//! The third stage: the head learns, is measured on held-out texts on the way, and is written in
-//! the published layout. Must never know the target beyond what a head shares with it.
+//! The third stage: the head learns, is measured on held-out texts during the training, and is
+//! written in the published layout. It must not depend on the target beyond what a head shares with
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +20,10 @@ use crate::train::shards::{Shards, Slice};
 use crate::train::{Examples, Length, Measure, Options, Trainer, draft_vocabulary};
 
 const CHECKPOINT: &str = "checkpoint.safetensors";
-/// Between two checkpoints.
+/// The time between two checkpoints.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Trains and writes the head; goes on at the checkpoint if there is one.
+/// Trains and writes the head; continues from the checkpoint if there is one.
 pub(super) fn learn(
     run: &mut RunContext<'_>,
     rendered: &[Text],
@@ -47,8 +48,8 @@ pub(super) fn learn(
     };
     drop(shared);
     let weights: usize = trainer.net().weights().values().map(|w| w.elem_count()).sum();
-    // A checkpoint holds each weight and its two moments in single precision, and while it is
-    // written the one before is still there; then comes the head in half precision.
+    // A checkpoint holds each weight and its two moments in single precision, and the previous one
+    // is still there while it is written; then comes the head in half precision.
     run.dir.need(26 * weights as u64)?;
     let mut looks = Looks::new(trainer.options().length);
     let check = to_measure(shards, held, looks.tokens());
@@ -76,7 +77,7 @@ pub(super) fn learn(
             trainer.keep(looks.last());
         }
         if saved.elapsed() > PAUSE {
-            // The checkpoint before is still there: training goes on without this one.
+            // The previous checkpoint is still there, so training continues without this one.
             note(run, trainer.save(&path).map_err(RunError::from));
             saved = Instant::now();
         }
@@ -88,7 +89,7 @@ pub(super) fn learn(
     run.end(trainer.position().tokens - before)
 }
 
-/// Measures the head on the way; if it is the best so far it is kept.
+/// Measures the head during the training, and keeps it if it is the best so far.
 fn look(
     run: &mut RunContext<'_>,
     log: &mut Log,
@@ -113,7 +114,7 @@ fn look(
     Ok(())
 }
 
-/// The measures of the head after each block that it can be cut after.
+/// The measures of the head at each depth at which it can be cut.
 fn measures(
     run: &RunContext<'_>,
     trainer: &Trainer,
@@ -127,7 +128,7 @@ fn measures(
     Ok(all)
 }
 
-/// Writes the head: the best one that was seen, which need not be the last.
+/// Writes the head: the best one so far, which need not be the last.
 fn keep_best(
     run: &mut RunContext<'_>,
     trainer: &Trainer,
@@ -153,7 +154,7 @@ fn keep_best(
     Ok(made_for(run.dir.head(), &run.state.target)?)
 }
 
-/// The tokens to score, by what the assistant says in the texts that are learned from.
+/// The tokens to score, chosen by what the assistant says in the training texts.
 pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<DraftVocabulary> {
     let held = run.state.chats.as_ref().map_or(0, |chats| chats.held);
     let learned = texts.get(held..).unwrap_or_default();
@@ -170,7 +171,7 @@ pub(super) fn draft_vocab(run: &mut RunContext<'_>, texts: &[Text]) -> Option<Dr
     Some(tokens)
 }
 
-/// Steps of so many passes over the texts, if every batch were full.
+/// The number of steps for this many passes over the texts, if every batch were full.
 fn steps(epochs: f64, texts: &dyn Examples, options: &Options) -> u64 {
     let tokens: usize = (0..texts.len()).map(|index| texts.tokens(index)).sum();
     let batch = options.batch_tokens * options.accumulate;
@@ -182,7 +183,7 @@ pub(super) fn shared(run: &RunContext<'_>) -> Result<SharedTables, RunError> {
     Ok(SharedTables::of(&run.target(1)?))
 }
 
-/// As many of the held-out texts as are measured quickly.
+/// As many of the held-out texts as can be measured quickly.
 fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
     let all = shards.part(0..held);
     let mut tokens = 0;
@@ -193,7 +194,7 @@ fn to_measure(shards: &Shards, held: usize, most: usize) -> Slice<'_> {
     shards.part(0..few.count())
 }
 
-/// What goes wrong beside the training does not end it.
+/// A failure outside of the training itself does not end it.
 fn note(run: &mut RunContext<'_>, done: Result<(), RunError>) {
     if let Err(error) = done {
         run.note(&error.to_string());

@@ -1,5 +1,5 @@
-//! The log of a training: a JSON line a step, and the loss curve drawn from them.
-//! Must never decide what is measured.
+//! The log of a training: a JSON line per step, and the loss curve drawn from it. It must never
+//! decide what is measured.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use crate::train::{Measure, Options, StepReport};
 
 const FILE: &str = "log.jsonl";
 const CURVE: &str = "loss.svg";
-/// Points of the training's curve: each is the mean of as many steps as that takes.
+/// How many points the training's curve has: each is the mean of several steps.
 const POINTS: usize = 100;
 
 /// A line of the log.
@@ -23,7 +23,7 @@ const POINTS: usize = 100;
 enum LogLine {
     /// A step of the optimiser.
     Step(StepReport),
-    /// Measures on held-out chats after so many steps.
+    /// Measures on held-out chats after a number of steps.
     Held {
         step: u64,
         measures: Vec<Measure>,
@@ -49,11 +49,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Resumes after `steps` steps: lines of later steps are dropped, since those are run again.
+    /// Resumes after `steps` steps. Lines of later steps are dropped, because those steps are run
+    /// again.
     pub fn open(folder: &Path, steps: u64) -> Result<Self, RunError> {
         let path = folder.join(FILE);
         let entries: Vec<LogLine> = match File::open(&path) {
-            // An incomplete last line is of a step after the last checkpoint.
+            // An incomplete last line belongs to a step after the last checkpoint.
             Ok(file) => BufReader::new(file)
                 .lines()
                 .map_while(Result::ok)
@@ -95,7 +96,7 @@ impl Log {
         Ok(written.map_err(|source| ShardError::write(&self.folder.join(FILE), source))?)
     }
 
-    /// Draws the loss of the deepest exit on the target's features, while training and on held-out
+    /// Draws the loss of the deepest exit on the target's features, during training and on held-out
     /// chats.
     pub fn draw(&self, options: &Options) -> Result<(), RunError> {
         let loss =

@@ -1,32 +1,32 @@
-//! When a head that still learns is measured on held-out texts, and on how many: so that the
-//! measurements of a training of few minutes leave time to learn. Must never measure.
+//! When a head that is still learning is measured on held-out texts, and on how many, so that the
+//! measurements of a training of a few minutes leave time to learn. It must never measure.
 
 use crate::train::Length;
 
-/// Measures on the way, the last one at the end.
+/// How many measurements are made during the training; the last one is at the end.
 const COUNT: f64 = 10.0;
-/// Held-out tokens to measure with: enough for two digits, few enough for seconds.
+/// How many held-out tokens are measured: enough for two digits, few enough for seconds.
 const HELD: usize = 3072;
-/// Prompts to decode.
+/// How many prompts are decoded.
 const PROMPTS: usize = 6;
-/// Shorter trainings measure with as much less.
+/// Shorter trainings measure proportionally less.
 const WHOLE_MINUTES: f64 = 10.0;
-/// The share of a training of so many minutes that its measurements may take.
+/// The share of a training limited in minutes that its measurements may take.
 const SHARE: f64 = 0.2;
 
 /// The measurements of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Looks {
-    /// Seconds of the training; `None` if it is counted in steps.
+    /// The training's length in seconds; `None` if it is counted in steps.
     whole: Option<f64>,
-    /// Seconds that measurements have taken.
+    /// How many seconds measurements have taken.
     spent: f64,
-    /// Those of the longest.
+    /// How many seconds the longest took.
     longest: f64,
 }
 
 impl Looks {
-    /// None so far.
+    /// No measurements so far.
     pub fn new(length: Length) -> Self {
         let whole = match length {
             Length::Minutes(minutes) => Some(60.0 * minutes),
@@ -40,31 +40,31 @@ impl Looks {
         (of as f64 * share).ceil() as usize
     }
 
-    /// Most held-out tokens to measure with.
+    /// The most held-out tokens to measure.
     pub fn tokens(&self) -> usize {
         self.part(HELD)
     }
 
-    /// Most prompts to decode.
+    /// The most prompts to decode.
     pub fn prompts(&self) -> usize {
         self.part(PROMPTS)
     }
 
-    /// Whether to measure now that the training has gone from one share of it to another. The end
-    /// is always measured; before it there must be time for that as well.
+    /// Whether to measure now that the training has progressed from `before` to `now`. The end is
+    /// always measured; an earlier measurement must leave time for that.
     pub fn due(&self, before: f64, now: f64) -> bool {
         let passed = (now * COUNT).floor() > (before * COUNT).floor();
         let room = |whole: f64| self.spent + 2.0 * self.longest <= SHARE * whole;
         passed && (now >= 1.0 || self.whole.is_none_or(room))
     }
 
-    /// One took so many seconds.
+    /// Notes that a measurement took this many seconds.
     pub fn took(&mut self, seconds: f64) {
         self.spent += seconds;
         self.longest = self.longest.max(seconds);
     }
 
-    /// Seconds to keep for the one at the end.
+    /// How many seconds to reserve for the measurement at the end.
     pub fn last(&self) -> f64 {
         self.longest
     }
@@ -74,7 +74,7 @@ impl Looks {
 mod tests {
     use super::*;
 
-    /// Seconds and measurements of a training of so many minutes, in which a step takes one
+    /// Seconds and measurements of a training of this many minutes, in which a step takes one
     /// second and a measurement `look`.
     fn played(minutes: f64, look: f64) -> (f64, usize) {
         let mut looks = Looks::new(Length::Minutes(minutes));
@@ -96,10 +96,11 @@ mod tests {
 
     #[test]
     fn measurements_do_not_take_the_time_that_there_is_to_learn() {
-        // Enough of it for all.
+        // There is enough time for all.
         let (seconds, count) = played(30.0, 9.0);
         assert!(count == 10 && (1800.0..1812.0).contains(&seconds), "{seconds} {count}");
-        // Not enough: fewer, and the minutes hold but for what the first one took by surprise.
+        // There is not enough time: there are fewer measurements, and the minutes are kept except
+        // for the unexpected duration of the first one.
         for (minutes, look) in [(1.0, 9.0), (0.3, 2.0), (0.3, 9.0), (4.0, 9.0)] {
             let (seconds, count) = played(minutes, look);
             let over = seconds - 60.0 * minutes;
@@ -118,7 +119,7 @@ mod tests {
         assert_eq!(of(Length::Minutes(10.0)), (3072, 6));
         assert_eq!(of(Length::Minutes(5.0)), (1536, 3));
         assert_eq!(of(Length::Minutes(0.3)), (93, 1));
-        // Steps are steps, however long measuring takes.
+        // Steps are counted as steps, however long measuring takes.
         let mut looks = Looks::new(Length::Steps(100));
         looks.took(1e6);
         assert!(looks.due(0.19, 0.2) && !looks.due(0.2, 0.29));

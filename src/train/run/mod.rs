@@ -1,9 +1,9 @@
-//! A training from a file of chats to a head: stages that can stop and go on. Owns the folder, the
-//! order of the stages and their events; must never know terminals.
+//! A training from a file of chats to a head, in stages that can be stopped and resumed. It owns
+//! the folder, the order of the stages and their events. It must not depend on terminals.
 //!
-//! The folder that `--out` names holds the head, its card, the log and the loss curve; its
-//! subfolder `work` what is needed to resume: `run.json`, `texts.jsonl`, the shards with the
-//! features, the checkpoint.
+//! The folder named by `--out` holds the head, its card, the log and the loss curve. Its subfolder
+//! `work` holds what is needed to resume: `run.json`, `texts.jsonl`, the shards with the features,
+//! the checkpoint.
 
 mod answers;
 mod card;
@@ -49,9 +49,9 @@ use run_dir::RunDir;
 pub enum TrainEvent<'a> {
     /// A stage begins.
     Stage {
-        /// Which.
+        /// Which stage.
         stage: Stage,
-        /// How much there is to do; 0 if that is not known.
+        /// How much there is to do; 0 if that is unknown.
         total: u64,
     },
     /// How much of the stage is done.
@@ -62,7 +62,7 @@ pub enum TrainEvent<'a> {
     Note(&'a str),
     /// A line of the data cannot be used.
     Refused {
-        /// Its number, from 1 on.
+        /// Its number, starting at 1.
         line: usize,
         /// Why.
         why: &'a str,
@@ -71,23 +71,23 @@ pub enum TrainEvent<'a> {
     Chats(&'a Chats),
     /// A step of the optimiser.
     Step(&'a StepReport),
-    /// How good the head is by now on held-out chats.
+    /// How good the head currently is on held-out chats.
     Held {
         /// On their texts.
         measures: &'a [Measure],
-        /// τ in answering some of their prompts, if that is wished for.
+        /// τ for answers to some of their prompts, if requested.
         tau: Option<f64>,
     },
-    /// What decoding with the head gave.
+    /// The results of decoding with the head.
     DecodeEval(&'a DecodeEval),
-    /// A stage ended, for now or for good.
+    /// A stage ended, temporarily or finally.
     Spent(&'a Spent),
 }
 
 /// How a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The head is there.
+    /// The head is finished.
     Done,
     /// It was stopped; what was done is kept.
     Stopped,
@@ -98,30 +98,30 @@ pub enum End {
 pub struct RunRequest {
     /// The head's folder.
     pub out: PathBuf,
-    /// Whether to resume the training in there.
+    /// Whether to resume the training in that folder.
     pub resume: bool,
-    /// What it is made of; that of the training in there when it goes on.
+    /// The recipe; a resumed training has its own.
     pub recipe: Recipe,
     /// Compute threads.
     pub threads: usize,
-    /// Where the head learns; the target runs on the CPU.
+    /// Where the head is trained; the target runs on the CPU.
     pub device: DeviceChoice,
     /// Whether to keep the features and the checkpoint of a finished training.
     pub keep_work: bool,
-    /// Folders in which the target is looked for by its name, beside the stores.
+    /// Folders in which the target is searched for by name, in addition to the stores.
     pub model_folders: Vec<String>,
 }
 
-/// Why a training cannot go on.
+/// Why a training cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder holds other things.
+    /// The folder contains other things.
     #[error("{} is not an empty folder; name a new one with --out", out.display())]
     Occupied {
         /// The folder.
         out: PathBuf,
     },
-    /// The folder holds a training.
+    /// The folder contains a training.
     #[error(
         "{} holds a training already; go on with it with --resume, or name a new folder with --out",
         out.display()
@@ -139,7 +139,7 @@ pub enum RunError {
         /// The folder.
         out: PathBuf,
     },
-    /// The recipe is another one.
+    /// The recipe is different.
     #[error(
         "the training in {} was begun with {name} {before}, not {now}; leave the flag out, or \
          begin anew with another --out", out.display()
@@ -154,7 +154,7 @@ pub enum RunError {
         /// Its value now.
         now: String,
     },
-    /// The target is another one.
+    /// The target is different.
     #[error(
         "this training was begun with another target: {what} was {before} and is {now} in {name}; \
          go on with the same one, or begin anew with another --out"
@@ -185,7 +185,7 @@ pub enum RunError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Too little to learn from.
+    /// There is too little to learn from.
     #[error(
         "{}: {usable} of {lines} lines can be used, and at least 2 are needed{fault}",
         path.display()
@@ -193,14 +193,14 @@ pub enum RunError {
     NoChats {
         /// The file.
         path: PathBuf,
-        /// Lines there are.
+        /// How many lines there are.
         lines: usize,
-        /// Those that are chats.
+        /// How many of them are chats.
         usable: usize,
         /// The first fault.
         fault: String,
     },
-    /// What was made cannot be written.
+    /// The result cannot be written.
     #[error(
         "cannot write {}: {source}; name another file with --out, or make room",
         path.display()
@@ -225,10 +225,10 @@ pub enum RunError {
         /// Bytes there are.
         free: u64,
     },
-    /// The device is not there, or not for this build.
+    /// The device does not exist, or this build cannot use it.
     #[error("cannot train on {wish:?}: {reason}; take --device cpu")]
     Device {
-        /// What was asked for.
+        /// What was requested.
         wish: DeviceChoice,
         /// Why not.
         reason: String,
@@ -239,28 +239,28 @@ pub enum RunError {
     /// It was stopped.
     #[error("stopped")]
     Stopped,
-    /// A file.
+    /// A shard cannot be written or read.
     #[error(transparent)]
     Shard(#[from] ShardError),
-    /// The learning.
+    /// The learning failed.
     #[error(transparent)]
     Train(TrainError),
-    /// The target's files.
+    /// The target's files cannot be used.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The target's tokenizer.
+    /// The target's tokenizer failed.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
-    /// The target.
+    /// The target cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A pass of the target.
+    /// A pass of the target failed.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The head that was written.
+    /// The finished head cannot be used.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// An answer.
+    /// An answer failed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -268,7 +268,7 @@ pub enum RunError {
 impl From<TrainError> for RunError {
     fn from(error: TrainError) -> Self {
         match error {
-            // A full disk has a remedy here: what is on it already is enough to go on.
+            // A full disk has a remedy here: what is already on it is enough to resume.
             TrainError::Io { path, source } if shards::is_full(&source) => {
                 Self::Shard(ShardError::Write { path, source })
             }
@@ -285,7 +285,7 @@ pub fn stored(out: &Path) -> Result<Recipe, RunError> {
     Ok(RunDir::resume(out)?.1.recipe)
 }
 
-/// Trains a head, from where it is to the end or until `stop` is set.
+/// Trains a head, from its current state to the end or until `stop` is set.
 ///
 /// # Errors
 /// [`RunError`]; what was done so far is kept.
@@ -341,10 +341,10 @@ fn stages(
     if request.keep_work { Ok(()) } else { run.dir.clear() }
 }
 
-/// The device to learn on.
+/// The device on which the head is trained.
 fn device(wish: DeviceChoice) -> Result<Device, RunError> {
     let found = match wish {
-        // Our own shaders have no way back for gradients.
+        // Our own shaders do not compute gradients.
         DeviceChoice::Cpu | DeviceChoice::Gpu(_) => Ok(Device::Cpu),
         DeviceChoice::Cuda => Device::new_cuda(0),
         DeviceChoice::Metal => Device::new_metal(0),

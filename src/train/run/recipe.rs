@@ -1,5 +1,5 @@
-//! The recipe of a training: everything that the head depends on, kept beside it so that a stopped
-//! training goes on as it began. Must never know folders.
+//! The recipe of a training: everything that determines the head, stored next to it so that a
+//! stopped training continues with the same settings. It must not depend on folders.
 
 use std::path::PathBuf;
 
@@ -12,36 +12,36 @@ use crate::train::{
     DraftVocabSize, Elastic, FirstWeights, Length, MaskRule, Options, TrainError, Used,
 };
 
-/// A training in full.
+/// A complete training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The target as the user named it.
     pub target: String,
     /// File of the chats.
     pub data: PathBuf,
-    /// Most chats to use, drawn by the seed; `None`: all.
+    /// The most chats to use, drawn by the seed; `None` means all.
     pub limit: Option<usize>,
     /// System message for chats that have none.
     pub system: Option<String>,
-    /// Whether the target answers the questions itself, in place of the answers in the file.
+    /// Whether the target answers the questions itself, instead of using the answers in the file.
     pub self_answers: bool,
-    /// Most tokens of one of its own answers.
+    /// The most tokens in one of its own answers.
     pub answer_tokens: usize,
-    /// Share of the chats that is kept to measure with.
+    /// The share of the chats that is set aside for measuring.
     pub held_out: f64,
-    /// M: blocks of the head.
+    /// M: how many blocks the head has.
     pub blocks: usize,
     /// How feature and token are joined.
     pub kind: FusionKind,
     /// Which tokens it scores.
     #[serde(default = "all_tokens")]
     pub draft_vocab: DraftVocabSize,
-    /// Passes over the chats, in place of the length in `options`.
+    /// How many passes over the chats, instead of the length in `options`.
     pub epochs: Option<f64>,
-    /// Held-out prompts to decode at the end; 0 leaves it out.
+    /// How many held-out prompts to decode at the end; 0 for none.
     pub decode: usize,
-    /// The target's hidden size that the learning rate is meant for: a wider one gets a lower rate
-    /// (see [`Self::for_width`]). Without it the rate is for any.
+    /// The target's hidden size for which the learning rate is meant: a wider target gets a lower
+    /// rate (see [`Self::for_width`]). Without it the rate applies to any target.
     #[serde(default)]
     pub rate_width: Option<usize>,
     /// How it learns.
@@ -49,7 +49,7 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// After which blocks the head can be cut.
+    /// The depths at which the head can be cut.
     pub(super) fn depths(&self) -> std::ops::RangeInclusive<usize> {
         let first = if self.options.elastic == Elastic::Off { self.blocks } else { 1 };
         first..=self.blocks
@@ -73,9 +73,9 @@ impl Recipe {
         Self { blocks: 2, rate_width: Some(256), options, ..paper }
     }
 
-    /// The same for a target of this hidden size, whatever it was meant for: with Adam a step
-    /// changes a sum of so many terms in proportion to their number, so the rate goes down as the
-    /// width goes up (Yang et al. 2022, Tensor Programs V, Table 3, hidden weights).
+    /// The same recipe for a target of this hidden size. With Adam, a step changes a sum of n terms
+    /// in proportion to n, so the rate falls as the width rises (Yang et al. 2022, Tensor Programs
+    /// V, Table 3, hidden weights).
     #[must_use]
     pub fn for_width(mut self, hidden: usize) -> Self {
         if let Some(meant) = self.rate_width.take()
@@ -86,8 +86,8 @@ impl Recipe {
         self
     }
 
-    /// The paper's figures (method.md, Training a head), with a depth drawn each step and a last
-    /// phase on the head's own outputs; `used.share = 0` and `Elastic::Off` take these two away.
+    /// The paper's figures (method.md, Training a head), with a depth drawn in each step and a last
+    /// phase on the head's own outputs; `used.share = 0` and `Elastic::Off` remove these two.
     pub fn paper() -> Self {
         Self {
             target: "bundled".into(),
@@ -107,9 +107,9 @@ impl Recipe {
         }
     }
 
-    /// The paper's recipe without our changes: five blocks of which only the last is an exit, never
-    /// its own outputs, the published mask, noise and first weights, every token scored, 50 passes
-    /// in batches of 16 full windows.
+    /// The paper's recipe without our changes: five blocks of which only the last is an exit, no
+    /// training on its own outputs, the published mask, noise and initial weights, every token
+    /// scored, 50 passes in batches of 16 full windows.
     pub fn published() -> Self {
         let paper = Self::paper();
         let options = Options {
@@ -125,8 +125,8 @@ impl Recipe {
         Self { blocks: 5, draft_vocab, epochs, options, ..paper }
     }
 
-    /// The same for a head of this kind. One over tapped states is not taught the target's
-    /// features, so it has neither SmoothL1 nor noise, and an EAGLE-3 head has one block.
+    /// The same recipe for a head of this kind. A head over tapped states is not trained on the
+    /// target's features, so it has neither SmoothL1 nor noise, and an EAGLE-3 head has one block.
     #[must_use]
     pub fn of_kind(mut self, kind: FusionKind) -> Self {
         if kind.taps() && self.kind != kind {
@@ -141,7 +141,7 @@ impl Recipe {
     /// Checks every figure.
     ///
     /// # Errors
-    /// [`TrainError::Option`] on the first that makes no sense.
+    /// [`TrainError::Option`] for the first figure that makes no sense.
     pub fn check(&self) -> Result<(), TrainError> {
         let (name, value) = ("blocks", self.blocks.to_string());
         if self.kind == FusionKind::Eagle3 && self.blocks != 1 {
@@ -155,7 +155,7 @@ impl Recipe {
     pub fn differences(&self, other: &Self) -> Vec<(String, String, String)> {
         let flat = |recipe: &Self| {
             let mut fields = Vec::new();
-            // A recipe holds numbers, texts and lists, all of which JSON can say.
+            // A recipe consists of numbers, texts and lists, all of which JSON can represent.
             flatten("", &serde_json::to_value(recipe).unwrap_or_default(), &mut fields);
             fields
         };
@@ -177,12 +177,12 @@ impl Recipe {
     }
 }
 
-/// What trainings scored before there was a choice.
+/// What trainings scored before this could be chosen.
 fn all_tokens() -> DraftVocabSize {
     DraftVocabSize::All
 }
 
-/// The place of the chat in `line` in the order that `seed` shuffles them to.
+/// The place of the chat in `line` in the order into which `seed` shuffles the chats.
 pub(in crate::train) fn rank(seed: u64, line: usize) -> (u64, usize) {
     (Noise::new(seed, line).bits(0), line)
 }
@@ -246,7 +246,7 @@ mod tests {
             let recipe = Recipe::quick().of_kind(kind);
             recipe.check().unwrap();
             assert_eq!((recipe.options.vloss, recipe.options.noise), (0.0, 0.0));
-            // What was said after that stays, also where the kind is said again.
+            // Flags that follow remain in effect, even if the kind is repeated.
             let mut noisy = recipe;
             noisy.options.noise = 0.1;
             assert_eq!(noisy.clone().of_kind(kind), noisy);

@@ -1,5 +1,5 @@
-//! The folder of a training: the head on top, what is needed to go on in `work/`. Knows whether the
-//! folder may be written to, and whether the disk has room.
+//! The folder of a training: the head on top, and what is needed to resume in `work/`. It checks
+//! whether the folder may be written to, and whether the disk has room.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::train::shards::{ShardError, whole};
 const WORK: &str = "work";
 const STATE: &str = "run.json";
 const BEST: &str = "best";
-/// What a head is made of, the file that makes it one last.
+/// The files of a head; the last one makes it complete.
 const HEAD_FILES: [&str; 2] = ["model.safetensors", "config.json"];
 
 /// The run directory of a training.
@@ -23,7 +23,7 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// A new training's folder: it must not be there yet, or be empty.
+    /// A new training's folder, which must not exist yet or must be empty.
     ///
     /// # Errors
     /// [`RunError::Unfinished`] and [`RunError::Occupied`] if something is in it.
@@ -44,7 +44,7 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// The folder of a training to go on with, and its state.
+    /// The folder of a training to resume, and its state.
     ///
     /// # Errors
     /// [`RunError::Nothing`] if there is none, [`RunError::State`] if its state cannot be read.
@@ -60,7 +60,7 @@ impl RunDir {
         };
         let state = serde_json::from_str(&text)
             .map_err(|error| RunError::State { path, reason: error.to_string() })?;
-        // Of a training that was killed while it wrote.
+        // Left by a training that was killed while it wrote.
         for folder in [out, &dir.work()] {
             remove_leftovers(folder);
         }
@@ -72,17 +72,17 @@ impl RunDir {
         &self.out
     }
 
-    /// Where the work lies.
+    /// Where the work files are.
     pub fn work(&self) -> PathBuf {
         self.out.join(WORK)
     }
 
-    /// Where the best head so far lies.
+    /// Where the best head so far is.
     pub fn best(&self) -> PathBuf {
         self.file(BEST)
     }
 
-    /// Makes the best head so far the one.
+    /// Makes the best head so far the result.
     ///
     /// # Errors
     /// [`ShardError::Write`].
@@ -95,7 +95,7 @@ impl RunDir {
         Ok(())
     }
 
-    /// A file of the work.
+    /// A file in the work folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.work().join(name)
     }
@@ -107,7 +107,7 @@ impl RunDir {
     /// Writes the state.
     ///
     /// # Errors
-    /// [`ShardError::Write`]; the one before stays.
+    /// [`ShardError::Write`]; the previous state stays.
     pub fn save(&self, state: &State) -> Result<(), RunError> {
         let path = self.state_path();
         let text = serde_json::to_vec_pretty(state)
@@ -115,7 +115,7 @@ impl RunDir {
         Ok(whole(&path, |file| file.write_all(&text))?)
     }
 
-    /// Refuses what the disk has no room for.
+    /// Refuses what does not fit on the disk.
     ///
     /// # Errors
     /// [`RunError::Room`] with both figures.
@@ -132,7 +132,7 @@ impl RunDir {
         }
     }
 
-    /// Removes the work of a finished training.
+    /// Removes the work folder of a finished training.
     ///
     /// # Errors
     /// [`ShardError::Write`].
@@ -142,7 +142,7 @@ impl RunDir {
     }
 }
 
-/// Bytes that the disk of `folder` has for us; `None` if the system does not say.
+/// Bytes available to us on the disk of `folder`; `None` if the system does not say.
 fn free(folder: &Path) -> Option<u64> {
     #[cfg(unix)]
     {
@@ -167,7 +167,7 @@ mod tests {
         let dir = RunDir::begin(&out).unwrap();
         assert!(dir.work().is_dir());
         assert!(matches!(RunDir::resume(&out), Err(RunError::Nothing { .. })));
-        // Interrupted before the first state was written: the folder is not empty.
+        // It was interrupted before the first state was written, so the folder is not empty.
         assert!(matches!(RunDir::begin(&out), Err(RunError::Occupied { .. })));
         dir.clear().unwrap();
         RunDir::begin(&out).unwrap();

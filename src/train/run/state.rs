@@ -1,4 +1,4 @@
-//! The state of a training in progress: kept in `work/run.json`, the source of the card. Must
+//! The state of a training in progress: stored in `work/run.json`, the source of the card. It must
 //! never write itself.
 
 use std::time::Duration;
@@ -19,25 +19,25 @@ pub struct State {
     pub target: TargetFingerprint,
     /// The chats, once they are rendered.
     pub chats: Option<Chats>,
-    /// What the stages took so far, in their order.
+    /// What the stages have taken so far, in their order.
     pub stages: Vec<Spent>,
     /// The measures of the head on held-out chats: for every m, by steps on its own outputs.
     pub held: Vec<Measure>,
-    /// The best head so far, which lies in `work/best`.
+    /// The best head so far, which is in `work/best`.
     #[serde(default)]
     pub best: Option<Best>,
-    /// What decoding with the head gave.
+    /// The results of decoding with the head.
     pub decoded: Option<DecodeEval>,
 }
 
 impl State {
-    /// At the beginning.
+    /// The initial state.
     pub fn new(recipe: Recipe, target: TargetFingerprint) -> Self {
         let (chats, stages, held, best, decoded) = (None, Vec::new(), Vec::new(), None, None);
         Self { recipe, target, chats, stages, held, best, decoded }
     }
 
-    /// Adds what a stage took, to what it took before an interruption.
+    /// Adds what a stage took to what it took before an interruption.
     pub fn spend(&mut self, stage: Stage, amount: u64, time: Duration, peak: u64) {
         let found = self.stages.iter().position(|spent| spent.stage == stage);
         let at = found.unwrap_or_else(|| {
@@ -54,9 +54,9 @@ impl State {
 /// The best head of a training so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Steps of the optimiser it had made.
+    /// After how many steps of the optimiser.
     pub step: u64,
-    /// τ on held-out prompts, or where none are decoded the share of first choices that were right.
+    /// τ on held-out prompts or, if none are decoded, the share of first choices that were right.
     pub score: f64,
     /// Its measures on held-out chats, as in [`State::held`].
     pub held: Vec<Measure>,
@@ -79,7 +79,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// For people.
+    /// Its display name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Answers => "the target answers",
@@ -90,7 +90,7 @@ impl Stage {
         }
     }
 
-    /// In what it is counted.
+    /// The unit in which it is counted.
     pub fn unit(self) -> &'static str {
         if self == Self::Render { "lines" } else { "tokens" }
     }
@@ -99,23 +99,23 @@ impl Stage {
 /// What a stage took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
-    /// Which.
+    /// Which stage.
     pub stage: Stage,
     /// How much was done, in the stage's unit.
     pub amount: u64,
     /// Time.
     pub seconds: f64,
-    /// Most memory of the process, bytes; 0 if the system does not say.
+    /// The most memory of the process, bytes; 0 if the system does not say.
     pub peak: u64,
 }
 
 impl Spent {
-    /// Units a second.
+    /// Units per second.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.amount as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Stage, amount, time, rate and most memory in words.
+    /// Stage, amount, time, rate and most memory, in words.
     pub fn figures(&self) -> [String; 5] {
         [
             self.stage.name().to_owned(),
@@ -127,24 +127,24 @@ impl Spent {
     }
 }
 
-/// What became of the lines of the file.
+/// What the lines of the file turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chats {
-    /// Lines that are not blank.
+    /// How many lines are not blank.
     pub lines: usize,
-    /// Chats to use, held-out ones included.
+    /// How many chats will be used, including held-out ones.
     pub used: usize,
-    /// Of these, held out.
+    /// How many of these are held out.
     pub held: usize,
-    /// Of these, cut at the window.
+    /// How many of these were cut at the window.
     pub cut: usize,
-    /// Tokens of all used chats.
+    /// How many tokens all used chats have.
     pub tokens: usize,
-    /// Of these, the assistant's.
+    /// How many of these are the assistant's.
     pub answers: usize,
-    /// Lines that cannot be used.
+    /// How many lines cannot be used.
     pub refused: usize,
-    /// The first of them: the line, and why.
+    /// The first of these lines, with the reasons.
     pub faults: Vec<(usize, String)>,
 }
 

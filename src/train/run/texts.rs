@@ -1,5 +1,5 @@
 //! The first stage: every chat of the file in the target's tokens, in the order in which they are
-//! used, the held-out ones first. Lines that cannot be used are counted and named.
+//! used, the held-out ones first. Lines that cannot be used are counted and reported.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -16,10 +16,10 @@ use crate::train::render::{RenderError, Renderer, Text};
 use crate::train::shards::{ShardError, whole};
 
 const FILE: &str = "texts.jsonl";
-/// Faults that are kept word for word; the others are counted.
+/// How many faults are kept word for word; the others are counted.
 const NAMED: usize = 100;
 
-/// The texts, held-out ones first; rendered if they are not there yet.
+/// The texts, held-out ones first; rendered if they have not been rendered yet.
 pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
     let path = run.dir.file(FILE);
     if run.state.chats.is_some() && path.exists() {
@@ -34,7 +34,7 @@ pub(super) fn texts(run: &mut RunContext<'_>) -> Result<Vec<Text>, RunError> {
     run.begin(Stage::Render, 0);
     for line in chats::read(&recipe.data).map_err(unreadable)? {
         if run.stopping() {
-            // Rendering is quick and begins anew.
+            // Rendering is quick and starts again.
             return Err(RunError::Stopped);
         }
         let (number, chat) = line.map_err(unreadable)?;
@@ -106,13 +106,13 @@ pub(in crate::train) fn one(
     }
 }
 
-/// Shuffles by the seed and each chat's line alone, so that a chat that is added or taken away
-/// leaves the others in their order.
+/// Shuffles by the seed and each chat's line only, so that adding or removing a chat leaves the
+/// others in their order.
 fn order(texts: &mut [Text], seed: u64) {
     texts.sort_by_key(|text| rank(seed, text.line));
 }
 
-/// How many of `texts` are held out: the share, but at least one on either side.
+/// How many of `texts` are held out: the given share, but at least one on each side.
 pub(super) fn held(texts: usize, share: f64) -> usize {
     ((texts as f64 * share).round() as usize).clamp(1, texts.saturating_sub(1).max(1))
 }
