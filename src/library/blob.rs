@@ -31,7 +31,7 @@ impl Blob {
         // Checked before it is opened: opening a pipe waits for a writer.
         let kind = std::fs::metadata(path).map_err(failed)?;
         if !kind.is_file() {
-            let reason = "it is no regular file";
+            let reason = "it is not a regular file";
             return Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, reason)));
         }
         let file = File::open(path).map_err(failed)?;
@@ -80,7 +80,7 @@ impl Blob {
             };
             // Only memory is at stake: the pages stay if the system does not take the advice.
             if let Err(error) = advised {
-                tracing::debug!(file = self.name, %error, "pages were not released");
+                tracing::debug!(file = self.name, %error, "could not release pages");
             }
         }
         #[cfg(not(unix))]

@@ -60,7 +60,12 @@ impl PairDraft {
 
 fn hub_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HubId, D::Error> {
     let text = String::deserialize(deserializer)?;
-    HubId::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is no hub id")))
+    HubId::parse(&text).ok_or_else(|| {
+        D::Error::custom(format!(
+            "`{text}` is not the name of a \
+        repository"
+        ))
+    })
 }
 
 /// All pairs, small ones first.
@@ -71,7 +76,7 @@ pub fn catalogue() -> &'static [CataloguePair] {
         pair: Vec<CataloguePair>,
     }
     static PAIRS: OnceLock<Vec<CataloguePair>> = OnceLock::new();
-    PAIRS.get_or_init(|| toml::from_str::<File>(FILE).expect("a sound catalogue").pair)
+    PAIRS.get_or_init(|| toml::from_str::<File>(FILE).expect("a valid catalogue").pair)
 }
 
 /// The pair of this name, or the names that are near.

@@ -31,7 +31,7 @@ pub enum LibraryError {
         remedy: &'static str,
     },
     /// A file is truncated or inconsistent.
-    #[error("{origin}: {place}: {problem}; the file is damaged or incomplete, fetch it again")]
+    #[error("{origin}: {place}: {problem}; the file is damaged or incomplete; download it again")]
     Damaged {
         /// The file.
         origin: String,
@@ -62,8 +62,8 @@ pub enum LibraryError {
     },
     /// Tokenizer and weights are not of one model.
     #[error(
-        "{origin}: the tokenizer has {tokenizer} tokens, the model only {model}; \
-         they do not belong together, fetch both from one place"
+        "{origin}: the tokenizer has {tokenizer} tokens, but the model has only {model}; download \
+         both from the same repository"
     )]
     Vocabulary {
         /// Folder or file.
@@ -75,8 +75,8 @@ pub enum LibraryError {
     },
     /// A small model whose vocabulary has nothing in common with the target's.
     #[error(
-        "{small} cannot draft for {target}: their vocabularies have no token in common; \
-         take a small model of the target's family"
+        "{small} cannot draft for {target}: their vocabularies have no tokens in common; use a \
+         small model of the target's family"
     )]
     NothingShared {
         /// The target.
@@ -102,15 +102,27 @@ pub enum LibraryError {
     #[error(transparent)]
     Hub(#[from] HubError),
     /// The beginning of several names.
-    #[error("`{given}` fits several models: {names}; give more of the name")]
+    #[error("`{given}` matches several models: {names}; type more of the name")]
     Ambiguous {
         /// What was given.
         given: String,
         /// The models.
         names: String,
     },
-    /// A `--target` or `--draft` value that names nothing.
-    #[error("`{given}` is no model: {reason}")]
+    /// A name that neither the disk nor the models on this machine have.
+    #[error(
+        "no model named \"{given}\" (not a file, a folder or an installed model){near}; \
+         `dovetail models` lists the installed models; for one of the hub, use \
+         owner/name[@revision][:file.gguf or :Q4_K_M]"
+    )]
+    Unknown {
+        /// What was given.
+        given: String,
+        /// Similar names, with what introduces them; empty if there are none.
+        near: String,
+    },
+    /// A `--target` or `--draft` value that names no model.
+    #[error("cannot use `{given}` as a model: {reason}")]
     Spec {
         /// What was given.
         given: String,
@@ -136,11 +148,11 @@ impl LibraryError {
 fn io_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::PermissionDenied => "make it readable for you",
-        io::ErrorKind::OutOfMemory => "the address space is used up: close other programs",
+        io::ErrorKind::PermissionDenied => "allow reading it",
+        io::ErrorKind::OutOfMemory => "close other programs to free memory",
         io::ErrorKind::InvalidData => "convert it to UTF-8",
-        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => "name a regular file",
-        io::ErrorKind::FileTooLarge => "take a part of it",
-        _ => "check the disk, then fetch the file again",
+        io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory => "choose a regular file",
+        io::ErrorKind::FileTooLarge => "use a part of it",
+        _ => "check the disk, then download the file again",
     }
 }

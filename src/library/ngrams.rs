@@ -121,9 +121,9 @@ pub fn open_ngrams(path: &Path, target: &TargetFiles) -> Result<NgramFile, Libra
     if !fits(&header, target) {
         return Err(LibraryError::Unsupported {
             origin: blob.name().to_owned(),
-            what: "the model that this n-gram table was made for".to_owned(),
-            found: format!("{}, not {}", header.made_for.name, target.name),
-            remedy: "make one with `dovetail ngrams`, or take `--ngrams auto`".to_owned(),
+            what: "the model of this n-gram table".to_owned(),
+            found: format!("{} instead of {}", header.made_for.name, target.name),
+            remedy: "make a table with `dovetail ngrams`, or use `--ngrams auto`".to_owned(),
         });
     }
     read(&blob, header)
@@ -148,7 +148,7 @@ pub fn find_ngrams(target: &TargetFiles) -> Option<NgramFile> {
             if fits(&header, target) { read(&blob, header).map(Some) } else { Ok(None) }
         });
         found.unwrap_or_else(|error| {
-            tracing::warn!("an n-gram table is passed over: {error}");
+            tracing::warn!("skipping an n-gram table: {error}");
             None
         })
     })
@@ -173,12 +173,13 @@ fn header(blob: &Blob) -> Result<NgramHeader, LibraryError> {
     let start = &blob[..blob.len().min(LONGEST_HEADER)];
     let end = start.iter().position(|&byte| byte == b'\n');
     let line = end.and_then(|end| start.get(..end));
-    let line = line.ok_or_else(|| damaged("no n-gram table: it does not end".to_owned()))?;
+    let line =
+        line.ok_or_else(|| damaged("not an n-gram table: the line has no end".to_owned()))?;
     let header: NgramHeader = serde_json::from_slice(line)
-        .map_err(|error| damaged(format!("no n-gram table: {error}")))?;
+        .map_err(|error| damaged(format!("not an n-gram table: {error}")))?;
     match header.kind == KIND {
         true => Ok(header),
-        false => Err(damaged(format!("it says {:?} and not {KIND:?}", header.kind))),
+        false => Err(damaged(format!("it is {:?} instead of {KIND:?}", header.kind))),
     }
 }
 
@@ -190,7 +191,7 @@ fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
     let needed = header.slots.checked_mul(4 + KEPT * (width + 1));
     if needed != Some(rest.len()) {
         let (slots, found) = (header.slots, rest.len());
-        return Err(damaged("its table", format!("{slots} slots do not take {found} bytes")));
+        return Err(damaged("its table", format!("{slots} slots do not fit into {found} bytes")));
     }
     let (checks, rest) = rest.split_at(header.slots * 4);
     let (tokens, costs) = rest.split_at(header.slots * KEPT * width);
@@ -198,7 +199,13 @@ fn read(blob: &Blob, header: NgramHeader) -> Result<NgramFile, LibraryError> {
     let tokens: Vec<u32> = tokens.chunks_exact(width).map(wide).collect();
     let vocab = header.made_for.vocab;
     if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
-        return Err(damaged("its table", format!("token {token} of a vocabulary of {vocab}")));
+        return Err(damaged(
+            "its table",
+            format!(
+                "token {token} is outside the vocabulary of \
+            {vocab}"
+            ),
+        ));
     }
     let checks = checks.chunks_exact(4).map(wide).collect();
     let table = NgramTable::new(checks, tokens, costs.to_vec())
@@ -269,12 +276,12 @@ mod tests {
         let mut foreign = whole.clone();
         foreign[token..token + 2].copy_from_slice(&[0xff, 0xff]);
         for (bytes, says) in [
-            (&whole[..whole.len() - 1], "slots do not take"),
-            (&whole[..line], "does not end"),
+            (&whole[..whole.len() - 1], "slots do not fit into"),
+            (&whole[..line], "has no end"),
             (&b"{}\n"[..], "missing field"),
-            (&[0; 9000][..], "does not end"),
-            (&b""[..], "does not end"),
-            (&foreign[..], "token 65535 of a vocabulary"),
+            (&[0; 9000][..], "has no end"),
+            (&b""[..], "has no end"),
+            (&foreign[..], "token 65535 is outside the vocabulary"),
         ] {
             std::fs::write(&path, bytes).unwrap();
             let error = open_ngrams(&path, &target).unwrap_err().to_string();
@@ -287,6 +294,9 @@ mod tests {
         );
         assert_ne!(slots, huge);
         std::fs::write(&path, huge + "\n").unwrap();
-        assert!(open_ngrams(&path, &target).unwrap_err().to_string().contains("slots do not take"));
+        assert!(open_ngrams(&path, &target).unwrap_err().to_string().contains(
+            "slots do not fit \
+            into"
+        ));
     }
 }

@@ -17,7 +17,7 @@ use crate::model::head::{FusionKind, HeadConfig, TensorSource};
 use crate::model::{Config, PieceKind, SharedVocabulary, WeightSource};
 use crate::printable::printable_line;
 
-const FETCH_ALL: &str = "fetch all files of the model into this folder";
+const FETCH_ALL: &str = "download all files of the model into this folder";
 
 /// A target, ready to be built.
 pub struct TargetFiles {
@@ -115,7 +115,7 @@ pub fn open_head(
         Spec::Gguf(path) => Err(LibraryError::Spec {
             given: path.display().to_string(),
             reason: "a draft head is a folder with config.json and model.safetensors or \
-                     pytorch_model.bin; GGUF files hold targets"
+                pytorch_model.bin; to draft with a small GGUF model, use --draft-model"
                 .to_owned(),
         }),
         Spec::Hub(id) => {
@@ -168,8 +168,8 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
     let file = folder.need(
         "tokenizer.json",
-        "save it with transformers (`AutoTokenizer.from_pretrained(…).save_pretrained(…)`), \
-         or take the model's GGUF file",
+        "save it with transformers (`AutoTokenizer.from_pretrained(…).save_pretrained(…)`), or \
+         use the model's GGUF file",
     )?;
     let tokenizer = Tokenizer::from_json(&file, file.name())?;
     check_vocabulary(&folder.name(), &tokenizer, &config)?;
@@ -187,8 +187,8 @@ fn target_in(folder: &Folder, name: &str) -> Result<TargetFiles, LibraryError> {
         return Err(LibraryError::Missing {
             origin: folder.name(),
             file: "model.safetensors".to_owned(),
-            remedy: "fetch the model in safetensors (a PyTorch .bin holds programs and is only \
-                     read for draft heads), or take its GGUF file",
+            remedy: "download the model in safetensors format (PyTorch .bin files can run code, \
+                so only those of draft heads are read), or use its GGUF file",
         });
     };
     let family = settings["model_type"].as_str().unwrap_or_default();

@@ -72,7 +72,7 @@ fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHea
             Ok(made_for) => made_for,
             Err(error) => {
                 found.notices.push(format!(
-                    "The head in {} is not used: {error}; train it again, or delete its {FILE}.",
+                    "Ignoring the draft head in {}: {error}; train it again, or delete its {FILE}.",
                     head.name()
                 ));
                 continue;
@@ -94,7 +94,10 @@ fn find(target: &TargetFiles, folder: Option<&Path>, built: &[Folder]) -> OwnHea
                 break;
             }
             Err(error) => {
-                found.notices.push(format!("The head that was made for this model: {error}."));
+                found.notices.push(format!(
+                    "Ignoring the draft head that was trained for this \
+                    model: {error}."
+                ));
             }
         }
     }

@@ -37,7 +37,7 @@ impl PickledTensors {
             _ => Err(LibraryError::Missing {
                 origin: folder.name(),
                 file: format!("model.safetensors or {FILE}"),
-                remedy: "fetch all files of the draft head into this folder",
+                remedy: "download all files of the draft head into this folder",
             }),
         }
     }
@@ -50,7 +50,7 @@ impl PickledTensors {
         let size = file.metadata().map_err(|error| LibraryError::io(path, error))?.len();
         pickle_check::check(BufReader::new(file)).map_err(damaged)?;
         let tensors = caught(|| listed(path))
-            .ok_or_else(|| damaged("candle fails on it".to_owned()))?
+            .ok_or_else(|| damaged("the candle library crashed on it".to_owned()))?
             .map_err(|error| damaged(error.to_string()))?;
         // PyTorch does not compress: room is made for no more than the file can fill.
         for info in tensors.values() {
@@ -62,7 +62,7 @@ impl PickledTensors {
             }
         }
         if tensors.is_empty() {
-            return Err(damaged("it holds no tensors".to_owned()));
+            return Err(damaged("it has no tensors".to_owned()));
         }
         Ok(Self { path: path.to_owned(), tensors })
     }
@@ -91,7 +91,7 @@ impl PickledTensors {
         entry.take(size).read_to_end(&mut data)?;
         if data.len() as u64 != size {
             let (name, held) = (&info.name, data.len());
-            return Err(Error::Msg(format!("{name}: {held} bytes are there, not {size}")));
+            return Err(Error::Msg(format!("{name}: it has {held} bytes instead of {size}")));
         }
         let dims = info.layout.dims();
         if info.layout.is_contiguous() {
@@ -99,7 +99,7 @@ impl PickledTensors {
         }
         if !info.layout.is_fortran_contiguous() {
             let name = &info.name;
-            return Err(Error::Msg(format!("{name}: its elements do not lie side by side")));
+            return Err(Error::Msg(format!("{name}: its elements are not contiguous")));
         }
         // A matrix that was saved transposed.
         let reversed: Vec<usize> = dims.iter().rev().copied().collect();
@@ -141,7 +141,8 @@ fn listed(path: &Path) -> candle_core::Result<BTreeMap<String, TensorInfo>> {
                     tensors.insert(info.name.clone(), info);
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(tensor = told, %error, "left out of a PyTorch file"),
+                Err(error) => tracing::warn!(tensor = told, %error, "skipping an entry of a \
+                    PyTorch file"),
             }
         }
     }

@@ -31,13 +31,16 @@ pub(super) fn check(file: impl Read + Seek) -> Result<(), String> {
             continue;
         }
         if entry.size() > LONGEST {
-            return Err(format!("{name}: {} bytes are more than {LONGEST}", entry.size()));
+            return Err(format!(
+                "{name}: it has {} bytes, and the limit is {LONGEST}",
+                entry.size()
+            ));
         }
         let mut pickle = Vec::new();
         let read = entry.by_ref().take(LONGEST + 1).read_to_end(&mut pickle);
         read.map_err(|error| format!("{name}: {error}"))?;
         if pickle.len() as u64 > LONGEST {
-            return Err(format!("{name}: more than {LONGEST} bytes"));
+            return Err(format!("{name}: it has more than {LONGEST} bytes"));
         }
         walk(&pickle).map_err(|problem| format!("{name}: {problem}"))?;
     }
@@ -64,7 +67,7 @@ fn walk(pickle: &[u8]) -> Result<(), String> {
             b'c' => {
                 for _ in 0..2 {
                     let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
-                        return Err(format!("cut off at byte {at}"));
+                        return Err(format!("truncated at byte {at}"));
                     };
                     rest = &rest[end + 1..];
                 }
@@ -138,7 +141,7 @@ fn walk(pickle: &[u8]) -> Result<(), String> {
 fn taken<'a>(rest: &mut &'a [u8], length: usize, at: usize) -> Result<&'a [u8], String> {
     let Some((head, tail)) = rest.split_at_checked(length) else {
         let left = rest.len();
-        return Err(format!("{length} bytes wanted at byte {at}, {left} are left"));
+        return Err(format!("{length} bytes expected at byte {at}, but only {left} follow"));
     };
     *rest = tail;
     Ok(head)
@@ -182,7 +185,7 @@ mod tests {
     fn lengths_are_held_against_what_is_there() {
         assert!(walk(b"\x80\x02X\x02\x00\x00\x00ab.").is_ok());
         let problem = walk(b"\x80\x02X\xff\xff\xff\xffab.").unwrap_err();
-        assert!(problem.contains("4294967295 bytes wanted at byte 2"), "{problem}");
+        assert!(problem.contains("4294967295 bytes expected at byte 2"), "{problem}");
         assert!(walk(b"\x8a\xff").unwrap_err().contains("255"));
         assert!(walk(b"").is_err() && walk(b"ctorch").is_err());
     }

@@ -77,13 +77,13 @@ impl Tensors {
         names.dedup();
         let files = names
             .iter()
-            .map(|name| folder.need(name, "the index lists it: fetch all shards of the model"));
+            .map(|name| folder.need(name, "the index lists it; download all parts of the model"));
         let all = Self::read(folder.name(), files.collect::<Result<_, _>>()?)?;
         match places.iter().find(|(tensor, _)| !all.tensors.contains_key(*tensor)) {
             Some((tensor, file)) => Err(LibraryError::damaged(
                 index.name(),
                 format!("tensor `{tensor}`"),
-                format!("it should be in {file}, which does not have it"),
+                format!("it should be in {file}, but is not"),
             )),
             None => Ok(Some(all)),
         }
@@ -95,7 +95,7 @@ impl Tensors {
             for (name, entry) in header(file, number)? {
                 if tensors.contains_key(&name) {
                     let place = format!("tensor `{name}`");
-                    return Err(LibraryError::damaged(file.name(), place, "it is there twice"));
+                    return Err(LibraryError::damaged(file.name(), place, "it occurs twice"));
                 }
                 tensors.insert(name, entry);
             }
@@ -204,7 +204,7 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
     let parsed: Index =
         serde_json::from_slice(index).map_err(|error| index_damaged(error.to_string()))?;
     match parsed.weight_map.values().find(|name| name.contains(['/', '\\'])) {
-        Some(name) => Err(index_damaged(format!("`{name}` leads out of the folder"))),
+        Some(name) => Err(index_damaged(format!("`{name}` is outside the folder"))),
         None => Ok(parsed.weight_map),
     }
 }
@@ -213,12 +213,16 @@ fn shards(index: &Blob) -> Result<HashMap<String, String>, LibraryError> {
 fn header(file: &Blob, number: usize) -> Result<Vec<(String, TensorEntry)>, LibraryError> {
     let damaged = |place: &str, problem: String| LibraryError::damaged(file.name(), place, problem);
     let Some((length, rest)) = file.split_first_chunk() else {
-        return Err(damaged("offset 0", format!("only {} bytes, not even a length", file.len())));
+        return Err(damaged(
+            "offset 0",
+            format!("only {} bytes, too few for a length", file.len()),
+        ));
     };
     let length = u64::from_le_bytes(*length);
     let header = usize::try_from(length).ok().filter(|_| length <= LONGEST_HEADER);
     let Some((header, data)) = header.and_then(|header| rest.split_at_checked(header)) else {
-        let problem = format!("a header of {length} bytes is claimed, {} follow", rest.len());
+        let problem =
+            format!("the header should have {length} bytes, but only {} follow", rest.len());
         return Err(damaged("offset 0", problem));
     };
     let entries: serde_json::Map<String, Value> = serde_json::from_slice(header)
@@ -253,7 +257,7 @@ impl Wrong {
                 origin: file.to_owned(),
                 what: format!("the type of {place}"),
                 found,
-                remedy: "take the model in F32, F16 or BF16, or its GGUF file".to_owned(),
+                remedy: "use the model in F32, F16 or BF16, or its GGUF file".to_owned(),
             },
         }
     }
@@ -271,7 +275,7 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
         serde_json::from_value(value).map_err(|error| Wrong::Claim(error.to_string()))?;
     let (start, end) = header.data_offsets;
     if start > end || end > data {
-        let problem = format!("bytes {start} to {end} are claimed, the file holds {data}");
+        let problem = format!("it should be at bytes {start} to {end}, but the file has {data}");
         return Err(Wrong::Claim(problem));
     }
     let element = match header.dtype.as_str() {
@@ -289,7 +293,7 @@ fn entry(value: Value, data: usize, name: &str) -> Result<Option<TensorEntry>, W
     let size = elements.and_then(|elements| elements.checked_mul(element.bytes()));
     if size != Some(end - start) {
         return Err(Wrong::Claim(format!(
-            "shape {:?} of {} does not fill the {} bytes it has",
+            "shape {:?} of {} does not match its {} bytes",
             header.shape,
             header.dtype,
             end - start
@@ -386,9 +390,9 @@ mod tests {
         assert_eq!(open(folder.path()).unwrap().names(), ["a", "b"]);
 
         let cases = [
-            (json!({"a": "model-1.safetensors", "b": "model-3.safetensors"}), "fetch all shards"),
+            (json!({"a": "model-1.safetensors", "b": "model-3.safetensors"}), "download all parts"),
             (json!({"c": "model-1.safetensors"}), "tensor `c`"),
-            (json!({"a": "../model-1.safetensors"}), "leads out"),
+            (json!({"a": "../model-1.safetensors"}), "outside the folder"),
             (json!(3), "index"),
         ];
         for (map, expected) in cases {
@@ -416,12 +420,12 @@ mod tests {
         let cases = [
             (vec![], "offset 0: only 0 bytes"),
             (u64::MAX.to_le_bytes().to_vec(), "18446744073709551615 bytes is claimed"),
-            ([&40u64.to_le_bytes()[..], b"{}"].concat(), "40 bytes is claimed, 2 follow"),
+            ([&40u64.to_le_bytes()[..], b"{}"].concat(), "should have 40 bytes, but only 2 follow"),
             ([&2u64.to_le_bytes()[..], b"[]"].concat(), "header at offset 8"),
             (tensor("F32", json!([4]), json!([0, 17])), "bytes 0 to 17 are claimed"),
             (tensor("F32", json!([4]), json!([8, 4])), "bytes 8 to 4 are claimed"),
             (tensor("F32", json!([5]), json!([0, 16])), "shape [5] of F32 does not fill"),
-            (tensor("F32", json!([huge, huge]), json!([0, 16])), "does not fill"),
+            (tensor("F32", json!([huge, huge]), json!([0, 16])), "does not match"),
             (tensor("F32", json!([-4]), json!([0, 16])), "tensor `w`"),
             (tensor("F8_E4M3", json!([16]), json!([0, 16])), "F8_E4M3, which is not supported"),
         ];
@@ -445,7 +449,7 @@ mod tests {
             "c": tensor(2 * quarter, 3 * quarter), "d": tensor(3 * quarter, u64::MAX)
         });
         let text = open_bytes(&with_header(&header, 0)).unwrap_err().to_string();
-        assert!(text.contains("are claimed"), "{text}");
+        assert!(text.contains("it should be at bytes"), "{text}");
     }
 
     proptest! {

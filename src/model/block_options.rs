@@ -221,12 +221,17 @@ impl BlockOptions {
             && (window.size == 0 || window.layers.len() != layers)
         {
             let value = format!("{} over {} layers", window.size, window.layers.len());
-            return wrong("sliding_window", value, "it must be positive, with a pattern by layer");
+            return wrong(
+                "sliding_window",
+                value,
+                "it must be positive and have a pattern for \
+                each layer",
+            );
         }
         if let Some(dim) = self.rotary_dim
             && (dim == 0 || dim > head_dim || !dim.is_multiple_of(2))
         {
-            let reason = format!("it must be even and at most the head's width, {head_dim}");
+            let reason = format!("it must be even and at most the head width, {head_dim}");
             return wrong("rope.dimension_count", dim.to_string(), &reason);
         }
         if let Some(theta) = self.local_rope_theta
@@ -280,7 +285,7 @@ impl Experts {
                 && used * (self.count / groups) >= self.used;
             if !sound {
                 let value = format!("{used} of {groups}");
-                let reason = format!("groups must divide the {} experts", self.count);
+                let reason = format!("the number of groups must divide the {} experts", self.count);
                 return wrong("expert_group_count", value, reason);
             }
         }

@@ -182,7 +182,7 @@ impl Config {
             return Err(ConfigError::new(
                 "head_dim",
                 self.head_dim,
-                "rotary positions turn pairs of components, so it must be even",
+                "it must be even, since rotary positions rotate pairs of components",
             ));
         }
         if !(self.rms_eps.is_finite() && self.rms_eps > 0.0) {

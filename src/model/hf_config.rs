@@ -30,7 +30,8 @@ impl Config {
                 None if heads > 0 && hidden.is_multiple_of(heads) => hidden / heads,
                 None => {
                     let reason = format!(
-                        "num_attention_heads, {heads}, must divide it when head_dim is absent"
+                        "it must be a multiple of num_attention_heads, {heads}, when head_dim is \
+                         missing"
                     );
                     return Err(ConfigError::new("hidden_size", hidden, reason));
                 }
@@ -81,7 +82,7 @@ impl Config {
 fn family(fields: &Fields<'_>) -> Result<Family, ConfigError> {
     let known = || {
         let names: Vec<&str> = Family::ALL.iter().map(|(name, _)| *name).collect();
-        format!("the model must be of one of the types {}", names.join(", "))
+        format!("the supported types are {}", names.join(", "))
     };
     let Some(value) = fields.get("model_type") else {
         return Err(ConfigError::new("model_type", "absent", known()));
@@ -96,7 +97,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
         if let Some(value) = fields.get(field)
             && !value.as_str().is_some_and(|name| family.activations().contains(&name))
         {
-            let reason = format!("this family's is {}", family.activations().join(" or "));
+            let reason = format!("this model family uses {}", family.activations().join(" or "));
             return Err(ConfigError::new(field, value, reason));
         }
         // Of Gemma's two fields, the older one (the second) is not what it runs.
@@ -109,7 +110,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
             if let Some(value) = fields.get(field)
                 && value.as_u64() != Some(1)
             {
-                let reason = "a mixture of experts of this family is not supported";
+                let reason = "a mixture of experts is not supported for this family";
                 return Err(ConfigError::new(field, value, reason));
             }
         }
@@ -123,7 +124,7 @@ fn refuse_variants(fields: &Fields<'_>, family: Family) -> Result<(), ConfigErro
         return Err(ConfigError::new(
             "quantization_config",
             method,
-            "quantised safetensors are not supported; take the GGUF file of the same model",
+            "quantised safetensors are not supported; use the model's GGUF file",
         ));
     }
     if fields.flag("mlp_bias")?.unwrap_or(false) {
@@ -195,7 +196,7 @@ fn rope(fields: &Fields<'_>, max_positions: usize) -> Result<(f64, RopeScaling),
             }
         }
         _ => {
-            let reason = "only default, linear, llama3, yarn and longrope are supported";
+            let reason = "the supported types are default, linear, llama3, yarn and longrope";
             return Err(ConfigError::new("rope_scaling", scaling, reason));
         }
     };
@@ -339,7 +340,7 @@ mod tests {
     fn a_refusal_says_what_to_do() {
         let json = with(llama(), json!({"quantization_config": {"quant_method": "gptq"}}));
         insta::assert_snapshot!(Config::from_hf_json(&json).unwrap_err(), @"model config: \
-            `quantization_config` is \"gptq\": quantised safetensors are not supported; take the \
-            GGUF file of the same model");
+            `quantization_config` is \"gptq\": quantised safetensors are not supported; use the \
+            model's GGUF file");
     }
 }

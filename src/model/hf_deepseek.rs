@@ -35,7 +35,7 @@ pub(super) fn options(fields: &Fields<'_>) -> Result<BlockOptions, ConfigError> 
 
 fn experts(fields: &Fields<'_>) -> Result<Experts, ConfigError> {
     if let Some(every) = fields.optional_size("moe_layer_freq")?.filter(|&every| every != 1) {
-        let reason = "experts must be in every layer behind the first";
+        let reason = "every layer after the first ones must have experts";
         return Err(ConfigError::new("moe_layer_freq", every, reason));
     }
     let text = |field| fields.get(field).and_then(|value| value.as_str());

@@ -155,7 +155,7 @@ impl Family {
                 if fields.optional_size("decoder_sparse_step")?.is_some_and(|step| step != 1)
                     || fields.get("mlp_only_layers").is_some_and(|list| !is_empty(list))
                 {
-                    let reason = "experts must be in every layer";
+                    let reason = "every layer must have experts";
                     return Err(ConfigError::new("decoder_sparse_step", "not 1", reason));
                 }
                 options.experts = Some(Experts {

@@ -10,7 +10,7 @@ pub enum LoadError {
     #[error(transparent)]
     Weights(#[from] WeightError),
     /// There is not enough memory for the KV cache.
-    #[error("the KV cache for {capacity} positions: {error}")]
+    #[error("cannot make a KV cache for {capacity} positions: {error}")]
     Cache {
         /// The requested number of positions.
         capacity: usize,
@@ -18,7 +18,10 @@ pub enum LoadError {
         error: OutOfMemory,
     },
     /// The device that was to hold the first blocks cannot do so.
-    #[error("{layers} blocks of the target on the GPU: {reason}; lower or leave out `gpu_layers`")]
+    #[error(
+        "cannot run {layers} blocks of the target on the GPU: {reason}; lower or remove \
+        `gpu_layers`"
+    )]
     Device {
         /// The requested number of blocks.
         layers: usize,
@@ -26,9 +29,7 @@ pub enum LoadError {
         reason: String,
     },
     /// The requested context is longer than the model was made for.
-    #[error(
-        "a context of {capacity} was asked for; this model takes 1 to {most}: change `context`"
-    )]
+    #[error("`context` is {capacity}, but this model supports 1 to {most}; change `context`")]
     Capacity {
         /// The requested number of positions.
         capacity: usize,

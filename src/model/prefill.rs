@@ -231,12 +231,12 @@ impl Target for PrefillTarget {
 
     fn fall_back(&mut self) -> Result<&'static str, TargetError> {
         if self.gpu.take().is_none() {
-            return Err(TargetError::Device("there is no other device for it".to_owned()));
+            return Err(TargetError::Device("the target has no other device to run on".to_owned()));
         }
         // From here on the CPU computes everything, as if the GPU had never been there.
         self.planned.clear();
         self.truncate(0);
-        Ok("prompts are read on the CPU from here on")
+        Ok("from now on the CPU reads the prompts")
     }
 
     fn saved_kv(&self, most: usize) -> Option<Vec<u8>> {
@@ -323,7 +323,7 @@ mod tests {
             let bytes = [&rows[..], &tail_bytes(&parts)].concat();
             assert_eq!(parted(&bytes, 400), Some((&rows[..], parts.clone())));
             if let Some(last) = parts.last() {
-                assert_eq!(parted(&bytes, last.end - 1), None, "beyond the text");
+                assert_eq!(parted(&bytes, last.end - 1), None, "past the end of the text");
             }
         }
         let huge = [&rows[..], &u64::MAX.to_le_bytes()].concat();

@@ -68,11 +68,11 @@ impl Target for RecoverableTarget {
     }
 
     fn fall_back(&mut self) -> Result<&'static str, TargetError> {
-        let nowhere = || TargetError::Device("there is no other device for it".to_owned());
+        let nowhere = || TargetError::Device("the target has no other device to run on".to_owned());
         let load = self.fallback.take().ok_or_else(nowhere)?;
         let mut target = load().map_err(TargetError::Device)?;
         target.set_features(self.features.clone());
         self.target = Box::new(target);
-        Ok("the target goes on on the CPU")
+        Ok("the target continues on the CPU")
     }
 }

@@ -71,11 +71,11 @@ impl RopeScaling {
         let positive = |x: f64| x.is_finite() && x > 0.0;
         let divisors = |factors: &[f32]| {
             if factors.len() != head_dim / 2 {
-                refuse(&format!("it must hold {} numbers, half of head_dim", head_dim / 2))
+                refuse(&format!("it must have {} numbers, half of head_dim", head_dim / 2))
             } else if factors.iter().all(|&x| positive(f64::from(x))) {
                 Ok(())
             } else {
-                refuse("all its numbers must be positive")
+                refuse("all of its numbers must be positive")
             }
         };
         match self {
@@ -86,7 +86,7 @@ impl RopeScaling {
                 if ![factor, low_freq_factor, high_freq_factor].into_iter().all(positive)
                     || original_positions == 0
                 {
-                    refuse("all its numbers must be positive")
+                    refuse("all of its numbers must be positive")
                 } else if high_freq_factor <= low_freq_factor {
                     refuse("high_freq_factor must be above low_freq_factor")
                 } else {
@@ -105,14 +105,14 @@ impl RopeScaling {
                 if ![factor, beta_fast, beta_slow, attention_factor].into_iter().all(positive)
                     || original_positions == 0
                 {
-                    refuse("all its numbers must be positive")
+                    refuse("all of its numbers must be positive")
                 } else {
                     Ok(())
                 }
             }
             Self::Long { short, long, original_positions, attention_factor } => {
                 if *original_positions == 0 || !positive(*attention_factor) {
-                    return refuse("all its numbers must be positive");
+                    return refuse("all of its numbers must be positive");
                 }
                 divisors(short)?;
                 divisors(long)

@@ -20,7 +20,7 @@ pub struct Verified {
 pub enum TargetError {
     /// The KV cache has no room.
     #[error(
-        "the context is full: {needed} positions needed, {capacity} available; shorten the \
+        "the context is full: it needs {needed} positions and has {capacity}; shorten the \
          conversation or raise `context`"
     )]
     ContextFull {
@@ -123,7 +123,7 @@ pub trait Target: Send {
     /// # Errors
     /// [`TargetError::Device`] if there is no other device.
     fn fall_back(&mut self) -> Result<&'static str, TargetError> {
-        Err(TargetError::Device("this target has no other device".to_owned()))
+        Err(TargetError::Device("the target has no other device to run on".to_owned()))
     }
     /// The KV rows of the committed positions, for [`Self::restore_kv`] of the same target in a
     /// later run; `None` if they cannot be read (on a GPU) or take more than `most` bytes.

@@ -79,7 +79,7 @@ pub trait PackedStore {
 pub enum WeightError {
     /// A tensor is missing from the source.
     #[error(
-        "{origin}: tensor `{name}` is missing; the file is incomplete or not of this architecture"
+        "{origin}: tensor `{name}` is missing; the file is incomplete or holds another architecture"
     )]
     Missing {
         /// The requested name.
@@ -89,8 +89,8 @@ pub enum WeightError {
     },
     /// A tensor has another shape than the configuration says.
     #[error(
-        "{origin}: tensor `{name}` is {found:?}, but its config asks for {expected:?}; weights and \
-         config do not belong together"
+        "{origin}: tensor `{name}` is {found:?}, but the config says {expected:?}; the weights \
+         and the config are from different models"
     )]
     Shape {
         /// Name of the tensor.
@@ -226,7 +226,7 @@ pub(super) fn vector(
         return Err(wrong("norms and biases must be F32, F16 or BF16".to_owned()));
     };
     if values.len() != length {
-        return Err(wrong(format!("it holds {} values, not {length}", values.len())));
+        return Err(wrong(format!("it has {} values instead of {length}", values.len())));
     }
     source.release(name);
     Ok(values)

@@ -235,8 +235,8 @@ fn repetition_remedy(sampler: &SamplerSettings) -> String {
     let penalty = (repetition_penalty + 0.1).max(1.1);
     let warmer = (temperature + 0.3).max(0.7);
     format!(
-        "The answer repeats itself: raise `repetition_penalty`, which is {repetition_penalty}, or \
-         `temperature`, which is {temperature}; in the chat by /repetition-penalty {penalty:.1} or \
+        "The answer repeats itself. Raise `repetition_penalty` (now {repetition_penalty}) or \
+         `temperature` (now {temperature}): in the chat, /repetition-penalty {penalty:.1} or \
          /temperature {warmer:.1}."
     )
 }

@@ -146,7 +146,7 @@ impl From<Loaded> for Backend {
             // Splitting megabytes into tokens takes seconds and gigabytes: not only to refuse them.
             if least > context {
                 return Err(format!(
-                    "the prompt has {bytes} bytes, at least {least} tokens, and the context holds \
+                    "the prompt has {bytes} bytes, at least {least} tokens, but the context holds \
                      {context}; shorten the conversation or raise `context`"
                 ));
             }

@@ -69,8 +69,12 @@ impl Forecaster {
     /// is guessed from the machine's description.
     pub fn measure(machine: &Machine, threads: usize) -> Self {
         let guessed = Throughput::of_cpu(&machine.cpu, threads);
-        let measured = Roofline::measure_reading(&Pool::new(threads))
-            .inspect_err(|error| tracing::warn!("the memory bandwidth is guessed: {error}"));
+        let measured = Roofline::measure_reading(&Pool::new(threads)).inspect_err(|error| {
+            tracing::warn!(
+                "cannot measure the memory bandwidth, estimating \
+                it: {error}"
+            )
+        });
         let bandwidth = measured.map_or(guessed.bandwidth, |gb_s| gb_s * 1e9);
         Self { throughput: Throughput { bandwidth, ..guessed }, memory: machine.memory }
     }

@@ -71,7 +71,7 @@ impl<T: Kept> KeptFile<T> {
             content.version == T::VERSION && content.of == self.of && content.kept.is_sound()
         });
         if ours.is_none() {
-            tracing::warn!(file = %self.path.display(), "what was kept is not usable: left");
+            tracing::warn!(file = %self.path.display(), "ignoring an unusable cache file");
         }
         self.written = ours.map(|content| content.kept);
         self.written.clone()
@@ -88,7 +88,7 @@ impl<T: Kept> KeptFile<T> {
             atomic_write(&self.path, Access::Private, |file| file.write_all(text.as_bytes()))
         });
         if let Err(error) = written {
-            tracing::warn!(file = %self.path.display(), "nothing is kept for later: {error}");
+            tracing::warn!(file = %self.path.display(), "cannot write a cache file: {error}");
         }
         self.written = Some(content.kept);
     }

@@ -61,7 +61,7 @@ pub enum ScriptError {
         source: std::io::Error,
     },
     /// A line is not what it should be.
-    #[error("line {line} of the script is no trace line: {source}")]
+    #[error("line {line} of the script is not a line of a record: {source}")]
     Line {
         /// From 1.
         line: usize,
@@ -119,7 +119,7 @@ impl Script {
         let timed = |line: &Line| Timed { delay_ms: delay(line), line: line.clone() };
         let mut lines: Vec<Timed> = record.lines.iter().map(timed).collect();
         if record.answers.last().is_some_and(|answer| !answer.ended) {
-            let error = "the record is cut off here".to_owned();
+            let error = "the record ends here".to_owned();
             lines.push(Timed { delay_ms: 0.0, line: Line::Failed { error } });
         }
         let what_if = WhatIf::new(record);
@@ -229,7 +229,7 @@ impl Player {
 
     /// There are no models to change; `false` if nobody listens any more.
     fn refuse(&mut self, job: &LoadJob) -> bool {
-        let error = Some("a recorded script has no other models".to_owned());
+        let error = Some("a replay cannot change models".to_owned());
         (self.sink)(Event::NotSwapped { load: job.load, error })
     }
 
@@ -334,11 +334,11 @@ impl Player {
 }
 
 /// Said once a replay.
-const PREDICTED: &str = "what if: recorded candidates, times by the cost model";
+const PREDICTED: &str = "what if: recorded candidates, times from the cost model";
 
 /// Said with it, for every temperature: at another the target would have drawn other tokens.
 fn holds_for(temperature: f32) -> String {
-    format!("what if: the target's choices at temperature {temperature:.2}, and for it alone")
+    format!("what if: the target's choices, valid only at temperature {temperature:.2}")
 }
 
 /// The rest of `recorded` after `done` of its tokens, under the controls.

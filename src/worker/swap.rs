@@ -121,7 +121,7 @@ pub(super) fn stoppable<T>(
             let reason = panic_message(panic.as_ref());
             tracing::error!("loading panicked: {reason}");
             Err(LoadFailure::Failed(format!(
-                "internal error: {reason} (a fault of dovetail; the log has more)"
+                "internal error: {reason} (a bug in dovetail; see the log)"
             )))
         }
     }

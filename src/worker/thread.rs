@@ -79,7 +79,7 @@ pub fn spawn_with(
         let started =
             start_load_thread(Arc::clone(&loader), controls.clone(), copy, theirs, jobs, done);
         if let Err(error) = started {
-            let error = format!("the system gives no thread: {error}");
+            let error = format!("cannot start a thread: {error}");
             sink.send(Event::Failed { generation: None, error });
             return;
         }
@@ -106,11 +106,11 @@ where
 {
     fn first(&self, progress: Loading<'_>) -> Result<Backend, String> {
         let load = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        load.map_or_else(|| Err("the models are loaded already".to_owned()), |load| load(progress))
+        load.map_or_else(|| Err("the models are already loaded".to_owned()), |load| load(progress))
     }
 
     fn load(&self, _: &ModelChoice, _: Room<'_>, _: Loading<'_>) -> Result<NewModels, LoadFailure> {
-        let refused = "the models cannot be changed here: start again with --target and --draft";
+        let refused = "the models cannot be changed here; start again with --target and --draft";
         Err(LoadFailure::Failed(refused.to_owned()))
     }
 }
@@ -216,7 +216,7 @@ impl DecodeThread {
             NewModels::Drafts(drafts) => {
                 let target = self.backend.shared.as_ref();
                 if !target.is_some_and(|target| target.is_same(&drafts.shared)) {
-                    let error = "the target was changed meanwhile: choose the draft again";
+                    let error = "the target has changed meanwhile; choose the draft again";
                     return self.not_swapped(load, Some(error.to_owned()));
                 }
                 self.backend.replace_drafts(*drafts);
@@ -254,7 +254,7 @@ impl DecodeThread {
         )? {
             NewModels::All(backend) => Ok(*backend),
             NewModels::Drafts(_) => Err(LoadFailure::Failed(
-                "drafters were loaded without a target (a fault of dovetail)".to_owned(),
+                "drafters were loaded without a target (a bug in dovetail)".to_owned(),
             )),
         };
         let send = |event| sink.send(event);
@@ -293,5 +293,5 @@ fn failed(sink: &SharedSink, error: String) -> Option<DecodeThread> {
 fn internal(panic: &(dyn Any + Send)) -> String {
     let reason = panic_message(panic);
     tracing::error!("the decode thread panicked: {reason}");
-    format!("internal error: {reason} (a fault of dovetail; the log has more)")
+    format!("internal error: {reason} (a bug in dovetail; see the log)")
 }

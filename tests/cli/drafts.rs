@@ -39,21 +39,21 @@ fn a_draft_vocabulary_changes_no_text() {
     // With the tokens that end a turn, if they are not among the first.
     assert!(code == 0 && out.contains("of the target's 4096 tokens."), "{out}");
     let (code, out, _) = outcome(&mut home.command(&["doctor", "--draft-vocab", &of_text]));
-    let told = format!("tokens, those that occur most often in {}.", story.display());
+    let told = format!("tokens, the most frequent ones in {}.", story.display());
     let flat = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(code == 0 && flat.contains(&told), "{out}");
     let (empty, none) = (home.path().join("empty.txt"), home.path().join("none.txt"));
     fs::write(&empty, "").unwrap();
-    for (file, why) in [(&empty, "there is no text in"), (&none, "none.txt")] {
+    for (file, why) in [(&empty, "contains no text"), (&none, "none.txt")] {
         let value = format!("text:{}", file.display());
         let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", &value]));
-        let said = err.contains(&value) && err.contains(why) && err.contains("name a text file");
+        let said = err.contains(&value) && err.contains(why) && err.contains("use a text file");
         assert!(code != 0 && said, "{code} {err}");
     }
     let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "text:"]));
     assert!(code == 2 && err.contains("text:FILE"), "{err}");
     let (code, _, err) = outcome(&mut home.command(&["run", "hi", "--draft-vocab", "few"]));
-    assert!(code == 2 && err.contains("a count of tokens"), "{err}");
+    assert!(code == 2 && err.contains("a number of tokens"), "{err}");
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
         assert_eq!(code, 0, "{out}{err}");
         (out + &err).split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let told = "was made for this model";
+    let told = "was trained for this model";
     assert!(!doctor(&[]).contains(told), "its folder does not say so");
 
     let files = open_target(&Spec::Folder(target.clone()), &mut |_| {}).unwrap();
@@ -152,7 +152,7 @@ fn a_head_is_recognised_by_its_target_and_left_out_where_none_is_wished() {
 
     fs::write(head.join("target.json"), "[").unwrap();
     let found = doctor(&[]);
-    assert!(!found.contains(told) && found.contains("is not used"), "{found}");
+    assert!(!found.contains(told) && found.contains("Ignoring the draft head"), "{found}");
 }
 
 #[test]

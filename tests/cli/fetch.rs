@@ -34,7 +34,7 @@ fn what_a_mirror_has_in_their_place_is_refused() {
     std::fs::write(page.join(part), vec![b' '; 44_877]).unwrap();
     let (code, out, err) = outcome(&mut home.command(&fetch));
     assert!(code == 1 && out.is_empty(), "{code}: {out}{err}");
-    assert!(err.contains("is what this program was made for") && err.contains("removed"), "{err}");
+    assert!(err.contains("it is another file") && err.contains("deleted"), "{err}");
     assert_eq!(std::fs::read_dir(&page).unwrap().count(), 0, "nothing of it is kept");
 
     server.manners.lock().unwrap().stranger = false;

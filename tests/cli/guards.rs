@@ -141,6 +141,6 @@ fn a_text_without_an_end_is_not_read() {
     for path in ["/dev/zero", "/"] {
         let (code, _, err) = run(&["run", "hi", "--strategy", "rest", "--rest-text", path]);
         assert_eq!(code, 3, "{err}");
-        assert!(err.contains(path) && err.contains("name a regular file"), "{err}");
+        assert!(err.contains(path) && err.contains("choose a regular file"), "{err}");
     }
 }

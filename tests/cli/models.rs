@@ -85,7 +85,7 @@ fn models_are_listed_with_what_to_expect_of_them() {
     assert!(all["models"][1]["problem"].is_string() && all["memory_gb_s"].as_f64() > Some(0.0));
     assert!(all["pairs"].as_array().unwrap().len() > 10);
     let gone = all["skipped"].as_array().unwrap();
-    assert!(gone.iter().any(|gone| gone["reason"].as_str().unwrap().contains("is gone")));
+    assert!(gone.iter().any(|gone| gone["reason"].as_str().unwrap().contains("is missing")));
 }
 
 #[test]
@@ -106,9 +106,12 @@ fn one_model_is_shown_in_full_and_a_wrong_name_is_answered_with_near_ones() {
     ] {
         let (code, out, err) = outcome(&mut command(&home, args));
         assert_eq!((code, out.as_str()), (3, ""), "{err}");
-        assert!(err.contains("near: demo-target") && err.contains("dovetail models"), "{err}");
+        assert!(
+            err.contains("similar names: demo-target") && err.contains("dovetail models"),
+            "{err}"
+        );
         let typed = args.last().unwrap();
-        assert!(err.contains(&format!("`{typed}` is no model")), "{err}");
+        assert!(err.contains(&format!("no model named \"{typed}\"")), "{err}");
     }
 }
 
@@ -138,7 +141,7 @@ fn a_model_answers_by_its_name() {
     fs::write(home.path().join("my models/demo-2.gguf"), "GGUF").unwrap();
     let (code, _, err) = outcome(&mut command(&home, &["run", "Hello", "--target", "demo"]));
     assert_eq!(code, 3, "{err}");
-    assert!(err.contains("fits several models: demo-2, demo-target"), "{err}");
+    assert!(err.contains("matches several models: demo-2, demo-target"), "{err}");
 }
 
 #[test]
@@ -177,7 +180,7 @@ fn packed_weights_are_kept_where_the_user_wants_it() {
     let mut run = command(&home, &["run", "Hello", "--target", "demo-target", "--pack-cache"]);
     let (code, out, err) = outcome(run.env("XDG_CACHE_HOME", &cache));
     assert_eq!((code, out), (0, plain), "{err}");
-    assert!(err.contains("The packed weights are not kept in"), "{err}");
+    assert!(err.contains("Cannot store the packed weights in"), "{err}");
 }
 
 #[test]

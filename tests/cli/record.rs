@@ -22,7 +22,7 @@ fn a_recorded_answer_is_the_target_s_own() {
 
     let ask = ["run", "Hello", "--record", &path];
     let (code, _, err) = outcome(&mut home.command(&ask));
-    assert!(code == 1 && err.contains("exists already"), "{code}: {err}");
+    assert!(code == 1 && err.contains("already exists"), "{code}: {err}");
 
     // Another question has another answer: the record then says what nobody said.
     let change = |from: &str, to: &str| {
@@ -165,7 +165,7 @@ fn other_files_are_refused_and_a_replay_needs_a_terminal() {
     let (code, _, err) = outcome(&mut home.command(&["verify", path]));
     assert!(code == 2 && err.contains("neither a record nor"), "{err}");
     let (code, _, err) = outcome(&mut home.command(&["replay", path]));
-    assert!(code == 2 && err.contains("is no record"), "{err}");
+    assert!(code == 2 && err.contains("is not a record"), "{err}");
     let (record, _) = recorded(&home, &[]);
     let (code, _, err) = outcome(&mut home.command(&["replay", &record]));
     assert!(code == 2 && err.contains("needs a terminal"), "{err}");

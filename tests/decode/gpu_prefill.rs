@@ -196,8 +196,8 @@ fn a_gpu_that_is_lost_in_a_prompt_leaves_the_cpus_text() {
         let (next, _, more) = generate(&mut engine, &Letters, second.clone(), plain(sampler));
         notices.extend(more);
         assert_eq!(notices.len(), 1, "one line tells: {notices:?}");
-        assert!(notices[0].contains("it is lost"), "{notices:?}");
-        assert!(notices[0].ends_with("prompts are read on the CPU from here on"), "{notices:?}");
+        assert!(notices[0].contains("the GPU was lost"), "{notices:?}");
+        assert!(notices[0].ends_with("from now on the CPU reads the prompts"), "{notices:?}");
         let want = self::answer(&mut alone, &second, plain(sampler)).0;
         assert_eq!(next, want, "{read_before} slices were read, all: {all_read}");
     }

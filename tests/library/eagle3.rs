@@ -50,8 +50,8 @@ fn another_target_is_refused_by_file_figure_and_remedy() {
     let files = eagle3_files("head_eagle3");
     let told = |target: Config| check_fit(&target, &files).unwrap_err().to_string();
     for (target, expected) in [
-        (Config { hidden: 128, ..target() }, "hidden size is 64 in the head and 128 in the target"),
-        (Config { vocab: 640, ..target() }, "vocabulary size is 512 in the head and 640"),
+        (Config { hidden: 128, ..target() }, "its hidden size is 64, but the target's is 128"),
+        (Config { vocab: 640, ..target() }, "its vocabulary size is 512, but the target's is 640"),
         (Config { layers: 6, ..target() }, "eagle_aux_hidden_state_layer_ids"),
     ] {
         let text = told(target);
@@ -59,7 +59,7 @@ fn another_target_is_refused_by_file_figure_and_remedy() {
     }
     let speculators = eagle3_files("head_speculators");
     let text = check_fit(&Config { layers: 6, ..target() }, &speculators).unwrap_err().to_string();
-    assert!(text.contains("ask for state 7 and the target has 6 layers"), "{text}");
+    assert!(text.contains("read state 7, but the target has 6 layers"), "{text}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn both_maps_of_the_draft_vocabulary_must_agree() {
     flags[token] = 0;
     all.insert("t2d".into(), Tensor::from_slice(&flags, flags.len(), &Device::Cpu).unwrap());
     let text = HeadWeights::load(&config, &all).unwrap_err().to_string();
-    let expected = format!("do not agree on whether token {token} is scored");
+    let expected = format!("disagree on whether the head scores token {token}");
     assert!(text.contains(&expected), "{text}");
     // A file may do without.
     all.remove("t2d");

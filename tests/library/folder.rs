@@ -41,7 +41,7 @@ fn a_folder_is_a_model() {
 #[test]
 fn a_missing_file_is_named_with_the_remedy() {
     for (file, remedy) in [
-        ("config.json", "fetch all files"),
+        ("config.json", "download all files"),
         ("tokenizer.json", "GGUF"),
         ("model.safetensors", "GGUF"),
     ] {
@@ -153,7 +153,7 @@ fn a_torn_pytorch_file_is_refused() {
         fs::write(folder.path().join("pytorch_model.bin"), &whole[..length]).unwrap();
         let Err(error) = open_head(&spec(folder.path())) else { panic!("opened {length} bytes") };
         let text = error.to_string();
-        assert!(text.contains("pytorch_model.bin") && text.contains("fetch it again"), "{text}");
+        assert!(text.contains("pytorch_model.bin") && text.contains("download it again"), "{text}");
     }
     fs::remove_file(folder.path().join("pytorch_model.bin")).unwrap();
     let Err(error) = open_head(&spec(folder.path())) else { panic!("opened nothing") };

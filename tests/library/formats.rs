@@ -86,7 +86,10 @@ fn lying_shapes_are_refused_in_every_format() {
             refusal(&changed)
         };
         let block = format.block() as u64;
-        let impossible = format!("is impossible in {format}, whose rows are multiples of {block}");
+        let impossible = format!(
+            "is impossible in {format}, whose rows must be multiples of \
+            {block}"
+        );
         let mut shapes = vec![(0, 2), (WIDTH as u64, 0), (1 << 62, 1 << 62), (block << 54, 1 << 8)];
         if block > 1 {
             shapes.extend([(1, 2), (WIDTH as u64 + block / 2, 2)]);
@@ -94,13 +97,13 @@ fn lying_shapes_are_refused_in_every_format() {
         for (columns, rows) in shapes {
             let text = with(columns, rows);
             assert!(
-                text.contains(&impossible) || text.contains("are claimed, the data has"),
+                text.contains(&impossible) || text.contains("of the data, but the data has"),
                 "{format} {columns} × {rows}: {text}"
             );
             assert!(text.contains("`output.weight`"), "{text}");
         }
         let text = with(WIDTH as u64, 1 << 36);
-        assert!(text.contains("are claimed, the data has"), "{format}: {text}");
+        assert!(text.contains("of the data, but the data has"), "{format}: {text}");
     }
 }
 
@@ -111,9 +114,7 @@ fn an_unknown_type_number_is_refused_with_the_known_names() {
     file.blocks("output.weight", Format::Q8_0, [1, WIDTH], &row);
     let mut bytes = file.bytes();
     let at = dims_of(&bytes, "output.weight") + 16;
-    for (number, name) in
-        [(4u32, "type number 4"), (9, "Q8_1"), (26, "I32"), (99, "type number 99")]
-    {
+    for (number, name) in [(4u32, "type 4"), (9, "Q8_1"), (26, "I32"), (99, "type 99")] {
         bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
         let text = refusal(&bytes);
         assert!(text.contains(name) && text.contains("Q4_1") && text.contains("IQ1_M"), "{text}");

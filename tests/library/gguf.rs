@@ -203,7 +203,7 @@ fn what_cannot_be_run_is_refused_by_name() {
             |file| {
                 file.set("llama.attention.value_length", Value::U32(4));
             },
-            "width of a head, 8",
+            "head width, 8",
         ),
         (
             |file| {
@@ -215,7 +215,7 @@ fn what_cannot_be_run_is_refused_by_name() {
             |file| {
                 file.metadata.remove("tokenizer.ggml.tokens");
             },
-            "tokenizer inside",
+            "contains its tokenizer",
         ),
         (
             |file| {
@@ -227,13 +227,13 @@ fn what_cannot_be_run_is_refused_by_name() {
             |file| {
                 file.set("llama.block_count", Value::String("one".into()));
             },
-            "it is `one`, not a whole number",
+            "it is `one` instead of a whole number",
         ),
         (
             |file| {
                 file.set("llama.block_count", Value::I32(-1));
             },
-            "not a whole number",
+            "instead of a whole number",
         ),
         (
             |file| {
@@ -270,14 +270,14 @@ fn other_files_and_versions_are_refused() {
         changed[at..at + bytes.len()].copy_from_slice(bytes);
         refusal(&changed)
     };
-    assert!(refusal(b"").contains("magic at offset 0: 4 bytes are claimed, 0 follow"));
+    assert!(refusal(b"").contains("magic at offset 0: it should have 4 bytes, but only 0 follow"));
     assert!(with(0, b"PK\x03\x04").contains("instead of \"GGUF\""));
     assert!(with(4, &1u32.to_le_bytes()).contains("version 1"));
     assert!(with(4, &3u32.to_be_bytes()).contains("big-endian"));
     assert!(with(8, &u64::MAX.to_le_bytes()).contains("tensor"));
     assert!(with(16, &u64::MAX.to_le_bytes()).contains("metadata key"));
     let torn = refusal(&sound[..sound.len() - 64]);
-    assert!(torn.contains("are claimed, the data has"), "{torn}");
+    assert!(torn.contains("of the data, but the data has"), "{torn}");
 }
 
 #[test]

@@ -94,6 +94,6 @@ fn nothing_in_common_is_refused_with_the_remedy() {
         });
     });
     let error = shared_vocabulary(&target, &small).unwrap_err().to_string();
-    assert!(error.contains("no token in common") && error.contains(&target.name), "{error}");
+    assert!(error.contains("no tokens in common") && error.contains(&target.name), "{error}");
     assert!(error.contains("family"), "{error}");
 }

@@ -317,12 +317,12 @@ fn links_in_circles_and_to_nothing_are_left_out_with_their_reason() {
         ("circle.gguf", "leads back to itself"),
         ("one.gguf", "leads back to itself"),
         ("two.gguf", "leads back to itself"),
-        ("gone.gguf", "a link to something that is gone"),
-        ("sub/up", "which is listed"),
-        ("sub/self", "which is listed"),
+        ("gone.gguf", "a link to something that no longer exists"),
+        ("sub/up", "which is already listed"),
+        ("sub/self", "which is already listed"),
         ("sub/loop", "leads back to itself"),
-        ("pipe.gguf", "no regular file"),
-        ("folder.gguf", "called like a file"),
+        ("pipe.gguf", "not a regular file"),
+        ("folder.gguf", "a folder with the name of a file"),
     ] {
         let line = text.lines().find(|line| line.contains(&format!("/{file}: ")));
         assert!(line.is_some_and(|line| line.contains(reason)), "{file}: {text}");
@@ -374,12 +374,12 @@ fn a_damaged_ollama_store_gives_what_is_whole() {
     assert_eq!(found.models[1].located.aliases, ["linked:1b"]);
     let text = skipped(&found);
     for (tag, reason) in [
-        ("vanished/1b", "is gone; pull the model again"),
+        ("vanished/1b", "is missing; pull the model again"),
         ("cut/1b", "has 100 of"),
         ("torn/1b", "a damaged manifest"),
-        ("newer/1b", "a manifest of version 3, where 2 is known"),
-        ("old/1b", "no schemaVersion"),
-        ("none/1b", "no GGUF model in it"),
+        ("newer/1b", "a manifest of version 3; only 2 is supported"),
+        ("old/1b", "schemaVersion is missing"),
+        ("none/1b", "it has no GGUF model"),
         ("binary/1b", "a damaged manifest"),
         ("odd/1b", "a damaged manifest"),
         ("escape/1b", "the digest is `sha256:../../../etc/passwd`"),
@@ -413,16 +413,16 @@ fn a_folder_that_cannot_be_read_is_named_and_the_rest_is_found() {
     set("models/locked", 0o755);
     let missing =
         find(&ModelPlaces { folders: vec![machine.at("nowhere")], ..ModelPlaces::default() });
-    assert!(skipped(&missing).contains("nowhere: no such folder"), "{missing:?}");
+    assert!(skipped(&missing).contains("nowhere: the folder does not exist"), "{missing:?}");
     assert_eq!(missing.models.len(), 1);
     if readable {
         // The superuser may read everything.
         assert_eq!(found.models.len(), 4);
         return;
     }
-    assert!(skipped(&found).contains("locked: not readable for you"), "{found:?}");
+    assert!(skipped(&found).contains("locked: no permission to read it"), "{found:?}");
     assert_eq!(found.models.len(), 3);
-    assert!(found.models[2].problem().unwrap().contains("make it readable for you"));
+    assert!(found.models[2].problem().unwrap().contains("allow reading it"));
 }
 
 #[test]

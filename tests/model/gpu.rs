@@ -359,7 +359,7 @@ fn a_full_device_is_told_with_its_figures() {
     let source = RandomWeights::new(&config, Format::F16, 5);
     let request = request(&config, &source, KvFormat::F16);
     let error = GpuTarget::load(&gpu, &request, &mut |_| {}).err().unwrap().to_string();
-    assert!(error.contains("its memory is full: 1 MiB more"), "{error}");
+    assert!(error.contains("the GPU's memory is full: cannot allocate 1 MiB"), "{error}");
     assert_eq!(gpu.held(), held);
     gpu.check().unwrap();
 }
@@ -380,7 +380,7 @@ fn blocks_that_a_full_device_does_not_take_are_the_cpus() {
         let (mut target, refused) = match fitting(0) {
             Ok(fitting) => fitting,
             Err(error) => {
-                assert!(error.to_string().contains("its memory is full"), "{error}");
+                assert!(error.to_string().contains("the GPU's memory is full"), "{error}");
                 counts.push(0);
                 continue;
             }
@@ -440,7 +440,7 @@ fn a_device_that_does_not_answer_in_time_is_told() {
     let Some(gpu) = another_gpu(limits) else { return };
     let mut target = whole(&gpu, &config(), Format::F16, KvFormat::F16);
     let error = target.prefill(&[1; 100]).unwrap_err();
-    assert!(error.to_string().contains("it has not answered"), "{error}");
+    assert!(error.to_string().contains("the GPU has not responded"), "{error}");
     assert_eq!(target.len(), 0);
     assert!(gpu.check().is_err(), "it is not asked again");
 }

@@ -106,13 +106,13 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
             "model.layers.1.mlp.up_proj.weight",
             Box::new(|_| None),
             "model.gguf: tensor `model.layers.1.mlp.up_proj.weight` is missing; the file is \
-             incomplete or not of this architecture",
+             incomplete or holds another architecture",
         ),
         (
             "lm_head.weight",
             Box::new(|tensor| Some(owned(RawTensor { shape: vec![512, 500], ..tensor }))),
-            "model.gguf: tensor `lm_head.weight` is [512, 500], but its config asks for \
-             [500, 512]; weights and config do not belong together",
+            "model.gguf: tensor `lm_head.weight` is [512, 500], but the config says [500, 512]; \
+             the weights and the config are from different models",
         ),
         (
             "model.layers.0.self_attn.q_norm.weight",
@@ -123,8 +123,8 @@ fn a_source_that_does_not_fit_is_refused_with_name_and_reason() {
         (
             "model.layers.0.self_attn.k_proj.bias",
             Box::new(|tensor| Some(owned(RawTensor { format: Format::F16, ..tensor }))),
-            "model.gguf: tensor `model.layers.0.self_attn.k_proj.bias` (F16): it holds 512 \
-             values, not 256",
+            "model.gguf: tensor `model.layers.0.self_attn.k_proj.bias` (F16): it has 512 values \
+             instead of 256",
         ),
         (
             "model.layers.0.self_attn.k_proj.weight",

@@ -275,7 +275,7 @@ fn what_is_held_is_counted_and_a_device_without_room_is_told() {
     let limits = GpuLimits { room: 200 << 10, ..GpuLimits::default() };
     let small = another_gpu(limits).unwrap();
     let error = try_on(&small, &config(), KvFormat::F16).err().unwrap();
-    assert!(error.contains("its memory is full"), "{error}");
+    assert!(error.contains("the GPU's memory is full"), "{error}");
     let block = BlockOptions { sinks: true, ..BlockOptions::default() };
     let (own, config) = (config(), Config { block, ..config() });
     let source = RandomWeights::new(&config, Format::F32, 5);

@@ -80,8 +80,8 @@ fn what_cannot_be_split_says_why() {
         Err(error) => error.to_string(),
     };
     let error = refused(&config(), 4);
-    assert!(error.contains("at most 3 of its 4 can leave the CPU"), "{error}");
+    assert!(error.contains("at most 3 of its 4 blocks can run outside the CPU"), "{error}");
     assert!(error.contains("gpu_layers"), "{error}");
     let error = refused(&Config { qk_norm: true, ..config() }, 2);
-    assert!(error.contains("only Llama's and Qwen2's blocks"), "{error}");
+    assert!(error.contains("only blocks of Llama and Qwen2"), "{error}");
 }

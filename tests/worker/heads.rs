@@ -111,10 +111,7 @@ fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     let one = loaded(&settings).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((one.ready.blocks, one.notices.len()), (2, 1), "{:?}", one.notices);
     let notice = &one.notices[0];
-    assert!(
-        notice.contains("head_eagle3 is refused: the draft head does not fit the target"),
-        "{notice}"
-    );
+    assert!(notice.contains("head_eagle3: the draft head does not fit the target"), "{notice}");
     let told = one.ready.reasons.join(" ");
     assert!(told.contains("only") && told.contains("draft_dgf_m2 fits the target"), "{told}");
 
@@ -132,7 +129,7 @@ fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
     let one = loaded(&of_another).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(one.ready.blocks, 1);
     assert!(
-        one.notices[0].contains("the draft head was made for another, not for"),
+        one.notices[0].contains("the draft head was trained for another, not for"),
         "{:?}",
         one.notices
     );
@@ -142,8 +139,8 @@ fn heads_of_other_targets_are_refused_by_name_with_the_reason() {
         Err(error) => error.to_string(),
         Ok(loaded) => panic!("{:?}", loaded.ready.draft),
     };
-    assert!(error.starts_with("no draft head that was named fits"), "{error}");
-    assert!(error.ends_with("Name another with --draft"), "{error}");
+    assert!(error.starts_with("none of the draft heads fits"), "{error}");
+    assert!(error.ends_with("Choose another with --draft"), "{error}");
 }
 
 #[test]

@@ -202,7 +202,7 @@ fn every_strategy_of_a_head_with_an_eagle3_head() {
     let ready = &subject.backend.borrow().ready.clone();
     let draft = ready.draft.as_deref().unwrap_or_default();
     assert!(draft.starts_with("EAGLE-3 head, 1 block, 4 bits on CPU"), "{draft}");
-    let tapped = "The head reads what enters the target's layers 2, 4, 5.";
+    let tapped = "The draft head reads the inputs of the target's layers 2, 4, 5.";
     assert!(ready.reasons.iter().any(|reason| reason.contains(tapped)), "{:?}", ready.reasons);
     assert_eq!(ready.depths, Depths::Fixed(1));
     let with_head =

@@ -82,7 +82,8 @@ impl Kept {
             head == bytes(&key.head(tokens as u64, body))
         };
         if !whole {
-            tracing::warn!(file = %path.display(), "the sorted text is damaged or old: made anew");
+            tracing::warn!(file = %path.display(), "the sorted text is damaged or old; sorting \
+                again");
         }
         whole.then_some(Self { blob, tokens })
     }

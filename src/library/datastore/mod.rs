@@ -67,9 +67,9 @@ impl Datastore {
         if tokens.len() > u32::MAX as usize {
             return Err(LibraryError::Unsupported {
                 origin: path.display().to_string(),
-                what: "the text's length".to_owned(),
+                what: "the length of the text".to_owned(),
                 found: format!("{} tokens", tokens.len()),
-                remedy: format!("take a part of it with at most {} tokens", u32::MAX),
+                remedy: format!("use a part of at most {} tokens", u32::MAX),
             });
         }
         let order = suffixes::sort(&tokens, |done| report(&format!("sorting {name}"), done));
@@ -80,8 +80,8 @@ impl Datastore {
             Some((Err(error), file)) => (
                 None,
                 Some(format!(
-                    "{name} is used from memory and will be sorted again next time: {} cannot be \
-                     written: {error}",
+                    "cannot write {}: {error}; {name} is kept in memory and must be sorted again \
+                     at the next start",
                     file.display()
                 )),
             ),

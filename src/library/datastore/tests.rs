@@ -172,7 +172,7 @@ fn a_cache_that_cannot_be_written_is_done_without() {
     std::fs::write(&blocked, "").unwrap();
     let mut store = place.open_with(&tokenizer("<a>"), &blocked.join("cache")).unwrap();
     let notice = store.take_notice().unwrap();
-    assert!(notice.contains("used from memory") && notice.contains("blocked"), "{notice}");
+    assert!(notice.contains("kept in memory") && notice.contains("blocked"), "{notice}");
     assert_eq!(store.take_notice(), None);
     assert_eq!(contents(store), want);
 }

@@ -16,7 +16,7 @@ pub(super) fn config(file: &GgufFile) -> Result<(Config, &'static Architecture),
             origin: file.name().to_owned(),
             what: "general.architecture".to_owned(),
             found: format!("`{name}`"),
-            remedy: format!("take a model of one of {}", known.join(", ")),
+            remedy: format!("use a model of one of these architectures: {}", known.join(", ")),
         });
     };
     let fields = ArchitectureFields { file, architecture: architecture.name };

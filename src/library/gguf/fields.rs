@@ -82,7 +82,7 @@ impl ArchitectureFields<'_> {
                 origin: self.file.name().to_owned(),
                 what: self.key(key),
                 found: width.to_string(),
-                remedy: format!("it must be the width of a head, {head_dim}"),
+                remedy: format!("it must be the head width, {head_dim}"),
             }),
         }
     }

@@ -81,7 +81,7 @@ impl GgufFile {
             return Ok(whole);
         };
         if count > MOST_SHARDS {
-            let problem = format!("{count} files, where at most {MOST_SHARDS} make a model");
+            let problem = format!("{count} files, but a model has at most {MOST_SHARDS}");
             return Err(LibraryError::damaged(whole.name(), "metadata `split.count`", problem));
         }
         whole.expect_shard(0, count)?;
@@ -92,7 +92,7 @@ impl GgufFile {
             for (name, entry) in part.tensors {
                 if whole.tensors.insert(name.clone(), TensorEntry { file, ..entry }).is_some() {
                     let place = format!("tensor `{name}`");
-                    let problem = "another file of the model has it too";
+                    let problem = "it is also in another file of the model";
                     return Err(LibraryError::damaged(part.blobs[0].name(), place, problem));
                 }
             }
@@ -101,8 +101,8 @@ impl GgufFile {
         match whole.number("split.tensors.count")? {
             Some(listed) if listed != whole.tensors.len() as u64 => {
                 let problem = format!(
-                    "{listed} tensors are listed, the {count} files have {}; are they of one \
-                     model?",
+                    "the model has {listed} tensors, but the {count} files have {}; are they all \
+                     from one model?",
                     whole.tensors.len()
                 );
                 Err(LibraryError::damaged(whole.name(), "metadata `split.tensors.count`", problem))
@@ -127,7 +127,7 @@ impl GgufFile {
         }
         let found = |n: Option<u64>| n.map_or("absent".to_owned(), |n| n.to_string());
         let problem = format!(
-            "it says {} of {}, not {number} of {count}; fetch all files of one model",
+            "it is {} of {} instead of {number} of {count}; download all files of one model",
             found(no),
             found(of)
         );
@@ -162,7 +162,7 @@ impl GgufFile {
         match read(value) {
             Some(read) => Ok(Some(read)),
             None => {
-                let problem = format!("it is {}, not {expected}", value.describe());
+                let problem = format!("it is {} instead of {expected}", value.describe());
                 Err(LibraryError::damaged(self.name(), format!("metadata `{key}`"), problem))
             }
         }
@@ -184,7 +184,7 @@ impl GgufFile {
     }
 
     pub(super) fn text(&self, key: &str) -> Result<Option<&str>, LibraryError> {
-        self.get(key, "a text", |value| match value {
+        self.get(key, "text", |value| match value {
             Value::String(text) => Some(text.as_str()),
             _ => None,
         })
@@ -196,7 +196,7 @@ impl GgufFile {
     }
 
     pub(super) fn flag_list(&self, key: &str) -> Result<Option<Vec<bool>>, LibraryError> {
-        self.get(key, "a list of flags", |value| {
+        self.get(key, "a list of true or false", |value| {
             let items = value.items(&self.blobs[0])?;
             let flag = |item: &Value| match item {
                 Value::Bool(flag) => Some(*flag),
@@ -207,7 +207,7 @@ impl GgufFile {
     }
 
     pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<String>>, LibraryError> {
-        self.get(key, "a list of texts", |value| value.strings(&self.blobs[0]))
+        self.get(key, "a list of strings", |value| value.strings(&self.blobs[0]))
     }
 
     /// How many texts the list of `key` has, and those at `at`.
@@ -216,7 +216,7 @@ impl GgufFile {
         key: &str,
         at: Range<u64>,
     ) -> Result<Option<(u64, Vec<String>)>, LibraryError> {
-        self.get(key, "a list of texts", |value| value.strings_at(&self.blobs[0], at))
+        self.get(key, "a list of strings", |value| value.strings_at(&self.blobs[0], at))
     }
 
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<Value>>, LibraryError> {
@@ -234,9 +234,9 @@ fn read_counts(reader: &mut Reader<'_>) -> Result<(u64, u64), LibraryError> {
     let version = reader.u32("version")?;
     if !matches!(version, 2 | 3) {
         let problem = if matches!(version.swap_bytes(), 1..=3) {
-            "the file is big-endian; take one for this machine".to_owned()
+            "the file is big-endian; use one for this machine".to_owned()
         } else {
-            format!("version {version}, where 2 and 3 are known; convert the model anew")
+            format!("version {version} is not supported, only 2 and 3; convert the model again")
         };
         return Err(reader.damaged(4, "version", problem));
     }
@@ -254,7 +254,7 @@ fn read_metadata(
         let value = Value::read(reader, &format!("metadata `{key}`"))?;
         if metadata.insert(key.to_owned(), value).is_some() {
             let what = format!("metadata `{key}`");
-            return Err(reader.damaged(at, &what, "the key is there twice".to_owned()));
+            return Err(reader.damaged(at, &what, "the key occurs twice".to_owned()));
         }
     }
     Ok(metadata)
@@ -263,7 +263,7 @@ fn read_metadata(
 fn alignment(metadata: &BTreeMap<String, Value>, blob: &Blob) -> Result<u64, LibraryError> {
     let Some(value) = metadata.get("general.alignment") else { return Ok(DEFAULT_ALIGNMENT) };
     value.as_u64().filter(|&n| n.is_power_of_two() && n <= 1 << 20).ok_or_else(|| {
-        let problem = format!("{} is no power of two up to 1048576", value.describe());
+        let problem = format!("{} is not a power of two up to 1048576", value.describe());
         LibraryError::damaged(blob.name(), "metadata `general.alignment`", problem)
     })
 }
@@ -289,7 +289,7 @@ fn read_tensors(
         let what = format!("tensor `{name}`");
         let dimensions = reader.u32(&what)?;
         if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
-            let problem = format!("{dimensions} dimensions, where 1 to 4 are possible");
+            let problem = format!("{dimensions} dimensions instead of 1 to 4");
             return Err(reader.damaged(at, &what, problem));
         }
         let mut extents = Vec::new();
@@ -302,11 +302,11 @@ fn read_tensors(
             origin: reader.origin().to_owned(),
             what: format!("the type of {what}"),
             found,
-            remedy: format!("take the model in one of {}", Format::names()),
+            remedy: format!("use the model in one of these formats: {}", Format::names()),
         })?;
         let Some((shape, size)) = size_of(&extents, format) else {
             let problem = format!(
-                "shape {extents:?} is impossible in {format}, whose rows are multiples of {}",
+                "shape {extents:?} is impossible in {format}, whose rows must be multiples of {}",
                 format.block()
             );
             return Err(reader.damaged(at, &what, problem));
@@ -318,12 +318,12 @@ fn read_tensors(
     for claim in claims {
         let what = format!("tensor `{}`", claim.name);
         if claim.offset % alignment != 0 {
-            let problem = format!("its offset {} is no multiple of {alignment}", claim.offset);
+            let problem = format!("its offset {} is not a multiple of {alignment}", claim.offset);
             return Err(reader.damaged(claim.at, &what, problem));
         }
         let Some(range) = reader.range(data, claim.offset, claim.size) else {
             let problem = format!(
-                "{} bytes at {} of the data are claimed, the data has {}",
+                "it should have {} bytes at offset {} of the data, but the data has {}",
                 claim.size,
                 claim.offset,
                 reader.behind(data)
@@ -332,7 +332,7 @@ fn read_tensors(
         };
         let entry = TensorEntry { format: claim.format, shape: claim.shape, file: 0, range };
         if tensors.insert(claim.name.to_owned(), entry).is_some() {
-            let problem = "the tensor is there twice".to_owned();
+            let problem = "the tensor occurs twice".to_owned();
             return Err(reader.damaged(claim.at, &what, problem));
         }
     }

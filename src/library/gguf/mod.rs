@@ -87,9 +87,9 @@ fn read(path: &Path) -> Result<GgufFile, LibraryError> {
         Some(shard) => Blob::open(&shard),
         None => Err(LibraryError::Unsupported {
             origin: path.display().to_string(),
-            what: "the name of a file of several".to_owned(),
+            what: "the name of a split file".to_owned(),
             found: format!("`{}`", stem(path)),
-            remedy: "name it `…-00001-of-0000N.gguf`, as it was published".to_owned(),
+            remedy: "rename it to `…-00001-of-0000N.gguf`, as it was published".to_owned(),
         }),
     })
 }
@@ -141,7 +141,7 @@ impl GgufTensors {
                         origin: blobs[entry.file].name().to_owned(),
                         what: format!("a tensor of architecture {}", architecture.name),
                         found: format!("`{name}`, {:?}", entry.shape),
-                        remedy: "take a model without such a part".to_owned(),
+                        remedy: "use a model without this part".to_owned(),
                     });
                 }
             }

@@ -38,11 +38,15 @@ impl<'a> Reader<'a> {
         let length = count.checked_mul(size).and_then(|length| usize::try_from(length).ok());
         let Some(taken) = length.and_then(|length| rest.get(..length)) else {
             let claim = if size == 1 {
-                format!("{count} bytes are claimed")
+                format!("it should have {count} bytes")
             } else {
-                format!("{count} items of {size} bytes are claimed")
+                format!("it should have {count} items of {size} bytes")
             };
-            return Err(self.damaged(self.at, what, format!("{claim}, {} follow", rest.len())));
+            return Err(self.damaged(
+                self.at,
+                what,
+                format!("{claim}, but only {} follow", rest.len()),
+            ));
         };
         self.at += taken.len();
         Ok(taken)

@@ -57,7 +57,7 @@ pub(super) fn rope_scaling(
         (Some(other), Some(_)) => Err(fields.wrong(
             "rope.scaling.type",
             other,
-            "only linear, yarn, longrope and Llama 3's factors are supported",
+            "the supported types are linear, yarn, longrope and Llama 3's factors",
         )),
     }
 }
@@ -65,7 +65,7 @@ pub(super) fn rope_scaling(
 fn divisors(file: &GgufFile, name: &str) -> Result<Option<Vec<f32>>, LibraryError> {
     let Some(entry) = file.tensors().get(name) else { return Ok(None) };
     if entry.format != Format::F32 {
-        let problem = format!("it is {}, not F32", entry.format);
+        let problem = format!("it is {} instead of F32", entry.format);
         let place = format!("tensor `{name}`");
         return Err(LibraryError::damaged(file.name(), place, problem));
     }

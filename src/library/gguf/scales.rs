@@ -81,7 +81,7 @@ impl Placed {
             Some(of) => Err(LibraryError::damaged(
                 blob.name(),
                 format!("tensor `{of}{ENDING}`"),
-                format!("there is no `{of}.weight` that it could belong to"),
+                format!("its tensor `{of}.weight` is missing"),
             )),
             None => Ok(self.placed),
         }

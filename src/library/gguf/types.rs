@@ -13,7 +13,7 @@ pub(super) fn format_of(number: u32) -> Result<Format, String> {
             26 => "I32",
             27 => "I64",
             28 => "F64",
-            other => return format!("type number {other}"),
+            other => return format!("type {other}"),
         };
         name.to_owned()
     })

@@ -96,7 +96,7 @@ impl Value {
                 }
             }
             None => {
-                let problem = "arrays of arrays have no use in a model".to_owned();
+                let problem = "arrays of arrays are not allowed in a model".to_owned();
                 return Err(reader.damaged(at, key, problem));
             }
         }

@@ -99,6 +99,6 @@ fn needed<'a, T>(
     read(file, key)?.ok_or_else(|| LibraryError::Missing {
         origin: file.name().to_owned(),
         file: format!("metadata `{key}`"),
-        remedy: "take a GGUF file with its tokenizer inside",
+        remedy: "use a GGUF file that contains its tokenizer",
     })
 }

@@ -10,7 +10,7 @@ use super::HubId;
 pub enum HubError {
     /// No repository of this name, or one that is hidden from us.
     #[error(
-        "{repo}: the hub knows no such repository, or hides it; check owner and name{}",
+        "{repo}: the repository does not exist, or is private; check its owner and name{}",
         hidden(*token)
     )]
     Repository {
@@ -20,16 +20,16 @@ pub enum HubError {
         token: bool,
     },
     /// The repository has no such revision.
-    #[error("{repo}: the repository has no such revision; leave it out for the latest")]
+    #[error("{repo}: the repository does not have this revision; leave it out for the latest")]
     Revision {
         /// The repository with the revision.
         repo: HubId,
     },
     /// Its owner asks for consent first.
     #[error(
-        "{repo}: the owner lets only those in who accepted the terms; accept them on {page}, {}",
+        "{repo}: this model needs your consent to its terms; accept them on {page}, {}",
         if *token {
-            "with the account of your HF_TOKEN (and let the token read gated repositories)"
+            "using the account of your HF_TOKEN (and allow the token to read gated repositories)"
         } else {
             "then set HF_TOKEN to a token of that account (from huggingface.co/settings/tokens)"
         }
@@ -44,8 +44,8 @@ pub enum HubError {
     },
     /// The hub does not accept the token.
     #[error(
-        "{repo}: the hub rejects the token ({message}); \
-         make a new one on huggingface.co/settings/tokens and set HF_TOKEN to it, or unset HF_TOKEN"
+        "{repo}: the hub rejects your token ({message}); create a new one on \
+         huggingface.co/settings/tokens and set HF_TOKEN to it, or unset HF_TOKEN"
     )]
     Token {
         /// The repository.
@@ -62,7 +62,7 @@ pub enum HubError {
         reason: String,
     },
     /// Another answer than a file.
-    #[error("{repo}: the hub answers {status} ({message}); {}", later(*status))]
+    #[error("{repo}: the hub responded {status} ({message}); {}", later(*status))]
     Status {
         /// The repository.
         repo: HubId,
@@ -72,7 +72,7 @@ pub enum HubError {
         message: String,
     },
     /// Something else answers in the hub's place.
-    #[error("{url}: the answer is not the hub's: {reason}; check HF_ENDPOINT and any proxy")]
+    #[error("{url}: this response is not from the hub: {reason}; check HF_ENDPOINT and any proxy")]
     Protocol {
         /// What was asked.
         url: String,
@@ -80,7 +80,7 @@ pub enum HubError {
         reason: String,
     },
     /// No connection.
-    #[error("cannot reach {endpoint}: {reason}; check the network, or give a file or folder")]
+    #[error("cannot reach {endpoint}: {reason}; check the network, or use a model on this machine")]
     Unreachable {
         /// The hub.
         endpoint: String,
@@ -89,8 +89,8 @@ pub enum HubError {
     },
     /// The connection broke again and again.
     #[error(
-        "{file}: the connection broke at {done} of {total} bytes: {reason}; \
-         start again, what is there is kept"
+        "{file}: the connection broke at {done} of {total} bytes: {reason}; start again to \
+         continue from there"
     )]
     Cut {
         /// The file.
@@ -104,9 +104,8 @@ pub enum HubError {
     },
     /// Another content than the hub's came.
     #[error(
-        "{file}: its {hash} is {found}, and the hub says {expected}: it was damaged on the way \
-         and has been removed; start again to fetch it anew, and if that fails too, check any \
-         proxy and HF_ENDPOINT"
+        "{file}: its {hash} is {found} instead of {expected}; the download was damaged and has \
+         been deleted. Start again; if it fails again, check any proxy and HF_ENDPOINT"
     )]
     Changed {
         /// The file.
@@ -120,7 +119,8 @@ pub enum HubError {
     },
     /// Offline, and not in the cache.
     #[error(
-        "{repo}: not in the cache ({}), and HF_HUB_OFFLINE forbids to fetch it; unset it once",
+        "{repo}: it is not in the cache ({}), and HF_HUB_OFFLINE forbids downloads; unset \
+         HF_HUB_OFFLINE to download it",
         cache.display()
     )]
     Offline {
@@ -131,7 +131,7 @@ pub enum HubError {
     },
     /// The cache cannot be written.
     #[error(
-        "cannot write {}: {source}; make room there, or set HF_HOME to another disk",
+        "cannot write {}: {source}; free some space there, or set HF_HOME to another disk",
         path.display()
     )]
     Disk {
@@ -141,23 +141,23 @@ pub enum HubError {
         source: io::Error,
     },
     /// No place for the cache.
-    #[error("no home folder for the cache of models: set HF_HOME to a folder that can be written")]
+    #[error("no home folder for downloaded models; set HF_HOME to a folder that you can write to")]
     NoCache,
 }
 
 fn hidden(token: bool) -> &'static str {
     if token {
-        ", and that the account of your HF_TOKEN may see it"
+        ", and that the account of your HF_TOKEN has access"
     } else {
-        "; if it is private, set HF_TOKEN to a token that may read it"
+        "; if it is private, set HF_TOKEN to a token that can read it"
     }
 }
 
 fn later(status: u16) -> &'static str {
     match status {
-        429 => "too many requests came from here, wait some minutes",
-        500.. => "the trouble is the hub's, try again later",
-        _ => "check the name of the repository",
+        429 => "too many requests from this address; wait a few minutes",
+        500.. => "the hub has a problem; try again later",
+        _ => "check the repository's name",
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
         Wanted::Head => {
             let mut files = named(&["config.json"]);
             if files.is_empty() {
-                return Err("the repository has no config.json: it is not a draft head".to_owned());
+                return Err("the repository is not a draft head: it has no config.json".to_owned());
             }
             let shards = shards(present);
             if has("model.safetensors") {
@@ -37,7 +37,7 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
                 files.push("pytorch_model.bin".to_owned());
             } else {
                 return Err(
-                    "the repository has neither model.safetensors nor pytorch_model.bin".to_owned()
+                    "the repository has no model.safetensors and no pytorch_model.bin".to_owned()
                 );
             }
             Ok(files)
@@ -61,9 +61,11 @@ pub(super) fn choose(present: &[String], wanted: Wanted<'_>) -> Result<Vec<Strin
             } else {
                 match models(present).as_slice() {
                     [only] => only.all(),
-                    [] => Err("the repository holds no model in safetensors or GGUF".to_owned()),
+                    [] => {
+                        Err("the repository has no model in safetensors or GGUF format".to_owned())
+                    }
                     several => Err(format!(
-                        "the repository holds several models; name one, {}",
+                        "the repository has several models; choose one {}",
                         choices(several)
                     )),
                 }
@@ -86,16 +88,16 @@ fn gguf(present: &[String], asked: &str) -> Result<Vec<String>, String> {
     let named: Vec<&GgufModel<'_>> = models.iter().filter(|model| model.is(asked)).collect();
     match (named.as_slice(), models.as_slice()) {
         ([only], _) => only.all(),
-        ([], []) => Err(format!("the repository has no file {asked}, nor any .gguf file")),
+        ([], []) => Err(format!("the repository has no file {asked} and no .gguf files")),
         ([], all) => Err(format!(
-            "the repository has no file and no quantisation {asked}; name one, {}",
+            "the repository has no file or quantisation {asked}; choose one {}",
             choices(all)
         )),
         (several, _) => {
             let files: Vec<&str> = several.iter().map(|model| model.files[0]).collect();
             let files = files.join(", ");
             Err(format!(
-                "the repository has {asked} of several models; name one as owner/name:file, of: \
+                "the repository has {asked} of several models; choose one as owner/name:file from \
                  {files}"
             ))
         }
@@ -107,10 +109,10 @@ fn choices(models: &[GgufModel<'_>]) -> String {
     let names: BTreeSet<&str> = models.iter().map(|model| model.quantisation).collect();
     if names.len() == models.len() && !names.contains("") {
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        return format!("as owner/name:QUANTISATION, of: {names}");
+        return format!("as owner/name:QUANTISATION from {names}");
     }
     let files: Vec<&str> = models.iter().map(|model| model.files[0]).collect();
-    format!("as owner/name:file, of: {}", files.join(", "))
+    format!("as owner/name:file from {}", files.join(", "))
 }
 
 /// The parts of a sharded model with their index.

@@ -43,7 +43,7 @@ impl GgufModel<'_> {
     pub(super) fn all(&self) -> Result<Vec<String>, String> {
         if self.files.len() as u64 != self.count {
             let (first, have, count) = (self.files[0], self.files.len(), self.count);
-            return Err(format!("only {have} of the {count} shards of {first} are there"));
+            return Err(format!("the repository has only {have} of the {count} parts of {first}"));
         }
         Ok(self.files.iter().map(|file| (*file).to_owned()).collect())
     }

@@ -99,7 +99,7 @@ impl Client {
             let asked = header(response.headers(), "retry-after");
             match waits.next(asked.and_then(|value| retry_after(&value, SystemTime::now()))) {
                 Ok(wait) => {
-                    tracing::info!(url, status, ?wait, "the hub is busy, asking again");
+                    tracing::info!(url, status, ?wait, "the hub is busy, trying again");
                     std::thread::sleep(wait);
                 }
                 Err(why) => {
@@ -165,7 +165,7 @@ impl Client {
         let etag = header(headers, "x-linked-etag").or_else(|| header(headers, "etag"));
         let etag = etag.unwrap_or_default();
         let hash = Hash::from_etag(&etag).ok_or_else(|| {
-            let reason = "neither a SHA-256 nor a git hash, so the content could not be checked";
+            let reason = "not a SHA-256 or git hash, so the content cannot be checked";
             HttpFailure::Strange(format!("the file's ETag is `{etag}`, {reason}"))
         })?;
         let size = match header(headers, "x-linked-size") {
@@ -178,7 +178,7 @@ impl Client {
         };
         let size = size.and_then(|size| size.parse().ok());
         let size =
-            size.ok_or_else(|| HttpFailure::Strange("the file's size is not told".to_owned()))?;
+            size.ok_or_else(|| HttpFailure::Strange("the size of the file is missing".to_owned()))?;
         Ok(About { hash, size })
     }
 
@@ -209,7 +209,7 @@ impl Client {
         }
         let response = self.get(&self.following, url, &format!("bytes={at}-"))?;
         if response.status() == 416 {
-            return Err(HttpFailure::Broken(format!("the server has no bytes from {at} on (416)")));
+            return Err(HttpFailure::Broken(format!("the server has no bytes after {at} (416)")));
         }
         if response.status() == 206 {
             check_range(response.headers(), at, size)?;
@@ -217,8 +217,12 @@ impl Client {
             // The whole file comes: what was there is written again.
             restart(&mut file, &mut at, meter)?;
         }
-        let too_long =
-            || HttpFailure::Strange(format!("more than the {size} bytes of the file came"));
+        let too_long = || {
+            HttpFailure::Strange(format!(
+                "the server sent more than the {size} bytes of the \
+                file"
+            ))
+        };
         if response.body().content_length().is_some_and(|length| length > size - at) {
             return Err(too_long());
         }
@@ -267,7 +271,10 @@ fn check_range(headers: &HeaderMap, at: u64, size: u64) -> Result<(), HttpFailur
     if from.is_some_and(|from| from.parse() != Ok(at))
         || total.is_some_and(|total| total != "*" && total.parse() != Ok(size))
     {
-        let problem = format!("bytes from {at} of {size} were asked for and `{range}` came");
+        let problem = format!(
+            "the request was for bytes from {at} of {size}, but the server sent \
+            `{range}`"
+        );
         return Err(HttpFailure::Strange(problem));
     }
     Ok(())

@@ -49,12 +49,12 @@ impl Waits {
         if self.waited.saturating_add(wait) > self.limit {
             let (wait, limit) = (wait.as_secs(), self.limit.as_secs());
             return Err(match asked {
-                Some(_) => format!("it asks to wait {wait} s, and {limit} s in all are the limit"),
-                None => format!("asked {} times within {limit} s", self.tries),
+                Some(_) => format!("the hub asks to wait {wait} s, and the limit is {limit} s"),
+                None => format!("tried {} times within {limit} s", self.tries),
             });
         }
         if self.tries >= TRIES {
-            return Err(format!("asked {TRIES} times"));
+            return Err(format!("tried {TRIES} times"));
         }
         self.waited += wait;
         Ok(wait)
@@ -93,7 +93,7 @@ impl<R: Read> Read for Steady<R> {
         let took = self.since.elapsed();
         if read > 0 && took >= self.patience {
             if self.bytes < least_bytes(took) {
-                let problem = format!("only {} bytes came in {:.1?}", self.bytes, took);
+                let problem = format!("received only {} bytes in {:.1?}", self.bytes, took);
                 return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
             }
             (self.since, self.bytes) = (Instant::now(), 0);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(waits.next(Some(30 * SECOND)), Ok(30 * SECOND));
         assert_eq!(waits.next(Some(Duration::ZERO)), Ok(8 * SECOND), "never faster than our own");
         let why = waits.next(Some(20 * SECOND)).unwrap_err();
-        assert_eq!(why, "it asks to wait 20 s, and 60 s in all are the limit");
+        assert_eq!(why, "the hub asks to wait 20 s, and the limit is 60 s");
         assert!(waits.next(Some(Duration::MAX)).is_err());
         let mut waits = Waits::new(Duration::ZERO, SECOND);
         for _ in 1..TRIES {
@@ -150,7 +150,7 @@ mod tests {
         }
         let mut body = Steady::new(Trickle(Duration::from_millis(5)), Duration::from_millis(20));
         let error = io::copy(&mut body, &mut io::sink()).unwrap_err();
-        assert!(error.to_string().starts_with("only "), "{error}");
+        assert!(error.to_string().starts_with("received only "), "{error}");
         // What comes fast enough is left alone.
         let mut body = Steady::new(io::repeat(0).take(1 << 20), Duration::ZERO);
         assert_eq!(io::copy(&mut body, &mut io::sink()).unwrap(), 1 << 20);

@@ -42,7 +42,7 @@ pub struct PinnedFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum PinnedError {
     /// The server answers with something else than the file.
-    #[error("{url}: the server answers {status} ({message}); {}", missing_or_later(*status))]
+    #[error("{url}: the server responded {status} ({message}); {}", missing_or_later(*status))]
     Refused {
         /// What was asked.
         url: String,
@@ -62,7 +62,7 @@ pub enum PinnedError {
     /// The connection broke again and again, or there was none.
     #[error(
         "{url}: the connection broke at {done} of {total} bytes: {reason}; check the network and \
-         start again, what is there is kept"
+         start again to continue from there"
     )]
     Cut {
         /// What was asked.
@@ -76,8 +76,8 @@ pub enum PinnedError {
     },
     /// Other content came.
     #[error(
-        "{url}: its SHA-256 is {found}, and {expected} is what this program was made for: it is \
-         another file or was damaged on the way, and has been removed; check any proxy and --mirror"
+        "{url}: its SHA-256 is {found} instead of {expected}; it is another file, or the download \
+         was damaged, and it has been deleted; check any proxy and --mirror"
     )]
     Changed {
         /// What was asked.
@@ -99,7 +99,7 @@ pub enum PinnedError {
 
 fn missing_or_later(status: u16) -> &'static str {
     match status {
-        429 => "too many requests came from here, wait some minutes",
+        429 => "too many requests from this address; wait a few minutes",
         500.. => "try again later",
         _ => "check any proxy and --mirror",
     }

@@ -28,7 +28,7 @@ impl DownloadProgress {
     }
 }
 
-/// E.g. `fetching model.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left`.
+/// E.g. `downloading model.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left`.
 impl fmt::Display for DownloadProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.checking {
@@ -36,7 +36,7 @@ impl fmt::Display for DownloadProgress {
         }
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let (done, total) = (megabytes(self.done), megabytes(self.total));
-        write!(f, "fetching {}: {done:.0} of {total:.0} MB", self.file)?;
+        write!(f, "downloading {}: {done:.0} of {total:.0} MB", self.file)?;
         if let Some(left) = self.seconds_left {
             let left = left.ceil() as u64;
             write!(f, ", {:.1} MB/s, ", self.bytes_per_second / 1e6)?;
@@ -154,10 +154,10 @@ mod tests {
             bytes_per_second: 0.0,
             seconds_left: None,
         };
-        assert_eq!(report.to_string(), "fetching m.gguf: 1203 of 4081 MB");
+        assert_eq!(report.to_string(), "downloading m.gguf: 1203 of 4081 MB");
         report.bytes_per_second = 12_300_000.0;
         report.seconds_left = Some(233.98);
-        assert_eq!(report.to_string(), "fetching m.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left");
+        assert_eq!(report.to_string(), "downloading m.gguf: 1203 of 4081 MB, 12.3 MB/s, 3:54 left");
         report.seconds_left = Some(7_260.0);
         assert!(report.to_string().ends_with("2 h 1 min left"));
         assert!((report.fraction() - 0.2948).abs() < 1e-3);

@@ -58,7 +58,7 @@ pub(super) fn transfer(
         match check(file, place, meter, report) {
             // The part of an earlier download is damaged: it is fetched again.
             Err(TransferFailure::Changed { found }) => {
-                tracing::warn!(file = file.name, found, "a damaged file is fetched again");
+                tracing::warn!(file = file.name, found, "downloading a damaged file again");
                 meter.lose(total);
             }
             checked => return checked,
@@ -81,7 +81,7 @@ pub(super) fn transfer(
                 if tries >= TRIES {
                     return Err(TransferFailure::Cut { done, reason });
                 }
-                tracing::info!(file = file.name, reason, "the connection broke, going on");
+                tracing::info!(file = file.name, reason, "the connection broke, continuing");
                 std::thread::sleep(hub.pause * 2u32.pow(tries));
             }
             Err(HttpFailure::Disk(source)) => return Err(disk(&part, source)),

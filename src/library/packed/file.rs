@@ -60,9 +60,9 @@ pub(super) enum Useless {
     Io(#[from] io::Error),
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
-    #[error("it is of another version")]
+    #[error("it has another version")]
     Version,
-    #[error("it was packed from another file, or that has changed since")]
+    #[error("it was packed from another file, or the file has changed since then")]
     Foreign,
 }
 
@@ -80,13 +80,13 @@ impl PackedFile {
         }
         let [magic, version, order, at, size, sum, own] = words;
         if magic != MAGIC || own != checksum(&bytes[..8 * WORDS]) {
-            return Err(Useless::Damaged("its head"));
+            return Err(Useless::Damaged("its header"));
         }
         if (version, order) != (version_word(), order_word()) {
             return Err(Useless::Version);
         }
         if size > LONGEST_INDEX || at.checked_add(size).is_none_or(|end| end > length) {
-            return Err(Useless::Damaged("it is cut short"));
+            return Err(Useless::Damaged("it is truncated"));
         }
         file.seek(SeekFrom::Start(at))?;
         let mut index = Vec::new();

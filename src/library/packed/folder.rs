@@ -22,7 +22,7 @@ pub(super) fn make_room(cache: &PackedCache, bytes: u64, path: &Path) -> io::Res
     if bytes > *most {
         let gigabytes = |bytes: u64| bytes as f64 / 1e9;
         return Err(io::Error::other(format!(
-            "they take {:.1} GB, and `pack_cache` allows {:.1} GB",
+            "they need {:.1} GB, but `pack_cache` allows {:.1} GB",
             gigabytes(bytes),
             gigabytes(*most)
         )));
@@ -43,7 +43,7 @@ pub(super) fn make_room(cache: &PackedCache, bytes: u64, path: &Path) -> io::Res
         if sum <= *most {
             break;
         }
-        tracing::info!(file = %file.display(), "packed weights make room");
+        tracing::info!(file = %file.display(), "deleting packed weights to free space");
         fs::remove_file(file)?;
         sum -= bytes;
     }

@@ -75,7 +75,7 @@ impl<'a> PackedWeights<'a> {
             Ok(file) => State::Reading(Box::new(file)),
             Err(useless) => {
                 if path.exists() {
-                    tracing::warn!(file = %path.display(), %useless, "packed weights are remade");
+                    tracing::warn!(file = %path.display(), %useless, "packing the weights again");
                 }
                 let begun = folder::make_room(cache, bytes, &path)
                     .and_then(|()| PackedWriter::create(&path, &key));
@@ -116,9 +116,9 @@ impl<'a> PackedWeights<'a> {
 
     /// What was kept is of no use; the next start makes it anew.
     fn give_up(&self, name: &str, why: &str) {
-        tracing::warn!(file = %self.path.display(), name, why, "packed weights are removed");
+        tracing::warn!(file = %self.path.display(), name, why, "deleting packed weights");
         if let Err(error) = std::fs::remove_file(&self.path) {
-            tracing::warn!(file = %self.path.display(), %error, "it cannot be removed");
+            tracing::warn!(file = %self.path.display(), %error, "cannot delete them");
         }
         *self.state.borrow_mut() = State::Off(None);
     }
@@ -126,8 +126,8 @@ impl<'a> PackedWeights<'a> {
 
 fn not_kept(cache: &PackedCache, error: &std::io::Error) -> String {
     format!(
-        "The packed weights are not kept in {}: {error}. The next start packs them again; make \
-         room there, or leave `pack_cache` off.",
+        "Cannot store the packed weights in {}: {error}. The next start packs them again; free \
+         some space there, or turn `pack_cache` off.",
         cache.folder.display()
     )
 }
@@ -180,7 +180,7 @@ impl PackedStore for PackedWeights<'_> {
     }
 
     fn refuse(&self, name: &str) {
-        self.give_up(name, "the source packs to something else");
+        self.give_up(name, "the model's file packs to different weights");
     }
 }
 

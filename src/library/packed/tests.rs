@@ -182,7 +182,7 @@ fn a_full_disk_keeps_nothing_and_loses_nothing() {
     *packed.state.borrow_mut() = State::Writing(full);
     assert_eq!(logits(&packed), logits(&source));
     let notice = packed.finish().unwrap();
-    assert!(notice.contains("No space left") && notice.contains("make room"), "{notice}");
+    assert!(notice.contains("No space left") && notice.contains("free some space"), "{notice}");
     assert!(files(folder.path()).is_empty());
 }
 
@@ -195,5 +195,5 @@ fn a_folder_that_cannot_be_made_is_told() {
     let source = source(Format::F32, 7, "model");
     let (found, _, notice) = start(&source, &cache);
     assert_eq!(found, logits(&source));
-    assert!(notice.unwrap().contains("are not kept in"));
+    assert!(notice.unwrap().contains("Cannot store the packed weights in"));
 }

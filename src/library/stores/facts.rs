@@ -86,7 +86,7 @@ impl Facts {
     }
 
     fn read_folder(&mut self, folder: &Folder) -> Result<(), LibraryError> {
-        let file = folder.need("config.json", "fetch all files of the model")?;
+        let file = folder.need("config.json", "download all files of the model")?;
         let settings = json(&file)?;
         self.architecture = settings["model_type"].as_str().map(str::to_owned);
         let origin = file.name().to_owned();
@@ -102,7 +102,7 @@ impl Facts {
                 return Err(LibraryError::Missing {
                     origin: folder.name(),
                     file: "model.safetensors".to_owned(),
-                    remedy: "fetch the model in safetensors, or take its GGUF file",
+                    remedy: "download the model in safetensors format, or use its GGUF file",
                 });
             };
             self.runs = head(&settings, fusion)?;
@@ -116,7 +116,8 @@ impl Facts {
         }
         let config = Config::from_hf_json(&settings)
             .map_err(|source| LibraryError::Config { origin: file.name().to_owned(), source })?;
-        let tokenizer = folder.need("tokenizer.json", "fetch it, or take the model's GGUF file")?;
+        let tokenizer =
+            folder.need("tokenizer.json", "download it, or use the model's GGUF file")?;
         self.vocabulary = Fingerprint::of_json(&tokenizer);
         let family = self.architecture.as_deref().unwrap_or_default();
         let pass_bytes = pass_bytes(&config, &NamedTensors::new(tensors, family, &config), size);

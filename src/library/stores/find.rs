@@ -42,7 +42,8 @@ pub fn locate(places: &ModelPlaces) -> (Vec<Located>, Vec<Skipped>) {
         if root.is_dir() {
             shelf.put_all_below(root, Store::Folder);
         } else {
-            let reason = "no such folder; correct `model_folders` in the settings".to_owned();
+            let reason =
+                "the folder does not exist; correct `model_folders` in the settings".to_owned();
             shelf.skipped.push(Skipped { path: root.clone(), reason });
         }
     }

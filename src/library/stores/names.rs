@@ -16,7 +16,7 @@ const ALIKE: f64 = 0.5;
 /// beginning of one, or a repository on the hub. `folders` are those that the settings name.
 ///
 /// # Errors
-/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Spec`] with names that
+/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Unknown`] with names that
 /// are alike.
 pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> {
     let located = || locate(&ModelPlaces::of_machine(folders)).0;
@@ -36,7 +36,13 @@ pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> 
             found.map_err(|error| as_typed(error, given))
         }
         Ok(spec) => Ok(spec),
-        Err(_) if is_name(given) => Ok(named(given, &located())?.spec.clone()),
+        Err(error) if is_name(given) => match named(given, &located()) {
+            // That a file is not a model says more than that a name is unknown.
+            Err(LibraryError::Unknown { .. }) if matches!(error, LibraryError::Spec { .. }) => {
+                Err(error)
+            }
+            found => Ok(found?.spec.clone()),
+        },
         Err(error) => Err(error),
     }
 }
@@ -45,7 +51,7 @@ pub fn find_spec(given: &str, folders: &[String]) -> Result<Spec, LibraryError> 
 fn as_typed(error: LibraryError, typed: &str) -> LibraryError {
     let given = typed.to_owned();
     match error {
-        LibraryError::Spec { reason, .. } => LibraryError::Spec { given, reason },
+        LibraryError::Unknown { near, .. } => LibraryError::Unknown { given, near },
         LibraryError::Ambiguous { names, .. } => LibraryError::Ambiguous { given, names },
         other => other,
     }
@@ -63,7 +69,7 @@ fn is_name(given: &str) -> bool {
 /// The model of this name, or the only one whose name begins so. Capitals do not count.
 ///
 /// # Errors
-/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Spec`] with names that
+/// [`LibraryError::Ambiguous`] with the models that fit, [`LibraryError::Unknown`] with names that
 /// are alike.
 pub fn named<'a>(given: &str, models: &'a [Located]) -> Result<&'a Located, LibraryError> {
     let wanted = given.to_lowercase();
@@ -117,15 +123,9 @@ fn none(given: &str, models: &[Located]) -> LibraryError {
     alike.sort_by(|a, b| b.0.total_cmp(&a.0));
     let near = match alike.as_slice() {
         [] => String::new(),
-        some => format!(" (near: {})", listed(some.iter().map(|(_, name)| *name))),
+        some => format!("; similar names: {}", listed(some.iter().map(|(_, name)| *name))),
     };
-    LibraryError::Spec {
-        given: given.to_owned(),
-        reason: format!(
-            "there is no such folder or file, and no model on this machine is called so{near}; \
-             `dovetail models` lists them; for the hub give owner/name[@revision][:file.gguf]"
-        ),
-    }
+    LibraryError::Unknown { given: given.to_owned(), near }
 }
 
 #[cfg(test)]
@@ -165,15 +165,15 @@ mod tests {
         let error = name("qwen").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`qwen` fits several models: qwen2.5:0.5b, qwen2.5:7b, qwen2.5:7b-instruct; give more \
-             of the name"
+            "`qwen` matches several models: qwen2.5:0.5b, qwen2.5:7b, qwen2.5:7b-instruct; type \
+             more of the name"
         );
         let error = name("quen2.5:7b").unwrap_err().to_string();
-        assert!(error.contains("near: qwen2.5:7b, "), "{error}");
+        assert!(error.contains("similar names: qwen2.5:7b, "), "{error}");
         let error = name("instruct").unwrap_err().to_string();
-        assert!(error.contains("near: qwen2.5:7b-instruct, Llama-3.2"), "{error}");
+        assert!(error.contains("similar names: qwen2.5:7b-instruct, Llama-3.2"), "{error}");
         let error = name("mistral").unwrap_err().to_string();
-        assert!(error.contains("called so; `dovetail models`"), "{error}");
+        assert!(error.contains("installed model); `dovetail models`"), "{error}");
     }
 
     #[test]
@@ -181,9 +181,17 @@ mod tests {
         let models = [model("a/m", &["m"]), model("b/m", &["m"]), model("m-2", &[])];
         assert_eq!(named("a/m", &models).unwrap().name, "a/m");
         let error = named("m", &models).unwrap_err().to_string();
-        assert!(error.starts_with("`m` fits several models: a/m, b/m;"), "{error}");
+        assert!(error.starts_with("`m` matches several models: a/m, b/m;"), "{error}");
         let many: Vec<_> = (0..20).map(|i| model(&format!("m{i}"), &[])).collect();
         assert!(named("m", &many).unwrap_err().to_string().contains("m7 and 12 more"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_a_model_is_named_as_such() {
+        let error = find_spec("Cargo.toml", &[]).unwrap_err().to_string();
+        assert!(error.contains("not a folder or a .gguf file"), "{error}");
+        let error = find_spec("Cargo.tom", &[]).unwrap_err().to_string();
+        assert!(error.starts_with("no model named \"Cargo.tom\""), "{error}");
     }
 
     #[test]

@@ -125,8 +125,8 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
         serde_json::from_str(&text).map_err(|error| torn(error.to_string()))?;
     match manifest.schema_version {
         Some(2) => {}
-        Some(other) => return Err(format!("a manifest of version {other}, where 2 is known")),
-        None => return Err(torn("it has no schemaVersion".to_owned())),
+        Some(other) => return Err(format!("a manifest of version {other}; only 2 is supported")),
+        None => return Err(torn("schemaVersion is missing".to_owned())),
     }
     let layers = manifest.layers.unwrap_or_default();
     let of_type = |kind: &str| layers.iter().filter(|layer| layer.media_type == kind).count();
@@ -135,7 +135,7 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
         return Err("a model with an adapter, which is not supported".to_owned());
     }
     let Some(model) = layers.iter().find(|layer| layer.media_type == MODEL) else {
-        return Err("no GGUF model in it".to_owned());
+        return Err("it has no GGUF model".to_owned());
     };
     if models > 1 {
         return Err(format!("a model in {models} parts, which is not supported"));
@@ -149,7 +149,7 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
     };
     let path = store.join("blobs").join(format!("sha256-{hash}"));
     match fs::metadata(&path) {
-        Ok(metadata) if !metadata.is_file() => Err(format!("{} is no file", path.display())),
+        Ok(metadata) if !metadata.is_file() => Err(format!("{} is not a file", path.display())),
         Ok(metadata) if metadata.len() != model.size => Err(format!(
             "its blob {} has {} of {} bytes; pull the model again",
             path.display(),
@@ -158,7 +158,7 @@ fn blob(store: &Path, manifest: &Path) -> Result<PathBuf, String> {
         )),
         Ok(_) => Ok(path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(format!("its blob {} is gone; pull the model again", path.display()))
+            Err(format!("its blob {} is missing; pull the model again", path.display()))
         }
         Err(error) => Err(format!("its blob {}: {}", path.display(), why(&error))),
     }

@@ -97,8 +97,10 @@ pub(super) fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
 /// What is wrong with a file or folder, in a few words.
 pub(super) fn why(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "a link to something that is gone; remove it".to_owned(),
-        io::ErrorKind::PermissionDenied => "not readable for you".to_owned(),
+        io::ErrorKind::NotFound => {
+            "a link to something that no longer exists; remove it".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
         // The kind of links in a circle has no stable name yet.
         _ if is_circle(error) => "a link that leads back to itself; remove it".to_owned(),
         _ => error.to_string(),
@@ -131,8 +133,10 @@ impl Walk<'_> {
     fn folder(&mut self, folder: &Path, depth: usize) {
         let entries = match fs::canonicalize(folder) {
             Ok(place) if !self.seen.insert(place.clone()) => {
-                return self
-                    .skip(folder, format!("a link to {}, which is listed", place.display()));
+                return self.skip(
+                    folder,
+                    format!("a link to {}, which is already listed", place.display()),
+                );
             }
             Ok(_) => entries(folder),
             Err(error) => Err(error),
@@ -142,7 +146,7 @@ impl Walk<'_> {
             Err(error) => return self.skip(folder, why(&error)),
         };
         if depth > DEEPEST {
-            return self.skip(folder, "too many folders inside each other; name it itself");
+            return self.skip(folder, "nested too deeply; add this folder to `model_folders`");
         }
         let names: Vec<_> = entries.iter().map(fs::DirEntry::file_name).collect();
         let has = |name: &str| names.iter().any(|other| other == name);
@@ -155,7 +159,7 @@ impl Walk<'_> {
         for entry in entries {
             self.looked_at += 1;
             if self.looked_at > MOST_ENTRIES {
-                let reason = format!("more than {MOST_ENTRIES} files; name a folder below it");
+                let reason = format!("more than {MOST_ENTRIES} files; choose a folder below it");
                 return self.skip(folder, reason);
             }
             let path = entry.path();
@@ -188,9 +192,9 @@ impl Walk<'_> {
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {}
             Ok(metadata) if metadata.is_dir() && !is_link => {
-                return self.skip(&path, "a folder that is called like a file");
+                return self.skip(&path, "a folder with the name of a file");
             }
-            Ok(_) => return self.skip(&path, "no regular file"),
+            Ok(_) => return self.skip(&path, "not a regular file"),
             Err(error) => return self.skip(&path, why(&error)),
         }
         match all_numbered(&path) {

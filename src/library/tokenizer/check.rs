@@ -84,7 +84,7 @@ impl<'de> Deserialize<'de> for Vocab {
 /// Whether the library can be given this file; else what is wrong with it.
 pub(super) fn check(json: &[u8]) -> Result<(), String> {
     if json.len() > LONGEST {
-        return Err(format!("its {} bytes are more than {LONGEST}", json.len()));
+        return Err(format!("it has {} bytes, and the limit is {LONGEST}", json.len()));
     }
     let file: File = serde_json::from_slice(json).map_err(|error| error.to_string())?;
     let added = file.added_tokens.iter().map(|added| added.id.saturating_add(1)).max();
@@ -147,7 +147,7 @@ impl Steps {
             longest = longest.max(text.len());
         }
         if kind == "FixedLength" && step["length"] == 0 {
-            return Err("FixedLength has the length 0".to_owned());
+            return Err("FixedLength has length 0".to_owned());
         }
         if let Some(map) = step["precompiled_charsmap"].as_str() {
             check_charsmap(map)?;
@@ -161,7 +161,7 @@ impl Steps {
         };
         self.growth = self.growth.saturating_mul(growth);
         if self.growth > MOST_GROWTH {
-            return Err(format!("its steps can make a text {} times longer", self.growth));
+            return Err(format!("its steps can make text {} times longer", self.growth));
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ fn check_charsmap(base64: &str) -> Result<(), String> {
             b'0'..=b'9' => digit - b'0' + 52,
             b'+' => 62,
             b'/' => 63,
-            _ => return Err("the precompiled_charsmap is no base64".to_owned()),
+            _ => return Err("the precompiled_charsmap is not base64".to_owned()),
         };
         head = head << 6 | u64::from(value);
     }
@@ -191,7 +191,7 @@ fn check_charsmap(base64: &str) -> Result<(), String> {
     let size = ((head >> 4) as u32).swap_bytes() as usize;
     if size == 0 || !size.is_multiple_of(4) || size > length - 4 {
         return Err(format!(
-            "the precompiled_charsmap has {length} bytes and claims an index of {size}"
+            "the precompiled_charsmap has {length} bytes, too few for its index of {size}"
         ));
     }
     Ok(())

@@ -31,7 +31,7 @@ pub(super) use vocabulary::{Scheme, TokenKind, Vocabulary};
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
     /// The file is not a tokenizer.
-    #[error("{origin}: not a usable tokenizer: {reason}; fetch the file again")]
+    #[error("{origin}: not a usable tokenizer: {reason}; download the file again")]
     Unreadable {
         /// The file.
         origin: String,
@@ -40,8 +40,8 @@ pub enum TokenizerError {
     },
     /// A tokenizer of another kind.
     #[error(
-        "{origin}: the tokenizer's {what} is `{found}`, which is not supported; \
-         take a model with one of: {supported}"
+        "{origin}: the tokenizer's {what} is `{found}`, which is not supported; use a model with \
+         one of these: {supported}"
     )]
     Unsupported {
         /// The file.
@@ -54,7 +54,7 @@ pub enum TokenizerError {
         supported: &'static str,
     },
     /// A text could not be encoded.
-    #[error("the text cannot be split into tokens: {0}")]
+    #[error("cannot split the text into tokens: {0}")]
     Encode(String),
 }
 
@@ -100,7 +100,7 @@ impl Tokenizer {
             |reason: String| TokenizerError::Unreadable { origin: origin.to_owned(), reason };
         check::check(json).map_err(unreadable)?;
         let tokenizer = caught(|| tokenizers::Tokenizer::from_bytes(json))
-            .ok_or_else(|| unreadable("the tokenizers library fails on it".to_owned()))?
+            .ok_or_else(|| unreadable("the tokenizers library crashed on it".to_owned()))?
             .map_err(|error| unreadable(error.to_string()))?;
         Self::new(tokenizer, None, None, origin)
     }
@@ -150,7 +150,7 @@ impl Tokenizer {
         if caught(|| library.encode(TRIAL, true).is_ok()).is_none() {
             return Err(TokenizerError::Unreadable {
                 origin: tokenizer.0.origin.clone(),
-                reason: "the tokenizers library fails on a short text".to_owned(),
+                reason: "the tokenizers library crashed on a short text".to_owned(),
             });
         }
         Ok(tokenizer)
@@ -190,7 +190,8 @@ impl Tokenizer {
         if let Some(control) = self.forged(&encoding, prompt) {
             let (control, origin) = (self.label(control), &self.0.origin);
             return Err(TokenizerError::Encode(format!(
-                "{origin} has no other token for `{control}`, which a message spells; leave it out"
+                "a message contains the control token `{control}`, and {origin} cannot write it \
+                 as text; remove it from the message"
             )));
         }
         let around =
@@ -236,7 +237,7 @@ impl Tokenizer {
     }
 
     fn failed(&self) -> TokenizerError {
-        TokenizerError::Encode(format!("{}: the tokenizers library fails on it", self.0.origin))
+        TokenizerError::Encode(format!("{}: the tokenizers library crashed on it", self.0.origin))
     }
 
     /// The text of `tokens` decoded together. Special tokens and ids outside the vocabulary have

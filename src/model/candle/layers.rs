@@ -16,7 +16,8 @@ use crate::model::lower::Lower;
 use crate::model::taps::Taps;
 use crate::model::{Config, LoadError, LoadRequest, Progress, RopeScaling, RopeTable, TargetError};
 
-const ONLY_PLAIN: &str = "only Llama's and Qwen2's blocks can leave the CPU; this family's stay";
+const ONLY_PLAIN: &str = "only blocks of Llama and Qwen2 can run outside the CPU, not those of \
+    this family";
 
 /// Which first blocks of a split target are on another device.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl TensorLayers {
         if layers >= config.layers {
             let most = config.layers.saturating_sub(1);
             return Err(failed(format!(
-                "at most {most} of its {} can leave the CPU",
+                "at most {most} of its {} blocks can run outside the CPU",
                 config.layers
             )));
         }

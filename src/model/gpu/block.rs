@@ -66,9 +66,9 @@ impl Blocks {
         } else if block.norm != crate::model::NormKind::Rms {
             "layer norms with a bias"
         } else if !block.gated || block.mlp_bias {
-            "an MLP without a gate or with biases"
+            "an MLP with biases or without a gate"
         } else if block.qk_norm_over_heads {
-            "norms over all heads at once"
+            "norms across all heads"
         } else if !matches!(block.activation, Activation::Silu | Activation::GeluTanh) {
             "a clamped activation"
         } else if config.head_dim > MOST_HEAD_DIM {
@@ -76,7 +76,7 @@ impl Blocks {
         } else {
             return None;
         };
-        Some(format!("its kernels have no {what}: such blocks stay on the CPU"))
+        Some(format!("the GPU kernels do not support {what}"))
     }
 
     /// Room for the blocks of a model, none of which is there yet, with the keys and values of
@@ -118,7 +118,9 @@ impl Blocks {
     ) -> Result<(), GpuError> {
         let index = self.layers.len();
         let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
-            return Err(GpuError::Unsupported("such blocks stay on the CPU".to_owned()));
+            return Err(GpuError::Unsupported(
+                "the GPU kernels do not support such blocks".to_owned(),
+            ));
         };
         let Self { gpu, config, buffers, .. } = self;
         let mut maker = Maker::new(gpu, config, buffers);

@@ -145,7 +145,11 @@ impl<'a> Maker<'a> {
     ) -> Result<(), GpuError> {
         let &mut Self { gpu, config, buffers: b, .. } = self;
         let Some(gate) = &mlp.gate else {
-            return Err(GpuError::Unsupported("an MLP without a gate stays on the CPU".into()));
+            return Err(GpuError::Unsupported(
+                "the GPU kernels do not support an MLP without a \
+                gate"
+                    .into(),
+            ));
         };
         let input = match norm {
             None => &b.stream,

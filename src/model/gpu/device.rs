@@ -80,11 +80,11 @@ impl Gpu {
         }
         for (what, has, needs) in [
             ("bytes of immediate data", limits.max_immediate_size, kernels::IMMEDIATE_BYTES),
-            ("threads in a group", limits.max_compute_invocations_per_workgroup, 256),
-            ("buffers in a shader", limits.max_storage_buffers_per_shader_stage, 6),
+            ("threads per workgroup", limits.max_compute_invocations_per_workgroup, 256),
+            ("buffers per shader", limits.max_storage_buffers_per_shader_stage, 6),
         ] {
             if has < needs {
-                return lacks(format!("{needs} {what}: it has {has}"));
+                return lacks(format!("{needs} {what} (only {has})"));
             }
         }
         let descriptor = wgpu::DeviceDescriptor {

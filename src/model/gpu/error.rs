@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
     /// It is missing something that every kernel needs.
-    #[error("{name} lacks {what}")]
+    #[error("{name} does not support {what}")]
     Lacks {
         /// The device.
         name: String,
@@ -12,7 +12,7 @@ pub enum GpuError {
         what: String,
     },
     /// It cannot be opened.
-    #[error("{name} cannot be opened: {reason}")]
+    #[error("cannot open {name}: {reason}")]
     Closed {
         /// The device.
         name: String,
@@ -20,7 +20,7 @@ pub enum GpuError {
         reason: String,
     },
     /// Its memory is full, or the part of it that we may use.
-    #[error("its memory is full: {asked} MiB more were asked for beside {held} MiB held")]
+    #[error("the GPU's memory is full: cannot allocate {asked} MiB in addition to {held} MiB")]
     Full {
         /// The requested MiB, rounded up.
         asked: u64,
@@ -28,7 +28,7 @@ pub enum GpuError {
         held: u64,
     },
     /// A single buffer is larger than the device allows.
-    #[error("it takes no buffer of {asked} MiB, {most} MiB at most: shorten the context")]
+    #[error("the GPU allows buffers of at most {most} MiB, not {asked} MiB; use a shorter context")]
     Buffer {
         /// The requested MiB.
         asked: u64,
@@ -36,10 +36,10 @@ pub enum GpuError {
         most: u64,
     },
     /// It was removed, reset or destroyed, or its driver failed.
-    #[error("it is lost ({0})")]
+    #[error("the GPU was lost ({0})")]
     Lost(String),
     /// It does not answer.
-    #[error("it has not answered for {0} s")]
+    #[error("the GPU has not responded for {0} s")]
     Hangs(u64),
     /// The kernels do not support this.
     #[error("{0}")]

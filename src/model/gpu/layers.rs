@@ -158,7 +158,7 @@ fn check_count(layers: usize, config: &Config) -> Result<(), LoadError> {
         return Ok(());
     }
     let most = config.layers.saturating_sub(1);
-    let reason = format!("at most {most} of its {} can leave the CPU", config.layers);
+    let reason = format!("at most {most} of its {} blocks can run outside the CPU", config.layers);
     Err(LoadError::Device { layers, reason })
 }
 
@@ -251,7 +251,7 @@ fn made<M>(
     let mut fill =
         |rows: std::ops::Range<usize>, file: &mut Vec<u8>| Ok(unpacked.append_rows(rows, file)?);
     if source.scale(unpacked.name()) != 1.0 {
-        let told = "its kernels have no scales of whole tensors (NVFP4): these stay on the CPU";
+        let told = "the GPU kernels do not support one scale per tensor (NVFP4)";
         return Err(unpacked.not_taken(told.to_owned()));
     }
     make(&mut fill).map_err(|error| match error {

@@ -147,10 +147,7 @@ fn encoded(
     take: &mut dyn FnMut(Piece) -> Result<(), UploadError>,
 ) -> Result<(), UploadError> {
     if !inputs.is_multiple_of(COLUMNS) {
-        let told = format!(
-            "its kernels take no rows of {inputs} weights, only multiples of 8: these stay on \
-             the CPU"
-        );
+        let told = format!("the GPU kernels need rows of a multiple of 8 weights, not {inputs}");
         return Err(GpuError::Unsupported(told).into());
     }
     let encoding = Encoding::of(format);

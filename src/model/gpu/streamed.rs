@@ -105,7 +105,7 @@ type Assemble = Box<dyn FnOnce([GpuMatrix; 7]) -> Layer<GpuMatrix>>;
 
 /// Separates a block from its matrices.
 fn parted(layer: Layer<HostMatrix>) -> Result<(Vec<HostMatrix>, Assemble), GpuError> {
-    let stays = || GpuError::Unsupported("such blocks stay on the CPU".to_owned());
+    let stays = || GpuError::Unsupported("the GPU kernels do not support such blocks".to_owned());
     let (Attention::Grouped(attention), Mlp::Dense(mlp)) = (layer.attention, layer.mlp) else {
         return Err(stays());
     };

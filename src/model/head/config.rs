@@ -65,7 +65,7 @@ impl HeadConfig {
             Some(value) => {
                 let count = value.as_u64().and_then(|count| usize::try_from(count).ok());
                 let count = count.filter(|&count| count > 0).ok_or_else(|| {
-                    ConfigError::new("draft_vocab_size", value, "it must be a count of tokens")
+                    ConfigError::new("draft_vocab_size", value, "it must be a number of tokens")
                 })?;
                 Some(count)
             }
@@ -82,7 +82,7 @@ impl HeadConfig {
         }
         let body = Config::from_hf_json(&llama)?;
         if matches!(body.rope_scaling, RopeScaling::Yarn { .. } | RopeScaling::Long { .. }) {
-            let reason = "a head's must be default, linear, llama3 or dynamic";
+            let reason = "a draft head supports default, linear, llama3 and dynamic";
             return Err(ConfigError::new("rope_scaling", &json["rope_scaling"], reason));
         }
         if draft_vocab.is_some_and(|count| count > body.vocab) {
@@ -237,8 +237,8 @@ mod tests {
         let config = read(&llama_2_head()).unwrap();
         assert_eq!(config.fits(4096, 32_000), Ok(()));
         insta::assert_snapshot!(config.fits(4096, 128_256).unwrap_err(), @"the draft head does not \
-            fit the target: vocabulary size is 32000 in the head and 128256 in the target; take a \
-            head trained for this target");
+            fit the target: its vocabulary size is 32000, but the target's is 128256; use a head \
+            trained for this target");
         let error = config.fits(2048, 32_000).unwrap_err();
         assert!(matches!(error, Misfit::Size { what: "hidden size", .. }), "{error}");
     }

@@ -64,8 +64,8 @@ impl DraftVocabulary {
                 (Some(token), last) if last.is_none_or(|&last| last < token) => tokens.push(token),
                 _ => {
                     return Err(format!(
-                        "`d2t` has {offset} for token {id} of the head: the target's tokens must \
-                         rise and be below {vocab}"
+                        "`d2t` maps the head's token {id} by {offset}; the target's tokens must \
+                         be in rising order and below {vocab}"
                     ));
                 }
             }
@@ -119,7 +119,7 @@ mod tests {
     fn offsets_that_fall_or_leave_the_vocabulary_are_refused() {
         for (d2t, id) in [(vec![3, 3, 1], 2), (vec![3, 2], 1), (vec![0, 99], 1), (vec![-1], 0)] {
             let error = DraftVocabulary::from_offsets(&d2t, 100).unwrap_err();
-            assert!(error.contains(&format!("for token {id} of the head")), "{error}");
+            assert!(error.contains(&format!("the head's token {id} by")), "{error}");
         }
         assert!(DraftVocabulary::from_offsets(&[i64::MAX, i64::MAX], 100).is_err());
     }

@@ -71,7 +71,7 @@ impl Eagle3Config {
         };
         let tap_norm = match (flag("fc_norm", false)?, flag("norm_before_fc", false)?) {
             (true, true) => {
-                let reason = "a head has `fc_norm` or `norm_before_fc`, not both";
+                let reason = "a head can have `fc_norm` or `norm_before_fc`, but not both";
                 return Err(ConfigError::new("fc_norm", true, reason));
             }
             (true, false) => Some(TapNorm::Each),
@@ -177,7 +177,7 @@ impl Taps {
         let inner = json.get("eagle_config").and_then(|config| config.get(IDS));
         let given = json.get(IDS).filter(|value| !value.is_null()).or(inner);
         let Some(value) = given.filter(|value| !value.is_null()) else { return Ok(Self::Default) };
-        let reason = "it must be a rising list of layers";
+        let reason = "it must be a list of layers in rising order";
         let list = value.as_array().ok_or_else(|| ConfigError::new(IDS, value, reason))?;
         let ids: Vec<usize> = list.iter().map(|id| natural(IDS, id)).collect::<Result<_, _>>()?;
         if ids.is_empty() || !ids.is_sorted_by(|a, b| a < b) {
@@ -192,17 +192,18 @@ impl Taps {
 fn refuse_variants(json: &Value, body: &Map<String, Value>) -> Result<(), ConfigError> {
     let layers = body.get("num_hidden_layers");
     if let Some(count) = layers.filter(|count| count.as_u64() != Some(1)) {
-        let reason = "EAGLE-3 heads of one layer are supported; take one of these";
+        let reason = "only EAGLE-3 heads with one layer are supported; use one of these";
         return Err(ConfigError::new("num_hidden_layers", count, reason));
     }
     let taps = json.get("eagle_config").and_then(|config| config.get("use_aux_hidden_state"));
     if let Some(taps @ Value::Bool(false)) = taps {
-        let reason = "heads without tapped states are not supported; take one with them";
+        let reason = "heads that read no hidden states of the target are not supported; use one \
+            that does";
         return Err(ConfigError::new("use_aux_hidden_state", taps, reason));
     }
     for field in ["kv_lora_rank", "mask_token_id", "ptd_token_id"] {
         if let Some(value) = body.get(field).or(json.get(field)).filter(|value| !value.is_null()) {
-            let reason = "latent attention and parallel drafting are not supported in a head";
+            let reason = "heads with latent attention or parallel drafting are not supported";
             return Err(ConfigError::new(field, value, reason));
         }
     }
@@ -211,7 +212,7 @@ fn refuse_variants(json: &Value, body: &Map<String, Value>) -> Result<(), Config
 
 fn natural(field: &'static str, value: &Value) -> Result<usize, ConfigError> {
     let number = value.as_u64().and_then(|number| usize::try_from(number).ok());
-    number.ok_or_else(|| ConfigError::new(field, value, "it must be a natural number"))
+    number.ok_or_else(|| ConfigError::new(field, value, "it must be a whole number"))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub enum HeadError {
         problems: Vec<String>,
     },
     /// A tensor that should be there could not be read.
-    #[error("the draft head's tensor `{name}` cannot be read: {reason}; is the file damaged?")]
+    #[error("cannot read tensor `{name}` of the draft head: {reason}; is the file damaged?")]
     Unreadable {
         /// Its name in the file.
         name: String,

@@ -161,9 +161,7 @@ impl HeadBackend for GpuHead {
         let rows = tokens.len();
         if start + rows > self.capacity {
             let (wanted, room) = (start + rows, self.capacity);
-            return Err(HeadError::Device(format!(
-                "{wanted} positions asked for, room for {room}"
-            )));
+            return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
         }
         self.depth = blocks.min(self.blocks.count());
         self.blocks.place_at(start);

@@ -5,8 +5,8 @@
 pub enum Misfit {
     /// A size differs.
     #[error(
-        "the draft head does not fit the target: {what} is {head} in the head and {target} in the \
-         target; take a head trained for this target"
+        "the draft head does not fit the target: its {what} is {head}, but the target's is \
+         {target}; use a head trained for this target"
     )]
     Size {
         /// The figure that differs.
@@ -18,8 +18,8 @@ pub enum Misfit {
     },
     /// A tapped state is above the target's last layer.
     #[error(
-        "the draft head does not fit the target: its `eagle_aux_hidden_state_layer_ids` ask for \
-         state {state} and the target has {layers} layers; take a head trained for this target"
+        "the draft head does not fit the target: its `eagle_aux_hidden_state_layer_ids` read \
+         state {state}, but the target has {layers} layers; use a head trained for this target"
     )]
     NoSuchState {
         /// The state.
@@ -29,8 +29,8 @@ pub enum Misfit {
     },
     /// The usual three states are not distinct.
     #[error(
-        "the draft head does not fit the target: it taps layers 2, N/2 and N − 3, which are not \
-         three layers where N is {layers}; name the states that it was trained with in \
+        "the draft head does not fit the target: it reads layers 2, N/2 and N − 3, but with N = \
+         {layers} these are not three layers; list the states it was trained with in \
          `eagle_aux_hidden_state_layer_ids` of its config.json"
     )]
     FewLayers {

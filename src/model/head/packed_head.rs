@@ -253,9 +253,7 @@ impl HeadBackend for PackedHead {
         let room = self.cache.capacity() - TREE_ROWS;
         if start + rows > room {
             let wanted = start + rows;
-            return Err(HeadError::Device(format!(
-                "{wanted} positions asked for, room for {room}"
-            )));
+            return Err(HeadError::Device(format!("{wanted} positions do not fit into {room}")));
         }
         self.blocks = blocks;
         self.cache.truncate(start);

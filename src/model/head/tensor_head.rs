@@ -100,7 +100,7 @@ impl TensorHead {
 }
 
 fn no_pass() -> HeadError {
-    HeadError::Device("no pass was made".into())
+    HeadError::Device("no forward pass has run yet".into())
 }
 
 impl HeadBackend for TensorHead {

@@ -53,7 +53,7 @@ fn remove(folder: &Path, goes: impl Fn(&Path) -> bool) {
     let kept = kept.filter(|path| path.extension().is_some_and(|ending| ending == ENDING));
     for path in kept.filter(|path| goes(path)) {
         if let Err(error) = fs::remove_file(&path) {
-            tracing::warn!(file = %path.display(), "a kept KV cache is not removed: {error}");
+            tracing::warn!(file = %path.display(), "cannot remove a saved KV cache: {error}");
         }
     }
 }

@@ -46,7 +46,7 @@ impl KvKeeper {
                     (Task::Write(..), Some(Task::Write(..))) => {}
                     (Task::Write(text, conversation), _) => {
                         if let Err(error) = theirs.write(text, &conversation) {
-                            tracing::warn!("a KV cache is not kept: {error}");
+                            tracing::warn!("cannot save a KV cache: {error}");
                         }
                     }
                     (Task::Discard(conversation), _) => {
@@ -58,7 +58,7 @@ impl KvKeeper {
         };
         let thread = std::thread::Builder::new().name("dovetail-kv".into()).spawn(work);
         let thread =
-            thread.inspect_err(|error| tracing::warn!("no KV cache is kept: {error}")).ok()?;
+            thread.inspect_err(|error| tracing::warn!("cannot save KV caches: {error}")).ok()?;
         Some(Self { store, tasks: Some(tasks), thread, last: None, conversation: None })
     }
 
@@ -70,7 +70,7 @@ impl KvKeeper {
         if engine.resume(&kept) {
             self.last = Some(sum(&kept.tokens));
         } else {
-            tracing::warn!("a kept KV cache does not fit its target: the prompt is read");
+            tracing::warn!("a saved KV cache does not fit its target; reading the prompt again");
         }
     }
 

@@ -106,7 +106,7 @@ impl KvStore {
         let mut magic = [0; 8];
         file.read_exact(&mut magic).map_err(broken)?;
         if magic != *MAGIC {
-            return Err("it is of another version".to_string());
+            return Err("it has another version".to_string());
         }
         let length = word(&mut file).map_err(broken)?;
         if length > LONGEST_HEAD.min(size) {
@@ -120,7 +120,7 @@ impl KvStore {
         let head = Head::parse(&head, &self.of)?;
         let rows = head.features.checked_mul(4).and_then(|bytes| bytes.checked_add(head.kv));
         if rows.and_then(|rows| rows.checked_add(8 + 8 + length + 8)) != Some(size) {
-            return Err("it is cut off".to_string());
+            return Err("it is truncated".to_string());
         }
         Ok((file, head))
     }
@@ -148,7 +148,7 @@ impl KvStore {
     fn check_time(&self) -> io::Result<()> {
         match self.until.get() {
             Some(until) if Instant::now() >= *until => {
-                Err(io::Error::new(io::ErrorKind::TimedOut, "the program was left"))
+                Err(io::Error::new(io::ErrorKind::TimedOut, "the program is exiting"))
             }
             _ => Ok(()),
         }
@@ -213,7 +213,7 @@ impl KvStore {
 }
 
 fn useless(path: &Path, why: &str) {
-    tracing::warn!(file = %path.display(), why, "a kept KV cache is not used");
+    tracing::warn!(file = %path.display(), why, "ignoring a saved KV cache");
 }
 
 fn word(from: &mut impl Read) -> io::Result<u64> {
@@ -244,7 +244,7 @@ impl Head {
         let described = usize::try_from(described).map_err(|_| damaged())?;
         let (described, tokens) = rest.split_at_checked(described).ok_or_else(damaged)?;
         if described != of.as_bytes() {
-            return Err("it is another target's".to_string());
+            return Err("it belongs to another target".to_string());
         }
         let (tokens, left) = tokens.as_chunks::<4>();
         if !left.is_empty() || tokens.len() as u64 != count {

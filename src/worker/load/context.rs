@@ -69,7 +69,7 @@ fn open_gpu(number: usize, room: u64) -> Result<Arc<Gpu>, String> {
     if let Some(gpu) = opened.iter().find(same).and_then(|(_, gpu)| gpu.upgrade()) {
         return Ok(gpu);
     }
-    let adapter = adapters().get(number).ok_or_else(|| format!("there is no gpu:{number}"))?;
+    let adapter = adapters().get(number).ok_or_else(|| format!("gpu:{number} does not exist"))?;
     let limits = GpuLimits { room, ..GpuLimits::default() };
     let gpu = Gpu::open(adapter, limits).map_err(|error| error.to_string())?;
     opened.push((number, Arc::downgrade(&gpu)));
@@ -205,7 +205,7 @@ fn positions(settings: &Settings, files: &ModelFiles) -> (usize, Option<String>)
         Some(asked) if asked > most => {
             let name = &files.target.name;
             let notice =
-                format!("`context` is {asked}, and {name} takes {most} tokens: {most} are used.");
+                format!("`context` is {asked}, but {name} supports {most} tokens; using {most}.");
             (most, Some(notice))
         }
         asked => (asked.unwrap_or(most.min(Settings::AUTO_CONTEXT)), None),
@@ -217,7 +217,7 @@ pub(super) fn percents(
     name: &str,
     progress: &mut dyn FnMut(&str, Option<f32>),
 ) -> impl FnMut(model::Progress) {
-    let stage = format!("reading {name}");
+    let stage = format!("loading {name}");
     let mut last = -1.0;
     move |state: model::Progress| {
         let fraction = state.done as f32 / state.total.max(1) as f32;

@@ -22,7 +22,7 @@ pub enum StartError {
         source: HeadError,
     },
     /// None of several heads goes with the target.
-    #[error("no draft head that was named fits {target}: {refused} Name another with --draft")]
+    #[error("none of the draft heads fits {target}: {refused} Choose another with --draft")]
     NoHead {
         /// The target.
         target: String,
@@ -31,8 +31,8 @@ pub enum StartError {
     },
     /// The text that a draft vocabulary is to be made of.
     #[error(
-        "`draft_vocab` is \"{value}\": {reason}; name a text file (--draft-vocab text:FILE), or \
-         take a count of tokens, auto or all"
+        "`draft_vocab` is \"{value}\": {reason}; use a text file (--draft-vocab text:FILE), a \
+         number of tokens, auto or all"
     )]
     DraftVocab {
         /// What was asked for.
@@ -41,7 +41,7 @@ pub enum StartError {
         reason: String,
     },
     /// The strategy asked for cannot run.
-    #[error("the strategy `{name}` needs {missing}; or take one of {available}")]
+    #[error("the strategy `{name}` needs {missing}; available strategies: {available}")]
     Strategy {
         /// The strategy.
         name: &'static str,
@@ -52,7 +52,7 @@ pub enum StartError {
     },
     /// The models do not fit beside those in use.
     #[error(
-        "{name} needs {} MiB of memory beside the models in use, and {} are free",
+        "{name} needs {} MiB of memory in addition to the models in use, but only {} MiB are free",
         needed >> 20,
         free >> 20
     )]
@@ -66,7 +66,8 @@ pub enum StartError {
     },
     /// The target in use should run elsewhere with other drafts.
     #[error(
-        "with this draft {layers} of the target's {of} blocks belong on {gpu}, where {before} are"
+        "with this draft, {layers} of the target's {of} blocks should run on {gpu} instead of \
+         {before}"
     )]
     Moves {
         /// Blocks that belong on the GPU.
@@ -80,8 +81,8 @@ pub enum StartError {
     },
     /// The target is larger than the machine.
     #[error(
-        "{name} needs {} MiB of memory and this machine has {}; take a smaller model or one with \
-         fewer bits a weight",
+        "{name} needs {} MiB of memory, but this machine has {} MiB; use a smaller model or one \
+         with fewer bits per weight",
         needed >> 20,
         total >> 20
     )]

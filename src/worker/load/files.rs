@@ -45,7 +45,7 @@ impl ModelFiles {
         settings: &Settings,
         progress: &mut dyn FnMut(&str, Option<f32>),
     ) -> Result<Self, StartError> {
-        progress("opening the target", None);
+        progress("opening the model", None);
         let named = |given: &str| library::find_spec(given, &settings.model_folders);
         let spec = settings.target.as_deref().map_or(Ok(Spec::Bundled), named)?;
         let mut fetching = |report: &library::DownloadProgress| {
@@ -173,11 +173,11 @@ fn fitting(
         match (library::check_fit(&target.config, &head.files), made_for) {
             (Err(error), _) if !several => return Err(error.into()),
             (Err(LibraryError::Misfit { source, .. }), _) => {
-                refused.push(format!("{named} is refused: {source}."));
+                refused.push(format!("Ignoring {named}: {source}."));
             }
             (Err(error), _) => return Err(error.into()),
             (Ok(()), Some(model)) => refused.push(format!(
-                "{named} is refused: the draft head was made for {model}, not for {}.",
+                "Ignoring {named}: the draft head was trained for {model}, not for {}.",
                 target.name
             )),
             (Ok(()), None) => heads.push(head),

@@ -30,7 +30,7 @@ fn placements_are_measured_once_and_the_best_is_taken() {
     let start = || {
         let mut measured = false;
         let loaded = load(&settings, &machine, Purpose::Text, &mut |stage, _| {
-            measured |= stage == "measuring both devices";
+            measured |= stage == "measuring the CPU and the GPU";
         });
         (loaded.unwrap_or_else(|error| panic!("{error}")), measured)
     };
@@ -71,7 +71,7 @@ fn who_has_decided_where_things_run_waits_for_no_measurement() {
     none.set("gpu_layers", &SettingValue::Whole(0)).unwrap_or_else(|error| panic!("{error:?}"));
     for (settings, machine) in [(on_cpu, &card), (none, &card), (Settings::default(), &machine())] {
         let loaded = load(&settings, machine, Purpose::Text, &mut |stage, _| {
-            assert_ne!(stage, "measuring both devices");
+            assert_ne!(stage, "measuring the CPU and the GPU");
         });
         assert!(loaded.is_ok());
     }
@@ -149,7 +149,7 @@ fn long_prompts_go_to_a_card_where_that_is_expected_to_pay() {
         assert_eq!(loaded.ready.prompts_on.is_some(), pays, "{reasons}");
         assert_eq!(loaded.ready.vram_used > 0, pays, "{reasons}");
         assert_eq!(loaded.target.splits_prompts(), pays);
-        assert_eq!(reasons.contains("Long prompts are read on"), pays, "{reasons}");
+        assert_eq!(reasons.contains("reads long prompts in slices"), pays, "{reasons}");
         assert_eq!(reasons.contains("Expected of a long prompt: "), pays, "{reasons}");
         assert!(loaded.notices.is_empty(), "{:?}", loaded.notices);
     }
@@ -181,18 +181,18 @@ fn prompts_that_cannot_go_to_a_gpu_stay_and_the_reason_is_said() {
         loaded.notices[0].clone()
     };
     let none = told(&asked, &machine());
-    assert!(none.starts_with("Prompts are read on the CPU: no GPU"), "{none}");
+    assert!(none.starts_with("The CPU reads the prompts: no GPU"), "{none}");
     let Some(card) = with_card() else { return };
     let mut full = card.clone();
     full.memory.free = 20 << 20;
     let main = told(&asked, &full);
     assert!(
-        main.contains("would lie in main memory twice") && main.contains("20 are free"),
+        main.contains("main memory would hold the target twice") && main.contains("20 MiB are free"),
         "{main}"
     );
     let little = Settings { vram: Some(8 << 20), ..asked };
     let small = told(&little, &card);
-    assert!(small.starts_with("Prompts are read on the CPU: its memory is full"), "{small}");
+    assert!(small.starts_with("The CPU reads the prompts: the GPU's memory is full"), "{small}");
 }
 
 /// Has the file of kept times say that one block and the rest of a pass take so many ms on CPU and
@@ -238,7 +238,7 @@ fn other_drafts_go_where_a_start_would_have_them() {
     assert_eq!((loaded.ready.vram_used, target.gpu_layers), (0, 0));
     let drafts = |settings: &Settings| {
         load_drafts(settings, &machine, Purpose::Text, target, &mut |stage, _| {
-            assert_ne!(stage, "measuring both devices", "the target is at work");
+            assert_ne!(stage, "measuring the CPU and the GPU", "the target is at work");
         })
     };
     for (times, there) in [(slow_card, false), (card_for_drafts, true)] {
@@ -308,7 +308,7 @@ fn blocks_that_a_full_card_does_not_take_stay_on_the_cpu() {
             }
             [notice] => {
                 assert!(notice.starts_with(&format!("{layers} of the ")), "{notice}");
-                assert!(notice.contains("its memory is full"), "{notice}");
+                assert!(notice.contains("the GPU's memory is full"), "{notice}");
                 let told = format!("{layers} of the target's {all} blocks run on ");
                 assert!(reasons.contains(&told) && reasons.contains("takes no more"), "{reasons}");
                 cut += 1;

@@ -70,13 +70,13 @@ fn of_weights(
                     Some(head)
                 }
                 Err(error) => {
-                    notice = Some(format!("The GPU cannot take the draft ({error})."));
+                    notice = Some(format!("Cannot load the draft on the GPU ({error})."));
                     None
                 }
             }
         }
         Err(error) => {
-            notice = Some(format!("The GPU cannot be used ({error})."));
+            notice = Some(format!("Cannot use the GPU ({error})."));
             None
         }
     };
@@ -85,7 +85,7 @@ fn of_weights(
     }
     let on_gpu = on_device.is_some();
     if ctx.files.recognised {
-        reason = format!("{reason} The draft head {} was made for this model.", files.name);
+        reason = format!("{reason} The draft head {} was trained for this model.", files.name);
     }
     if let Some(taken) = &ctx.taken.reason {
         reason = format!("{reason} {taken}");
@@ -159,11 +159,15 @@ fn scoring(
     weights: HeadWeights,
 ) -> Result<(HeadWeights, String), StartError> {
     if let Some(own) = weights.config.draft_vocab {
-        return Ok((weights, format!("The head scores the {own} tokens that it was trained for.")));
+        return Ok((
+            weights,
+            format!("The draft head scores the {own} tokens it was trained for."),
+        ));
     }
     let vocab = weights.config.body.vocab;
     let (tokens, of) = scored_tokens(wished, &ctx.files.target)?;
-    let told = format!("The head scores {} of the target's {vocab} tokens{of}.", tokens.len());
+    let told =
+        format!("The draft head scores {} of the target's {vocab} tokens{of}.", tokens.len());
     let failed = |error| {
         let origin = ctx.head().map(|head| head.files.name.clone()).unwrap_or_default();
         StartError::Head { origin, source: HeadError::from(error) }
@@ -177,11 +181,11 @@ fn tapped(config: &Eagle3Config, states: &[usize]) -> String {
     let states = states.join(", ");
     match config.taps {
         Taps::OutputOf(_) => format!(
-            "The head reads what enters the target's layers {states}: the ids in its config.json \
-             begin with 1, so they are taken for the layers before these."
+            "The draft head reads the inputs of the target's layers {states}. The layer ids in \
+             its config.json start at 1, so each means the output of that layer."
         ),
         Taps::Default | Taps::Entering(_) => {
-            format!("The head reads what enters the target's layers {states}.")
+            format!("The draft head reads the inputs of the target's layers {states}.")
         }
     }
 }

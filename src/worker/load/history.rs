@@ -31,7 +31,7 @@ pub(super) fn history(
             tokens.push(History::BREAK);
         }
     }
-    tracing::info!(tokens = tokens.len(), "earlier chats are drafted from");
+    tracing::info!(tokens = tokens.len(), "drafting from earlier chats too");
     (!tokens.is_empty()).then(|| Arc::new(History::new(tokens)))
 }
 

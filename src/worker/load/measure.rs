@@ -43,7 +43,7 @@ pub(super) fn measure(
                 drafter.truncate(0);
             }
         }
-        Err(error) => tracing::warn!("no measurement: {error}"),
+        Err(error) => tracing::warn!("cannot measure the times: {error}"),
     }
     target.truncate(0);
     (found, levels)
@@ -71,7 +71,7 @@ pub(super) fn verify_times(
             Ok(ms) => found.push((gamma, ms)),
             Err(error) => {
                 let error: TargetError = error;
-                tracing::warn!("T_V({gamma}) not measured: {error}");
+                tracing::warn!("cannot measure T_V({gamma}): {error}");
             }
         }
     }

@@ -245,7 +245,7 @@ fn load_files(
     let switches_thinking = files.target.template.switches_thinking();
     if settings.thinking.is_some() && !switches_thinking {
         notices.push(format!(
-            "`thinking` changes nothing: the template of {} has no switch for it",
+            "`thinking` has no effect: the chat template of {} cannot switch it",
             files.target.name
         ));
     }
@@ -339,7 +339,7 @@ fn load_drafters(
 ) -> Result<Vec<LoadedDrafter>, StartError> {
     let mut all = Vec::new();
     if let Some(head) = ctx.head() {
-        progress("reading the draft head", None);
+        progress("loading the draft head", None);
         all.push(head::load(ctx, target, &head.files)?);
     }
     if let Some(small) = &ctx.files.small {

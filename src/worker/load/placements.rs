@@ -81,7 +81,7 @@ pub(super) fn advise(
     }
     let alone = matches!(placing, Placing::Measured);
     let found = room().and_then(|room| forecast(ctx, room, alone, progress));
-    let found = found.inspect_err(|reason| tracing::info!("no placement is measured: {reason}"));
+    let found = found.inspect_err(|reason| tracing::info!("cannot measure placements: {reason}"));
     let (Placements { best, rows, prefill, reasons, .. }, inputs, gpu) = found.ok()?;
     let draft_bytes = draft_bytes(&inputs, &best);
     let prefill = prefill.filter(|_| best.layers == 0);
@@ -112,7 +112,7 @@ pub(super) fn advise_drafts(
         None => (free, free.saturating_add(held)),
     };
     let found = forecast(ctx, GpuRoom { bytes, ..room }, false, progress);
-    let found = found.inspect_err(|reason| tracing::info!("no placement is weighed: {reason}"));
+    let found = found.inspect_err(|reason| tracing::info!("cannot compare placements: {reason}"));
     let Ok((found, inputs, gpu)) = found else { return Ok(None) };
     let mut here = inputs.forecasts_beside(&found.times, target.gpu_layers);
     here.retain(|row| is_open(row, settings.strategy));
@@ -154,10 +154,10 @@ pub(super) fn forecast(
         Some(times) => (times, None),
         None if !alone => return Err("other models are in use".to_owned()),
         None => {
-            progress("measuring both devices", None);
+            progress("measuring the CPU and the GPU", None);
             let opened = (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)?;
             let Some(OpenedDevice::Gpu(gpu)) = opened else {
-                return Err(format!("{} cannot be opened", room.name));
+                return Err(format!("cannot open {}", room.name));
             };
             let times = measure(ctx, &gpu)?;
             if let Some(file) = &mut file {
@@ -170,7 +170,7 @@ pub(super) fn forecast(
     let rows = inputs.forecasts(&times);
     let open: Vec<PlacementForecast> =
         rows.iter().copied().filter(|row| is_open(row, settings.strategy)).collect();
-    let best = *best_placement(&open).ok_or("nothing can be placed")?;
+    let best = *best_placement(&open).ok_or("no placement is possible")?;
     let mut reasons = placement_reasons(&inputs, &times, &open, &best, &room.name);
     reasons.extend(numbered(&ctx.files.heads));
     let GpuRoom { name, .. } = room;
@@ -192,7 +192,7 @@ fn numbered(heads: &[NamedHead]) -> Option<String> {
         )
     };
     let all: Vec<String> = heads.iter().enumerate().map(called).collect();
-    (all.len() > 1).then(|| format!("In these names {}.", all.join(", ")))
+    (all.len() > 1).then(|| format!("In these names, {}.", all.join(", ")))
 }
 
 /// Bytes that a placement's draft takes on the GPU, if it goes there.
@@ -226,7 +226,7 @@ pub(super) fn misplaced(
         let told = target.notices.first().cloned();
         let (of, wanted) = (planned.of, planned.layers);
         return Some(told.unwrap_or_else(|| {
-            format!("{layers} of the target's {of} blocks are on the GPU, not {wanted}.")
+            format!("{layers} of the target's {of} blocks are on the GPU instead of {wanted}.")
         }));
     }
     let draft = drafters.iter().find(|drafter| drafter.kind == planned.draft)?;
@@ -311,7 +311,7 @@ fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String>
     let block_bytes = files.bytes / files.config.layers.max(1) as u64;
     let more = if block_bytes > LARGE_BLOCK { 2 } else { 5 }.min(files.config.layers);
     if more < 2 {
-        return Err("the target has a single block".to_owned());
+        return Err("the target has only one block".to_owned());
     }
     let on = |gpu: Option<&Arc<Gpu>>| -> Result<Vec<BlockTime>, String> {
         let times = |layers| passes(ctx, layers, gpu).map_err(|error| error.to_string());
@@ -325,8 +325,8 @@ fn measure(ctx: &LoadContext<'_>, gpu: &Arc<Gpu>) -> Result<DeviceTimes, String>
     let trip_ms = gpu.measure_trip().map_err(failed)?;
     let transfer = gpu.measure_transfer().map_err(failed)?;
     let times = DeviceTimes { cpu, gpu: card, transfer, trip_ms };
-    tracing::info!(?times, "measured both devices");
-    if times.is_sound() { Ok(times) } else { Err("a pass could not be measured".to_owned()) }
+    tracing::info!(?times, "measured the CPU and the GPU");
+    if times.is_sound() { Ok(times) } else { Err("a pass took no measurable time".to_owned()) }
 }
 
 /// T_V of the target cut behind its first `layers` blocks, on the GPU if one is given.

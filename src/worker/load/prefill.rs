@@ -33,8 +33,8 @@ pub(super) fn prefilled(
         return Prefilled::Here(Box::new(cpu), None);
     }
     let stays = |cpu: CpuTarget, reason: &str| {
-        tracing::info!("prompts are read on the CPU: {reason}");
-        let told = asked.then(|| format!("Prompts are read on the CPU: {reason}."));
+        tracing::info!("reading prompts on the CPU: {reason}");
+        let told = asked.then(|| format!("The CPU reads the prompts: {reason}."));
         Prefilled::Here(Box::new(cpu), told)
     };
     let (gpu, room) = match device(ctx) {
@@ -66,7 +66,8 @@ pub(super) fn prefilled(
     let own = target.device_bytes();
     if own.saturating_add(draft) > room.bytes {
         let reason = format!(
-            "that needs {} MiB beside the draft's {} and {} has {} to give",
+            "reading them on the GPU needs {} MiB in addition to the draft's {} MiB, but {} has \
+             {} MiB available",
             own >> 20,
             draft >> 20,
             room.name,
@@ -87,13 +88,13 @@ fn device(ctx: &LoadContext<'_>) -> Result<(Arc<Gpu>, GpuRoom), String> {
     let free = machine.memory.free;
     if machine.memory.total > 0 && twice > free {
         return Err(format!(
-            "its blocks would lie in main memory twice, {} MiB, and {} are free",
+            "main memory would hold the target twice, which needs {} MiB, but only {} MiB are free",
             twice >> 20,
             free >> 20
         ));
     }
     match (ctx.open_device)(DraftDevice::Gpu(room.number), room.bytes)? {
         Some(OpenedDevice::Gpu(gpu)) => Ok((gpu, room)),
-        _ => Err(format!("{} cannot be opened", room.name)),
+        _ => Err(format!("cannot open {}", room.name)),
     }
 }

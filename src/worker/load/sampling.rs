@@ -43,7 +43,9 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
             if whole { SettingValue::Whole(number as i64) } else { SettingValue::Number(number) };
         match merged.set(key, &value) {
             Ok(()) => origins.push((key, origin.to_owned())),
-            Err(problem) => notices.push(format!("{origin} is not followed: {problem}.")),
+            Err(problem) => {
+                notices.push(format!("Ignoring a recommended value ({origin}): {problem}."))
+            }
         }
     };
     if let Some(found) = found {
@@ -51,7 +53,7 @@ pub(super) fn sampling(settings: &Settings, found: Option<&Recommended>) -> Samp
         let warm = found.values.iter().any(|(key, _)| *key == temperature);
         // The common values are used together or not at all.
         if !warm && !settings.given.contains_key(temperature) {
-            COMMON.iter().for_each(|&(key, x)| take(key, x, "common for models that name none"));
+            COMMON.iter().for_each(|&(key, x)| take(key, x, "common default"));
         }
         found.values.iter().for_each(|&(key, x)| take(key, x, found.origin));
     }

@@ -43,10 +43,10 @@ pub(super) fn scored_tokens(
             let text = text_tokens(path, &target.tokenizer);
             let text = text.map_err(|error| unusable(error.to_string()))?;
             if text.is_empty() {
-                return Err(unusable(format!("there is no text in {}", path.display())));
+                return Err(unusable(format!("{} contains no text", path.display())));
             }
             let tokens = DraftVocabulary::of_text(&text, most, vocab, eos);
-            Ok((tokens, format!(", those that occur most often in {}", path.display())))
+            Ok((tokens, format!(", the most frequent ones in {}", path.display())))
         }
     }
 }

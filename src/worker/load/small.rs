@@ -46,7 +46,7 @@ pub(super) fn load(
             match GpuDraft::load(gpu, &request, &mut percents(&files.name, progress)) {
                 Ok(lm) => Some(lm),
                 Err(error @ LoadError::Device { .. }) => {
-                    refused = Some(format!("The small model drafts on the CPU: {error}."));
+                    refused = Some(format!("The small model runs on the CPU: {error}."));
                     None
                 }
                 Err(error) => return Err(error.into()),
@@ -124,8 +124,11 @@ fn place(ctx: &LoadContext<'_>, target: &SharedTarget, files: &TargetFiles) -> P
 fn notice(ctx: &LoadContext<'_>) -> Option<String> {
     let drafts = ctx.settings.strategy.is_some_and(|row| row.draft == DraftKind::Small);
     let elsewhere = matches!(ctx.settings.device, DeviceChoice::Cuda | DeviceChoice::Metal);
-    (drafts && elsewhere)
-        .then(|| "A small model drafts on the CPU: `device` places draft heads only.".to_owned())
+    (drafts && elsewhere).then(|| {
+        "The small model runs on the CPU: with `device` set to cuda or metal, only draft \
+            heads run there."
+            .to_owned()
+    })
 }
 
 /// Where it runs and what it has in common with the target.
@@ -136,13 +139,13 @@ fn reason(
     (capacity, device): (usize, &str),
 ) -> String {
     let shared = if words.is_identical() {
-        "with the target's vocabulary".to_owned()
+        "and has the target's vocabulary".to_owned()
     } else {
         let tokens = ctx.files.target.tokenizer.vocab_size();
-        format!("and knows {} of the target's {tokens} tokens", words.shared())
+        format!("and shares {} of the target's {tokens} tokens", words.shared())
     };
     let short = if capacity < ctx.context {
-        format!("; beyond {capacity} tokens of context it cannot draft")
+        format!("; it cannot draft beyond {capacity} tokens of context")
     } else {
         String::new()
     };

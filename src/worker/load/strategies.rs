@@ -24,7 +24,7 @@ fn statuses(
         let drafter = drafter_of(row, drafters);
         let missing = if drafter.is_none() && row.draft != DraftKind::None {
             let lacks = ctx.settings.lacks(row.draft);
-            Some(lacks.unwrap_or("a drafter that this build does not have").to_owned())
+            Some(lacks.unwrap_or("a drafter that this build does not include").to_owned())
         } else if row.streamed {
             target.missing_streaming.clone()
         } else if row.gpu_layers {
@@ -90,10 +90,10 @@ pub(super) fn other_blocks(settings: &Settings, head: &LoadedDrafter) -> Option<
     (head.kind == DraftKind::Head && used != blocks).then(|| {
         let why = match &head.limit {
             Some(limit) => limit.clone(),
-            None if least == most => format!("this head runs with all of its {most}"),
+            None if least == most => format!("this head always uses all of its {most}"),
             None => format!("this head has {most}"),
         };
-        format!("`blocks` is {blocks}, and {why}: {used} are used.")
+        format!("`blocks` is {blocks}, but {why}; using {used}.")
     })
 }
 

@@ -177,12 +177,12 @@ impl LoadedTarget {
                         });
                     }
                     Err(error @ model::LoadError::Device { .. }) => {
-                        notice = Some(format!("The whole target stays on the CPU: {error}."));
+                        notice = Some(format!("The target runs on the CPU: {error}."));
                     }
                     Err(error) => return Err(error.into()),
                 }
             }
-            Err(error) => notice = Some(format!("The GPU cannot be used ({error}).")),
+            Err(error) => notice = Some(format!("Cannot use the GPU ({error}).")),
             Ok(_) => {}
         }
         let whole = CpuTarget::load(&request, &mut percent)?;
@@ -264,8 +264,8 @@ impl LoadedTarget {
             Parts::Prefilled(ref target) => {
                 let expected = self.expected.as_ref().map(|told| format!(" {told}"));
                 Some(format!(
-                    "Long prompts are read on {} in slices of {} rows, for each of which {} MiB go \
-                     there: what is asked is computed there, answers on the CPU.{}",
+                    "{} reads long prompts in slices of {} rows and receives {} MiB for each \
+                     slice; the CPU computes the answers.{}",
                     target.gpu_name().unwrap_or_default(),
                     target.slice_rows(),
                     target.streamed_bytes() >> 20,
@@ -274,7 +274,7 @@ impl LoadedTarget {
             }
             Parts::Split(_) | Parts::OnGpu(_) => Some(self.placed.reason.clone()),
             Parts::Streamed(ref target) => Some(format!(
-                "{} {} MiB go there in every pass.",
+                "{} Each pass transfers {} MiB.",
                 self.placed.reason,
                 target.streamed_bytes() >> 20
             )),
@@ -323,8 +323,8 @@ fn cut(
         other => other.to_string(),
     };
     format!(
-        "{count} of the {asked} blocks of the target that were to run on {gpu} do, the others stay \
-         on the CPU: {reason}."
+        "Only {count} of the {asked} target blocks planned for {gpu} run there, and the others on \
+         the CPU: {reason}."
     )
 }
 

@@ -50,7 +50,7 @@ fn the_bundled_pair_is_shown_with_a_tree_in_a_chat() {
     assert!(ready.reasons.iter().any(|line| line.starts_with("Each round is drafted by")));
     assert!(loaded.notices.is_empty());
     assert_eq!(loaded.target.len(), 0, "the measurement leaves nothing behind");
-    assert_eq!(stages.first().map(String::as_str), Some("opening the target"));
+    assert_eq!(stages.first().map(String::as_str), Some("opening the model"));
     assert_eq!(stages.last().map(String::as_str), Some("measuring"));
 }
 
@@ -100,7 +100,7 @@ fn held_values_are_what_the_first_round_gets() {
     settings.controls.gamma = Setting::Fixed(5);
     let lookup = loaded(&settings, Purpose::Text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((lookup.ready.gamma, lookup.ready.blocks), (5, 0));
-    assert!(lookup.ready.reasons[0].contains("as you asked"), "{:?}", lookup.ready.reasons);
+    assert!(lookup.ready.reasons[0].contains("as you chose"), "{:?}", lookup.ready.reasons);
     settings.draft = HeadChoice::Own;
     settings.strategy = Strategy::named("dovetail");
     settings.controls.blocks = Setting::Fixed(3);
@@ -134,14 +134,14 @@ fn a_small_model_of_its_own_serves_the_strategies_that_need_one() {
     assert_eq!((ready.gamma, ready.width, ready.depth, ready.blocks), (6, 1, 4, 0));
     let draft = ready.draft.as_deref().unwrap_or_default();
     assert!(draft.starts_with("small model dovetail-small"), "{draft}");
-    assert!(ready.reasons[0].contains("with the target's vocabulary"), "{:?}", ready.reasons);
+    assert!(ready.reasons[0].contains("and has the target's vocabulary"), "{:?}", ready.reasons);
     for name in ["small-model", "sps", "specexec"] {
         let status = ready.strategies.iter().find(|status| status.name == name);
         assert!(status.is_some_and(|status| status.missing.is_none()), "{name}");
     }
 
     let settings = Settings { draft_model: Some("/no/such/model".into()), ..settings };
-    assert!(refused(&settings).contains("`/no/such/model` is no model"));
+    assert!(refused(&settings).contains("no model named \"/no/such/model\""));
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn more_than_the_models_can_is_cut_to_it_and_said() {
     assert_eq!(context, loaded.target.capacity());
     assert!(context < 1 << 20);
     let [of_context, of_blocks] = &loaded.notices[..] else { panic!("{:?}", loaded.notices) };
-    let told = format!("`context` is 1048576, and dovetail-demo 6M takes {context} tokens");
+    let told = format!("`context` is 1048576, but dovetail-demo 6M supports {context} tokens");
     assert!(of_context.starts_with(&told), "{of_context}");
     assert!(of_blocks.contains("`blocks` is 9"), "{of_blocks}");
-    assert!(of_blocks.ends_with(&format!("{blocks} are used.")), "{of_blocks} {blocks}");
+    assert!(of_blocks.ends_with(&format!("using {blocks}.")), "{of_blocks} {blocks}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn more_blocks_than_video_memory_has_room_for_are_refused_with_the_reason() {
     let loaded = on_card(&settings, &card_for(2, 2048).0);
     assert_eq!(loaded.ready.blocks, 2);
     let limit = "a small card has room for 2 of the head's 4 blocks";
-    assert_eq!(loaded.notices, [format!("`blocks` is 4, and {limit}: 2 are used.")]);
+    assert_eq!(loaded.notices, [format!("`blocks` is 4, but {limit}; using 2.")]);
 }
 
 #[test]

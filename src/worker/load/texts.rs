@@ -19,12 +19,12 @@ use crate::speculate::ngrams::NgramTable;
 pub(super) fn lookup(ctx: &LoadContext<'_>) -> LoadedDrafter {
     let reason = match (&ctx.settings.draft, ctx.head()) {
         (HeadChoice::None, _) => {
-            "You asked for no draft head: the draft is looked up in the conversation."
+            "Drafts are looked up in the conversation, since you chose no draft head."
         }
-        (HeadChoice::Lookup, _) => "The draft is looked up in the conversation, as you asked.",
-        (_, Some(_)) => "The draft is looked up in the conversation.",
+        (HeadChoice::Lookup, _) => "Drafts are looked up in the conversation, as you chose.",
+        (_, Some(_)) => "Drafts are looked up in the conversation.",
         (_, None) => {
-            "No draft head was named (--draft): the draft is looked up in the conversation."
+            "Drafts are looked up in the conversation, since no draft head is set (--draft)."
         }
     };
     let drafter = Box::new(PromptLookup::new(ctx.context));
@@ -42,7 +42,7 @@ pub(super) fn rest(
     let tokenizer = &ctx.files.target.tokenizer;
     let mut text = Datastore::open(path, tokenizer, folder.as_deref(), &mut report)?;
     let (notice, name) = (text.take_notice(), text.name().to_owned());
-    let reason = format!("Drafts are looked up in {name}, which you named.");
+    let reason = format!("Drafts are looked up in {name}, as you chose.");
     let drafter = Retrieval::new(text.into_suffixes(), name, ctx.context);
     let drafter = without_weights(ctx, DraftKind::Rest, Box::new(drafter), reason);
     Ok(LoadedDrafter { notice, ..drafter })
@@ -50,7 +50,7 @@ pub(super) fn rest(
 
 /// Drafts from the target's own guesses.
 pub(super) fn lookahead(ctx: &LoadContext<'_>) -> LoadedDrafter {
-    let reason = "The target's own guesses are iterated beside the text.".to_owned();
+    let reason = "The target refines its own guesses while it writes.".to_owned();
     let drafter = Box::new(Lookahead::new(ctx.context));
     without_weights(ctx, DraftKind::Lookahead, drafter, reason)
 }
@@ -69,15 +69,15 @@ pub(super) fn ngrams(
         NgramChoice::None => None,
         NgramChoice::Auto => find_ngrams(target),
         NgramChoice::File(path) => {
-            progress("reading the n-gram table", None);
+            progress("loading the n-gram table", None);
             Some(open_ngrams(path, target)?)
         }
     };
     Ok(found.map(|NgramFile { name, table, .. }| {
         let contexts = table.len();
         let told = format!(
-            " An n-gram table made for this model ({name}) knows what it holds likely after \
-             {} contexts.",
+            "An n-gram table of this model ({name}) knows its likely next tokens after {} \
+             contexts.",
             thousands(contexts)
         );
         (Arc::new(table), told)
@@ -107,22 +107,22 @@ pub(super) fn context(
     let (sources, reason) = match kind {
         DraftKind::Suffix => (
             ContextSources::Suffix,
-            "What followed the same phrase in the conversation is drafted.",
+            "Drafts repeat what followed the same phrase earlier in the conversation.",
         ),
         DraftKind::Recycling => (
             ContextSources::Recycling,
-            "What the target held likely in the same context is drafted.",
+            "Drafts repeat what the target found likely in the same context.",
         ),
         _ => (
             ContextSources::Both,
-            "Drafts are what followed the same phrase and what the target held likely in the same \
-             context.",
+            "Drafts repeat what followed the same phrase earlier, and what the target found \
+             likely in the same context.",
         ),
     };
     let mut drafter = ContextDraft::new(sources, ctx.context);
     let mut reason = reason.to_owned();
     if let Some(history) = history.filter(|_| sources != ContextSources::Recycling) {
-        reason += &format!(" {} tokens of earlier chats are drafted from too.", history.len());
+        reason += &format!(" Drafts also come from {} tokens of earlier chats.", history.len());
         drafter = drafter.with_history(Arc::clone(history));
     }
     if let Some((table, told)) = ngrams.filter(|_| sources != ContextSources::Suffix) {

@@ -24,15 +24,15 @@ pub enum RecordError {
     },
     /// Its first line is not a record's.
     #[error(
-        "{} is no record: its first line is not that of `dovetail run --record FILE` or `dovetail \
+        "{} is not a record: its first line is not from `dovetail run --record FILE` or `dovetail \
          chat --record FILE`",
         .0.display()
     )]
     None(PathBuf),
     /// Another format.
     #[error(
-        "{} is a record of format {found}, by dovetail {program}; this program reads formats \
-         {OLDEST_FORMAT} to {FORMAT}: record it again",
+        "{} is a record in format {found}, from dovetail {program}; this version reads formats \
+         {OLDEST_FORMAT} to {FORMAT}; record it again",
         path.display()
     )]
     Version {
@@ -117,8 +117,12 @@ impl Record {
                 |reason: String| RecordError::Line { path: path.to_owned(), line: number, reason };
             let line: Line = serde_json::from_str(line).map_err(|error| {
                 let ends = number == last;
-                let cut =
-                    if ends { "the file ends in the middle of a line" } else { "no trace line" };
+                let cut = if ends {
+                    "the file ends in the middle of a line"
+                } else {
+                    "not a line of a \
+                        record"
+                };
                 wrong(format!("{cut} ({error})"))
             })?;
             record.take(number, &line).map_err(wrong)?;
@@ -130,7 +134,7 @@ impl Record {
     /// The answer in progress.
     fn open(&mut self) -> Result<&mut RecordedAnswer, String> {
         let open = self.answers.last_mut().filter(|answer| !answer.ended);
-        open.ok_or_else(|| "a line of an answer without a question before it".to_owned())
+        open.ok_or_else(|| "an answer without a question before it".to_owned())
     }
 
     fn take(&mut self, number: usize, line: &Line) -> Result<(), String> {
@@ -168,7 +172,7 @@ impl Record {
                 let answer = self.open()?;
                 if summary.tokens != answer.tokens.len() {
                     let (said, count) = (summary.tokens, answer.tokens.len());
-                    return Err(format!("it says {said} tokens, and its rounds have {count}"));
+                    return Err(format!("it counts {said} tokens, but its rounds have {count}"));
                 }
                 answer.ended = true;
                 answer.complete =
@@ -193,11 +197,11 @@ impl RecordedAnswer {
     fn round(&mut self, round: &Round) -> Result<(), String> {
         check(round)?;
         if round.index != self.rounds {
-            return Err(format!("round {} where {} was due", round.index, self.rounds));
+            return Err(format!("round {} instead of {}", round.index, self.rounds));
         }
         let root = round.tree.nodes()[0].token;
         if self.next != Some(root) {
-            return Err(format!("its root {root} is not the token that was chosen before it"));
+            return Err(format!("its root {root} is not the last token of the round before"));
         }
         self.rounds += 1;
         self.tokens.extend(round.committed.iter().map(|committed| committed.token));
@@ -219,13 +223,13 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
             _ => node.parent < at && node.depth == nodes[node.parent].depth + 1,
         };
         if !right {
-            return Err(format!("node {at} hangs on no node before it"));
+            return Err(format!("node {at} has no parent before it"));
         }
     }
     let mut parent = 0;
     for &node in &round.accepted {
         if node == 0 || nodes.get(node).is_none_or(|found| found.parent != parent) {
-            return Err(format!("the accepted node {node} is no child of the one before"));
+            return Err(format!("the accepted node {node} is not a child of the previous one"));
         }
         parent = node;
     }
@@ -233,7 +237,7 @@ pub(super) fn check(round: &Round) -> Result<(), String> {
     let committed: Vec<u32> = round.committed.iter().map(|committed| committed.token).collect();
     let path: Vec<u32> = path.take(committed.len()).collect();
     if committed.is_empty() || path != committed {
-        return Err("the committed tokens are not those of the accepted path".to_owned());
+        return Err("the committed tokens differ from the accepted path".to_owned());
     }
     if let Some(ahead) = &round.ahead {
         ahead.check(round)?;
@@ -257,7 +261,7 @@ fn head(path: &Path, line: &str) -> Result<RecordHead, RecordError> {
     let found = value["format"].as_u64().and_then(|format| u32::try_from(format).ok());
     let found = found.ok_or_else(none)?;
     if !(OLDEST_FORMAT..=FORMAT).contains(&found) {
-        let program = value["program"].as_str().unwrap_or("of another version").to_owned();
+        let program = value["program"].as_str().unwrap_or("an unknown version").to_owned();
         return Err(RecordError::Version { path: path.to_owned(), found, program });
     }
     serde_json::from_value(value).map_err(|error| RecordError::Line {

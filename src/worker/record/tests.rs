@@ -138,7 +138,7 @@ fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
         })
         .collect();
     assert!(rounds.iter().all(|round| round.predicted && round.tree.len() <= 2), "{rounds:?}");
-    assert!(rounds.iter().all(|round| round.budget.blocks == 2), "M stays");
+    assert!(rounds.iter().all(|round| round.budget.blocks == 2), "M is unchanged");
     assert!(rounds.iter().enumerate().all(|(at, round)| round.index == at));
     let Some(Event::Finished { summary, .. }) = events.last() else { panic!("{events:?}") };
     assert_eq!((summary.rounds, summary.predicted), (rounds.len(), rounds.len()));
@@ -152,9 +152,9 @@ fn a_smaller_gamma_in_a_replay_takes_more_steps_to_the_same_text() {
         })
         .collect();
     let about = |words: &str| notices.iter().filter(|said| said.contains(words)).count();
-    assert_eq!(about("M stays as recorded"), 1, "{notices:?}");
+    assert_eq!(about("M is unchanged"), 1, "{notices:?}");
     let temperature = record.answers[0].question.sampler.temperature;
-    let holds = format!("the target's choices at temperature {temperature:.2}, and for it alone");
+    let holds = format!("the target's choices, valid only at temperature {temperature:.2}");
     assert_eq!((about("what if: recorded candidates"), about(&holds)), (1, 1), "{notices:?}");
     let sampled = events.iter().find_map(|event| match event {
         Event::Sampled(sampler) => Some(*sampler),
@@ -177,7 +177,7 @@ fn other_files_and_formats_are_told_apart() {
     assert!(error.contains("format 9") && error.contains("record it again"), "{error}");
     for no_record in ["", "{}", "hello", "{\"type\":\"record\"}", SCRIPT] {
         let error = read(folder.path(), no_record).unwrap_err();
-        assert!(error.contains("is no record"), "{no_record:.20}: {error}");
+        assert!(error.contains("is not a record"), "{no_record:.20}: {error}");
     }
 }
 
@@ -253,8 +253,8 @@ fn edits_by_hand_are_found_by_line() {
         (|r| r.committed[0].token += 1, "committed"),
         (|r| r.index = 7, "round 7 where 0 was due"),
         (|r| r.bonus += 1, "committed"),
-        (|r| r.accepted.reverse(), "no child"),
-        (|r| r.accepted[0] = 9_999, "no child"),
+        (|r| r.accepted.reverse(), "not a child"),
+        (|r| r.accepted[0] = 9_999, "not a child"),
         (|r| drop(r.labels.pop()), "labels"),
         (|r| drop(r.committed.pop()), "missing"),
         (|r| r.tree = Tree::root(12_345), "labels"),

@@ -63,7 +63,7 @@ impl WhatIf {
             let larger = gamma > own && recorded.tree.len() > 1;
             let smaller = gamma < recorded.tree.len();
             let reason = if larger {
-                Some(format!("γ {gamma} is more than was recorded: shown as it was"))
+                Some(format!("γ {gamma} exceeds the recorded γ: showing the recording"))
             } else {
                 self.obstacle(recorded, gamma).filter(|_| smaller)
             };
@@ -78,15 +78,15 @@ impl WhatIf {
     /// Why a smaller γ cannot be answered.
     fn obstacle(&self, recorded: &Round, gamma: usize) -> Option<String> {
         let words = if recorded.budget.method != Method::Tree && gamma > 1 {
-            "only dynamic trees hold a smaller γ's candidates"
+            "only dynamic trees record the candidates of a smaller γ"
         } else if recorded.timing.ahead_ms > 0.0 {
-            "times beside a working draft cannot be predicted"
+            "times with overlapping drafts cannot be predicted"
         } else if self.costs.is_none() {
-            "the record has passes of one size, so no times"
+            "the record has passes of only one size, too few for times"
         } else {
             return None;
         };
-        Some(format!("γ stays: {words}"))
+        Some(format!("γ is unchanged: {words}"))
     }
 
     /// What a draft of `gamma` nodes takes of the time that the recorded one took; all of it where
@@ -199,13 +199,13 @@ fn stays(recorded: &Round, controls: &Controls) -> Vec<String> {
     let differs = |setting: crate::plan::Setting, own| setting.or(own) != own;
     let mut all = Vec::new();
     if differs(tree.blocks, recorded.budget.blocks) {
-        all.push("M stays as recorded: a record holds one draft's candidates".to_owned());
+        all.push("M is unchanged: a record has the candidates of one draft".to_owned());
     }
     if differs(tree.width, shape.width) || differs(tree.depth, shape.depth) {
-        all.push("k and D stay as recorded: other trees are not in a record".to_owned());
+        all.push("k and D are unchanged: a record has no other trees".to_owned());
     }
     if controls.strategy.is_some_and(|strategy| strategy.name != recorded.strategy) {
-        all.push("the strategy stays as recorded: others' drafts are not there".to_owned());
+        all.push("the strategy is unchanged: a record has no other drafts".to_owned());
     }
     all
 }
@@ -337,21 +337,21 @@ mod tests {
             next.refused.join("; ")
         };
         let known = what_if();
-        assert!(said(&known, &recorded(), &controls(9)).contains("more than was recorded"));
+        assert!(said(&known, &recorded(), &controls(9)).contains("exceeds the recorded γ"));
         let unknown = WhatIf::default();
-        assert!(said(&unknown, &recorded(), &controls(3)).contains("passes of one size"));
+        assert!(said(&unknown, &recorded(), &controls(3)).contains("passes of only one size"));
         let mut duo = recorded();
         duo.budget.method = Method::Sequences { fixed: None };
         assert!(said(&known, &duo, &controls(3)).contains("only dynamic trees"));
         duo.budget.method = Method::Tree;
         duo.timing.ahead_ms = 4.0;
-        assert!(said(&known, &duo, &controls(3)).contains("beside a working draft"));
+        assert!(said(&known, &duo, &controls(3)).contains("with overlapping drafts"));
         let mut other = controls(5);
         other.tree.blocks = Setting::Fixed(1);
         other.tree.width = Setting::Fixed(2);
         other.strategy = crate::plan::Strategy::named("plain");
         let said = said(&known, &recorded(), &other);
-        for words in ["M stays", "k and D stay", "the strategy stays"] {
+        for words in ["M is unchanged", "k and D are unchanged", "the strategy is unchanged"] {
             assert!(said.contains(words), "{words}: {said}");
         }
     }

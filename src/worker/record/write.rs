@@ -18,12 +18,12 @@ use crate::worker::{Command, Event, Job, Line, Recorder, SharedControls, Sink};
 pub enum RecordingError {
     /// There is such a file.
     #[error(
-        "the record {} exists already and is not written over; name another with --record",
+        "the record {} already exists; choose another file with --record",
         .0.display()
     )]
     Exists(PathBuf),
     /// It cannot be made.
-    #[error("cannot make the record {}: {source}", path.display())]
+    #[error("cannot create the record {}: {source}", path.display())]
     Make {
         /// The file.
         path: PathBuf,
@@ -100,7 +100,7 @@ impl Recording {
         let error = written.err()?;
         self.file = None;
         let path = self.path.display();
-        Some(Event::Notice(format!("the record {path} ends here: it cannot be written: {error}")))
+        Some(Event::Notice(format!("recording to {path} stopped: {error}")))
     }
 
     /// The lines for an event: the question before the first of its answer.

@@ -147,19 +147,23 @@ fn refusals_say_what_to_do() {
         (
             ("/resolve/", 401, "GatedRepo", true),
             None,
-            &["accepted the terms", "/owner/model", "HF_TOKEN"],
+            &["needs your consent to its terms", "/owner/model", "HF_TOKEN"],
         ),
         (("/resolve/", 403, "GatedRepo", true), Some("wrong"), &["account of your HF_TOKEN"]),
-        (("/api/", 401, "", true), Some("wrong"), &["rejects the token", "said by the server"]),
-        (("/api/", 401, "RepoNotFound", false), None, &["no such repository", "set HF_TOKEN"]),
+        (("/api/", 401, "", true), Some("wrong"), &["rejects your token", "said by the server"]),
+        (
+            ("/api/", 401, "RepoNotFound", false),
+            None,
+            &["the repository does not exist", "set HF_TOKEN"],
+        ),
         (
             ("/api/", 404, "RepoNotFound", false),
             Some("right"),
-            &["no such repository", "may see it"],
+            &["the repository does not exist", "has access"],
         ),
-        (("/api/", 404, "RevisionNotFound", false), None, &["no such revision"]),
-        (("/api/", 503, "", false), None, &["answers 503", "try again later"]),
-        (("/api/", 429, "", false), None, &["wait some minutes"]),
+        (("/api/", 404, "RevisionNotFound", false), None, &["does not have this revision"]),
+        (("/api/", 503, "", false), None, &["responded 503", "try again later"]),
+        (("/api/", 429, "", false), None, &["wait a few minutes"]),
         (("/resolve/", 404, "EntryNotFound", false), None, &["said by the server"]),
     ];
     for (refused, token, expected) in cases {

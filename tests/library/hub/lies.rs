@@ -41,7 +41,7 @@ fn a_content_of_another_hash_is_refused_and_removed() {
     for (length, hash) in [(200_000, "SHA-256"), (300, "git blob SHA-1")] {
         let server = lying(length, Lie::Changed);
         let text = refusal(&server.hub());
-        for part in ["m.gguf", hash, "removed", "start again", "HF_ENDPOINT"] {
+        for part in ["m.gguf", hash, "deleted", "Start again", "HF_ENDPOINT"] {
             assert!(text.contains(part), "{text} lacks {part}");
         }
         assert_eq!(files_below(&server.hub().cache), NONE);
@@ -166,9 +166,9 @@ fn a_circle_of_redirects_is_named_with_its_addresses() {
 fn a_false_length_never_makes_a_model() {
     let cases = [
         (Lie::Short, "broke at 199"),
-        (Lie::Long, "more than the 200000 bytes"),
+        (Lie::Long, "sent more than the 200000 bytes"),
         (Lie::Endless, "HF_ENDPOINT"),
-        (Lie::Elsewhere, "were asked for and `bytes 1-199999/200000` came"),
+        (Lie::Elsewhere, "the server sent `bytes 1-199999/200000`"),
     ];
     for (lie, reason) in cases {
         let server = lying(200_000, lie);
@@ -190,7 +190,7 @@ fn a_trickle_of_bytes_ends_within_the_patience() {
     let hub = Hub { patience: Duration::from_millis(100), ..server.hub() };
     let start = Instant::now();
     let text = refusal(&hub);
-    assert!(text.contains("only ") && text.contains("bytes came in"), "{text}");
+    assert!(text.contains("received only ") && text.contains("bytes in"), "{text}");
     assert!(start.elapsed() < Duration::from_secs(10));
     assert_eq!(whole(&server), NONE);
 }

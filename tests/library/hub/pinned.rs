@@ -71,13 +71,13 @@ fn an_earlier_try_is_gone_on_with() {
 
 #[test]
 fn other_content_is_refused_and_removed() {
-    let (other, longer) = ("is what this program was made for", "more than the 60000 bytes");
+    let (other, longer) = ("it is another file", "more than the 60000 bytes");
     for (lie, words) in [
         (Lie::Changed, &[other][..]),
         (Lie::Long, &[longer]),
         // By how much of it comes at a time.
         (Lie::Endless, &[other, longer]),
-        (Lie::Elsewhere, &["were asked for"]),
+        (Lie::Elsewhere, &["the request was for"]),
     ] {
         let (_server, file, kept) = served(Manners { lie: Some(lie), ..Manners::default() });
         let error = said(&kept, &file);

@@ -48,13 +48,12 @@ impl<'a> Loader<'a> {
         let kind = FusionKind::of(stored.iter().map(String::as_str));
         for name in stored {
             if let Some(other) = names.insert(canonical(&name, kind), name.clone()) {
-                problems.push(format!("`{other}` and `{name}` are the same tensor twice"));
+                problems.push(format!("`{other}` and `{name}` are the same tensor"));
             }
         }
         let Some(kind) = kind else {
             problems.push(
-                "neither `W_z` (DGF) nor `fc.weight` (EAGLE) is there: this is not a draft head"
-                    .into(),
+                "this is not a draft head: it has no `W_z` (DGF) and no `fc.weight` (EAGLE)".into(),
             );
             return Err(HeadError::Weights { problems });
         };
@@ -88,7 +87,7 @@ impl<'a> Loader<'a> {
         for (name, stored) in &self.names {
             if !layout.contains_key(name) && !is_ignored(name, self.config) {
                 let shape = self.source.shape(stored).unwrap_or_default();
-                problems.push(format!("`{stored}` {shape:?} is unknown"));
+                problems.push(format!("`{stored}` {shape:?} is not a tensor of a draft head"));
             }
         }
         problems
@@ -139,7 +138,7 @@ impl<'a> Loader<'a> {
         {
             None => Ok(tokens),
             Some((token, _)) => Err(wrong(format!(
-                "`d2t` and `t2d` do not agree on whether token {token} is scored"
+                "`d2t` and `t2d` disagree on whether the head scores token {token}"
             ))),
         }
     }

@@ -127,11 +127,11 @@ fn every_wrong_tensor_is_named_at_once() {
     let error = HeadWeights::load(&config(2), &source).unwrap_err();
     insta::assert_snapshot!(error, @r"
     the draft head's tensors do not match its config.json:
-      `W_1` and `module.W_1` are the same tensor twice
+      `W_1` and `module.W_1` are the same tensor
       `W_2` [8, 8] is missing
       `W_z` is [8, 16], expected [16, 8]
       `layers.1.mlp.up_proj.weight` [12, 8] is missing
-      `module.layers.0.input_layernorm.weight` [8] is unknown
+      `module.layers.0.input_layernorm.weight` [8] is not a tensor of a draft head
     ");
 }
 
@@ -140,7 +140,11 @@ fn blocks_beyond_the_config_are_unknown_and_others_missing() {
     let source = checkpoint(FusionKind::Dgf, "");
     let extra = problems(&config(1), &source);
     assert_eq!(extra.len(), 9, "{extra:?}");
-    assert!(extra.iter().all(|line| line.contains("layers.1") && line.ends_with("unknown")));
+    assert!(extra.iter().all(|line| line.contains("layers.1")
+        && line.ends_with(
+            "is not a tensor \
+        of a draft head"
+        )));
     let missing = problems(&config(3), &source);
     assert_eq!(missing.len(), 9, "{missing:?}");
     assert!(missing.iter().all(|line| line.contains("layers.2") && line.ends_with("missing")));
@@ -151,6 +155,6 @@ fn another_model_is_no_draft_head() {
     let source = HashMap::from([("model.norm.weight".to_string(), zeros(&[8]))]);
     assert_eq!(
         problems(&config(1), &source),
-        ["neither `W_z` (DGF) nor `fc.weight` (EAGLE) is there: this is not a draft head"]
+        ["this is not a draft head: it has no `W_z` (DGF) and no `fc.weight` (EAGLE)"]
     );
 }
